@@ -1,0 +1,1 @@
+"""Hydra configuration: one file per thing that a user picks by name."""

@@ -1,0 +1,1 @@
+"""What is played: deterministic environments that know no model, no Ray and no torch."""

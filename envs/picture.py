@@ -1,0 +1,88 @@
+"""A picture as a value: a small hashable description that renders itself to the same pixels anywhere.
+
+Pictures travel through requests and into the ledger as descriptions of a few hundred bytes; pixels exist only where they
+are needed (at the replica, in a report). The content hash of the description is the picture's identity in every cache.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import hashlib
+import importlib
+import json
+import re
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+_KINDS: dict[str, type[Picture]] = {}
+
+
+class Picture(abc.ABC):
+    """A frozen dataclass that describes an image completely.
+
+    Subclasses are frozen dataclasses whose fields are JSON values (or tuples of them, or nested frozen dataclasses that
+    ``from_json`` rebuilds). ``kind`` names the package below ``envs`` that defines the class, so that a stored
+    description finds its renderer; ``version`` is raised whenever the same description would render other pixels.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in cls.__dict__:
+            _KINDS[cls.kind] = cls
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+
+    @abc.abstractmethod
+    def render(self) -> NDArray[np.uint8]:
+        """The pixels, shape (height, width, 3), RGB."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The description as JSON values, without ``kind`` and ``version``."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Picture:
+        """The inverse of ``to_json``; subclasses with nested values override it."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+
+    @cached_property
+    def description(self) -> str:
+        """Canonical JSON of the picture, its kind and its version: what the ledger stores."""
+        content = {"kind": self.kind, "version": self.version, **self.to_json()}
+        return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+    @cached_property
+    def key(self) -> str:
+        """Content hash: 32 hexadecimal digits, equal for two pictures exactly when their pixels are."""
+        return hashlib.blake2b(self.description.encode(), digest_size=16).hexdigest()
+
+
+def picture_from_description(description: str) -> Picture:
+    """Rebuild a picture from the JSON that a ledger stores.
+
+    Raises:
+        ValueError: the kind is unknown, or the description was written by another version of its renderer.
+    """
+    fields = json.loads(description)
+    kind, version = fields.pop("kind"), fields.pop("version")
+    if kind not in _KINDS and re.fullmatch(r"[a-z_]+", kind):
+        try:
+            importlib.import_module(f"envs.{kind}")
+        except ModuleNotFoundError as error:
+            raise ValueError(f"unknown picture kind {kind!r}: there is no package envs.{kind}") from error
+    if kind not in _KINDS:
+        raise ValueError(f"unknown picture kind {kind!r}: known are {sorted(_KINDS)}")
+    cls = _KINDS[kind]
+    if version != cls.version:
+        raise ValueError(f"picture of kind {kind!r} has version {version}; this renderer is version {cls.version}")
+    return cls.from_json(fields)

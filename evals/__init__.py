@@ -1,0 +1,1 @@
+"""What is asked and scored: plans, prompts, decoding, metrics and tables. Knows no Ray and no vLLM."""

@@ -1,0 +1,224 @@
+"""The two contracts that hold raycade together: a suite plans, plays and scores; a player answers turns.
+
+Everything here is small and immutable, and can be pickled into another process. Read this file to write a new suite (one
+package in ``envs``, one in ``evals``, one file in ``conf/suite``) or a new kind of player.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import pyarrow as pa
+
+from envs.picture import Picture
+
+if TYPE_CHECKING:
+    from evals.conversation import Conversation
+    from evals.tables import Table
+
+Value = str | int | float | bool | None
+
+
+def stable_hash(*parts: object) -> str:
+    """Thirty-two hexadecimal digits that depend on the JSON of ``parts`` only (never on process, machine or hash seed)."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def stable_seed(*parts: object) -> int:
+    """A seed of 63 bits drawn from ``parts`` as ``stable_hash`` is."""
+    return int(stable_hash(*parts)[:16], 16) >> 1
+
+
+# --- what is planned -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One planned episode: what defines it, and what the scheduler may expect of it.
+
+    ``seed`` seeds the environment and depends on the task, level and index only, so that all players and repeats meet the
+    identical game. ``identity`` is a hash of what else defines the episode: the suite's prompts and settings, and, once
+    the episode is ``assigned``, the model, its sampling and decoding.
+    """
+
+    suite: str
+    task: str
+    level: str
+    mode: str
+    index: int
+    repeat: int
+    seed: int
+    identity: str
+    budget: int
+    """Most steps that the game allows."""
+    calls: float = 1.0
+    """Expected number of model calls."""
+    prompt_tokens: float = 0.0
+    """Expected prompt tokens, summed over all calls; with ``calls`` it orders the queue, longest expected first."""
+    group: str = ""
+    """Episodes of one group share a prompt prefix (a puzzle's picture, say) and prefer the same replica."""
+    player: str = ""
+
+    @cached_property
+    def id(self) -> str:
+        """Hash of what defines the episode; never of rank, shard or world size."""
+        return stable_hash(
+            self.suite, self.task, self.level, self.mode, self.index, self.repeat, self.seed, self.identity, self.player
+        )
+
+    @property
+    def affinity(self) -> str:
+        """What the router keeps together: the group, or the episode itself."""
+        return self.group or self.id
+
+    def assigned(self, player: str, identity: str) -> Episode:
+        """The same episode for a named player; ``identity`` hashes the model, its sampling and decoding."""
+        return dataclasses.replace(self, player=player, identity=stable_hash(self.identity, identity))
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+Part = str | Picture
+
+
+@dataclass(frozen=True)
+class Message:
+    """One chat message; its parts are texts and pictures in reading order."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[Part, ...]
+
+
+Chat = tuple[Message, ...]
+
+
+def message(role: Literal["system", "user", "assistant"], *parts: Part) -> Message:
+    """Shorthand for ``Message(role, (part, ...))``."""
+    return Message(role, parts)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One question to a player.
+
+    Within an episode chats should only ever be appended to, so that the prefix cache holds.
+    """
+
+    episode: Episode
+    number: int
+    """Turns are numbered from 0 within their episode."""
+    chat: Chat
+    options: tuple[str, ...] = ()
+    """The replies that constrained decoding allows and among which ``random`` draws; empty where any text will do."""
+    labels: tuple[str, ...] = ()
+    """Where given, the player scores these labels (exact log-probabilities of the next token) instead of writing text."""
+    oracle: Callable[[], str] | None = None
+    """What perfect play would reply; called by the ``oracle`` player only and never sent anywhere."""
+
+    @property
+    def seed(self) -> int:
+        """Seeds whatever chance the player needs, so that asking a turn again gives the same reply."""
+        return stable_seed(self.episode.id, self.number)
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """Log-probabilities (natural log, over the whole vocabulary) of the labels as the next token."""
+
+    logprobs: tuple[float, ...]
+    """In the order of the turn's labels; an engine that cannot give one says nan, never zero probability."""
+    mass: float
+    """Sum of the labels' probabilities."""
+    argmax_is_label: bool
+    exact: bool = True
+    """False where an engine gives only its top few tokens (API models)."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A player's answer to one turn."""
+
+    text: str
+    """For label turns the label with the highest score."""
+    finish: Literal["stop", "length"] = "stop"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens that the prefix cache served."""
+    seconds: float = 0.0
+    """From asking to answer, queueing and retries included."""
+    label_scores: LabelScores | None = None
+
+
+class PlayerError(Exception):
+    """The player cannot answer this turn, now or later: the episode fails with this cause and the run goes on."""
+
+
+class PromptTooLong(PlayerError):  # noqa: N818 - a cause that is read by people
+    """The prompt does not fit the model's context."""
+
+
+class Player(Protocol):
+    """Answers turns; stateless, so that one player serves all episodes at once."""
+
+    async def reply(self, turn: Turn) -> Reply:
+        """Answer one turn.
+
+        Raises:
+            PlayerError: the turn cannot be answered.
+        """
+        ...
+
+
+# --- what comes out --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an episode ended; tokens, times and turns are recorded by the conversation, not by the suite."""
+
+    success: bool
+    steps: int
+    extra: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    """Values of the columns that the suite adds to the ledger (``Suite.columns``)."""
+
+
+class Suite(Protocol):
+    """A family of games: plans episodes, plays one, scores a ledger. Implementations are picklable frozen dataclasses."""
+
+    @property
+    def name(self) -> str:
+        """As in ``suite=NAME`` and in the ledger."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        """The columns that this suite adds to the ledger."""
+        ...
+
+    def plan(self) -> Sequence[Episode]:
+        """All episodes for one player, not yet assigned, in a fixed order.
+
+        Raises:
+            ValueError: a setting names something that does not exist; the message says which, and what does.
+        """
+        ...
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        """Play one episode by asking the conversation's player turn after turn.
+
+        Raises:
+            PlayerError: passed on from the player; the episode becomes a failed row.
+        """
+        ...
+
+    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
+        """Result tables from this suite's part of the plan and of the ledger (which may be partial); pure."""
+        ...

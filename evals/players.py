@@ -1,0 +1,49 @@
+"""The built-in players: perfect play and uniform chance, through the very same play loop as any model."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from evals.contracts import LabelScores, PlayerError, Reply, Turn
+
+
+class OraclePlayer:
+    """Replies what perfect play would; the suite says what that is."""
+
+    async def reply(self, turn: Turn) -> Reply:
+        """Answer with the turn's oracle.
+
+        Raises:
+            PlayerError: the suite gives no oracle for this turn.
+        """
+        if turn.oracle is None:
+            raise PlayerError(f"the suite {turn.episode.suite!r} has no oracle for this turn")
+        text = turn.oracle()
+        return Reply(text, label_scores=_certain(turn.labels, text) if turn.labels else None)
+
+
+class RandomPlayer:
+    """Replies with one of the offered options, uniformly; the same one whenever the same turn is asked again."""
+
+    async def reply(self, turn: Turn) -> Reply:
+        """Draw one option (or label).
+
+        Raises:
+            PlayerError: the turn offers nothing to choose from.
+        """
+        choices = turn.options or turn.labels
+        if not choices:
+            raise PlayerError("the turn offers no options to draw from")
+        text = random.Random(turn.seed).choice(choices)
+        scores = None
+        if turn.labels:
+            scores = LabelScores((-math.log(len(turn.labels)),) * len(turn.labels), mass=1.0, argmax_is_label=True)
+        return Reply(text, label_scores=scores)
+
+
+def _certain(labels: tuple[str, ...], chosen: str) -> LabelScores:
+    return LabelScores(tuple(0.0 if label == chosen else -math.inf for label in labels), mass=1.0, argmax_is_label=True)
+
+
+BUILT_IN_PLAYERS: dict[str, OraclePlayer | RandomPlayer] = {"oracle": OraclePlayer(), "random": RandomPlayer()}

