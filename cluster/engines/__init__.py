@@ -1,0 +1,1 @@
+"""Engines: one file per kind of thing that completes chats."""
