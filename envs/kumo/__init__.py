@@ -1,0 +1,1 @@
+"""KumO: games of elimination."""
