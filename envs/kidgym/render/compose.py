@@ -1,0 +1,187 @@
+"""From a frame to pixels: copies of ready-made opaque tiles onto a copy of a ready-made scene.
+
+Nothing is blended while a frame is drawn. What a cell shows (ground, sprite and label) is composed once, kept, and then
+copied: some 3 microseconds a cell. The playfield's cells have one even ground for each background, so that a tile is the
+same wherever it lies; only in the gallery, which has no ground of its own, does a tile depend on its place.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from envs.kidgym.catalogue import BACKGROUNDS, SLOTS
+from envs.kidgym.frame import FIELD_CELLS, GRID_CELLS, RESOLUTIONS, Frame, Hint, Item
+from envs.kidgym.render import glyphs, layout, skins, sources
+from envs.kidgym.render.sprites import FULL_CELL, rasterise, skin_drawing, sprite
+
+if TYPE_CHECKING:
+    Pixels = NDArray[np.uint8]
+
+DIRECTIONS: Final = ("down", "right", "up", "left")
+
+GROUND: Final[dict[str, tuple[str, str]]] = {
+    "farm": ("#f1f7e4", "#dbe8c6"),
+    "shop": ("#fbf6ec", "#ebdfc9"),
+    "canteen": ("#f7f9f8", "#dfe5e4"),
+    "toy_house": ("#faf5f9", "#e8dcea"),
+    "park": ("#f1f7ea", "#d9e8cc"),
+    "maze": ("#f6f2e9", "#e3dccd"),
+}
+"""Fill and outline of the playfield's cells on each background; the gallery has none."""
+
+LABELLED_EDGE: Final = 46
+"""Edge of a labelled sprite in drawing units: it stands above its label."""
+
+
+def render(frame: Frame) -> Pixels:
+    """Draws a frame.
+
+    Returns:
+        RGB pixels, shape (9 x cell_pixels, 9 x cell_pixels, 3), a fresh array.
+
+    Raises:
+        ValueError: the resolution, the background, a sprite, a position or the skin is none that can be drawn; the
+            message names it.
+    """
+    cell, skin, background = frame.cell_pixels, frame.skin, frame.background
+    if cell not in RESOLUTIONS:
+        raise ValueError(f"cell_pixels is {cell}: a cell has {', '.join(map(str, RESOLUTIONS))} pixels")
+    if background not in BACKGROUNDS:
+        raise ValueError(f"unknown background {background!r}: there are {', '.join(BACKGROUNDS)}")
+    pixels = _canvas(background, cell, skin).copy()
+    left, top = (edge * cell // layout.CELL for edge in layout.FIELD[background])
+    left += layout.HINT_WIDTH * cell // layout.CELL
+    everywhere = background != "gallery"
+    for x, y, item in (*frame.cells, _agent(frame)):
+        if not (0 <= x < FIELD_CELLS and 0 <= y < FIELD_CELLS):
+            raise ValueError(f"{item.sprite!r} stands at ({x}, {y}), outside of the playfield's 5x5 cells")
+        tile = _tile(background, (0, 0) if everywhere else (x, y), item.sprite, item.label, cell, skin)
+        pixels[top + y * cell : top + (y + 1) * cell, left + x * cell : left + (x + 1) * cell] = tile
+    for slot, held in enumerate(frame.backpack):
+        if held is not None:
+            _blit(pixels, _slot(slot, held, cell, skin), _slot_corner(slot), cell)
+    if frame.hint is not None:
+        pixels[:, : layout.HINT_WIDTH * cell // layout.CELL] = _hint(frame.hint, cell, skin)
+    return pixels
+
+
+def _agent(frame: Frame) -> tuple[int, int, Item]:
+    x, y, direction = frame.agent
+    if not 0 <= direction < len(DIRECTIONS):
+        raise ValueError(f"the agent's direction is {direction}: it is 0 down, 1 right, 2 up or 3 left")
+    return x, y, Item(f"agent/{DIRECTIONS[direction]}")
+
+
+def _blit(pixels: Pixels, tile: Pixels, corner: tuple[int, int], cell: int) -> None:
+    x, y = (edge * cell // layout.CELL for edge in corner)
+    pixels[y : y + tile.shape[0], x : x + tile.shape[1]] = tile
+
+
+# --- what is made once and then copied ---------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def _canvas(background: str, cell: int, skin: str) -> Pixels:
+    """A frame with nothing in it: blank hint block, scene, and the backpack's strip with its four lettered slots."""
+    if skin:
+        skins.check_skin(skin)
+    unit = cell / layout.CELL
+    canvas = Image.new("RGB", (GRID_CELLS * cell, GRID_CELLS * cell), "white")
+    width, height = layout.SCENE_COLUMNS * cell, layout.SCENE_ROWS * cell
+    scene = skin_drawing(f"background/{background}", width, height, skin)
+    if scene is None:
+        scene = rasterise(sources.builtin(f"background/{background}"), width, height)
+    strip = rasterise(_strip(), width, cell)
+    canvas.paste(scene, (2 * cell, 0), scene)
+    canvas.paste(strip, (2 * cell, height), strip)
+    draw = ImageDraw.Draw(canvas)
+    if background in GROUND:
+        fill, outline = GROUND[background]
+        left, top = (round(edge * unit) for edge in layout.FIELD[background])
+        for column in range(FIELD_CELLS):
+            for row in range(FIELD_CELLS):
+                x, y = 2 * cell + left + column * cell, top + row * cell
+                draw.rectangle((x, y, x + cell - 1, y + cell - 1), fill, outline)
+    draw.line((2 * cell - 1, 0, 2 * cell - 1, GRID_CELLS * cell), "#b8bcc4")
+    return np.asarray(canvas)
+
+
+def _strip() -> str:
+    """The backpack's strip as SVG, 7 x 1 cells."""
+    slots = "".join(
+        f'<rect x="{x + 4}" y="4" width="{layout.SLOT_WIDTH - 8}" height="56" rx="8" fill="#fbf5e9" stroke="#5b3a1e"'
+        f' stroke-width="2"/><path d="M{x + 12} 4H{x + 42}V60H{x + 12}A8 8 0 0 1 {x + 4} 52V12A8 8 0 0 1 {x + 12} 4Z"'
+        f' fill="#5b3a1e"/>' + glyphs.line(letter, (x + 23, 32), 26, 2.4, "#ffffff")
+        for x, letter in zip(range(0, 4 * layout.SLOT_WIDTH, layout.SLOT_WIDTH), SLOTS, strict=True)
+    )
+    size = f"{layout.SCENE_COLUMNS * layout.CELL} {layout.CELL}"
+    return (
+        f'<svg viewBox="0 0 {size}" xmlns="http://www.w3.org/2000/svg"><rect width="100%" height="100%" fill="#a9784a"/>'
+        f"{slots}</svg>"
+    )
+
+
+def _slot_corner(slot: int) -> tuple[int, int]:
+    """Upper left corner of a slot's inside, in drawing units."""
+    return layout.HINT_WIDTH + slot * layout.SLOT_WIDTH + 46, layout.STRIP_TOP + 4
+
+
+@lru_cache(maxsize=4096)
+def _tile(background: str, place: tuple[int, int], name: str, label: str, cell: int, skin: str) -> Pixels:
+    """A cell of the playfield with what lies in it."""
+    left, top = (edge * cell // layout.CELL for edge in layout.FIELD[background])
+    x, y = 2 * cell + left + place[0] * cell, top + place[1] * cell
+    ground = _canvas(background, cell, skin)[y : y + cell, x : x + cell]
+    return _over(ground, _labelled(name, label, cell, skin))
+
+
+@lru_cache(maxsize=1024)
+def _slot(slot: int, item: Item, cell: int, skin: str) -> Pixels:
+    """The inside of a backpack's slot with an item in it."""
+    x, y = (edge * cell // layout.CELL for edge in _slot_corner(slot))
+    edge = 56 * cell // layout.CELL
+    ground = _canvas("farm", cell, skin)[y : y + edge, x : x + edge]
+    inner, margin = 52 * cell // layout.CELL, 2 * cell // layout.CELL
+    picture = Image.new("RGBA", (edge, edge))
+    picture.paste(_labelled(item.sprite, item.label, inner, skin), (margin, margin))
+    return _over(ground, picture)
+
+
+@lru_cache(maxsize=256)
+def _hint(hint: Hint, cell: int, skin: str) -> Pixels:
+    """The hint block, 2 x 9 cells."""
+    ground = _canvas("farm", cell, skin)[:, : 2 * cell]
+    picture = Image.new("RGBA", (2 * cell, GRID_CELLS * cell))
+    for item, *place in layout.hint_layout(hint):
+        x, y, edge = (length * cell // layout.CELL for length in place)
+        if item is layout.BOX:
+            ImageDraw.Draw(picture).rectangle(
+                (x, y, x + edge - 1, y + edge - 1), "#fdf9ee", "#6b4a2f", max(1, cell // 21)
+            )
+        else:
+            picture.alpha_composite(_labelled(item.sprite, item.label, edge, skin), (x, y))
+    return _over(ground, picture)
+
+
+def _labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
+    """A sprite on a transparent square, above its label if it has one."""
+    if not label:
+        return sprite(name, edge, skin)
+    square = Image.new("RGBA", (edge, edge))
+    if name.partition("/")[0] in FULL_CELL:
+        square.paste(sprite(name, edge, skin))
+    else:
+        size = LABELLED_EDGE * edge // layout.CELL
+        square.paste(sprite(name, size, skin), ((edge - size) // 2, edge // 64))
+    square.alpha_composite(rasterise(glyphs.label(label), edge, edge))
+    return square
+
+
+def _over(ground: Pixels, picture: Image.Image) -> Pixels:
+    """Opaque, contiguous pixels of a picture on its ground."""
+    return np.asarray(Image.alpha_composite(Image.fromarray(ground).convert("RGBA"), picture).convert("RGB"))

@@ -1,0 +1,88 @@
+"""Where things stand in a frame, in drawing units of 1/64 cell, so that one layout serves every resolution.
+
+All positions are even numbers, hence whole pixels at 32, 64 and 96 pixels a cell.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from envs.kidgym.catalogue import BACKGROUNDS
+from envs.kidgym.frame import GRID_CELLS, HINT_COLUMNS, Hint, Item
+
+CELL: Final = 64
+HINT_WIDTH: Final = HINT_COLUMNS * CELL
+SCENE_COLUMNS: Final = GRID_CELLS - HINT_COLUMNS
+SCENE_ROWS: Final = GRID_CELLS - 1
+STRIP_TOP: Final = SCENE_ROWS * CELL
+SLOT_WIDTH: Final = SCENE_COLUMNS * CELL // 4
+
+FIELD: Final[dict[str, tuple[int, int]]] = {
+    **dict.fromkeys(BACKGROUNDS, (CELL, 3 * CELL)),
+    "maze": (CELL, 2 * CELL),
+    # The picture frame is drawn in the middle of the wall, around the playfield's cells (1..2, 1..2).
+    "gallery": (CELL * 3 // 2, CELL * 3 // 2),
+}
+"""Left and upper edge of the playfield within the scene."""
+
+
+class Placed(NamedTuple):
+    """A sprite of the hint block: its upper left corner and edge in drawing units."""
+
+    item: Item
+    x: int
+    y: int
+    edge: int
+
+
+ARROW: Final = Item("arrow")
+BOX: Final = Item("box")
+"""Stands for the outline that a ``box`` hint draws; it is no sprite."""
+
+_BOX_INSIDE: Final = 96
+
+
+def hint_layout(hint: Hint) -> list[Placed]:
+    """Places everything that a hint block shows, in drawing order.
+
+    Raises:
+        ValueError: the style or place is unknown, a row has the wrong length, or the block has no room for all rows.
+    """
+    if hint.style not in ("column", "pairs", "box") or hint.place not in ("top", "middle"):
+        raise ValueError(f"a hint is a column, pairs or box, placed top or middle; not {hint.style!r}, {hint.place!r}")
+    if hint.style == "box":
+        return _box(hint)
+    length = 1 if hint.style == "column" else 2
+    if any(len(row) != length for row in hint.rows):
+        raise ValueError(f"a hint of style {hint.style!r} has {length} item(s) in each row: {hint.rows}")
+    edge = (96 if len(hint.rows) <= 5 else 56) if length == 1 else 46
+    pitch = edge + (16 if length == 1 else 22)
+    top = _top(hint, len(hint.rows) * pitch)
+    placed = []
+    for number, row in enumerate(hint.rows):
+        y = top + number * pitch + (pitch - edge) // 4 * 2
+        if length == 1:
+            placed.append(Placed(row[0], (HINT_WIDTH - edge) // 2, y, edge))
+        else:
+            placed += [Placed(row[0], 4, y, edge), Placed(ARROW, 52, y + 12, 24), Placed(row[1], 78, y, edge)]
+    return placed
+
+
+def _box(hint: Hint) -> list[Placed]:
+    """Rows edge to edge within an outline."""
+    across = max(len(hint.rows), *(len(row) for row in hint.rows))
+    edge = _BOX_INSIDE // across // 2 * 2
+    left = (HINT_WIDTH - edge * max(len(row) for row in hint.rows)) // 4 * 2
+    height = edge * len(hint.rows)
+    top = _top(hint, height + 16) + 8
+    placed = [Placed(BOX, left - 8, top - 8, height + 16)]
+    for number, row in enumerate(hint.rows):
+        placed += [Placed(item, left + place * edge, top + number * edge, edge) for place, item in enumerate(row)]
+    return placed
+
+
+def _top(hint: Hint, height: int) -> int:
+    room = GRID_CELLS * CELL
+    if height > room - 16:
+        raise ValueError(f"the hint block has no room for {len(hint.rows)} rows of style {hint.style!r}")
+    return 8 if hint.place == "top" else (room - height) // 4 * 2

@@ -1,0 +1,58 @@
+"""User skins: a folder whose files ``NAME.svg`` or ``NAME.png`` replace the built-in sprites.
+
+``python -m envs.kidgym.render.skins FOLDER`` writes the built-in sprites as PNG files, a complete skin to start from.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from envs.kidgym.catalogue import SPRITES
+from envs.kidgym.render.sprites import skin_file, sprite
+
+REQUIRED: Final[tuple[str, ...]] = (
+    *(name for name in SPRITES if not name.startswith(("quarter/", "pile/"))),
+    *(f"agent/{direction}" for direction in ("down", "right", "up", "left")),
+    "arrow",
+)
+"""What a skin must draw. Quarters and piles are made of its animals, fruit and food unless it draws them too; a background
+(``background/farm``) is replaced where the skin has one."""
+
+
+@lru_cache(maxsize=16)
+def check_skin(skin: str) -> None:
+    """Reads every sprite of a skin once.
+
+    Raises:
+        ValueError: the folder does not exist, lacks sprites or holds unreadable ones; the message names folder and
+            sprites.
+    """
+    if not Path(skin).is_dir():
+        raise ValueError(f"skin {skin!r} is not a folder")
+    missing = [name for name in REQUIRED if skin_file(skin, name) is None]
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise ValueError(
+            f"skin {skin!r} has no sprite {', '.join(map(repr, missing[:5]))}{more}: expected a file {missing[0]}.svg or"
+            f" {missing[0]}.png in that folder"
+        )
+    for name in SPRITES:
+        sprite(name, 32, skin)
+
+
+def export_skin(folder: str, pixels: int = 192) -> int:
+    """Writes the sprites that a skin must draw as PNG files, and returns how many."""
+    for name in REQUIRED:
+        path = Path(folder) / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sprite(name, pixels).save(path)
+    return len(REQUIRED)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: python -m envs.kidgym.render.skins FOLDER   (writes the built-in sprites there)")
+    print(f"{export_skin(sys.argv[1])} sprites written to {sys.argv[1]}")
