@@ -31,6 +31,11 @@ class DomainError(ValueError):
         self.problems = tuple(problems)
 
 
+def number_text(number: float) -> str:
+    """A number as people write it: all its digits, and no point after a whole one."""
+    return str(int(number)) if float(number).is_integer() else repr(float(number))
+
+
 @dataclass(frozen=True)
 class Noun:
     """How a domain calls its truths or its actions, such as disease and diseases."""
@@ -55,7 +60,7 @@ class State:
     @property
     def text(self) -> str:
         """The state as people write it: its name, or ``50 to 99``."""
-        return self.value if isinstance(self.value, str) else f"{self.value[0]:g} to {self.value[1]:g}"
+        return self.value if isinstance(self.value, str) else " to ".join(map(number_text, self.value))
 
 
 @dataclass(frozen=True)

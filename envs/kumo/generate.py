@@ -1,0 +1,209 @@
+"""Tasks from a domain: truths by chance, decisive outcomes by SAT, the rest by chance (Algorithms 1 and 2 of the paper).
+
+All chance comes from one generator per task, seeded by the domain's name, the sizes, the seed and the task's index, and
+every choice is made over an ordered list; so a task is the same in any process, on any machine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import combinations
+
+from pysat.card import CardEnc
+from pysat.solvers import Minisat22
+
+from envs.kumo.domain import Domain, Observation, Range
+from envs.kumo.task import Task
+
+DIFFICULTIES: Mapping[str, tuple[int, int]] = {"easy": (4, 6), "hard": (12, 16)}
+"""Number of truths and of actions."""
+ATTEMPTS = 2000
+"""Tries for one task before giving up; well-formed domains need one or two."""
+
+Choice = tuple[int, int]
+"""An action and one of its states, as positions in the domain."""
+
+
+class GenerationError(ValueError):
+    """A domain does not yield the tasks asked for."""
+
+
+def generate_tasks(
+    domain: Domain, truths: int = 4, actions: int = 6, count: int = 50, give_aways: bool = False, seed: int = 0
+) -> list[Task]:
+    """The first ``count`` tasks of a domain at one difficulty; a longer list begins with the shorter one.
+
+    In each task exactly one truth survives all observations. No two tasks have the same truths, actions and outcomes (a
+    float outcome being the range that its number lies in).
+
+    Args:
+        domain: what to draw from.
+        truths: truths in question per task, at least 2.
+        actions: actions on offer per task.
+        count: number of tasks.
+        give_aways: whether to allow tasks in which the valid truth can be ruled out by no outcome of any action: perfect
+            play names it without a test. (The others can always be ruled out.)
+        seed: another seed gives other tasks.
+
+    Raises:
+        GenerationError: the domain is too small, or yields no more new tasks.
+    """
+    if not 2 <= truths <= len(domain.truths) or not 1 <= actions <= len(domain.actions):
+        raise GenerationError(
+            f"domain {domain.name!r} has {len(domain.truths)} truths and {len(domain.actions)} actions: "
+            f"no tasks of {truths} and {actions}"
+        )
+    generator = _Generator(domain, truths, actions, give_aways)
+    return [generator.task(index, seed) for index in range(count)]
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """A task before its numbers are drawn; everything is a position in the domain."""
+
+    truths: tuple[int, ...]
+    valid: int
+    choices: tuple[Choice, ...]
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], tuple[Choice, ...]]:
+        """What duplicates share; the valid truth follows from it."""
+        return tuple(sorted(self.truths)), tuple(sorted(self.choices))
+
+
+class _Generator:
+    """Draws one task after the other and remembers them to refuse duplicates."""
+
+    def __init__(self, domain: Domain, truths: int, actions: int, give_aways: bool) -> None:
+        self.domain, self.truths, self.actions, self.give_aways = domain, truths, actions, give_aways
+        self.seen: set[tuple[tuple[int, ...], tuple[Choice, ...]]] = set()
+
+    def task(self, index: int, seed: int) -> Task:
+        rng = random.Random(f"kumo/{self.domain.name}/{self.truths}/{self.actions}/{seed}/{index}")
+        for _ in range(ATTEMPTS):
+            draw = self.draw(rng)
+            if draw is not None and draw.key not in self.seen:
+                self.seen.add(draw.key)
+                return self.finish(draw, index, seed, rng)
+        raise GenerationError(
+            f"domain {self.domain.name!r} yields no task number {index} of {self.truths} truths and {self.actions} actions "
+            f"in {ATTEMPTS} tries: it is too small for so many, or its outcomes exclude too little"
+        )
+
+    def draw(self, rng: random.Random) -> _Draw | None:
+        """One try (Algorithm 1): None where these truths allow no task, or only a give-away."""
+        table = self.domain.rules_out
+        sample = tuple(rng.sample(range(len(self.domain.truths)), self.truths))
+        valid = 1 << rng.choice(sample)
+        invalid = sum(1 << truth for truth in sample) & ~valid
+        decisive: dict[int, dict[int, list[int]]] = {}
+        related: list[int] = []
+        for action, states in enumerate(table):
+            touches = False
+            groups: dict[int, list[int]] = {}
+            for state, gone in enumerate(states):
+                if gone & valid:
+                    touches = True
+                elif gone & invalid:
+                    groups.setdefault(gone & invalid, []).append(state)
+            if groups:
+                decisive[action] = groups
+            if groups or touches:
+                related.append(action)
+        chosen = _decide(decisive, invalid, self.actions, rng)
+        if chosen is None:
+            return None
+        spare = [action for action in related if action not in chosen]
+        chosen |= dict.fromkeys(rng.sample(spare, min(self.actions - len(chosen), len(spare))), -1)
+        if len(chosen) < self.actions:
+            rest = [action for action in range(len(table)) if action not in related]
+            chosen |= dict.fromkeys(rng.sample(rest, self.actions - len(chosen)), -1)
+        if not self.give_aways and not any(gone & valid for action in chosen for gone in table[action]):
+            return None
+        # In an order of chance, which tells nothing about the part an action plays.
+        choices = [(action, self.state(action, state, valid, rng)) for action, state in chosen.items()]
+        rng.shuffle(choices)
+        return _Draw(sample, valid, tuple(choices))
+
+    def state(self, action: int, state: int, valid: int, rng: random.Random) -> int:
+        """The state of a chosen action: as decided, or for a filler any that leaves the valid truth possible."""
+        if state >= 0:
+            return state
+        return rng.choice([s for s, gone in enumerate(self.domain.rules_out[action]) if not gone & valid])
+
+    def finish(self, draw: _Draw, index: int, seed: int, rng: random.Random) -> Task:
+        truths = tuple(self.domain.truths[truth] for truth in draw.truths)
+        actions = tuple(self.domain.actions[action] for action, _ in draw.choices)
+        observations = tuple(
+            _observe(action.states[state].value, rng)
+            for action, (_, state) in zip(actions, draw.choices, strict=True)
+        )
+        task = Task(
+            domain=self.domain.name,
+            truths=truths,
+            actions=tuple(action.restricted(truths) for action in actions),
+            observations=observations,
+            valid_truth=self.domain.truths[draw.valid.bit_length() - 1],
+            index=index,
+            seed=seed,
+        )
+        survivors = task.survivors(dict(zip(task.action_names, observations, strict=True)))
+        if survivors != (task.valid_truth,):
+            raise AssertionError(f"task {index} of {self.domain.name!r} leaves {survivors}, not {task.valid_truth!r}")
+        return task
+
+
+def _decide(
+    decisive: Mapping[int, Mapping[int, Sequence[int]]], invalid: int, most: int, rng: random.Random
+) -> dict[int, int] | None:
+    """At most ``most`` actions, one state each, that together rule out every invalid truth (Algorithm 2).
+
+    One variable stands for the states of an action that rule out the same truths; chance picks among these, and orders
+    the variables, because the solver favours late ones.
+
+    Args:
+        decisive: per action, for each set of invalid truths (a bitmask) the states that rule out just these.
+        invalid: the truths to rule out, as a bitmask.
+        most: largest number of actions.
+        rng: source of chance.
+
+    Returns:
+        The state of each chosen action, or None if there is no such choice.
+    """
+    options = [(action, gone) for action, groups in decisive.items() for gone in groups]
+    rng.shuffle(options)
+    of_action: dict[int, list[int]] = {}
+    for variable, (action, _) in enumerate(options, 1):
+        of_action.setdefault(action, []).append(variable)
+    clauses = [[-one, -two] for variables in of_action.values() for one, two in combinations(variables, 2)]
+    if len(of_action) > most:
+        clauses += CardEnc.atmost(list(range(1, len(options) + 1)), bound=most).clauses
+    for bit in range(invalid.bit_length()):
+        if invalid >> bit & 1:
+            clauses.append([variable for variable, (_, gone) in enumerate(options, 1) if gone >> bit & 1])
+            if not clauses[-1]:
+                return None
+    with Minisat22(bootstrap_with=clauses) as solver:
+        if not solver.solve():
+            return None
+        model = solver.get_model()
+    picked = [options[literal - 1] for literal in model if 0 < literal <= len(options)]
+    return {action: rng.choice(decisive[action][gone]) for action, gone in picked}
+
+
+def _observe(value: str | Range, rng: random.Random) -> Observation:
+    """What a test in this state shows: its name, or a number drawn evenly from its range.
+
+    Numbers have one digit more than the range's ends, so rounding never leaves the range.
+    """
+    if isinstance(value, str):
+        return value
+    return round(rng.uniform(*value), 1 + max(map(_decimals, value)))
+
+
+def _decimals(number: float) -> int:
+    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
+    return max(0, -int(exponent))

@@ -1,0 +1,155 @@
+"""One game of KumO as a value: the truths and actions in question, what each outcome rules out, what each test will show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from envs.kumo.domain import Action, Observation, State, number_text
+
+
+@dataclass(frozen=True)
+class Task:
+    """A generated game; it carries its own outcome table, so playing it needs no domain file.
+
+    What a test shows is fixed by the task. Exactly one truth, ``valid_truth``, survives all observations together.
+    """
+
+    domain: str
+    truths: tuple[str, ...]
+    actions: tuple[Action, ...]
+    """With outcome tables restricted to ``truths``."""
+    observations: tuple[Observation, ...]
+    """What each action shows, in the order of ``actions``: the name of a state, or a number."""
+    valid_truth: str
+    index: int = 0
+    """The task's place among those generated together."""
+    seed: int = 0
+
+    @cached_property
+    def action_names(self) -> tuple[str, ...]:
+        """The names of the actions, in the task's order."""
+        return tuple(action.name for action in self.actions)
+
+    def position(self, action: str) -> int:
+        """Where an action stands in the task.
+
+        Raises:
+            KeyError: the task has no such action.
+        """
+        try:
+            return self.action_names.index(action)
+        except ValueError:
+            raise KeyError(f"{action!r} is not an action of this task: {', '.join(self.action_names)}") from None
+
+    def observation_text(self, action: str) -> str:
+        """What an action shows, as players read it: a state's name, or a number with its unit."""
+        place = self.position(action)
+        return observation_text(self.actions[place], self.observations[place])
+
+    def survivors(self, observed: Mapping[str, Observation]) -> tuple[str, ...]:
+        """The truths that no observation rules out, in the task's order.
+
+        Args:
+            observed: what each action taken so far has shown.
+
+        Raises:
+            KeyError: an action is not of this task.
+            ValueError: an observation belongs to no state of its action.
+        """
+        gone: set[str] = set()
+        for action, observation in observed.items():
+            gone.update(self.actions[self.position(action)].state_of(observation).rules_out)
+        return tuple(truth for truth in self.truths if truth not in gone)
+
+    def to_json(self) -> dict[str, Any]:
+        """The task as JSON values: the keys of the published task files, with the outcome table beside them."""
+        return {
+            "domain": self.domain,
+            "truths": list(self.truths),
+            "actions": list(self.action_names),
+            "observations": dict(zip(self.action_names, self.observations, strict=True)),
+            "seed": self.seed,
+            "index": self.index,
+            "valid_truth": self.valid_truth,
+            "action_types": {action.name: action.outcome for action in self.actions},
+            "units": {action.name: action.unit for action in self.actions if action.unit},
+            "outcomes": {
+                action.name: [
+                    {"state": s.value if isinstance(s.value, str) else list(s.value), "rules_out": list(s.rules_out)}
+                    for s in action.states
+                ]
+                for action in self.actions
+            },
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Task:
+        """The inverse of ``to_json``; ``index`` and ``units`` may be missing."""
+        units = fields.get("units", {})
+        actions = {
+            name: Action(
+                name,
+                fields["action_types"][name],
+                tuple(
+                    State(s["state"] if isinstance(s["state"], str) else tuple(s["state"]), tuple(s["rules_out"]))
+                    for s in states
+                ),
+                units.get(name, ""),
+            )
+            for name, states in fields["outcomes"].items()
+        }
+        return from_official(fields, fields["domain"], actions)
+
+
+def from_official(fields: Mapping[str, Any], domain: str, actions: Mapping[str, Action]) -> Task:
+    """A task from one line of a published task file and the outcome tables of its domain.
+
+    Published files hold the keys truths, actions, observations, seed and valid_truth, but no outcome tables.
+
+    Args:
+        fields: one line of the file, parsed.
+        domain: name for the task's domain.
+        actions: the domain's actions by name.
+
+    Raises:
+        KeyError: ``fields`` lacks a key, or ``actions`` an action.
+    """
+    truths = tuple(fields["truths"])
+    return Task(
+        domain=domain,
+        truths=truths,
+        actions=tuple(actions[name].restricted(truths) for name in fields["actions"]),
+        observations=tuple(fields["observations"][name] for name in fields["actions"]),
+        valid_truth=fields["valid_truth"],
+        index=fields.get("index", fields["seed"]),
+        seed=fields["seed"],
+    )
+
+
+def read_official(path: Path, domain: str, actions: Mapping[str, Action]) -> list[Task]:
+    """All tasks of a published task file (JSON lines); see ``from_official``."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [from_official(json.loads(line), domain, actions) for line in lines if line.strip()]
+
+
+def write_tasks(path: Path, tasks: Iterable[Task]) -> None:
+    """Write tasks as JSON lines."""
+    text = "".join(json.dumps(task.to_json(), ensure_ascii=False) + "\n" for task in tasks)
+    path.write_text(text, encoding="utf-8")
+
+
+def read_tasks(path: Path) -> list[Task]:
+    """Read tasks that ``write_tasks`` wrote."""
+    return [Task.from_json(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def observation_text(action: Action, observation: Observation) -> str:
+    """An observation as players read it: a state's name, or a number with its unit."""
+    if isinstance(observation, str):
+        return observation
+    return f"{number_text(observation)} {action.unit}".rstrip()
