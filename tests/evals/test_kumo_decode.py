@@ -1,0 +1,183 @@
+"""Replies as models write them, and what each decoder reads in them."""
+
+import pytest
+
+from evals.kumo.decode import decode
+
+ACTIONS = (
+    "Brain MRI",
+    "MRI",
+    "D-Dimer Test",
+    "Complete Blood Count (CBC)",
+    "Chest X-Ray",
+    "Tuning to C",
+    "Tuning to C#",
+)
+TRUTHS = ("Crohn's Disease", "Brain Tumor", "Pulmonary Embolism", "Type 2 Diabetes", "Béla's Étude")
+
+READ = [
+    # as asked for
+    ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI", "tag, exact"),
+    ("<ANSWER>Brain Tumor</ANSWER>", "Brain Tumor", "tag, exact"),
+    (
+        "The scan is normal, so no tumour. I will test more.\n\n<ANSWER> D-Dimer Test </ANSWER>",
+        "D-Dimer Test",
+        "tag, exact",
+    ),
+    ("<ANSWER>\nComplete Blood Count (CBC)\n</ANSWER>", "Complete Blood Count (CBC)", "tag, exact"),
+    ("<ANSWER> Crohn's Disease </ANSWER>.", "Crohn's Disease", "tag, exact"),
+    ("**<ANSWER> MRI </ANSWER>**", "MRI", "tag, exact"),
+    ("```\n<ANSWER> MRI </ANSWER>\n```", "MRI", "tag, exact"),
+    ("<ANSWER> Tuning to C# </ANSWER>", "Tuning to C#", "tag, exact"),
+    # the last tag wins
+    ("First <ANSWER> MRI </ANSWER>, no: <ANSWER> Brain Tumor </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("I must end with <ANSWER> name </ANSWER>.\n<ANSWER> Brain Tumor </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> MRI </ANSWER>\n<ANSWER></ANSWER>", "MRI", "tag, exact"),
+    ("<think>maybe <ANSWER> MRI </ANSWER></think>\n<ANSWER> Brain MRI </ANSWER>", "Brain MRI", "tag, exact"),
+    # the tag written otherwise
+    ("<answer> Brain MRI </answer>", "Brain MRI", "loose tag, exact"),
+    ("<Answer>brain mri</Answer>", "Brain MRI", "loose tag, marks"),
+    ("< ANSWER > Brain MRI < / ANSWER >", "Brain MRI", "loose tag, exact"),
+    ("[ANSWER] Brain MRI [/ANSWER]", "Brain MRI", "loose tag, exact"),
+    ("\\<ANSWER\\> Brain MRI \\</ANSWER\\>", "Brain MRI", "loose tag, exact"),
+    ("&lt;ANSWER&gt; Brain MRI &lt;/ANSWER&gt;", "Brain MRI", "tag, exact"),
+    ("<ANSWER> Brain MRI <ANSWER>", "Brain MRI", "tag, exact"),
+    ("<ANSWER> Brain MRI", "Brain MRI", "open tag, exact"),
+    ("Let us see.\n<ANSWER> brain mri.", "Brain MRI", "open tag, marks"),
+    ("<ANSWER> Brain MRI\n\nThis shows whether Brain Tumor can be excluded.", "Brain MRI", "open tag, line"),
+    ("Brain MRI </ANSWER>", "Brain MRI", "closing tag, exact"),
+    ("I think that is it.\nBrain Tumor\n</ANSWER>", "Brain Tumor", "closing tag, exact"),
+    # the name written otherwise
+    ("<ANSWER> BRAIN MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> 'Brain MRI' </ANSWER>", "Brain MRI", "tag, marks"),
+    ('<ANSWER> "Brain MRI" </ANSWER>', "Brain MRI", "tag, marks"),
+    ("<ANSWER> “Brain MRI” </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> `Brain MRI` </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> **Brain MRI** </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> *brain mri* </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> __Brain MRI__ </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> **`Brain MRI`.** </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> - Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER>\n* Brain MRI\n</ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> • Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> 1. Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> 2) Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> Brain MRI. </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> Brain  MRI! </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> ['Brain MRI'] </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> <Brain MRI> </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> {Brain MRI} </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> Crohn’s disease </ANSWER>", "Crohn's Disease", "tag, marks"),
+    ("<ANSWER> D‑Dimer Test </ANSWER>", "D-Dimer Test", "tag, marks"),
+    ("<ANSWER> Be\u0301la's E\u0301tude </ANSWER>", "Béla's Étude", "tag, exact"),
+    ("<ANSWER> complete blood count (cbc) </ANSWER>", "Complete Blood Count (CBC)", "tag, marks"),
+    ("<ANSWER> ${Brain MRI} </ANSWER>", "Brain MRI", "tag, placeholder"),
+    ("<ANSWER> ${brain mri </ANSWER>", "Brain MRI", "tag, placeholder"),
+    ("<ANSWER> ${action_name}: ${Brain MRI} </ANSWER>", "Brain MRI", "tag, placeholder"),
+    ("<ANSWER> Action: Brain MRI </ANSWER>", "Brain MRI", "tag, label"),
+    ("<ANSWER> **Action:** Brain MRI </ANSWER>", "Brain MRI", "tag, label"),
+    ("<ANSWER> Final answer: Prediction: Brain Tumor. </ANSWER>", "Brain Tumor", "tag, label"),
+    ("<ANSWER> action_name = 'Brain MRI' </ANSWER>", "Brain MRI", "tag, label"),
+    ("<ANSWER> brain_mri </ANSWER>", "Brain MRI", "tag, spelling"),
+    ("<ANSWER> Chest X Ray </ANSWER>", "Chest X-Ray", "tag, spelling"),
+    ("<ANSWER> Complete Blood Count - CBC </ANSWER>", "Complete Blood Count (CBC)", "tag, spelling"),
+    # a name among filler words, in a tag only
+    ("<ANSWER> I choose the Brain MRI. </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER> Predict Brain Tumor </ANSWER>", "Brain Tumor", "tag, phrase"),
+    ("<ANSWER> My final answer is Type 2 Diabetes </ANSWER>", "Type 2 Diabetes", "tag, phrase"),
+    ('<ANSWER> {"action": "Brain MRI"} </ANSWER>', "Brain MRI", "tag, label"),
+    ("<ANSWER> $\\boxed{\\text{Brain MRI}}$ </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER> Brain MRI (action) </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER><action>Brain MRI</action></ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER>\nBrain MRI\nIt separates what is left.\n</ANSWER>", "Brain MRI", "tag, line"),
+    # no tag, and nothing but the name
+    ("Brain MRI", "Brain MRI", "no tag, exact"),
+    ("  Brain Tumor\n", "Brain Tumor", "no tag, exact"),
+    ("**Brain tumor**", "Brain Tumor", "no tag, marks"),
+    ("Answer: Brain Tumor", "Brain Tumor", "no tag, label"),
+    ("<think>\nCould be anything, say MRI.\n</think>\n\nBrain Tumor", "Brain Tumor", "no tag, exact"),
+]
+
+UNREAD = [
+    ("", "no answer"),
+    ("   \n", "no answer"),
+    ("I will order a Brain MRI next.", "no answer"),
+    ("It must be Brain Tumor", "no answer"),
+    ("The answer is Brain Tumor.", "no answer"),
+    ("Brain MRI or MRI", "no answer"),
+    ("Brain MRI\n" * 100, "no answer"),
+    ("<ANSWER></ANSWER>", "empty tag"),
+    ("So I say <ANSWER> ** </ANSWER>", "empty tag"),
+    ("<ANSWER> name </ANSWER>", "unknown name"),
+    ("<ANSWER> ${action_name} </ANSWER>", "unknown name"),
+    ("<ANSWER> Liver Biopsy </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain MRI with contrast </ANSWER>", "unknown name"),
+    ("<ANSWER> not Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> anything but Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> Ruled out: Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> Since the scan is normal, Brain Tumor seems unlikely </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain MRI, MRI </ANSWER>", "two names"),
+    ("<ANSWER> Brain MRI or Brain Tumor </ANSWER>", "two names"),
+    ("<ANSWER>\nBrain MRI\nBrain Tumor\n</ANSWER>", "two names"),
+    ("<ANSWER> Brain MRI and then predict Brain Tumor", "two names"),
+    ("<ANSWER> MRI </ANSWER> or rather <ANSWER> Biopsy </ANSWER>", "unknown name"),
+]
+
+
+@pytest.mark.parametrize(("reply", "name", "rule"), READ)
+def test_the_lenient_decoder_reads_what_a_person_would(reply, name, rule):
+    decoded = decode(reply, ACTIONS, TRUTHS)
+    assert (decoded.name, decoded.rule) == (name, rule)
+    assert decoded.kind == ("test" if name in ACTIONS else "predict")
+
+
+@pytest.mark.parametrize(("reply", "rule"), UNREAD)
+def test_the_lenient_decoder_never_guesses(reply, rule):
+    decoded = decode(reply, ACTIONS, TRUTHS)
+    assert (decoded.name, decoded.kind, decoded.rule) == (None, None, rule)
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
+        ("a <ANSWER> MRI </ANSWER> b <ANSWER> Brain Tumor </ANSWER>", "Brain Tumor"),
+        ("Brain MRI", "Brain MRI"),
+        ("<ANSWER> Brain MRI", "Brain MRI"),
+        ("Brain MRI </ANSWER> as I said", "Brain MRI"),
+        ("<ANSWER> ${Brain MRI} </ANSWER>", "Brain MRI"),
+        ("<answer> Brain MRI </answer>", None),
+        ("<ANSWER> brain mri </ANSWER>", None),
+        ("<ANSWER> 'Brain MRI' </ANSWER>", None),
+        ("<ANSWER> `Brain MRI` </ANSWER>", None),
+        ("<ANSWER> **Brain MRI** </ANSWER>", None),
+        ("<ANSWER> - Brain MRI </ANSWER>", None),
+        ("<ANSWER> Brain MRI. </ANSWER>", None),
+        ("<ANSWER> MRI </ANSWER> <ANSWER></ANSWER>", None),
+        ("I choose Brain MRI", None),
+        ("", None),
+    ],
+)
+def test_the_strict_decoder_is_the_published_one(reply, name):
+    decoded = decode(reply, ACTIONS, TRUTHS, strict=True)
+    assert decoded.name == name
+    assert decoded.rule == ("published" if name else "parse error")
+
+
+def test_a_name_that_is_action_and_truth_is_a_prediction():
+    assert decode("<ANSWER> Comet </ANSWER>", ("Comet",), ("Comet", "Star")).kind == "predict"
+    assert decode("<ANSWER> Comet </ANSWER>", ("Comet",), ("Comet", "Star"), strict=True).kind == "predict"
+
+
+def test_names_that_differ_only_in_marks_need_to_be_written_exactly():
+    actions = ("Pitch (low)", "Pitch low", "F", "F#")
+    assert decode("<ANSWER> Pitch (low) </ANSWER>", actions, ()).name == "Pitch (low)"
+    assert decode("<ANSWER> pitch: low </ANSWER>", actions, ()).rule == "two names"
+    assert decode("<ANSWER> *F#* </ANSWER>", actions, ()).name == "F#"
+    assert decode("<ANSWER> *F* </ANSWER>", actions, ()).name == "F"
+
+
+def test_hostile_replies_are_read_in_no_time():
+    for reply in ("<ANSWER>" * 20_000, "<ANSWER>" + '"1. ' * 5_000, "* " * 50_000, "${" * 50_000, "</ANSWER>" * 20_000):
+        assert decode(reply, ACTIONS, TRUTHS).name is None
