@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from envs.kidgym.catalogue import SPRITES
-from envs.kidgym.render.sprites import skin_file, sprite
+from envs.kidgym.render.sprites import builtin_drawing, skin_file, sprite
 
 REQUIRED: Final[tuple[str, ...]] = (
     *(name for name in SPRITES if not name.startswith(("quarter/", "pile/"))),
@@ -48,7 +48,7 @@ def export_skin(folder: str, pixels: int = 192) -> int:
     for name in REQUIRED:
         path = Path(folder) / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        sprite(name, pixels).save(path)
+        builtin_drawing(name, pixels).save(path)
     return len(REQUIRED)
 
 

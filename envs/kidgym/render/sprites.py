@@ -67,13 +67,20 @@ def rasterise(svg: str, width: int, height: int) -> Image.Image:
 @lru_cache(maxsize=1024)
 def _drawing(name: str, pixels: int, skin: str) -> Image.Image:
     """A drawing that is a file of its own, fitted into a square."""
-    if skin:
-        return _from_skin(name, pixels, skin)
+    return _from_skin(name, pixels, skin) if skin else builtin_drawing(name, pixels)
+
+
+def builtin_drawing(name: str, pixels: int) -> Image.Image:
+    """A built-in drawing without margin, RGBA.
+
+    Raises:
+        ValueError: there is no such drawing.
+    """
     try:
         svg = sources.builtin(name)
     except KeyError:
         raise ValueError(
-            f"there is no sprite {name!r}: see SPRITES in envs/kidgym/catalogue.py, or give a skin"
+            f"there is no sprite {name!r}: see envs/kidgym/catalogue.py, or name a skin that has it"
         ) from None
     return rasterise(_cropped(svg) if name in sources.OPENMOJI else svg, pixels, pixels)
 
