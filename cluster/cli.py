@@ -1,0 +1,138 @@
+"""The command line: ``raycade COMMAND`` or ``python -m cluster COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from cluster.errors import UserError
+from evals.tables import Table
+
+BAD_INPUT = 2
+RUN_FAILED = 1
+
+RUN_HELP = """\
+Plays the episodes of a suite with a model and scores them. Without overrides: the demo, a slice of the suites with a tiny
+model made on the spot. A run that was interrupted goes on where it stopped when the same command is given again.
+
+overrides (Hydra's syntax; a value with a comma needs brackets):
+  suite=demo|kumo            what is played; settings of a suite by path: suite.repeats=1 suite.domains=[medical]
+  model=tiny|simulated|oracle|random|qwen2_5_vl_7b|...   who plays
+  decoding=free|choice       free text, or replies constrained to what is offered
+  baselines=[random,oracle]  built-in players to play the same episodes beside the model
+  cluster=local|ray          Ray on this machine, or an existing cluster; cluster.replicas=2 cluster.runners=1
+  tracker=none|wandb         tracker.mode=online needs WANDB_API_KEY in the environment
+  run_dir=PATH               default runs/SUITE-MODEL-PLAN
+
+examples:
+  raycade run
+  raycade run suite=kumo suite.domains=[medical,music] suite.difficulties=[easy] model=qwen2_5_vl_7b
+  raycade run -m suite=kumo model=oracle,random          one run after the other (Hydra multirun)
+"""
+
+EPILOG = "`raycade COMMAND --help` says more. Bad input ends with exit code 2, a run that was stopped early with 75."
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit; errors that a user can mend end with one message and exit code 2."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        code = options.command(options)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = BAD_INPUT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="raycade",
+        description="Evaluates language and vision-language models on reasoning games, on Ray and vLLM.",
+        epilog=EPILOG,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    raw = argparse.RawDescriptionHelpFormatter
+
+    run = commands.add_parser("run", help="play and score a suite", description=RUN_HELP, formatter_class=raw)
+    run.add_argument(
+        "-m", "--multirun", action="store_true", help="one run for each combination of comma-separated values"
+    )
+    run.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    run.set_defaults(command=_run)
+
+    plan = commands.add_parser(
+        "plan",
+        help="what a run would do: episodes, model calls, tokens, time",
+        description="What `raycade run` with these overrides would do. Loads no model and touches no GPU.",
+    )
+    plan.add_argument("--like", type=Path, metavar="RUN_DIR", help="estimate the time from a past run's speed")
+    plan.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    plan.set_defaults(command=_plan)
+
+    report = commands.add_parser(
+        "report",
+        help="tables of finished or running runs, from their ledgers alone",
+        description="Scores each run's ledger again, prints the tables and writes them below RUN_DIR/tables.",
+    )
+    report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
+    report.set_defaults(command=_report)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from cluster.driver import RunFailedError
+    from cluster.run import CONTINUE, run
+    from cluster.settings import load_settings
+
+    if options.multirun:
+        from cluster.multirun import multirun
+
+        return multirun(options.overrides)
+    settings = load_settings(options.overrides)
+    try:
+        code, tables = run(settings)
+    except RunFailedError as error:
+        print(f"error: {error}\nWhat was finished is in {settings.run_dir}; the same command goes on.", file=sys.stderr)
+        return RUN_FAILED
+    show(tables)
+    print(f"\nledger, tables and summary: {settings.run_dir}")
+    if code == CONTINUE:
+        print("stopped before the end: the same command goes on from here", file=sys.stderr)
+    return code
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from cluster.estimate import describe_plan
+    from cluster.settings import load_settings
+
+    show(describe_plan(load_settings(options.overrides), options.like))
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from cluster.scores import score_run, write_results
+
+    for run_dir in options.run_dirs:
+        tables, summary = score_run(run_dir)
+        write_results(run_dir, tables, summary)
+        if len(options.run_dirs) > 1:
+            print(f"# {run_dir}\n")
+        show(tables)
+    return 0
+
+
+def show(tables: Sequence[Table]) -> None:
+    """Print tables; on a pipe they are as wide as they need to be."""
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    for table in tables:
+        console.print(table.to_rich())
+        console.print()

@@ -1,0 +1,261 @@
+"""An engine without a model: real-looking continuous batching, heavy-tailed lengths, a prefix cache, seeded answers.
+
+It keeps the same contract as a real engine and stands in for one in tests and benchmarks. All chance is seeded by the
+request, so a turn that is asked again (after a crash, on another replica) gets the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cluster.engine import EngineError, EngineLoad, Request, Sampling
+from evals.contracts import Chat, LabelScores, PromptTooLong, Reply
+
+PICTURE_TOKENS = 256
+CHARACTERS_PER_TOKEN = 4
+
+Answer = Callable[[Request], str]
+
+
+def prompt_length(chat: Chat) -> int:
+    """Tokens of a chat: four characters each, a picture counting as 256."""
+    return sum(
+        math.ceil(len(part) / CHARACTERS_PER_TOKEN) if isinstance(part, str) else PICTURE_TOKENS
+        for message in chat
+        for part in message.parts
+    )
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast the simulated engine is; all running requests share its steps, as in continuous batching.
+
+    One step writes one token for each running request and takes ``step_seconds`` + running * ``step_seconds_per_seq``.
+    Reading a prompt stops the steps for uncached tokens / ``prefill_tokens_per_second``.
+    """
+
+    step_seconds: float = 0.01
+    step_seconds_per_seq: float = 0.0
+    prefill_tokens_per_second: float = 20_000.0
+
+    def step(self, running: int) -> float:
+        """Seconds of one step with ``running`` requests in the batch."""
+        return self.step_seconds + self.step_seconds_per_seq * running
+
+    def work(self, uncached: int, tokens: int, batch: int) -> float:
+        """Seconds of a full engine that one request uses up: the bound that makespans are measured against."""
+        return uncached / self.prefill_tokens_per_second + tokens * self.step(batch) / batch
+
+
+@dataclass(order=True)
+class _Running:
+    ends_at_step: float
+    order: int
+    done: asyncio.Future[None] = field(compare=False)
+
+
+class SimulatedEngine:
+    """See the module's docstring; every argument may be set in ``conf/model/simulated.yaml``."""
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        max_num_seqs: int = 64,
+        max_model_len: int = 32_768,
+        step_seconds: float = 0.01,
+        step_seconds_per_seq: float = 0.0,
+        prefill_tokens_per_second: float = 20_000.0,
+        median_tokens: float = 100.0,
+        tail: float = 1.0,
+        cache_tokens: int = 1_000_000,
+        failure_rate: float = 0.0,
+        start_seconds: float = 0.0,
+        answer: Answer | None = None,
+    ) -> None:
+        """Build an engine that is not started yet.
+
+        Args:
+            sampling: only ``max_tokens`` matters here.
+            max_num_seqs: requests in one batch.
+            max_model_len: longer prompts are refused, in tokens of four characters.
+            step_seconds: time of a decoding step, see ``Speed``.
+            step_seconds_per_seq: further time of a step for each running request.
+            prefill_tokens_per_second: reading speed for tokens that are not cached.
+            median_tokens: median length of a reply.
+            tail: sigma of the log-normal length distribution; 0 makes all lengths equal, 1 has a heavy tail.
+            cache_tokens: size of the prefix cache.
+            failure_rate: share of requests whose first try fails as if the engine had.
+            start_seconds: time that loading takes.
+            answer: what to reply; by default one of the options, drawn with the request's seed.
+        """
+        self.sampling = sampling
+        self._max_num_seqs = max_num_seqs
+        self.max_model_len = max_model_len
+        self.speed = Speed(step_seconds, step_seconds_per_seq, prefill_tokens_per_second)
+        self.median_tokens, self.tail = median_tokens, tail
+        self.failure_rate, self.start_seconds = failure_rate, start_seconds
+        self.answer = answer or random_answer
+        self.load = EngineLoad()
+        self._failed_once: set[str] = set()
+        self._cache = PrefixCache(cache_tokens)
+        self._slots = asyncio.Semaphore(max_num_seqs)
+        self._batch: list[_Running] = []
+        self._steps = 0.0
+        self._clock = 0.0
+        self._prefill_debt = 0.0
+        self._changed = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Requests in one batch."""
+        return self._max_num_seqs
+
+    async def start(self) -> None:
+        """Wait for ``start_seconds``, then begin to step."""
+        await asyncio.sleep(self.start_seconds)
+        self._clock = time.monotonic()
+        self._loop = asyncio.create_task(self._step())
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer after the time that the batch would need.
+
+        Raises:
+            PromptTooLong: longer than ``max_model_len``.
+            EngineError: the simulated failure.
+        """
+        prompt_tokens = prompt_length(request.chat)
+        if prompt_tokens >= self.max_model_len:
+            raise PromptTooLong(f"the prompt has {prompt_tokens} tokens, the model's context {self.max_model_len}")
+        start = time.monotonic()
+        chance = random.Random(request.seed)
+        tokens = self._length(chance, self.max_model_len - prompt_tokens) if not request.labels else 1
+        fails = chance.random() < self.failure_rate and request.id not in self._failed_once
+        self.load.waiting += 1
+        async with self._slots:
+            self.load.waiting -= 1
+            cached = self._cache.admit(request.chat)
+            await self._decode(prompt_tokens - cached, tokens)
+        if fails:
+            self._failed_once.add(request.id)
+            raise EngineError("simulated failure")
+        self._account(prompt_tokens, cached, tokens, time.monotonic() - start)
+        text = self.answer(request)
+        return Reply(
+            text=text,
+            finish="length" if not request.labels and tokens >= self.sampling.max_tokens else "stop",
+            prompt_tokens=prompt_tokens,
+            completion_tokens=tokens,
+            cached_tokens=cached,
+            seconds=time.monotonic() - start,
+            label_scores=random_scores(request) if request.labels else None,
+        )
+
+    async def check_health(self) -> None:
+        """Raise if the stepping task has ended."""
+        if self._loop is None or self._loop.done():
+            raise EngineError("the simulated engine is not running")
+
+    async def close(self) -> None:
+        """Stop stepping."""
+        if self._loop is not None:
+            self._loop.cancel()
+
+    def _length(self, chance: random.Random, room: int) -> int:
+        drawn = self.median_tokens * math.exp(self.tail * chance.gauss(0.0, 1.0))
+        return max(1, min(round(drawn), self.sampling.max_tokens, room))
+
+    async def _decode(self, uncached: int, tokens: int) -> None:
+        self._advance()
+        self._prefill_debt += uncached / self.speed.prefill_tokens_per_second
+        running = _Running(self._steps + tokens, self.load.completed, asyncio.get_running_loop().create_future())
+        heapq.heappush(self._batch, running)
+        self.load.running = len(self._batch)
+        self._changed.set()
+        await running.done
+
+    def _advance(self) -> None:
+        """Bring the step counter up to now; prefill time is paid before any step."""
+        now = time.monotonic()
+        elapsed, self._clock = now - self._clock, now
+        if not self._batch:
+            self._prefill_debt = 0.0
+            return
+        self.load.busy_seconds += elapsed
+        self.load.slot_seconds += elapsed * len(self._batch)
+        paid = min(elapsed, self._prefill_debt)
+        self._prefill_debt -= paid
+        self._steps += (elapsed - paid) / self.speed.step(len(self._batch))
+
+    async def _step(self) -> None:
+        while True:
+            self._changed.clear()
+            self._advance()
+            while self._batch and self._batch[0].ends_at_step <= self._steps + 1e-6:
+                finished = heapq.heappop(self._batch)
+                if not finished.done.done():
+                    finished.done.set_result(None)
+            self.load.running = len(self._batch)
+            wait = None
+            if self._batch:
+                left = self._batch[0].ends_at_step - self._steps
+                wait = self._prefill_debt + left * self.speed.step(len(self._batch))
+            try:
+                await asyncio.wait_for(self._changed.wait(), wait)
+            except TimeoutError:
+                continue
+
+    def _account(self, prompt_tokens: int, cached: int, tokens: int, seconds: float) -> None:
+        self.load.completed += 1
+        self.load.prompt_tokens += prompt_tokens
+        self.load.cached_tokens += cached
+        self.load.completion_tokens += tokens
+
+
+class PrefixCache:
+    """Which prefixes of chats have been read before; least recently used ones are forgotten."""
+
+    def __init__(self, capacity: int) -> None:
+        """``capacity`` is in tokens."""
+        self.capacity = capacity
+        self._used = 0
+        self._prefixes: OrderedDict[int, int] = OrderedDict()
+
+    def admit(self, chat: Chat) -> int:
+        """Remember the chat; returns how many tokens of its beginning were known."""
+        cached, prefix, known = 0, 0, True
+        for message in chat:
+            prefix = hash((prefix, message))
+            tokens = prompt_length((message,))
+            if prefix in self._prefixes:
+                self._prefixes.move_to_end(prefix)
+                cached += tokens if known else 0
+                continue
+            known = False
+            self._prefixes[prefix] = tokens
+            self._used += tokens
+        while self._used > self.capacity and self._prefixes:
+            self._used -= self._prefixes.popitem(last=False)[1]
+        return cached
+
+
+def random_answer(request: Request) -> str:
+    """One of the options (or labels), drawn with the request's seed; filler text where there are none."""
+    choices = request.options or request.labels
+    return random.Random(request.seed).choice(choices) if choices else "I cannot tell."
+
+
+def random_scores(request: Request) -> LabelScores:
+    """Seeded log-probabilities that sum to 0.9; the reply's label is the most probable."""
+    chance = random.Random(request.seed)
+    best = chance.choice(request.labels)
+    weights = [chance.random() + (1.0 if label == best else 0.0) for label in request.labels]
+    total = sum(weights)
+    return LabelScores(tuple(math.log(0.9 * weight / total) for weight in weights), mass=0.9, argmax_is_label=True)

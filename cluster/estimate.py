@@ -1,0 +1,64 @@
+"""What a run would do and how long it may take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster.errors import UserError
+from cluster.settings import Settings
+from evals.contracts import Episode
+from evals.players import BUILT_IN_PLAYERS
+from evals.tables import Table
+
+TIMINGS = "timings.jsonl"
+
+
+def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
+    """Episodes, model calls and tokens of each cell, and the whole with its time if a past run tells the speed.
+
+    Raises:
+        UserError: ``like`` holds no timings.
+    """
+    cells: dict[tuple[str, ...], list[Episode]] = {}
+    for episode in settings.plan:
+        cell = (episode.player, episode.suite, episode.task, episode.level, episode.mode)
+        cells.setdefault(cell, []).append(episode)
+    rows = tuple((*cell, len(members), *_load(members)) for cell, members in cells.items())
+    columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
+    modelled = [episode for episode in settings.plan if episode.player not in BUILT_IN_PLAYERS]
+    calls, prompt_tokens = _load(modelled)
+    total: list[tuple[str, str | int]] = [
+        ("episodes", len(settings.plan)),
+        ("episodes that need the model", len(modelled)),
+        ("model calls, expected", calls),
+        ("prompt tokens, expected", prompt_tokens),
+        ("completion tokens, at most", calls * settings.model.sampling.max_tokens),
+    ]
+    if like is not None:
+        speed = _speed(like) * settings.cluster.replicas
+        total.append((f"minutes, at the {speed:.1f} calls/s of {like}", f"{calls / speed / 60:.1f}"))
+    return [
+        Table("plan", f"Plan: {settings.suite.name} with {settings.model.name}", columns, rows),
+        Table("plan_total", "In all", ("what", "how much"), tuple(total), (f"run directory: {settings.run_dir}",)),
+    ]
+
+
+def _load(episodes: Sequence[Episode]) -> tuple[int, int]:
+    played = [episode for episode in episodes if episode.player not in BUILT_IN_PLAYERS]
+    return round(sum(episode.calls for episode in played)), round(sum(episode.prompt_tokens for episode in played))
+
+
+def _speed(run_dir: Path) -> float:
+    """Model calls per second and replica of a past run."""
+    path = run_dir / TIMINGS
+    try:
+        sessions = [json.loads(line) for line in path.read_text().splitlines()]
+        turns = sum(session["turns"] for session in sessions)
+        replica_seconds = sum(session["seconds"] * session["replicas"] for session in sessions)
+        return float(turns / replica_seconds)
+    except FileNotFoundError as error:
+        raise UserError(f"--like {run_dir}: no timings there (there is no {TIMINGS})") from error
+    except (ValueError, KeyError, ZeroDivisionError) as error:
+        raise UserError(f"--like {run_dir}: {path} cannot be used: {error!r}") from error

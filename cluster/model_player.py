@@ -1,0 +1,144 @@
+"""A model behind the router, as a player: asks turns again when engines fail, and finds the prompt that kills them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from cluster.engine import EngineDiedError, EngineError, Request
+from cluster.router import Router, Ticket
+from evals.contracts import PlayerError, Reply, Turn
+
+Decoding = Literal["free", "choice"]
+
+MAX_TRIES = 8
+"""Engine failures (not deaths) that one turn survives."""
+DEATHS_TO_SUSPECT = 2
+"""Engines that died with a turn inside before the turn is asked with nobody beside it."""
+DEATHS_TO_CONVICT = 4
+"""Engines that died before a turn fails; the last two died with nobody beside it, which chance alone hardly does."""
+
+
+class EngineKilled(PlayerError):  # noqa: N818 - a cause that is read by people
+    """The turn killed an engine that it had for itself."""
+
+
+class ReplicaPort(Protocol):
+    """A replica as its users see it, wherever it runs."""
+
+    async def complete(self, request: Request) -> Reply:
+        """As ``Engine.complete``; raises EngineDiedError when the replica is gone."""
+        ...
+
+
+@dataclass
+class PlayerCounts:
+    """What happened to the turns of a model player so far."""
+
+    turns: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    retries: int = 0
+    engine_deaths: int = 0
+    router_seconds: float = 0.0
+    """Time that turns waited for a place."""
+    replica_seconds: float = 0.0
+    """Time that turns spent with replicas, transport included."""
+    engine_seconds: float = 0.0
+    """Time that turns spent inside engines."""
+
+
+class ModelPlayer:
+    """Sends turns to replicas through a router."""
+
+    def __init__(self, router: Router, decoding: Decoding) -> None:
+        """``decoding=choice`` constrains replies to a turn's options; ``free`` lets the model write what it likes."""
+        self.router = router
+        self.decoding = decoding
+        self.ports: dict[str, ReplicaPort] = {}
+        self.counts = PlayerCounts()
+        self.lost = asyncio.Queue[str]()
+        """Names of replicas whose engine died; whoever owns the replicas replaces them."""
+
+    def add_replica(self, name: str, port: ReplicaPort, batch: int) -> None:
+        """A replica is ready."""
+        self.ports[name] = port
+        self.router.add(name, batch)
+
+    def remove_replica(self, name: str) -> None:
+        """A replica is gone."""
+        self.ports.pop(name, None)
+        self.router.remove(name)
+
+    async def reply(self, turn: Turn) -> Reply:
+        """Answer one turn, on another replica if one fails.
+
+        Raises:
+            PlayerError: the turn cannot be answered, failed too often, or kills engines.
+        """
+        start = time.monotonic()
+        request = Request(
+            id=f"{turn.episode.id}-{turn.number}",
+            chat=turn.chat,
+            options=turn.options if self.decoding == "choice" else (),
+            labels=turn.labels,
+            seed=turn.seed,
+        )
+        failures = deaths = 0
+        while True:
+            suspected = deaths >= DEATHS_TO_SUSPECT
+            try:
+                reply = await self._try(request, turn.episode.affinity, alone=suspected)
+            except EngineDiedError as error:
+                deaths += 1
+                if deaths >= DEATHS_TO_CONVICT:
+                    raise EngineKilled(f"{deaths} engines died with this turn, the last two alone with it") from error
+            except EngineError as error:
+                failures += 1
+                if failures >= MAX_TRIES:
+                    raise PlayerError(f"the engine failed {failures} times, last: {error}") from error
+            else:
+                return dataclasses.replace(reply, seconds=time.monotonic() - start)
+            self.counts.retries += 1
+
+    async def _try(self, request: Request, affinity: str, alone: bool) -> Reply:
+        asked = time.monotonic()
+        ticket, replica = await self._place(affinity, alone)
+        sent = time.monotonic()
+        try:
+            reply = await self.ports[replica].complete(request)
+        except EngineDiedError:
+            if ticket.place is not None and self.router.holds(ticket.place):
+                self.counts.engine_deaths += 1
+                self.remove_replica(replica)
+                self.lost.put_nowait(replica)
+            raise
+        finally:
+            self.router.release(ticket)
+        counts = self.counts
+        counts.turns += 1
+        counts.prompt_tokens += reply.prompt_tokens
+        counts.completion_tokens += reply.completion_tokens
+        counts.cached_tokens += reply.cached_tokens
+        counts.router_seconds += sent - asked
+        counts.replica_seconds += time.monotonic() - sent
+        counts.engine_seconds += reply.seconds
+        return reply
+
+    async def _place(self, affinity: str, alone: bool) -> tuple[Ticket, str]:
+        granted = asyncio.get_running_loop().create_future()
+
+        def grant(replica: str) -> None:
+            if not granted.done():
+                granted.set_result(replica)
+
+        ticket = self.router.request(affinity, grant, alone=alone, priority=-1.0 if alone else 0.0)
+        try:
+            return ticket, await granted
+        except asyncio.CancelledError:
+            self.router.release(ticket)
+            raise

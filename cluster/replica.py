@@ -1,0 +1,61 @@
+"""A replica: one engine in an actor. The plain class knows no Ray; ``cluster.placement`` wraps it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from cluster.engine import Engine, EngineDiedError, Request
+from evals.contracts import Reply
+
+logger = logging.getLogger(__name__)
+
+EngineFactory = Callable[[], Engine]
+
+
+class Replica:
+    """Hosts one engine and ends its process when the engine dies, so that it is replaced."""
+
+    def __init__(self, name: str, make_engine: EngineFactory) -> None:
+        """``make_engine`` is called here, in the replica's own process."""
+        self.name = name
+        self._make_engine = make_engine
+        self._engine: Engine | None = None
+
+    async def start(self) -> dict[str, Any]:
+        """Load the engine; returns what the router and the display need to know."""
+        self._engine = self._make_engine()
+        await self._engine.start()
+        return {"batch": self._engine.max_num_seqs, "pid": os.getpid()}
+
+    async def complete(self, request: Request) -> Reply:
+        """As ``Engine.complete``; a dead engine takes the process with it."""
+        assert self._engine is not None, "start() comes first"
+        try:
+            return await self._engine.complete(request)
+        except EngineDiedError:
+            logger.exception("replica %s: the engine died", self.name)
+            self._exit()
+            raise
+
+    async def check_health(self) -> None:
+        """Return soon if the engine answers; end the process if it is dead."""
+        assert self._engine is not None, "start() comes first"
+        try:
+            await self._engine.check_health()
+        except EngineDiedError:
+            self._exit()
+            raise
+
+    async def close(self) -> None:
+        """End the engine and every process it started."""
+        if self._engine is not None:
+            await self._engine.close()
+
+    def _exit(self) -> None:
+        """An engine that died leaves its actor alive: end the process a moment later, after the caller was told."""
+        asyncio.get_running_loop().call_later(0.2, os.kill, os.getpid(), signal.SIGKILL)

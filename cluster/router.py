@@ -1,0 +1,199 @@
+"""Which replica answers which turn: sticky homes, moved by margin; full replicas, not flooded ones.
+
+The router is plain bookkeeping without clocks, processes or awaiting: whoever drives it (a runner with real replicas, a
+simulation with virtual time) tells it what happened and sends what it grants.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+Policy = Literal["sticky", "least_loaded", "round_robin"]
+
+OVERCOMMIT = 1.1
+"""Requests granted to a replica per place in its batch: enough that a free place is taken at once, no more."""
+MARGIN = 0.15
+"""An episode leaves its home when the home is busier than the idlest replica by this share of a batch."""
+HOMES_KEPT = 200_000
+"""Affinities remembered; an older episode simply gets a new home."""
+
+
+@dataclass(order=True)
+class Ticket:
+    """One turn that waits for, or has, a place at a replica."""
+
+    priority: float
+    order: int
+    affinity: str = field(compare=False)
+    granted: Callable[[str], None] = field(compare=False)
+    """Called with the replica's name once the turn may be sent there."""
+    alone: bool = field(compare=False, default=False)
+    """Wants a replica for itself: a turn that is suspected of killing engines."""
+    place: _Place | None = field(compare=False, default=None)
+
+
+@dataclass
+class _Place:
+    """A replica as the router sees it."""
+
+    name: str
+    batch: int
+    sent: int = 0
+    closed: bool = False
+    """A turn that wanted the replica for itself is inside: nothing else may enter."""
+    waiting: list[Ticket] = field(default_factory=list)
+
+    @property
+    def capacity(self) -> int:
+        return math.ceil(self.batch * OVERCOMMIT)
+
+    @property
+    def load(self) -> float:
+        return (self.sent + len(self.waiting)) / self.batch
+
+
+class Router:
+    """Grants turns a place at a replica."""
+
+    def __init__(self, policy: Policy = "sticky") -> None:
+        """``sticky`` keeps an episode at its home replica; the other policies exist to be compared with."""
+        self.policy = policy
+        self.moves = 0
+        """Episodes that left a living home because it was too busy."""
+        self._places: dict[str, _Place] = {}
+        self._homes: OrderedDict[str, str] = OrderedDict()
+        self._orders = itertools.count()
+        self._stranded: list[Ticket] = []
+        self._next_robin = 0
+
+    # --- replicas come and go ---
+
+    def add(self, replica: str, batch: int) -> None:
+        """A replica is ready (again) and runs ``batch`` requests at once."""
+        self._places[replica] = _Place(replica, batch)
+        stranded, self._stranded = self._stranded, []
+        for ticket in sorted(stranded):
+            self._queue(ticket)
+        self._fill(self._places[replica])
+
+    def remove(self, replica: str) -> None:
+        """A replica is gone: what waits for it goes elsewhere; what was sent there is its sender's to ask again."""
+        place = self._places.pop(replica, None)
+        if place is None:
+            return
+        for ticket in sorted(place.waiting):
+            self._queue(ticket)
+
+    def holds(self, place: _Place) -> bool:
+        """Whether this very incarnation of a replica is still in use."""
+        return self._places.get(place.name) is place
+
+    @property
+    def replicas(self) -> list[str]:
+        """Names of the replicas that are up."""
+        return list(self._places)
+
+    @property
+    def capacity(self) -> int:
+        """Requests that may be with replicas at once."""
+        return sum(place.capacity for place in self._places.values())
+
+    @property
+    def sent(self) -> int:
+        """Requests that are with replicas now."""
+        return sum(place.sent for place in self._places.values())
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a place."""
+        return len(self._stranded) + sum(len(place.waiting) for place in self._places.values())
+
+    def loads(self) -> dict[str, int]:
+        """Requests with each replica."""
+        return {name: place.sent for name, place in self._places.items()}
+
+    # --- turns come and go ---
+
+    def request(
+        self, affinity: str, granted: Callable[[str], None], priority: float = 0.0, alone: bool = False
+    ) -> Ticket:
+        """Ask for a place; ``granted`` is called, now or later, with the name of the replica to send the turn to."""
+        ticket = Ticket(priority, next(self._orders), affinity, granted, alone)
+        self._queue(ticket)
+        return ticket
+
+    def release(self, ticket: Ticket) -> None:
+        """The turn was answered, failed, or is no longer wanted; its place is free."""
+        place = ticket.place
+        if place is None:
+            self._stranded.remove(ticket)
+        elif ticket in place.waiting:
+            place.waiting.remove(ticket)
+            heapq.heapify(place.waiting)
+        else:
+            place.sent -= 1
+            place.closed = False
+        if place is not None and self.holds(place):
+            self._fill(place)
+
+    def _queue(self, ticket: Ticket) -> None:
+        ticket.place = self._choose(ticket)
+        if ticket.place is None:
+            self._stranded.append(ticket)
+            return
+        heapq.heappush(ticket.place.waiting, ticket)
+        self._fill(ticket.place)
+
+    def _choose(self, ticket: Ticket) -> _Place | None:
+        if not self._places:
+            return None
+        if self.policy == "round_robin":
+            self._next_robin += 1
+            return list(self._places.values())[self._next_robin % len(self._places)]
+        idlest = min(self._places.values(), key=lambda place: place.load)
+        if self.policy == "least_loaded":
+            return idlest
+        home = self._places.get(self._homes.get(ticket.affinity, ""))
+        if home is not None and home.load <= idlest.load + max(MARGIN, 1 / home.batch):
+            self._homes.move_to_end(ticket.affinity)
+            return home
+        self.moves += home is not None
+        self._settle(ticket.affinity, idlest)
+        return idlest
+
+    def _settle(self, affinity: str, place: _Place) -> None:
+        self._homes[affinity] = place.name
+        self._homes.move_to_end(affinity)
+        while len(self._homes) > HOMES_KEPT:
+            self._homes.popitem(last=False)
+
+    def _fill(self, place: _Place) -> None:
+        """Grant what fits; a replica with nothing left to grant takes over from the longest queue."""
+        while place.sent < place.capacity and not place.closed:
+            if not place.waiting and not self._steal(place):
+                return
+            if place.waiting[0].alone and place.sent:
+                return  # the replica drains first
+            ticket = heapq.heappop(place.waiting)
+            place.sent += 1
+            place.closed = ticket.alone
+            ticket.granted(place.name)
+
+    def _steal(self, place: _Place) -> bool:
+        if self.policy == "round_robin":
+            return False
+        longest = max(self._places.values(), key=lambda other: len(other.waiting))
+        if longest is place or not longest.waiting:
+            return False
+        ticket = heapq.heappop(longest.waiting)
+        ticket.place = place
+        self.moves += 1
+        self._settle(ticket.affinity, place)
+        heapq.heappush(place.waiting, ticket)
+        return True

@@ -1,0 +1,196 @@
+"""A runner plays many episodes at once as coroutines against the replicas in its care.
+
+The driver and each runner hold one conversation: the driver brings ``Orders`` (episodes, replicas), the runner answers with
+a ``Report`` (finished records, room for more, replicas it lost) as soon as it has something to say. The plain class knows
+no Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from cluster.model_player import ModelPlayer, PlayerCounts, ReplicaPort
+from evals.contracts import Episode, Player, Reply, Suite, Turn
+from evals.conversation import Record, play_episode
+from evals.players import BUILT_IN_PLAYERS
+from evals.records import records_to_table
+
+logger = logging.getLogger(__name__)
+
+TICK = 0.05
+"""Seconds between looks at whether the replicas could take more, and between a first finished episode and its report."""
+PATIENCE = 0.5
+"""Seconds after which a runner reports even if nothing happened: the driver's sign that it lives."""
+BUILT_IN_AT_ONCE = 8
+"""Episodes of built-in players held at once; they compute and never wait, so more would not be faster."""
+BACKLOG = 0.25
+"""Episodes kept ready beyond the room there is now, as a share of it, so that no place waits for the driver."""
+
+
+@dataclass(frozen=True)
+class NewReplica:
+    """A replica that is ready and joins a runner's care."""
+
+    name: str
+    port: ReplicaPort
+    batch: int
+
+
+@dataclass(frozen=True)
+class Orders:
+    """From the driver to a runner."""
+
+    episodes: tuple[Episode, ...] = ()
+    replicas: tuple[NewReplica, ...] = ()
+    dismissed: tuple[str, ...] = ()
+    """Replicas that are no more, or that another runner takes over."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """From a runner to the driver."""
+
+    finished: pa.Table | None
+    """Rows for the ledger, in its schema."""
+    room: int
+    """Episodes that the runner could begin now, beyond those it holds."""
+    held: int
+    """Episodes begun or ready to begin."""
+    lost: tuple[str, ...] = ()
+    """Replicas whose engine died."""
+    counts: PlayerCounts = field(default_factory=PlayerCounts)
+    loads: Mapping[str, int] = field(default_factory=dict)
+    """Requests with each replica."""
+    moves: int = 0
+    waiting: int = 0
+    """Turns that wait for a place at a replica."""
+
+
+class Runner:
+    """See the module's docstring."""
+
+    def __init__(self, suite: Suite, model: ModelPlayer | None) -> None:
+        """Without a model the runner plays for the built-in players only."""
+        self.suite = suite
+        self.model = model
+        self._ready: list[tuple[float, int, Episode]] = []
+        self._begun: dict[str, asyncio.Task[None]] = {}
+        self._silent: set[str] = set()
+        """Episodes begun that have not asked their first turn yet."""
+        self._finished: list[Record] = []
+        self._news = asyncio.Event()
+        self._admitting: asyncio.Task[None] | None = None
+
+    async def exchange(self, orders: Orders) -> Report:
+        """Take orders, wait until there is something to say (or for ``PATIENCE`` seconds), and say it."""
+        if self._admitting is None:
+            self._admitting = asyncio.create_task(self._admit_forever())
+        for name in orders.dismissed:
+            if self.model is not None:
+                self.model.remove_replica(name)
+        for replica in orders.replicas:
+            assert self.model is not None, "a runner without a model was given a replica"
+            self.model.add_replica(replica.name, replica.port, replica.batch)
+        for number, episode in enumerate(orders.episodes):
+            heapq.heappush(self._ready, (-expected_work(episode), number, episode))
+        self._admit()
+        if not self._worth_saying():
+            try:
+                await asyncio.wait_for(self._news.wait(), PATIENCE)
+                await asyncio.sleep(TICK)
+            except TimeoutError:
+                pass
+        self._news.clear()
+        return await self._report()
+
+    # --- admission: enough alive to keep every replica full, no more ---
+
+    def _free(self) -> int:
+        if self.model is None:
+            return BUILT_IN_AT_ONCE - len(self._begun)
+        router = self.model.router
+        return router.capacity - router.sent - router.waiting - len(self._silent)
+
+    def _admit(self) -> None:
+        free = self._free()
+        while free > 0 and self._ready:
+            _, _, episode = heapq.heappop(self._ready)
+            self._silent.add(episode.id)
+            self._begun[episode.id] = asyncio.create_task(self._play(episode))
+            free -= 1
+
+    async def _admit_forever(self) -> None:
+        while True:
+            self._admit()
+            if self._room() > 0:
+                self._news.set()
+            await asyncio.sleep(TICK)
+
+    def _room(self) -> int:
+        capacity = BUILT_IN_AT_ONCE if self.model is None else self.model.router.capacity
+        return max(0, self._free()) + round(BACKLOG * capacity) - len(self._ready)
+
+    # --- playing ---
+
+    async def _play(self, episode: Episode) -> None:
+        player: Player | None = BUILT_IN_PLAYERS.get(episode.player) or self.model
+        assert player is not None, f"no player {episode.player!r} in this runner"
+        await asyncio.sleep(0)
+        try:
+            record = await play_episode(self.suite, episode, _Announcing(player, self._silent))
+        except Exception as error:  # a defect in a suite costs its episode, never the run
+            logger.exception("episode %s (%s %s %s) broke", episode.id, episode.suite, episode.task, episode.index)
+            record = Record(episode, None, f"{type(error).__name__}: {error}", (), 0.0)
+        self._silent.discard(episode.id)
+        del self._begun[episode.id]
+        self._finished.append(record)
+        self._admit()
+        self._news.set()
+
+    # --- reporting ---
+
+    def _worth_saying(self) -> bool:
+        return bool(self._finished) or (self.model is not None and not self.model.lost.empty())
+
+    async def _report(self) -> Report:
+        finished, self._finished = self._finished, []
+        table = None
+        if finished:
+            table = await asyncio.to_thread(records_to_table, finished, self.suite.columns)
+        held = len(self._begun) + len(self._ready)
+        room = max(0, self._room())
+        if self.model is None:
+            return Report(table, room, held)
+        lost = []
+        while not self.model.lost.empty():
+            lost.append(self.model.lost.get_nowait())
+        router = self.model.router
+        return Report(table, room, held, tuple(lost), self.model.counts, router.loads(), router.moves, router.waiting)
+
+
+def expected_work(episode: Episode) -> float:
+    """What the queue is ordered by, longest first: a model call weighs like some hundreds of prompt tokens."""
+    return episode.prompt_tokens + 500.0 * episode.calls
+
+
+def longest_first(episodes: Sequence[Episode]) -> list[Episode]:
+    """The episodes in the order in which they should begin; ties in plan order."""
+    return sorted(episodes, key=expected_work, reverse=True)
+
+
+class _Announcing:
+    """Passes turns on and notes which episodes have begun to ask."""
+
+    def __init__(self, player: Player, silent: set[str]) -> None:
+        self._player = player
+        self._silent = silent
+
+    async def reply(self, turn: Turn) -> Reply:
+        self._silent.discard(turn.episode.id)
+        return await self._player.reply(turn)

@@ -1,0 +1,185 @@
+"""Running totals of a run: what the live display and the tracker show. The ledger stays the truth."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from cluster.model_player import PlayerCounts
+from cluster.runner import Report, expected_work
+from evals.contracts import Episode
+
+WINDOW = 15.0
+"""Seconds over which rates are averaged."""
+
+
+@dataclass
+class PlayerTally:
+    """One player's episodes."""
+
+    planned: int = 0
+    done: int = 0
+    failed: int = 0
+    successes: int = 0
+
+    @property
+    def finished(self) -> int:
+        """Done or failed."""
+        return self.done + self.failed
+
+
+@dataclass
+class Tally:
+    """Counts what was planned, what the ledger held at the start, and what came since."""
+
+    players: dict[str, PlayerTally] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
+    """Causes of failed episodes by kind."""
+    replicas_wanted: int = 0
+    replicas_up: int = 0
+    replicas_lost: int = 0
+    _reports: dict[str, Report] = field(default_factory=dict)
+    _past: PlayerCounts = field(default_factory=PlayerCounts)
+    """Counts of runners that are no more."""
+    _work: dict[str, float] = field(default_factory=dict)
+    _work_done: float = 0.0
+    _started: float = field(default_factory=time.monotonic)
+    _history: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def plan(self, episodes: Sequence[Episode]) -> None:
+        """Note what is planned."""
+        for episode in episodes:
+            self.players.setdefault(episode.player, PlayerTally()).planned += 1
+            self._work[episode.id] = expected_work(episode)
+
+    def resume(self, ledger: pa.Table) -> None:
+        """Note what the ledger held at the start."""
+        self._count(ledger)
+        for episode_id in ledger["episode_id"].to_pylist():
+            self._work.pop(episode_id, None)
+
+    def finished(self, rows: pa.Table) -> None:
+        """Note rows that were just finished."""
+        self._count(rows)
+        for episode_id in rows["episode_id"].to_pylist():
+            self._work_done += self._work.pop(episode_id, 0.0)
+
+    def report(self, runner: str, report: Report) -> None:
+        """Note a runner's latest report."""
+        self._reports[runner] = report
+        now, counts = time.monotonic(), self.counts
+        self._history.append((now, counts.turns, counts.completion_tokens + counts.prompt_tokens))
+        while self._history[0][0] < now - WINDOW:
+            self._history.pop(0)
+
+    def runner_ended(self, runner: str) -> None:
+        """A runner is gone; what it counted stays."""
+        report = self._reports.pop(runner, None)
+        if report is not None:
+            self._past = _sum([self._past, report.counts])
+
+    def _count(self, rows: pa.Table) -> None:
+        for player, status, success, error in zip(
+            *(rows[name].to_pylist() for name in ("player", "status", "success", "error")), strict=True
+        ):
+            tally = self.players.setdefault(player, PlayerTally())
+            tally.done += status == "done"
+            tally.failed += status == "failed"
+            tally.successes += bool(success)
+            if status == "failed":
+                self.errors[error.partition(":")[0]] += 1
+
+    # --- what is shown ---
+
+    @property
+    def planned(self) -> int:
+        """Episodes of all players."""
+        return sum(tally.planned for tally in self.players.values())
+
+    @property
+    def done(self) -> int:
+        """Episodes played to their end."""
+        return sum(tally.done for tally in self.players.values())
+
+    @property
+    def failed(self) -> int:
+        """Episodes that ended with an error."""
+        return sum(tally.failed for tally in self.players.values())
+
+    @property
+    def counts(self) -> PlayerCounts:
+        """All runners' counts."""
+        return _sum([self._past, *(report.counts for report in self._reports.values())])
+
+    @property
+    def loads(self) -> Mapping[str, int]:
+        """Requests with each replica."""
+        return {name: load for report in self._reports.values() for name, load in report.loads.items()}
+
+    @property
+    def moves(self) -> int:
+        """Times that an episode changed its replica."""
+        return sum(report.moves for report in self._reports.values())
+
+    @property
+    def held(self) -> int:
+        """Episodes with runners now."""
+        return sum(report.held for report in self._reports.values())
+
+    @property
+    def replicas_busy(self) -> int:
+        """Replicas with at least one request."""
+        return sum(load > 0 for load in self.loads.values())
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._started
+
+    def rates(self) -> tuple[float, float]:
+        """Requests and tokens per second, lately."""
+        if len(self._history) < 2:
+            return 0.0, 0.0
+        (then, turns, tokens), (now, turns_now, tokens_now) = self._history[0], self._history[-1]
+        elapsed = max(now - then, 1e-3)
+        return (turns_now - turns) / elapsed, (tokens_now - tokens) / elapsed
+
+    def seconds_left(self) -> float | None:
+        """Expected time to the end, from the work done so far; None before there is any."""
+        if self._work_done <= 0:
+            return None
+        return sum(self._work.values()) / self._work_done * self.seconds
+
+    def to_json(self) -> dict[str, float]:
+        """Flat numbers for a tracker."""
+        requests, tokens = self.rates()
+        flat: dict[str, float] = {
+            "episodes/done": self.done,
+            "episodes/failed": self.failed,
+            "episodes/planned": self.planned,
+            "requests_per_second": requests,
+            "tokens_per_second": tokens,
+            "replicas/up": self.replicas_up,
+            "replicas/busy": self.replicas_busy,
+            "replicas/lost": self.replicas_lost,
+            "turns/retried": self.counts.retries,
+            "turns/moved": self.moves,
+        }
+        for name, tally in self.players.items():
+            if tally.finished:
+                flat[f"success/{name}"] = tally.successes / tally.finished
+        if self.counts.prompt_tokens:
+            flat["prefix_cache_hit_rate"] = self.counts.cached_tokens / self.counts.prompt_tokens
+        return flat
+
+
+def _sum(counts: Sequence[PlayerCounts]) -> PlayerCounts:
+    total = PlayerCounts()
+    for each in counts:
+        for name, value in vars(each).items():
+            setattr(total, name, getattr(total, name) + value)
+    return total
