@@ -1,0 +1,145 @@
+"""Generates mazes whose treasure lies behind a given number of doors, every one of which has to be opened.
+
+The published mazes are lists of a hundred layouts a level, filtered by a check that some of them can never pass; these are
+drawn afresh from the seed. Doors are put on cut cells between agent and treasure, and the key of each door on the agent's
+side of it, so that a maze can be solved by construction: in ``2 * doors + 1`` actions and not in fewer. The number of
+attempts is bounded, and a corridor that always works stands behind them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from envs.kidgym.grid import ALL, CELLS, at, mask, members, region, spread
+
+ATTEMPTS: Final = 100
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the parts of a maze lie; cells are numbered as in ``envs.kidgym.grid``."""
+
+    agent: int
+    treasure: int
+    doors: tuple[int, ...]
+    """In the order in which they must be opened."""
+    keys: tuple[int, ...]
+    """``keys[i]`` is the place of the key that opens ``doors[i]``."""
+    walls: tuple[int, ...]
+    chests: tuple[int, ...] = ()
+    """Places of empty chests: they can be reached, and never have to be moved."""
+    distractor: int | None = None
+    """Place of a key that opens nothing: it can be reached, never has to be moved, and hides no way round a door."""
+
+    @property
+    def field(self) -> int:
+        """Set of the cells that can be walked on once all keys and doors are gone, the treasure's included."""
+        return ALL & ~mask(self.walls) & ~mask(self.chests) & ~(0 if self.distractor is None else 1 << self.distractor)
+
+
+def lay_out(rng: Random, doors: int, walls: int, chests: int = 0, distractor: bool = False) -> Layout:
+    """Draw a maze in which the treasure can be reached by opening all doors, and not by opening fewer.
+
+    Args:
+        rng: Source of all chance.
+        doors: 1 to 3 doors between agent and treasure; as many keys are laid.
+        walls: Together with chests and distractor at least ``doors`` and at most 12.
+        chests: Empty chests to put in places where a wall might be.
+        distractor: Whether to lay a key that opens nothing.
+    """
+    barriers = walls + chests + distractor
+    for _ in range(ATTEMPTS):
+        layout = _furnish(rng, _carve(rng, ALL, barriers), doors)
+        layout = layout and _replace_walls(rng, layout, chests, distractor)
+        if layout:
+            return layout
+    layout = _replace_walls(rng, _corridor(rng, doors, barriers), chests, distractor)
+    if layout is None:
+        raise ValueError(f"no maze has {doors} doors, {walls} walls, {chests} chests and {int(distractor)} distractors")
+    return layout
+
+
+def _carve(rng: Random, field: int, barriers: int, keep: int = 0) -> int:
+    """Take random cells from a connected set, except those in ``keep``, so that the rest stays connected."""
+    for cell in rng.sample(CELLS, len(CELLS)):
+        if (ALL & ~field).bit_count() == barriers:
+            break
+        bit = 1 << cell
+        if field & bit and not keep & bit:
+            rest = field & ~bit
+            if region(rest, rest.bit_length() - 1) == rest:
+                field = rest
+    return field
+
+
+def _furnish(rng: Random, field: int, doors: int) -> Layout | None:
+    """Choose treasure, agent, doors and keys in a connected set of cells, or None if it has no room for them."""
+    cuts = [cell for cell in members(field) if _cuts(field, cell)]
+    rng.shuffle(cuts)
+    for treasure in rng.sample(members(field), field.bit_count()):
+        # The cells that each cut cell keeps from the treasure.
+        behind = {cut: field & ~(1 << cut) & ~region(field & ~(1 << cut), treasure) for cut in cuts if cut != treasure}
+        agents = [cell for cell in members(field) if sum(side >> cell & 1 for side in behind.values()) >= doors]
+        if agents:
+            agent = rng.choice(agents)
+            chosen = [cut for cut, side in behind.items() if side >> agent & 1][:doors]
+            # What the agent can walk to with only this door locked; it grows from the first door to the last.
+            reach = {cut: region(field & ~(1 << cut), agent) for cut in chosen}
+            gates = sorted(chosen, key=lambda cut: reach[cut].bit_count())
+            keys = _lay_keys(rng, agent, mask(gates), [reach[gate] for gate in gates])
+            if keys:
+                return Layout(agent, treasure, tuple(gates), keys, tuple(members(ALL & ~field)))
+    return None
+
+
+def _cuts(field: int, cell: int) -> bool:
+    rest = field & ~(1 << cell)
+    return region(rest, rest.bit_length() - 1) != rest
+
+
+def _lay_keys(rng: Random, agent: int, doors: int, sides: list[int]) -> tuple[int, ...] | None:
+    """Lay the key of each door on a free cell of the agent's side of that door; the sides grow from door to door."""
+    taken, keys = doors | 1 << agent, []
+    for side in sides:
+        places = members(side & ~taken)
+        if not places:
+            return None
+        keys.append(rng.choice(places))
+        taken |= 1 << keys[-1]
+    return tuple(keys)
+
+
+def _replace_walls(rng: Random, layout: Layout, chests: int, distractor: bool) -> Layout | None:
+    """Put chests and distractor where walls are that the agent can come to, or None where there are too few."""
+    field = layout.field
+    walkable = region(field & ~(1 << layout.treasure), layout.agent)
+    walls = [wall for wall in layout.walls if spread(1 << wall) & walkable]
+    rng.shuffle(walls)
+    key = None
+    if distractor:
+        key = next((wall for wall in walls if _needs_all(layout, field | 1 << wall)), None)
+        if key is None:
+            return None
+        walls.remove(key)
+    if len(walls) < chests:
+        return None
+    rest = tuple(wall for wall in layout.walls if wall not in walls[:chests] and wall != key)
+    return replace(layout, walls=rest, chests=tuple(walls[:chests]), distractor=key)
+
+
+def _needs_all(layout: Layout, field: int) -> bool:
+    """Whether each door alone, locked, keeps the agent from the treasure in a set of cells."""
+    return not any(region(field & ~(1 << door), layout.agent) >> layout.treasure & 1 for door in layout.doors)
+
+
+def _corridor(rng: Random, doors: int, barriers: int) -> Layout:
+    """A maze that always exists: a corridor of doors along the upper edge, with the treasure in the corner."""
+    treasure, gates = at(0, 0), tuple(at(x, 0) for x in range(doors, 0, -1))
+    corridor = mask([treasure, *gates])
+    field = ALL & ~mask(at(x, 1) for x in range(doors))
+    field = _carve(rng, field, barriers, keep=corridor | 1 << at(doors + 1, 0))
+    room = members(field & ~corridor)
+    agent, *keys = rng.sample(room, doors + 1)
+    return Layout(agent, treasure, gates, tuple(keys), tuple(members(ALL & ~field)))

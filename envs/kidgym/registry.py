@@ -1,0 +1,80 @@
+"""Which tasks exist, by name, and how to make an episode of one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import gymnasium
+
+from envs.kidgym.frame import RESOLUTIONS
+from envs.kidgym.tasks import ALL_TASKS
+from envs.kidgym.world import World
+
+TASKS: Final[dict[str, type[World]]] = {}
+"""All registered tasks by short name, the twelve of the paper first."""
+
+
+def environment_id(task: str, level: int) -> str:
+    """The id under which Gymnasium knows a task's level, such as ``raycade/KidGym-CL-L1-v0``."""
+    return f"raycade/KidGym-{task}-L{level}-v0"
+
+
+def register_task(task: type[World]) -> type[World]:
+    """Make a task known by its name, here and to Gymnasium; can be used as a class decorator.
+
+    Raises:
+        ValueError: the class lacks a name, a title or budgets, or another task has its name.
+    """
+    for attribute in ("name", "title", "budgets"):
+        if not getattr(task, attribute, None):
+            raise ValueError(f"task class {task.__name__} has no {attribute}")
+    if not task.name.isalnum():
+        raise ValueError(f"task name {task.name!r} of {task.__name__} may hold letters and digits only")
+    if TASKS.get(task.name, task) is not task:
+        raise ValueError(f"task name {task.name!r} of {task.__name__} is taken by {TASKS[task.name].__name__}")
+    TASKS[task.name] = task
+    for level in range(1, len(task.budgets) + 1):
+        gymnasium.register(
+            id=environment_id(task.name, level),
+            entry_point="envs.kidgym.env:KidGymEnv",
+            kwargs={"task": task.name, "level": level},
+        )
+    return task
+
+
+def task_class(task: str) -> type[World]:
+    """The class of a task.
+
+    Raises:
+        ValueError: there is no such task; the message lists those that exist.
+    """
+    if task not in TASKS:
+        raise ValueError(f"unknown KidGym task {task!r}: there are {', '.join(TASKS)}")
+    return TASKS[task]
+
+
+def make(task: str, level: int, seed: int, *, cell_pixels: int = 64, skin: str = "") -> World:
+    """One episode.
+
+    Args:
+        task: Short name of a task, such as ``CL``.
+        level: From 1 on.
+        seed: Decides the episode together with task and level: equal ones play equally in every process.
+        cell_pixels: Edge of a cell in the episode's frames: 32, 64 or 96.
+        skin: Folder of sprites that replace the built-in ones; empty for none.
+
+    Raises:
+        ValueError: an unknown task, level or resolution; the message says which exist.
+    """
+    cls = task_class(task)
+    if level not in range(1, len(cls.budgets) + 1):
+        levels = ", ".join(str(known) for known in range(1, len(cls.budgets) + 1))
+        raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {levels}")
+    if cell_pixels not in RESOLUTIONS:
+        resolutions = ", ".join(str(known) for known in RESOLUTIONS)
+        raise ValueError(f"unknown resolution of {cell_pixels!r} pixels a cell: there are {resolutions}")
+    return cls(level, seed, cell_pixels, skin)
+
+
+for _task in ALL_TASKS:
+    register_task(_task)

@@ -1,0 +1,73 @@
+"""CL: sort things into baskets by their kind."""
+
+from __future__ import annotations
+
+from random import Random
+
+from envs.kidgym.catalogue import BASKET_COLOURS, ITEMS, SCENE_OF_TYPE, words
+from envs.kidgym.frame import Item
+from envs.kidgym.world import Action, World, slots
+
+
+class Classification(World):
+    """Two kinds of things lie about, and each kind belongs in the basket of a given colour.
+
+    Description: 1, 2 or 3 (by level) of each of two items of one type, and two baskets, all labelled.
+    Actions: pick up a thing; put a thing from the backpack into a basket. The wrong basket refuses it. A full backpack
+        offers no more picking up.
+    Reward: 1 when everything is in its basket.
+    Termination: when everything is in its basket; 4, 8 or 12 steps, which is the fewest possible.
+    """
+
+    name = "CL"
+    title = "Classification"
+    budgets = (4, 8, 12)
+
+    def build(self, rng: Random) -> None:
+        """Draw a type, two of its items and two basket colours."""
+        kind = rng.choice(list(ITEMS))
+        self.background = SCENE_OF_TYPE[kind]
+        items = [f"{kind}/{name}" for name in rng.sample(ITEMS[kind], 2)]
+        baskets = [f"basket/{colour}" for colour in rng.sample(BASKET_COLOURS, 2)]
+        self.belongs = tuple(zip(items, baskets, strict=True))
+        self.scene = self.scatter(rng, [Item(sprite) for sprite in [*items * self.level, *baskets]])
+
+    @property
+    def goal(self) -> str:
+        """Which item goes where."""
+        (item, basket), (other, its_basket) = self.belongs
+        return f"Place every {words(item)} in the {words(basket)} basket "
+            f"and every {words(other)} in the {words(its_basket)} basket."
+
+    def choices(self) -> list[Action]:
+        """Everything outside a basket can be picked up, everything in the backpack put in either basket."""
+        actions = []
+        for cell, item in self.scene.items():
+            if item.sprite.startswith("basket/"):
+                actions += [
+                    Action(
+                        f"put the item from backpack {letter} into the basket with label {item.label}",
+                        "put",
+                        cell,
+                        slot,
+                    )
+                    for slot, letter in slots(self.backpack)
+                ]
+            elif self.has_room:
+                actions.append(Action(f"pick up the item with label {item.label}", "pick", cell))
+        return actions
+
+    def perform(self, action: Action) -> bool:
+        """Pick up, or put in a basket if it is the right one."""
+        if action.verb == "pick":
+            return self.pick_up(action.cell)
+        if not self.walk_to(action.cell):
+            return False
+        if (self.backpack[action.slot].sprite, self.scene[action.cell].sprite) not in self.belongs:
+            return False
+        del self.backpack[action.slot]
+        return True
+
+    def verdict(self) -> bool | None:
+        """Won when only the baskets are left."""
+        return True if not self.backpack and len(self.scene) == len(self.belongs) else None

@@ -1,0 +1,93 @@
+"""FI: complete the picture of an animal with the missing quarters."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from envs.kidgym.catalogue import QUARTERED, ROMAN
+from envs.kidgym.frame import Hint, Item
+from envs.kidgym.grid import at
+from envs.kidgym.world import Action, World, slots
+
+BOARD: Final = (at(1, 1), at(2, 1), at(1, 2), at(2, 2))
+"""Cells of the 2x2 board in the order of the quarters."""
+START: Final = at(3, 3)
+PIECES: Final = 4
+
+
+class Filling(World):
+    """A 2x2 board lacks some pieces, and the backpack holds them among others.
+
+    Description: an animal cut in quarters, 1, 2 or 3 (by level) of them missing at numbered positions; the whole animal in
+        the hint block; in the backpack the missing quarters and others, of any animal.
+    Actions: place a piece from the backpack at a position that is still free. Any piece fits.
+    Reward: 1 when every position holds the right piece.
+    Termination: when all positions are filled; 1, 2 or 3 steps, which is the fewest possible.
+    """
+
+    name = "FI"
+    title = "Filling"
+    budgets = (1, 2, 3)
+
+    def build(self, rng: Random) -> None:
+        """Draw an animal, its missing quarters and pieces that do not belong."""
+        self.animal = rng.choice(QUARTERED)
+        whole = [f"quarter/{self.animal}/{quarter}" for quarter in range(1, 5)]
+        missing = self.set_board(rng, whole)
+        others = [f"quarter/{name}/{quarter}" for name in QUARTERED for quarter in range(1, 5)]
+        others = [piece for piece in others if piece not in missing]
+        self.fill_backpack(rng, [*missing, *rng.sample(others, PIECES - len(missing))])
+
+    def set_board(self, rng: Random, whole: list[str]) -> list[str]:
+        """Lay the board with as many blanks as the level, numbered in reading order; returns the missing pieces."""
+        self.background = "gallery"
+        self.agent = START
+        blanks = sorted(rng.sample(range(len(BOARD)), self.level))
+        self.blanks = tuple(BOARD[blank] for blank in blanks)
+        self.missing = tuple(whole[blank] for blank in blanks)
+        self.scene = {cell: Item(piece) for cell, piece in zip(BOARD, whole, strict=True)}
+        self.scene |= {cell: Item(f"roman/{number}") for number, cell in enumerate(self.blanks, 1)}
+        return list(self.missing)
+
+    def fill_backpack(self, rng: Random, pieces: list[str]) -> None:
+        """Put the pieces in the backpack in random order."""
+        self.backpack = [Item(piece) for piece in rng.sample(pieces, len(pieces))]
+
+    @property
+    def hint(self) -> Hint | None:
+        """The whole animal."""
+        return Hint("box", ((Item(f"animal/{self.animal}"),),))
+
+    @property
+    def goal(self) -> str:
+        """What the board has to become."""
+        return (
+            f"The picture in the frame has missing pieces at position {self.numerals}. Complete it with pieces "
+            "from the backpack so that it shows the animal in the hint block on the left."
+        )
+
+    @property
+    def numerals(self) -> str:
+        """The positions that were blank at first."""
+        return ", ".join(ROMAN[: self.level])
+
+    def choices(self) -> list[Action]:
+        """Every piece at every free position."""
+        return [
+            Action(f"place the piece from backpack {letter} into the grid at position {roman}", "place", cell, slot)
+            for roman, cell in zip(ROMAN, self.blanks, strict=False)
+            if self.scene[cell].sprite.startswith("roman/")
+            for slot, letter in slots(self.backpack)
+        ]
+
+    def perform(self, action: Action) -> bool:
+        """Put the piece in place of the marker."""
+        return self.put_down(action.slot, action.cell)
+
+    def verdict(self) -> bool | None:
+        """Decided by the last piece."""
+        placed = tuple(self.scene[cell].sprite for cell in self.blanks)
+        if any(piece.startswith("roman/") for piece in placed):
+            return None
+        return placed == self.missing

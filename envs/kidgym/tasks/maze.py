@@ -1,0 +1,86 @@
+"""MA: unlock doors with keys of their colour to get at the diamond."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from envs.kidgym.catalogue import LOCK_COLOURS
+from envs.kidgym.frame import Item
+from envs.kidgym.layout import Layout, lay_out
+from envs.kidgym.world import Action, World, label, slots
+
+
+class Maze(World):
+    """A diamond lies behind locked doors, one behind the other, and each door needs its key.
+
+    Every maze is drawn from the seed, can be solved, and needs all of its doors opened.
+
+    Description: 1, 2 or 3 (by level) doors with as many keys, and the diamond, all labelled, between walls.
+    Actions: obtain a key or the diamond, within reach or not; use a key from the backpack on a door. What is out of reach
+        or does not fit is refused. The key is used up.
+    Reward: 1 when the diamond is obtained.
+    Termination: when the diamond is obtained; 3, 5 or 7 steps, which is the fewest possible.
+    """
+
+    name = "MA"
+    title = "Maze"
+    budgets = (3, 5, 7)
+    walls: ClassVar[tuple[int, ...]] = (9, 8, 7)
+
+    def build(self, rng: Random) -> None:
+        """Draw a maze and the colours of its locks."""
+        layout = lay_out(rng, doors=self.level, walls=self.walls[self.level - 1])
+        colours = rng.sample(LOCK_COLOURS[: self.level], self.level)
+        self.furnish(rng, layout, tuple(zip(colours, colours, strict=True)))
+
+    def furnish(
+        self, rng: Random, layout: Layout, fitting: tuple[tuple[str, str], ...], *more: tuple[int, Item]
+    ) -> None:
+        """Fill the scene from a layout; ``fitting`` gives the colours of each key and of the door that it opens."""
+        self.background = "maze"
+        self.agent, self.treasure, self.fitting = layout.agent, layout.treasure, fitting
+        things = {layout.treasure: Item("diamond")}
+        things |= {cell: Item(f"key/{key}") for cell, (key, _) in zip(layout.keys, fitting, strict=True)}
+        things |= {cell: Item(f"door/{door}") for cell, (_, door) in zip(layout.doors, fitting, strict=True)}
+        self.scene = label(rng, things | dict(more)) | dict.fromkeys(layout.walls, Item("wall"))
+
+    @property
+    def goal(self) -> str:
+        """The rules of locks."""
+        return (
+            "Obtain the diamond in the maze. A locked door blocks the way until you unlock it with the key of the same colour, "
+            "and you have to pick up a key before you can use it."
+        )
+
+    def choices(self) -> list[Action]:
+        """Everything that can be carried, and every key in the backpack on every door."""
+        actions = []
+        for cell, item in self.scene.items():
+            if item.sprite.startswith("door/"):
+                actions += [
+                    Action(
+                        f"use the key in backpack {letter} to unlock door with label {item.label}", "unlock", cell, slot
+                    )
+                    for slot, letter in slots(self.backpack)
+                    if self.backpack[slot].sprite.startswith("key/")
+                ]
+            elif item.label and self.has_room:
+                actions.append(Action(f"obtain item with label {item.label}", "obtain", cell))
+        return actions
+
+    def perform(self, action: Action) -> bool:
+        """Obtain, or unlock if the key fits: key and door are gone."""
+        if action.verb == "obtain":
+            return self.pick_up(action.cell)
+        if not self.walk_to(action.cell):
+            return False
+        key, door = (item.sprite.partition("/")[2] for item in (self.backpack[action.slot], self.scene[action.cell]))
+        if (key, door) not in self.fitting:
+            return False
+        del self.backpack[action.slot], self.scene[action.cell]
+        return True
+
+    def verdict(self) -> bool | None:
+        """Won with the diamond."""
+        return None if self.treasure in self.scene else True

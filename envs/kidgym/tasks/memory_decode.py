@@ -1,0 +1,75 @@
+"""MDE: remember a table of pairs and find the partner of one entry."""
+
+from __future__ import annotations
+
+from random import Random
+
+from envs.kidgym.catalogue import ITEMS
+from envs.kidgym.frame import Hint, Item
+from envs.kidgym.world import Action, World
+
+
+class MemoryDecode(World):
+    """A table assigns things to things; it is shown once, and then the partner of one entry has to be chosen.
+
+    Description: a table of 1, 2 or 3 (by level) pairs in the hint block, shown at first; then an entry of its left column
+        at the upper end of the hint block, and its partner among 3, 5 or 7 distractors, which may be from the table too.
+    Actions: continue; then choose a thing.
+    Reward: 1 when the partner is chosen.
+    Termination: with the first choice; 2, 3 or 4 steps (needed are 2).
+    """
+
+    name = "MDE"
+    title = "Memory Decode"
+    budgets = (2, 3, 4)
+    memory = True
+
+    def build(self, rng: Random) -> None:
+        """Draw the table, the entry that is asked for, and the distractors."""
+        self.background = "park"
+        left_type, right_type = rng.choice(list(ITEMS)), rng.choice(list(ITEMS))
+        left = [f"{left_type}/{name}" for name in rng.sample(ITEMS[left_type], self.level)]
+        free = [f"{right_type}/{name}" for name in ITEMS[right_type] if f"{right_type}/{name}" not in left]
+        self.table = tuple(zip(left, rng.sample(free, self.level), strict=True))
+        self.query, self.answer = rng.choice(self.table)
+        others = [f"{kind}/{name}" for kind, names in ITEMS.items() for name in names]
+        others = [sprite for sprite in others if sprite not in (self.query, self.answer)]
+        shown = [self.answer, *rng.sample(others, 2 * self.level + 1)]
+        self.hidden = tuple(self.scatter(rng, [Item(sprite) for sprite in shown]).items())
+
+    def reveal(self) -> None:
+        """The things appear on the playfield."""
+        self.scene = dict(self.hidden)
+
+    @property
+    def hint(self) -> Hint:
+        """The table; then the entry that is asked for."""
+        if self.watching:
+            return Hint("pairs", tuple((Item(left), Item(right)) for left, right in self.table))
+        return Hint("box", ((Item(self.query),),), "top")
+
+    @property
+    def goal(self) -> str:
+        """Remember; then choose."""
+        if self.watching:
+            return (
+                "The hint block on the left shows which item stands for which: the arrow points from an item to its partner. "
+                "Remember the pairs: they will not be shown again, and you will have to find the partner of one of the items. "
+                "When you have understood this, choose the action 'continue'."
+            )
+        return (
+            "The upper-left corner shows an item from the left side of the table that you were shown. "
+            "Choose the item that is its partner according to that table."
+        )
+
+    def choices(self) -> list[Action]:
+        """Everything that lies there."""
+        return [Action(f"choose the item with label {item.label}", "choose", cell) for cell, item in self.scene.items()]
+
+    def perform(self, action: Action) -> bool:
+        """Take the thing."""
+        return self.pick_up(action.cell)
+
+    def verdict(self) -> bool | None:
+        """Decided by the first choice."""
+        return self.backpack[0].sprite == self.answer if self.backpack else None

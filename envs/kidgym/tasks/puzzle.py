@@ -1,0 +1,42 @@
+"""PU: complete a pattern of triangles with the missing tiles."""
+
+from __future__ import annotations
+
+from random import Random
+
+from envs.kidgym.frame import Hint, Item
+from envs.kidgym.tasks.filling import Filling
+
+
+class Puzzle(Filling):
+    """Filling with four abstract tiles: right triangles that differ only in how they are turned.
+
+    Description: a pattern of all four tiles, 1, 2 or 3 (by level) of them missing at numbered positions; the whole pattern
+        in the hint block; all four tiles in the backpack, those already on the board included.
+    Actions: as in FI.
+    Reward: 1 when every position holds the right tile.
+    Termination: when all positions are filled; 1, 2 or 3 steps, which is the fewest possible.
+    """
+
+    name = "PU"
+    title = "Puzzle"
+
+    def build(self, rng: Random) -> None:
+        """Draw one of the 24 patterns and what is missing from it."""
+        self.pattern = tuple(f"tile/{corner}" for corner in rng.sample(range(1, 5), 4))
+        self.set_board(rng, list(self.pattern))
+        self.fill_backpack(rng, list(self.pattern))
+
+    @property
+    def hint(self) -> Hint | None:
+        """The whole pattern."""
+        upper_left, upper_right, lower_left, lower_right = (Item(tile) for tile in self.pattern)
+        return Hint("box", ((upper_left, upper_right), (lower_left, lower_right)))
+
+    @property
+    def goal(self) -> str:
+        """What the board has to become."""
+        return (
+            f"The pattern in the frame has missing pieces at position {self.numerals}. Complete it with pieces "
+            "from the backpack so that it equals the pattern in the hint block on the left."
+        )

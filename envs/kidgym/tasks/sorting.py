@@ -1,0 +1,80 @@
+"""SO: rank animals by a rule that holds in this world only."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from envs.kidgym.catalogue import ROMAN
+from envs.kidgym.frame import Item
+from envs.kidgym.world import Action, World, slots
+
+SCALES: Final = {
+    "weight": ("elephant", "pig", "sheep", "cat", "mouse"),
+    "speed": ("horse", "dog", "chick", "tortoise", "snail"),
+}
+"""Animals whose order in one property is common knowledge, most of it first."""
+COMPARATIVES: Final = {"weight": ("heavier", "lighter"), "speed": ("faster", "slower")}
+ENDS: Final = {"weight": ("heavy", "light"), "speed": ("fast", "slow")}
+
+
+class Sorting(World):
+    """A made-up rule ties one property of animals to another, and the animals have to be ranked by the other.
+
+    The rule may tie more to more or more to less, and the ranking may be asked for from either end, each half of the time
+    and independently: whether the order of the known property has to be turned round can only be told from rule and
+    question together. Without the rule both directions are equally likely. The backpack is shuffled.
+
+    Description: 2, 3 or 4 (by level) animals in the backpack, as many numbered positions, and a rule in the goal.
+    Actions: place an animal from the backpack on a position that is still free.
+    Reward: 1 when every animal is on its position.
+    Termination: when the backpack is empty; 2, 3 or 4 steps, which is the fewest possible.
+    """
+
+    name = "SO"
+    title = "Sorting"
+    budgets = (2, 3, 4)
+
+    def build(self, rng: Random) -> None:
+        """Draw the rule's two comparatives, the end that comes first, and the animals."""
+        self.background = "farm"
+        self.known = rng.choice(("weight", "speed"))
+        self.asked = "speed" if self.known == "weight" else "weight"
+        premise, conclusion, first = (rng.randrange(2) for _ in range(3))
+        self.rule = (COMPARATIVES[self.known][premise], COMPARATIVES[self.asked][conclusion])
+        self.ends = (ENDS[self.asked][first], ENDS[self.asked][1 - first])
+
+        count = self.level + 1
+        drawn = rng.sample(SCALES[self.known], count)
+        ranked = [name for name in SCALES[self.known] if name in drawn]
+        self.answer = tuple(f"animal/{name}" for name in (ranked if premise ^ conclusion == first else ranked[::-1]))
+        self.scene = self.scatter(rng, [Item(f"roman/{number}") for number in range(1, count + 1)], labelled=False)
+        self.positions = tuple(self.scene)
+        self.backpack = [Item(sprite) for sprite in rng.sample(self.answer, count)]
+
+    @property
+    def goal(self) -> str:
+        """Rule and question."""
+        return (
+            f"In this world, the {self.rule[0]} the animal is, the {self.rule[1]} it is. Rank the animals in the backpack from "
+            f"{self.ends[0]} to {self.ends[1]} by {self.asked} in position {', '.join(ROMAN[: len(self.answer)])}."
+        )
+
+    def choices(self) -> list[Action]:
+        """Every animal on every free position."""
+        return [
+            Action(f"place animal from backpack {letter} at grid {roman}", "place", cell, slot)
+            for roman, cell in zip(ROMAN, self.positions, strict=False)
+            if self.scene[cell].sprite.startswith("roman/")
+            for slot, letter in slots(self.backpack)
+        ]
+
+    def perform(self, action: Action) -> bool:
+        """Put the animal in place of the marker."""
+        return self.put_down(action.slot, action.cell)
+
+    def verdict(self) -> bool | None:
+        """Decided by the last animal."""
+        if self.backpack:
+            return None
+        return tuple(self.scene[cell].sprite for cell in self.positions) == self.answer
