@@ -36,8 +36,10 @@ class Classification(World):
     def goal(self) -> str:
         """Which item goes where."""
         (item, basket), (other, its_basket) = self.belongs
-        return f"Place every {words(item)} in the {words(basket)} basket "
+        return (
+            f"Place every {words(item)} in the {words(basket)} basket "
             f"and every {words(other)} in the {words(its_basket)} basket."
+        )
 
     def choices(self) -> list[Action]:
         """Everything outside a basket can be picked up, everything in the backpack put in either basket."""
