@@ -162,7 +162,7 @@ class Driver:
                 async for report in self._exchange(lane, name, handle, held):
                     if report.finished is not None:
                         deaths = 0
-            except (RayActorError, TimeoutError) as error:
+            except (RayActorError, RayTaskError, TimeoutError) as error:
                 deaths += 1
                 warn(
                     f"{name} died with {len(held)} episodes, which go back to the queue: {placement.first_line(error)}"

@@ -10,7 +10,7 @@ from cluster.errors import UserError
 from cluster.settings import Settings
 from evals.contracts import Episode
 from evals.players import BUILT_IN_PLAYERS
-from evals.tables import Table
+from evals.tables import Cell, Table
 
 TIMINGS = "timings.jsonl"
 
@@ -25,7 +25,7 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     for episode in settings.plan:
         cell = (episode.player, episode.suite, episode.task, episode.level, episode.mode)
         cells.setdefault(cell, []).append(episode)
-    rows = tuple((*cell, len(members), *_load(members)) for cell, members in cells.items())
+    rows: tuple[tuple[Cell, ...], ...] = tuple((*cell, len(members), *_load(members)) for cell, members in cells.items())
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
     modelled = [episode for episode in settings.plan if episode.player not in BUILT_IN_PLAYERS]
     calls, prompt_tokens = _load(modelled)

@@ -16,8 +16,8 @@ def multirun(overrides: Sequence[str]) -> int:
     """Run every combination of the overrides' comma-separated values; returns the worst exit code."""
     codes: list[int] = []
 
-    def one(config: DictConfig) -> int:
-        return _one(config)
+    def one(config: DictConfig) -> None:
+        codes.append(_one(config))
 
     decorated = hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")(one)
     with mock.patch.object(sys, "argv", ["raycade", "--multirun", *overrides]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,6 +81,7 @@ class Runner:
         self.suite = suite
         self.model = model
         self._ready: list[tuple[float, int, Episode]] = []
+        self._orders = itertools.count()
         self._begun: dict[str, asyncio.Task[None]] = {}
         self._silent: set[str] = set()
         """Episodes begun that have not asked their first turn yet."""
@@ -97,8 +99,8 @@ class Runner:
         for replica in orders.replicas:
             assert self.model is not None, "a runner without a model was given a replica"
             self.model.add_replica(replica.name, replica.port, replica.batch)
-        for number, episode in enumerate(orders.episodes):
-            heapq.heappush(self._ready, (-expected_work(episode), number, episode))
+        for episode in orders.episodes:
+            heapq.heappush(self._ready, (-expected_work(episode), next(self._orders), episode))
         self._admit()
         if not self._worth_saying():
             try:

@@ -68,7 +68,8 @@ class ModelSettings:
 
     def make_engine(self) -> Engine:
         """Build the engine, in the process that will host it."""
-        engine: Engine = instantiate(OmegaConf.create(self.engine), sampling=self.sampling, _convert_="all")
+        make = instantiate(OmegaConf.create(self.engine), _partial_=True, _convert_="all")
+        engine: Engine = make(sampling=self.sampling)
         return engine
 
 

@@ -1,0 +1,99 @@
+import asyncio
+
+import pytest
+
+from cluster.engine import EngineDiedError, EngineError
+from cluster.model_player import EngineKilled, ModelPlayer
+from cluster.router import Router
+from evals.contracts import PlayerError, PromptTooLong, Reply, Turn, message
+from tests.fakes import FakeReplica, first_option
+from tests.toy import OPTIONS, ToySuite
+
+EPISODES = [episode.assigned("fake", "") for episode in ToySuite().plan()]
+
+
+def turn(episode=0, number=0, **fields) -> Turn:
+    return Turn(EPISODES[episode], number, (message("user", "?"),), options=OPTIONS, **fields)
+
+
+def player(*replicas: FakeReplica, decoding="choice", batch=4) -> ModelPlayer:
+    model = ModelPlayer(Router(), decoding)
+    for number, replica in enumerate(replicas):
+        model.add_replica(f"r{number}", replica, batch)
+    return model
+
+
+async def test_options_are_sent_only_where_decoding_is_constrained():
+    for decoding, sent in (("choice", OPTIONS), ("free", ())):
+        replica = FakeReplica()
+        await player(replica, decoding=decoding).reply(turn())
+        assert replica.asked[0].options == sent
+
+
+async def test_a_turn_carries_the_same_seed_whenever_and_whoever_asks():
+    replica = FakeReplica()
+    model = player(replica)
+    await model.reply(turn(number=3))
+    await model.reply(turn(number=3))
+    await model.reply(turn(number=4))
+    seeds = [request.seed for request in replica.asked]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+async def test_a_failing_engine_is_asked_again_and_gives_up_in_the_end():
+    failures = iter([EngineError("busy"), EngineError("busy")])
+    replica = FakeReplica(lambda request: next(failures, None) or Reply("red"))
+    model = player(replica)
+    assert (await model.reply(turn())).text == "red"
+    assert model.counts.retries == 2
+    with pytest.raises(PlayerError, match="failed 8 times, last: always"):
+        await player(FakeReplica(lambda request: EngineError("always"))).reply(turn())
+
+
+async def test_a_dead_replica_costs_a_retried_turn():
+    dying = FakeReplica(lambda request: EngineDiedError("gone"))
+    model = player(dying, FakeReplica())
+    replies = await asyncio.gather(*(model.reply(turn(episode)) for episode in range(8)))
+    assert all(reply.text == "red" for reply in replies)
+    assert model.lost.get_nowait() == "r0" and model.lost.empty(), "each death is told once"
+    assert model.router.replicas == ["r1"]
+
+
+async def test_a_refused_turn_is_not_asked_again():
+    replica = FakeReplica(lambda request: PromptTooLong("9 tokens, 8 fit"))
+    with pytest.raises(PromptTooLong, match="9 tokens, 8 fit"):
+        await player(replica).reply(turn())
+    assert len(replica.asked) == 1
+
+
+async def test_a_prompt_that_kills_engines_is_found_and_the_others_are_spared():
+    def script(request):
+        return EngineDiedError("killed") if request.id.startswith(EPISODES[5].id) else first_option(request)
+
+    model = ModelPlayer(Router(), "choice")
+    replicas = []
+
+    async def replace():
+        while True:
+            replicas.append(FakeReplica(script, seconds=0.01))
+            model.add_replica(f"r{len(replicas)}", replicas[-1], 4)
+            await model.lost.get()
+
+    replacing = asyncio.create_task(replace())
+    replies = await asyncio.gather(*(model.reply(turn(episode)) for episode in range(12)), return_exceptions=True)
+    replacing.cancel()
+    assert isinstance(replies[5], EngineKilled)
+    assert [type(reply) for number, reply in enumerate(replies) if number != 5] == [Reply] * 11
+    assert model.counts.engine_deaths == 4
+    killer = f"{EPISODES[5].id}-0"
+    assert [replica.companions[killer] for replica in replicas if killer in replica.companions][2:] == [0, 0]
+
+
+async def test_a_cancelled_turn_frees_its_place():
+    model = player(FakeReplica(seconds=10), batch=1)
+    tasks = [asyncio.create_task(model.reply(turn(episode))) for episode in range(4)]
+    await asyncio.sleep(0.01)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (model.router.sent, model.router.waiting) == (0, 0)

@@ -1,0 +1,69 @@
+"""A toy suite, small enough to reason about: each episode asks a fixed number of questions with known right answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from evals.contracts import Episode, Outcome, message, stable_hash, stable_seed
+from evals.conversation import Conversation
+from evals.tables import Table
+
+OPTIONS = ("red", "green", "blue")
+
+
+@dataclass(frozen=True)
+class ToySuite:
+    """``episodes`` games of ``turns`` questions; even indices take twice as many. Success is all answers right."""
+
+    episodes: int = 20
+    turns: int = 3
+    thinking_seconds: float = 0.0
+    name: str = "toy"
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {"right": pa.int32()}
+
+    def plan(self) -> Sequence[Episode]:
+        return [
+            Episode(
+                suite="toy",
+                task="colours",
+                level="easy",
+                mode="zero_shot",
+                index=index,
+                repeat=0,
+                seed=stable_seed("colours", index),
+                identity=stable_hash("toy", self.turns),
+                budget=2 * self.turns,
+                calls=float(self._length(index)),
+                prompt_tokens=100.0 * self._length(index),
+            )
+            for index in range(self.episodes)
+        ]
+
+    def _length(self, index: int) -> int:
+        return self.turns * (2 - index % 2)
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        chat = (message("system", "Name the colour I think of."),)
+        right = 0
+        steps = self._length(episode.index)
+        for step in range(steps):
+            answer = OPTIONS[stable_seed(episode.seed, step) % len(OPTIONS)]
+            chat = (*chat, message("user", f"Game {episode.index}, question {step}?"))
+            played = await conversation.ask(chat, options=OPTIONS, oracle=lambda answer=answer: answer)
+            played.action, played.rule = played.reply.text, "exact"
+            right += played.action == answer
+            chat = (*chat, message("assistant", played.reply.text))
+            if self.thinking_seconds:
+                await asyncio.sleep(self.thinking_seconds)
+        return Outcome(success=right == steps, steps=steps, extra={"right": right})
+
+    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
+        right = sum(value or 0 for value in ledger["right"].to_pylist()) if ledger.num_rows else 0
+        return [Table("toy", "Toy", ("episodes", "right"), ((ledger.num_rows, right),))]
