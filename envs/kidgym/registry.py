@@ -64,7 +64,7 @@ def make(task: str, level: int, seed: int, *, cell_pixels: int = 64, skin: str =
         skin: Folder of sprites that replace the built-in ones; empty for none.
 
     Raises:
-        ValueError: an unknown task, level or resolution; the message says which exist.
+        ValueError: an unknown task, level or resolution (the message says which exist), or a skin that lacks a sprite.
     """
     cls = task_class(task)
     if level not in range(1, len(cls.budgets) + 1):
@@ -73,6 +73,10 @@ def make(task: str, level: int, seed: int, *, cell_pixels: int = 64, skin: str =
     if cell_pixels not in RESOLUTIONS:
         resolutions = ", ".join(str(known) for known in RESOLUTIONS)
         raise ValueError(f"unknown resolution of {cell_pixels!r} pixels a cell: there are {resolutions}")
+    if skin:
+        from envs.kidgym.render import check_skin  # drawing is loaded only where it is needed
+
+        check_skin(skin)
     return cls(level, seed, cell_pixels, skin)
 
 

@@ -37,7 +37,7 @@ class Classification(World):
         """Which item goes where."""
         (item, basket), (other, its_basket) = self.belongs
         return (
-            f"Place every {words(item)} in the {words(basket)} basket "
+            f"Put every {words(item)} in the {words(basket)} basket "
             f"and every {words(other)} in the {words(its_basket)} basket."
         )
 

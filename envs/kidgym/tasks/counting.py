@@ -41,8 +41,8 @@ class Counting(World):
     def goal(self) -> str:
         """How many, and how to say so."""
         return (
-            f"Collect exactly {self.target} {words(self.item)}(s), then choose the action '{self.declaration}'. "
-            "A pile holds one, two or three of them and is always picked up whole."
+            f"Collect exactly {self.target} {words(self.item)}(s) in all, then choose the action '{self.declaration}'. "
+            "You pick up piles: each holds one, two or three of them."
         )
 
     def choices(self) -> list[Action]:

@@ -63,14 +63,14 @@ class Filling(World):
     def goal(self) -> str:
         """What the board has to become."""
         return (
-            f"The picture in the frame has missing pieces at position {self.numerals}. Complete it with pieces "
+            f"The picture in the frame lacks the pieces at {self.numerals}. Complete it: place pieces "
             "from the backpack so that it shows the animal in the hint block on the left."
         )
 
     @property
     def numerals(self) -> str:
         """The positions that were blank at first."""
-        return ", ".join(ROMAN[: self.level])
+        return f"position{'s' if self.level > 1 else ''} {', '.join(ROMAN[: self.level])}"
 
     def choices(self) -> list[Action]:
         """Every piece at every free position."""

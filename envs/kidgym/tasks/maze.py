@@ -50,7 +50,7 @@ class Maze(World):
         """The rules of locks."""
         return (
             "Obtain the diamond in the maze. A locked door blocks the way until you unlock it with the key of the same colour, "
-            "and you have to pick up a key before you can use it."
+            "and you have to obtain a key before you can use it."
         )
 
     def choices(self) -> list[Action]:

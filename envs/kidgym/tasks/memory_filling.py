@@ -43,10 +43,10 @@ class MemoryFilling(Filling):
         if self.watching:
             return (
                 "Remember the animal in the hint block on the left: it will not be shown again, and you will have to "
-                f"complete the picture in the frame at position {self.numerals}. "
+                f"complete the picture in the frame at {self.numerals}. "
                 "When you have understood this, choose the action 'continue'."
             )
         return (
-            f"The picture in the frame has missing pieces at position {self.numerals}. Complete it with pieces "
+            f"The picture in the frame lacks the pieces at {self.numerals}. Complete it: place pieces "
             "from the backpack so that it shows the animal that you recall from the hint block."
         )

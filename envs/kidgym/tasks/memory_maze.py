@@ -49,8 +49,8 @@ class MemoryMaze(Maze):
             )
         return (
             "Obtain the diamond in the maze. It is hidden in the chest that stands where you saw it; "
-            "opening another chest loses the game. A locked door blocks the way until you unlock it "
-            "with the key of the same colour, and you have to pick up a key before you can use it."
+            "obtaining another chest loses the game. A locked door blocks the way until you unlock it "
+            "with the key of the same colour, and you have to obtain a key before you can use it."
         )
 
     def verdict(self) -> bool | None:

@@ -60,9 +60,7 @@ class Placement(World):
     @property
     def goal(self) -> str:
         """Direction, what to make of it, and what to place."""
-        place = (
-            f"place the {words(self.item)} in the corresponding location around the {words(self.centre)}. North is up."
-        )
+        place = f"place the {words(self.item)} at the corresponding grid around the {words(self.centre)}. North is up."
         if self.turn:
             turn = "clockwise" if self.turn > 0 else "counterclockwise"
             return (

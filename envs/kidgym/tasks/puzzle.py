@@ -37,6 +37,6 @@ class Puzzle(Filling):
     def goal(self) -> str:
         """What the board has to become."""
         return (
-            f"The pattern in the frame has missing pieces at position {self.numerals}. Complete it with pieces "
+            f"The pattern in the frame lacks the pieces at {self.numerals}. Complete it: place pieces "
             "from the backpack so that it equals the pattern in the hint block on the left."
         )

@@ -48,12 +48,12 @@ class Selection(World):
             shown, them = (f"one {self.type} item", "it") if one else (f"{self.level} {self.type} items", "them")
             return (
                 f"The hint block on the left shows {shown}. Remember {them}: {'it' if one else 'they'} will not be "
-                f"shown again, and you will have to select {them} among others. "
+                f"shown again, and you will have to choose {them} among others. "
                 "When you have understood this, choose the action 'continue'."
             )
         if one:
-            return f"The hint block showed one {self.type} item. Select the one you recall."
-        return f"The hint block showed {self.level} {self.type} items. Select all the items you recall, one by one."
+            return f"The hint block showed one {self.type} item. Choose the one you recall."
+        return f"The hint block showed {self.level} {self.type} items. Choose all the items you recall, one by one."
 
     def choices(self) -> list[Action]:
         """Everything that still lies there."""

@@ -55,9 +55,10 @@ class Sorting(World):
     @property
     def goal(self) -> str:
         """Rule and question."""
+        grids = ", ".join(ROMAN[: len(self.answer)])
         return (
-            f"In this world, the {self.rule[0]} the animal is, the {self.rule[1]} it is. Rank the animals in the backpack from "
-            f"{self.ends[0]} to {self.ends[1]} by {self.asked} in position {', '.join(ROMAN[: len(self.answer)])}."
+            f"In this world, the {self.rule[0]} the animal is, the {self.rule[1]} it is. Rank the animals in the backpack "
+            f"from {self.ends[0]} to {self.ends[1]} by {self.asked}: place them in this order at grid {grids}."
         )
 
     def choices(self) -> list[Action]:
