@@ -1,0 +1,113 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster.errors import UserError
+from cluster.ledger import RunDirectory, read_episodes, read_plan, write_durably
+from evals.conversation import play_episode
+from evals.players import BUILT_IN_PLAYERS
+from evals.records import records_to_table
+from tests.toy import ToySuite
+
+SUITE = ToySuite(episodes=6)
+PLAN = [episode.assigned("oracle", "") for episode in SUITE.plan()]
+
+
+async def rows(episodes):
+    records = [await play_episode(SUITE, episode, BUILT_IN_PLAYERS["oracle"]) for episode in episodes]
+    return records_to_table(records, SUITE.columns)
+
+
+@pytest.fixture
+def directory(tmp_path) -> RunDirectory:
+    made = RunDirectory(tmp_path / "run")
+    made.check_plan(PLAN)
+    made.claim()
+    made.begin(PLAN, {"config.yaml": "suite: {}\n"})
+    return made
+
+
+async def test_committed_episodes_are_read_back(directory):
+    directory.commit(await rows(PLAN[:2]))
+    directory.commit(await rows(PLAN[2:5]))
+    ledger = read_episodes(directory.path).table
+    assert ledger["episode_id"].to_pylist() == [episode.id for episode in PLAN[:5]]
+    assert set(ledger["success"].to_pylist()) == {True}
+
+
+def test_the_plan_is_read_back_whole(directory):
+    assert read_plan(directory.path) == PLAN
+
+
+def test_a_directory_of_another_plan_is_refused_and_named(directory):
+    other = [episode.assigned("random", "") for episode in SUITE.plan()]
+    with pytest.raises(UserError, match=r"belongs to another plan(.|\n)*player: there oracle, asked for random"):
+        RunDirectory(directory.path).check_plan(other)
+    with pytest.raises(UserError, match="there 6 episodes, asked for 5, of which 5 are the same"):
+        RunDirectory(directory.path).check_plan(PLAN[:5])
+
+
+def test_a_directory_with_other_things_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(UserError, match="not empty and holds no run"):
+        RunDirectory(tmp_path).check_plan(PLAN)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_second_driver_is_refused_until_the_first_has_ended(directory):
+    second = RunDirectory(directory.path)
+    with pytest.raises(UserError, match=f"another driver is running here .process {os.getpid()}"):
+        second.claim()
+    directory.release()
+    second.claim()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "not Parquet", "other columns", "flipped byte"])
+async def test_a_damaged_part_is_reported_never_skipped(directory, damage):
+    directory.commit(await rows(PLAN[:3]))
+    part = directory.commit(await rows(PLAN[3:]))
+    content = part.read_bytes()
+    if damage == "truncated":
+        part.write_bytes(content[: len(content) // 2])
+    elif damage == "not Parquet":
+        part.write_text("hello")
+    elif damage == "flipped byte":
+        part.write_bytes(content[:60] + bytes([content[60] ^ 255]) + content[61:])
+    else:
+        (directory.path / "plan.parquet").rename(part)
+    with pytest.raises(UserError, match=rf"the ledger is damaged(.|\n)*{part.name}"):
+        read_episodes(directory.path)
+
+
+async def test_an_episode_that_is_there_twice_is_reported(directory):
+    directory.commit(await rows(PLAN[:2]))
+    again = directory.commit(await rows(PLAN[1:3]))
+    with pytest.raises(UserError, match=rf"{again.name}: episode {PLAN[1].id} occurs a second time"):
+        read_episodes(directory.path)
+
+
+async def test_parts_of_a_resumed_run_get_new_names(directory):
+    first = directory.commit(await rows(PLAN[:1]))
+    directory.release()
+    resumed = RunDirectory(directory.path)
+    resumed.claim()
+    assert resumed.commit(await rows(PLAN[1:2])).name > first.name
+
+
+def test_a_half_written_file_never_takes_the_old_one_s_place(tmp_path):
+    target = tmp_path / "file"
+    write_durably(target, b"old")
+    writer = "import sys; from pathlib import Path; from cluster.ledger import write_durably\n"
+    writer += "while True: write_durably(Path(sys.argv[1]), b'x' * 3_000_000)"
+    root = Path(__file__).resolve().parents[2]
+    for _ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", writer, str(target)], cwd=root)
+        while not list(tmp_path.glob(".file*.tmp")) and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert target.read_bytes() in (b"old", b"x" * 3_000_000)

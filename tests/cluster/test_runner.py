@@ -1,0 +1,110 @@
+import asyncio
+
+from cluster.engine import EngineDiedError
+from cluster.model_player import ModelPlayer
+from cluster.router import Router
+from cluster.runner import NewReplica, Orders, Runner, longest_first
+from evals.contracts import PromptTooLong
+from tests.fakes import FakeReplica, first_option
+from tests.toy import ToySuite
+
+
+def episodes(suite: ToySuite, player="fake"):
+    return tuple(episode.assigned(player, "") for episode in suite.plan())
+
+
+async def play(runner: Runner, orders: Orders, count: int) -> dict[str, str]:
+    """Exchange until so many rows came back; episode id -> error."""
+    rows: dict[str, str] = {}
+    while len(rows) < count:
+        report = await runner.exchange(orders)
+        orders = Orders()
+        if report.finished is not None:
+            for episode_id, error in zip(*(report.finished[c].to_pylist() for c in ("episode_id", "error")), strict=True):
+                assert episode_id not in rows
+                rows[episode_id] = error
+    return rows
+
+
+async def test_every_episode_given_comes_back_once():
+    suite = ToySuite(episodes=50)
+    runner = Runner(suite, ModelPlayer(Router(), "choice"))
+    plan = episodes(suite)
+    rows = await play(runner, Orders(plan, (NewReplica("r", FakeReplica(), 8),)), 50)
+    assert rows == {episode.id: "" for episode in plan}
+
+
+async def test_replicas_are_kept_full_but_not_flooded():
+    suite = ToySuite(episodes=100, turns=4)
+    replica = FakeReplica(seconds=0.005)
+    runner = Runner(suite, ModelPlayer(Router(), "choice"))
+    await play(runner, Orders(episodes(suite), (NewReplica("r", replica, 10),)), 100)
+    assert replica.most_inside == 11
+
+
+async def test_the_runner_asks_for_as_many_episodes_as_its_replicas_can_take():
+    runner = Runner(ToySuite(), ModelPlayer(Router(), "choice"))
+    assert (await runner.exchange(Orders())).room == 0
+    report = await runner.exchange(Orders(replicas=(NewReplica("r", FakeReplica(), 40),)))
+    assert report.room == 44 + 11
+
+
+async def test_a_refused_episode_is_a_row_with_its_cause_and_the_others_go_on():
+    suite = ToySuite(episodes=10)
+    plan = episodes(suite)
+
+    def script(request):
+        return PromptTooLong("too long by 3") if request.id == f"{plan[4].id}-1" else first_option(request)
+
+    runner = Runner(suite, ModelPlayer(Router(), "choice"))
+    rows = await play(runner, Orders(plan, (NewReplica("r", FakeReplica(script), 4),)), 10)
+    assert rows.pop(plan[4].id) == "PromptTooLong: too long by 3"
+    assert set(rows.values()) == {""}
+
+
+async def test_a_defect_in_a_suite_costs_its_episode_only():
+    class Broken(ToySuite):
+        async def play(self, episode, conversation):
+            if episode.index == 2:
+                raise ZeroDivisionError("oops")
+            return await super().play(episode, conversation)
+
+    suite = Broken(episodes=5)
+    runner = Runner(suite, ModelPlayer(Router(), "choice"))
+    plan = episodes(suite)
+    rows = await play(runner, Orders(plan, (NewReplica("r", FakeReplica(), 4),)), 5)
+    assert rows[plan[2].id] == "ZeroDivisionError: oops" and list(rows.values()).count("") == 4
+
+
+async def test_a_lost_replica_is_reported_and_its_successor_finishes_the_work():
+    suite = ToySuite(episodes=10)
+    calls = iter(range(10_000))
+
+    def dies_on_the_fifth(request):
+        return EngineDiedError("gone") if next(calls) >= 5 else first_option(request)
+
+    runner = Runner(suite, ModelPlayer(Router(), "choice"))
+    plan = episodes(suite)
+    report = await runner.exchange(Orders(plan, (NewReplica("r.0", FakeReplica(dies_on_the_fifth, 0.01), 2),)))
+    while not report.lost:
+        report = await runner.exchange(Orders())
+    assert report.lost == ("r.0",)
+    already = 0 if report.finished is None else report.finished.num_rows
+    rows = await play(runner, Orders((), (NewReplica("r.1", FakeReplica(), 2),)), 10 - already)
+    assert set(rows.values()) == {""}
+
+
+async def test_built_in_players_need_no_replica():
+    suite = ToySuite(episodes=30)
+    rows = await play(Runner(suite, None), Orders(episodes(suite, "oracle")), 30)
+    assert set(rows.values()) == {""}
+
+
+def test_the_longest_expected_episodes_come_first():
+    plan = longest_first(episodes(ToySuite(episodes=6)))
+    assert [episode.index for episode in plan] == [0, 2, 4, 1, 3, 5]
+
+
+async def test_a_runner_with_nothing_to_say_reports_that_it_lives():
+    report = await asyncio.wait_for(Runner(ToySuite(), None).exchange(Orders()), 5)
+    assert (report.finished, report.held) == (None, 0)

@@ -1,0 +1,84 @@
+import asyncio
+
+import pytest
+
+from cluster.engine import EngineError, Request, Sampling
+from cluster.engines.simulated import PrefixCache, SimulatedEngine, prompt_length
+from evals.contracts import PromptTooLong, message
+
+
+def request(number=0, text="question " * 10, **fields) -> Request:
+    return Request(f"r{number}", (message("user", text),), seed=number, **fields)
+
+
+async def started(**settings) -> SimulatedEngine:
+    engine = SimulatedEngine(Sampling(max_tokens=settings.pop("max_tokens", 1000)), **settings)
+    await engine.start()
+    return engine
+
+
+async def test_the_same_request_gets_the_same_answer_from_any_engine():
+    answers = []
+    for _ in range(2):
+        engine = await started(step_seconds=0.0001)
+        answers.append([(await engine.complete(request(n, options=("a", "b", "c")))).text for n in range(20)])
+        await engine.close()
+    assert answers[0] == answers[1] and set(answers[0]) == {"a", "b", "c"}
+
+
+async def test_running_requests_share_steps_and_further_ones_wait():
+    engine = await started(max_num_seqs=4, step_seconds=0.002, median_tokens=50, tail=0.0)
+    replies = await asyncio.gather(*(engine.complete(request(n)) for n in range(8)))
+    first, second = max(r.seconds for r in replies[:4]), min(r.seconds for r in replies[4:])
+    assert 0.09 <= first < second
+    assert second >= 0.19, "the second four begin after the first"
+    assert engine.load.completed == 8
+
+
+async def test_lengths_have_a_heavy_tail_and_stay_below_max_tokens():
+    engine = await started(step_seconds=1e-7, median_tokens=100, tail=1.0, max_tokens=2000)
+    replies = [await engine.complete(request(n)) for n in range(300)]
+    lengths = sorted(reply.completion_tokens for reply in replies)
+    assert 70 < lengths[150] < 140 and lengths[-1] > 5 * lengths[150] and lengths[-1] <= 2000
+    assert all((reply.finish == "length") == (reply.completion_tokens == 2000) for reply in replies)
+
+
+async def test_a_growing_chat_finds_its_prefix_cached():
+    engine = await started(step_seconds=1e-6)
+    chat = (message("user", "x" * 400),)
+    assert (await engine.complete(Request("a", chat))).cached_tokens == 0
+    longer = (*chat, message("assistant", "y" * 40), message("user", "z" * 40))
+    reply = await engine.complete(Request("b", longer))
+    assert (reply.prompt_tokens, reply.cached_tokens) == (120, 100)
+
+
+def test_the_prefix_cache_forgets_the_least_recently_used():
+    cache = PrefixCache(250)
+    chats = [(message("user", letter * 400),) for letter in "abc"]
+    for chat in chats:
+        cache.admit(chat)
+    assert [cache.admit(chat) for chat in (chats[1], chats[0])] == [100, 0]
+
+
+async def test_an_over_long_prompt_is_refused_with_both_numbers():
+    engine = await started(max_model_len=50)
+    with pytest.raises(PromptTooLong, match="100 tokens, the model's context 50"):
+        await engine.complete(request(text="x" * 400))
+
+
+async def test_a_simulated_failure_comes_once_for_each_request():
+    engine = await started(step_seconds=1e-6, failure_rate=1.0)
+    with pytest.raises(EngineError):
+        await engine.complete(request())
+    await engine.complete(request())
+
+
+async def test_label_turns_get_log_probabilities_of_every_label():
+    engine = await started(step_seconds=1e-6)
+    reply = await engine.complete(request(labels=("A", "B", "C")))
+    best = max(range(3), key=lambda n: reply.label_scores.logprobs[n])
+    assert reply.text == "ABC"[best] and reply.label_scores.mass == pytest.approx(0.9)
+
+
+def test_pictures_count_as_tokens():
+    assert prompt_length((message("user", "x" * 8),)) == 2
