@@ -1,0 +1,58 @@
+"""Panels as pixels: 160 x 160 grey, black on white.
+
+Ink is laid down entity by entity, a later one replacing an earlier one wherever it has ink of its own; white entities
+have no fill and let through what is beneath. The line between two halves comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.raven.grammar import PANEL, Configuration, Layout
+from envs.raven.raster import INK, entity_raster
+from envs.raven.scene import Panel, Problem
+
+
+@cache
+def slot_centres(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Row and column of the centre pixel of every slot."""
+    return tuple((int(row * PANEL), int(column * PANEL)) for row, column, _, _ in layout.slots)
+
+
+def render_panel(configuration: Configuration, panel: Panel) -> NDArray[np.uint8]:
+    """Pixels of one panel, shape (160, 160)."""
+    ink = np.zeros((PANEL, PANEL), np.uint8)
+    _draw(ink, configuration, panel)
+    return np.subtract(INK, ink, out=ink)
+
+
+def render_panels(configuration: Configuration, panels: Sequence[Panel]) -> NDArray[np.uint8]:
+    """Pixels of several panels, shape (number, 160, 160)."""
+    ink = np.zeros((len(panels), PANEL, PANEL), np.uint8)
+    for page, panel in zip(ink, panels, strict=True):
+        _draw(page, configuration, panel)
+    return np.subtract(INK, ink, out=ink)
+
+
+def render_problem(problem: Problem) -> NDArray[np.uint8]:
+    """Pixels of the context and then the candidates, shape (16, 160, 160), as official files store them."""
+    return render_panels(problem.configuration, problem.panels)
+
+
+def _draw(ink: NDArray[np.uint8], configuration: Configuration, panel: Panel) -> None:
+    for layout, component in zip(configuration.layouts, panel.components, strict=True):
+        centres, extent = slot_centres(layout), layout.extent
+        for entity in component.entities:
+            raster = entity_raster(entity.type, entity.size, entity.color, entity.angle, extent)
+            row, column = centres[entity.slot]
+            top, left = row + raster.top, column + raster.left
+            height, width = raster.ink.shape
+            np.copyto(ink[top : top + height, left : left + width], raster.ink, where=raster.ink > 0)
+    if configuration.structure == "Left_Right":
+        ink[:, PANEL // 2] = INK
+    elif configuration.structure == "Up_Down":
+        ink[PANEL // 2, :] = INK

@@ -1,0 +1,281 @@
+"""The XML side of an official file: panels and rules, read strictly and written as upstream writes them.
+
+A document type declaration is refused, so that no entity can be defined, let alone expanded.
+"""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+from envs.raven.grammar import (
+    ANGLE_VALUES,
+    ATTRIBUTES,
+    COLOR_VALUES,
+    CONFIGURATIONS,
+    SIZE_VALUES,
+    TYPE_VALUES,
+    Configuration,
+    Layout,
+)
+from envs.raven.npz import RavenFileError
+from envs.raven.rules import RULE_GROUPS
+from envs.raven.scene import Component, Edits, Entity, Panel, Rule
+
+SIZE_LIMIT = 4 << 20
+_LEVELS = {
+    "Type": range(1, len(TYPE_VALUES)),
+    "Size": range(len(SIZE_VALUES)),
+    "Color": range(len(COLOR_VALUES)),
+    "Angle": range(len(ANGLE_VALUES)),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What an official file says of an entity's pixels."""
+
+    real_bbox: tuple[float, ...]
+    """Row centre, column centre, height, width of what is drawn, as fractions of the panel."""
+    mask: tuple[int, ...]
+    """Run-length code of the silhouette: start (from 1) and length in turn, over the flattened panel."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """The content of one XML file; rules still lack the parameters that the format omits."""
+
+    configuration: Configuration
+    panels: tuple[Panel, ...]
+    shapes: tuple[tuple[tuple[Shape, ...], ...], ...]
+    """Per panel, component and entity."""
+    rules: tuple[tuple[Rule, ...], ...]
+    edits: tuple[Edits, ...]
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def parse_xml(path: Path) -> ET.Element:
+    """The root element of a file.
+
+    Raises:
+        RavenFileError: the file is missing, too large, not well-formed, or declares a document type.
+    """
+    if not path.is_file():
+        raise RavenFileError(f"{path}: there is no such file")
+    data = path.read_bytes()
+    if len(data) > SIZE_LIMIT:
+        raise RavenFileError(f"{path}: {len(data)} bytes are too many for the XML of one problem")
+    builder = ET.TreeBuilder()
+    parser = expat.ParserCreate()
+
+    def refuse(*_: Any) -> None:
+        raise RavenFileError(f"{path}: document type declarations are not allowed")
+
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise RavenFileError(f"{path}: not well-formed XML: {error}") from error
+    return builder.close()
+
+
+def read_document(path: Path) -> Document:
+    """Read one XML file.
+
+    Raises:
+        RavenFileError: whatever is wrong, with its place.
+    """
+    root = parse_xml(path)
+    nodes = _child(path, root, "Panels").findall("Panel")
+    if len(nodes) != 16:
+        raise RavenFileError(f"{path}: {len(nodes)} panels instead of 16")
+    configuration = _configuration(path, nodes[0])
+    parsed = [_panel(f"{path}: panel {index}", node, configuration) for index, node in enumerate(nodes)]
+    groups = _child(path, root, "Rules").findall("Rule_Group")
+    if len(groups) != len(configuration.layouts):
+        raise RavenFileError(f"{path}: {len(groups)} rule groups for {len(configuration.layouts)} components")
+    return Document(
+        configuration,
+        tuple(panel for panel, _ in parsed),
+        tuple(shapes for _, shapes in parsed),
+        tuple(_rules(f"{path}: rule group {index}", group) for index, group in enumerate(groups)),
+        _edits(path, root, len(configuration.layouts)),
+    )
+
+
+def _child(place: object, node: ET.Element, tag: str) -> ET.Element:
+    child = node.find(tag)
+    if child is None:
+        raise RavenFileError(f"{place}: {node.tag} has no {tag}")
+    return child
+
+
+def _value(place: str, node: ET.Element, name: str) -> str:
+    value = node.get(name)
+    if value is None:
+        raise RavenFileError(f"{place}: {node.tag} lacks the attribute {name}")
+    return value
+
+
+def _level(place: str, node: ET.Element, name: str, allowed: range) -> int:
+    text = _value(place, node, name)
+    if not text.isdecimal() or len(text) > 4 or int(text) not in allowed:
+        raise RavenFileError(f"{place}: {name} is {text!r}, not a level {allowed[0]}..{allowed[-1]}")
+    return int(text)
+
+
+def _numbers(place: str, node: ET.Element, name: str) -> list[Any]:
+    text = _value(place, node, name)
+    try:
+        numbers = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise RavenFileError(f"{place}: {name} is not a list of numbers: {text[:40]!r}") from error
+    flat = [n for item in numbers for n in (item if isinstance(item, list) else [item])] if numbers else []
+    if not isinstance(numbers, list) or not all(isinstance(n, int | float) for n in flat):
+        raise RavenFileError(f"{place}: {name} is not a list of numbers: {text[:40]!r}")
+    return numbers
+
+
+def _configuration(path: Path, panel: ET.Element) -> Configuration:
+    struct = _child(f"{path}: panel 0", panel, "Struct")
+    names = tuple(layout.get("name") for layout in struct.iter("Layout"))
+    for configuration in CONFIGURATIONS.values():
+        if names == tuple(layout.name for layout in configuration.layouts):
+            return configuration
+    raise RavenFileError(f"{path}: unknown configuration: structure {struct.get('name')!r} with layouts {list(names)}")
+
+
+def _panel(place: str, node: ET.Element, configuration: Configuration) -> tuple[Panel, tuple[tuple[Shape, ...], ...]]:
+    struct = _child(place, node, "Struct")
+    parts = struct.findall("Component")
+    if struct.get("name") != configuration.structure or len(parts) != len(configuration.layouts):
+        raise RavenFileError(f"{place}: structure {struct.get('name')!r} in a {configuration.name} problem")
+    pairs = [
+        _component(f"{place}, component {index} ({layout.component})", part, layout)
+        for index, (part, layout) in enumerate(zip(parts, configuration.layouts, strict=True))
+    ]
+    return Panel(tuple(component for component, _ in pairs)), tuple(shapes for _, shapes in pairs)
+
+
+def _component(place: str, node: ET.Element, layout: Layout) -> tuple[Component, tuple[Shape, ...]]:
+    part = _child(place, node, "Layout")
+    if part.get("name") != layout.name:
+        raise RavenFileError(f"{place}: layout {part.get('name')!r} instead of {layout.name!r}")
+    nodes = part.findall("Entity")
+    if not nodes:
+        raise RavenFileError(f"{place}: no entities")
+    if _level(place, part, "Number", range(9)) + 1 != len(nodes):
+        raise RavenFileError(f"{place}: Number says {part.get('Number')!r} for {len(nodes)} entities (level + 1)")
+    slots = [tuple(slot) for slot in layout.slots]
+    if [tuple(slot) if isinstance(slot, list) else slot for slot in _numbers(place, part, "Position")] != slots:
+        raise RavenFileError(f"{place}: Position lists other slots than those of {layout.name}")
+    entities, shapes = [], []
+    for index, entity in enumerate(nodes):
+        here = f"{place}, entity {index}"
+        bbox = tuple(_numbers(here, entity, "bbox"))
+        if bbox not in slots:
+            raise RavenFileError(f"{here}: bbox {list(bbox)} is no slot of {layout.name}")
+        levels = {name: _level(here, entity, name, allowed) for name, allowed in _LEVELS.items()}
+        entities.append(
+            Entity(slots.index(bbox), levels["Type"], levels["Size"], levels["Color"], levels["Angle"])  # type: ignore[arg-type]
+        )
+        shapes.append(Shape(tuple(_numbers(here, entity, "real_bbox")), tuple(_numbers(here, entity, "mask"))))
+    if len({entity.slot for entity in entities}) < len(entities):
+        raise RavenFileError(f"{place}: two entities in one slot")
+    uniformity = _level(place, part, "Uniformity", range(4))
+    return Component(tuple(entities), uniformity), tuple(shapes)
+
+
+def _rules(place: str, group: ET.Element) -> tuple[Rule, ...]:
+    nodes = group.findall("Rule")
+    if len(nodes) != 4:
+        raise RavenFileError(f"{place}: {len(nodes)} rules instead of 4")
+    rules = []
+    for node, entries in zip(nodes, RULE_GROUPS, strict=True):
+        for name, attribute, _ in entries:
+            if (node.get("name"), node.get("attr")) == (name, attribute):
+                rules.append(Rule(name, attribute))  # type: ignore[arg-type]
+                break
+        else:
+            known = ", ".join(f"{name} of {attribute}" for name, attribute, _ in entries)
+            raise RavenFileError(
+                f"{place}: unknown rule {node.get('name')!r} of attribute {node.get('attr')!r}; known are {known}"
+            )
+    return tuple(rules)
+
+
+def _edits(path: Path, root: ET.Element, components: int) -> tuple[Edits, ...]:
+    element = root.find("Modified_attributes")
+    if element is None:
+        return ()
+    place = f"{path}: Modified_attributes"
+    edits: list[Edits] = []
+    for candidate in element.findall("Candidate"):
+        found = []
+        for node in candidate.findall("Attribute"):
+            name = next((name for name in ATTRIBUTES if name == node.get("name")), None)
+            if name is None:
+                raise RavenFileError(f"{place}: unknown attribute {node.get('name')!r}; known are {ATTRIBUTES}")
+            found.append((_level(place, node, "component_id", range(components)), name))
+        edits.append(tuple(found))
+    if len(edits) != 8:
+        raise RavenFileError(f"{place}: {len(edits)} candidates instead of 8")
+    return tuple(edits)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def document_text(document: Document) -> str:
+    """The XML of a document, on one line as upstream writes it."""
+    data = ET.Element("Data")
+    panels = ET.SubElement(data, "Panels")
+    for panel, shapes in zip(document.panels, document.shapes, strict=True):
+        struct = ET.SubElement(ET.SubElement(panels, "Panel"), "Struct", name=document.configuration.structure)
+        for index, (layout, component) in enumerate(zip(document.configuration.layouts, panel.components, strict=True)):
+            node = ET.SubElement(struct, "Component", id=str(index), name=layout.component)
+            node.append(_layout_element(layout, component, shapes[index]))
+    rules = ET.SubElement(data, "Rules")
+    for index, own in enumerate(document.rules):
+        group = ET.SubElement(rules, "Rule_Group", id=str(index))
+        for rule in own:
+            ET.SubElement(group, "Rule", name=rule.name, attr=rule.attribute)
+    if document.edits:
+        modified = ET.SubElement(data, "Modified_attributes")
+        for index, edits in enumerate(document.edits):
+            candidate = ET.SubElement(modified, "Candidate", id=str(index))
+            for component_id, attribute in edits:
+                ET.SubElement(candidate, "Attribute", component_id=str(component_id), name=attribute)
+    return ET.tostring(data, encoding="unicode")
+
+
+def _layout_element(layout: Layout, component: Component, shapes: tuple[Shape, ...]) -> ET.Element:
+    element = ET.Element(
+        "Layout",
+        name=layout.name,
+        Number=str(component.count - 1),
+        Position=json.dumps(layout.slots),
+        Uniformity=str(component.uniformity),
+    )
+    for entity, shape in zip(component.entities, shapes, strict=True):
+        ET.SubElement(element, "Entity", dict(_entity_attributes(layout, entity, shape)))
+    return element
+
+
+def _entity_attributes(layout: Layout, entity: Entity, shape: Shape) -> Iterator[tuple[str, str]]:
+    yield "bbox", json.dumps(layout.slots[entity.slot])
+    yield "real_bbox", json.dumps(shape.real_bbox)
+    yield "mask", json.dumps(shape.mask, separators=(",", ":"))
+    yield "Type", str(entity.type)
+    yield "Size", str(entity.size)
+    yield "Color", str(entity.color)
+    yield "Angle", str(entity.angle)
