@@ -64,9 +64,9 @@ def render(frame: Frame) -> Pixels:
         pixels[top + y * cell : top + (y + 1) * cell, left + x * cell : left + (x + 1) * cell] = tile
     for slot, held in enumerate(frame.backpack):
         if held is not None:
-            _blit(pixels, _slot(slot, held, cell, skin), _slot_corner(slot), cell)
+            _blit(pixels, layout.Placed(held, *layout.slot_inside(slot)), layout.SLOT_GROUND, cell, skin)
     if frame.hint is not None:
-        pixels[:, : layout.HINT_WIDTH * cell // layout.CELL] = _hint(frame.hint, cell, skin)
+        _draw_hint(pixels, frame.hint, cell, skin)
     return pixels
 
 
@@ -77,9 +77,20 @@ def _agent(frame: Frame) -> tuple[int, int, Item]:
     return x, y, Item(f"agent/{DIRECTIONS[direction]}")
 
 
-def _blit(pixels: Pixels, tile: Pixels, corner: tuple[int, int], cell: int) -> None:
-    x, y = (edge * cell // layout.CELL for edge in corner)
-    pixels[y : y + tile.shape[0], x : x + tile.shape[1]] = tile
+def _draw_hint(pixels: Pixels, hint: Hint, cell: int, skin: str) -> None:
+    ground: layout.Colour = layout.HINT_GROUND
+    for placed in layout.hint_layout(hint):
+        if placed.item is layout.BOX:
+            x, y, edge = (length * cell // layout.CELL for length in placed[1:])
+            pixels[y : y + edge, x : x + edge] = _box(edge, max(1, cell // 21))
+            ground = layout.BOX_GROUND
+        else:
+            _blit(pixels, placed, ground, cell, skin)
+
+
+def _blit(pixels: Pixels, placed: layout.Placed, ground: layout.Colour, cell: int, skin: str) -> None:
+    x, y, edge = (length * cell // layout.CELL for length in placed[1:])
+    pixels[y : y + edge, x : x + edge] = _patch(placed.item, edge, ground, skin)
 
 
 # --- what is made once and then copied ---------------------------------------------------------------------------------
@@ -114,9 +125,9 @@ def _canvas(background: str, cell: int, skin: str) -> Pixels:
 def _strip() -> str:
     """The backpack's strip as SVG, 7 x 1 cells."""
     slots = "".join(
-        f'<rect x="{x + 4}" y="4" width="{layout.SLOT_WIDTH - 8}" height="56" rx="8" fill="#fbf5e9" stroke="#5b3a1e"'
-        f' stroke-width="2"/><path d="M{x + 12} 4H{x + 42}V60H{x + 12}A8 8 0 0 1 {x + 4} 52V12A8 8 0 0 1 {x + 12} 4Z"'
-        f' fill="#5b3a1e"/>' + glyphs.line(letter, (x + 23, 32), 26, 2.4, "#ffffff")
+        f'<rect x="{x + 4}" y="4" width="{layout.SLOT_WIDTH - 8}" height="56" rx="8" fill="rgb{layout.SLOT_GROUND}"'
+        f' stroke="#5b3a1e" stroke-width="2"/><path d="M{x + 12} 4H{x + 42}V60H{x + 12}A8 8 0 0 1 {x + 4} 52V12A8 8 0 0 1'
+        f' {x + 12} 4Z" fill="#5b3a1e"/>' + glyphs.line(letter, (x + 23, 32), 26, 2.4, "#ffffff")
         for x, letter in zip(range(0, 4 * layout.SLOT_WIDTH, layout.SLOT_WIDTH), SLOTS, strict=True)
     )
     size = f"{layout.SCENE_COLUMNS * layout.CELL} {layout.CELL}"
@@ -124,11 +135,6 @@ def _strip() -> str:
         f'<svg viewBox="0 0 {size}" xmlns="http://www.w3.org/2000/svg"><rect width="100%" height="100%" fill="#a9784a"/>'
         f"{slots}</svg>"
     )
-
-
-def _slot_corner(slot: int) -> tuple[int, int]:
-    """Upper left corner of a slot's inside, in drawing units."""
-    return layout.HINT_WIDTH + slot * layout.SLOT_WIDTH + 46, layout.STRIP_TOP + 4
 
 
 @lru_cache(maxsize=4096)
@@ -141,31 +147,18 @@ def _tile(background: str, place: tuple[int, int], name: str, label: str, cell: 
 
 
 @lru_cache(maxsize=1024)
-def _slot(slot: int, item: Item, cell: int, skin: str) -> Pixels:
-    """The inside of a backpack's slot with an item in it."""
-    x, y = (edge * cell // layout.CELL for edge in _slot_corner(slot))
-    edge = 56 * cell // layout.CELL
-    ground = _canvas("farm", cell, skin)[y : y + edge, x : x + edge]
-    inner, margin = 52 * cell // layout.CELL, 2 * cell // layout.CELL
-    picture = Image.new("RGBA", (edge, edge))
-    picture.paste(_labelled(item.sprite, item.label, inner, skin), (margin, margin))
-    return _over(ground, picture)
+def _patch(item: Item, edge: int, ground: layout.Colour, skin: str) -> Pixels:
+    """An item on a plain ground, for the backpack and the hint block."""
+    plain = np.asarray(Image.new("RGB", (edge, edge), ground))
+    return _over(plain, _labelled(item.sprite, item.label, edge, skin))
 
 
-@lru_cache(maxsize=256)
-def _hint(hint: Hint, cell: int, skin: str) -> Pixels:
-    """The hint block, 2 x 9 cells."""
-    ground = _canvas("farm", cell, skin)[:, : 2 * cell]
-    picture = Image.new("RGBA", (2 * cell, GRID_CELLS * cell))
-    for item, *place in layout.hint_layout(hint):
-        x, y, edge = (length * cell // layout.CELL for length in place)
-        if item is layout.BOX:
-            ImageDraw.Draw(picture).rectangle(
-                (x, y, x + edge - 1, y + edge - 1), "#fdf9ee", "#6b4a2f", max(1, cell // 21)
-            )
-        else:
-            picture.alpha_composite(_labelled(item.sprite, item.label, edge, skin), (x, y))
-    return _over(ground, picture)
+@lru_cache(maxsize=16)
+def _box(edge: int, line: int) -> Pixels:
+    """The outline of a boxed hint on its ground."""
+    box = Image.new("RGB", (edge, edge), layout.BOX_LINE)
+    box.paste(layout.BOX_GROUND, (line, line, edge - line, edge - line))
+    return np.asarray(box)
 
 
 def _labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
@@ -178,8 +171,13 @@ def _labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
     else:
         size = LABELLED_EDGE * edge // layout.CELL
         square.paste(sprite(name, size, skin), ((edge - size) // 2, edge // 64))
-    square.alpha_composite(rasterise(glyphs.label(label), edge, edge))
+    square.alpha_composite(_label(label, edge))
     return square
+
+
+@lru_cache(maxsize=64)
+def _label(text: str, edge: int) -> Image.Image:
+    return rasterise(glyphs.label(text), edge, edge)
 
 
 def _over(ground: Pixels, picture: Image.Image) -> Pixels:

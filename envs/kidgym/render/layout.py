@@ -5,6 +5,7 @@ All positions are even numbers, hence whole pixels at 32, 64 and 96 pixels a cel
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from envs.kidgym.catalogue import BACKGROUNDS
@@ -26,8 +27,15 @@ FIELD: Final[dict[str, tuple[int, int]]] = {
 """Left and upper edge of the playfield within the scene."""
 
 
+Colour = tuple[int, int, int]
+HINT_GROUND: Final[Colour] = (255, 255, 255)
+BOX_GROUND: Final[Colour] = (253, 249, 238)
+BOX_LINE: Final[Colour] = (107, 74, 47)
+SLOT_GROUND: Final[Colour] = (251, 245, 233)
+
+
 class Placed(NamedTuple):
-    """A sprite of the hint block: its upper left corner and edge in drawing units."""
+    """A sprite in the hint block or the backpack: its upper left corner and edge in drawing units."""
 
     item: Item
     x: int
@@ -42,6 +50,12 @@ BOX: Final = Item("box")
 _BOX_INSIDE: Final = 96
 
 
+def slot_inside(slot: int) -> tuple[int, int, int]:
+    """Where a slot's item is drawn, right of the slot's letter: upper left corner and edge in drawing units."""
+    return HINT_WIDTH + slot * SLOT_WIDTH + 48, STRIP_TOP + 6, 52
+
+
+@lru_cache(maxsize=1024)
 def hint_layout(hint: Hint) -> list[Placed]:
     """Places everything that a hint block shows, in drawing order.
 
