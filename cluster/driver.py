@@ -245,7 +245,7 @@ class Driver:
         runner = min(lane.cares, key=lambda name: len(lane.cares[name]))
         lane.cares[runner][replica.name] = replica
         lost = self._lost[replica.name] = asyncio.Event()
-        self.tally.replicas_up += 1
+        self.tally.replica_up()
         try:
             await lost.wait()
         finally:

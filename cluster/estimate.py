@@ -25,7 +25,9 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     for episode in settings.plan:
         cell = (episode.player, episode.suite, episode.task, episode.level, episode.mode)
         cells.setdefault(cell, []).append(episode)
-    rows: tuple[tuple[Cell, ...], ...] = tuple((*cell, len(members), *_load(members)) for cell, members in cells.items())
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (*cell, len(members), *_load(members)) for cell, members in cells.items()
+    )
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
     modelled = [episode for episode in settings.plan if episode.player not in BUILT_IN_PLAYERS]
     calls, prompt_tokens = _load(modelled)
@@ -56,7 +58,7 @@ def _speed(run_dir: Path) -> float:
     try:
         sessions = [json.loads(line) for line in path.read_text().splitlines()]
         turns = sum(session["turns"] for session in sessions)
-        replica_seconds = sum(session["seconds"] * session["replicas"] for session in sessions)
+        replica_seconds = sum(session["playing_seconds"] * session["replicas"] for session in sessions)
         return float(turns / replica_seconds)
     except FileNotFoundError as error:
         raise UserError(f"--like {run_dir}: no timings there (there is no {TIMINGS})") from error

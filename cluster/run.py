@@ -112,7 +112,13 @@ def _play(
 
 def _note_timings(run_dir: Path, tally: Tally) -> None:
     """One line for each session of a run: where its time went. No part of the summary, which knows no times."""
-    session = {"seconds": tally.seconds, "replicas": tally.replicas_wanted, "moves": tally.moves, **vars(tally.counts)}
+    session = {
+        "seconds": tally.seconds,
+        "playing_seconds": tally.playing_seconds,
+        "replicas": tally.replicas_wanted,
+        "moves": tally.moves,
+        **vars(tally.counts),
+    }
     with (run_dir / TIMINGS).open("a") as file:
         file.write(json.dumps(session) + "\n")
 

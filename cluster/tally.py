@@ -42,6 +42,10 @@ class Tally:
     replicas_wanted: int = 0
     replicas_up: int = 0
     replicas_lost: int = 0
+    playing_since: float | None = None
+    """When the first replica was ready."""
+    playing_until: float | None = None
+    """When the last episode of the model finished."""
     _reports: dict[str, Report] = field(default_factory=dict)
     _past: PlayerCounts = field(default_factory=PlayerCounts)
     """Counts of runners that are no more."""
@@ -65,6 +69,8 @@ class Tally:
     def finished(self, rows: pa.Table) -> None:
         """Note rows that were just finished."""
         self._count(rows)
+        if self.playing_since is not None:
+            self.playing_until = time.monotonic()
         for episode_id in rows["episode_id"].to_pylist():
             self._work_done += self._work.pop(episode_id, 0.0)
 
@@ -75,6 +81,17 @@ class Tally:
         self._history.append((now, counts.turns, counts.completion_tokens + counts.prompt_tokens))
         while self._history[0][0] < now - WINDOW:
             self._history.pop(0)
+
+    def replica_up(self) -> None:
+        """A replica is ready."""
+        self.replicas_up += 1
+        if self.playing_since is None:
+            self.playing_since = time.monotonic()
+
+    @property
+    def playing_seconds(self) -> float:
+        """From the first replica's readiness to the last finished episode."""
+        return (self.playing_until or 0.0) - (self.playing_since or 0.0) if self.playing_until else 0.0
 
     def runner_ended(self, runner: str) -> None:
         """A runner is gone; what it counted stays."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -97,24 +99,21 @@ class Watcher:
         self._thread.start()
 
     def log(self, numbers: dict[str, float]) -> None:
-        """Pass numbers on if the tracker keeps up."""
-        self._offer("log", numbers)
+        """Pass numbers on if the tracker keeps up, drop them if not."""
+        if self._thread is not None and not self.trouble:
+            with contextlib.suppress(queue.Full):
+                self._queue.put_nowait(("log", (numbers,)))
 
     def finish(self, tables: list[dict[str, Any]]) -> None:
         """Pass the tables on and wait a while for the tracker to end."""
-        self._offer("finish", tables)
-        if self._thread is not None:
-            self._thread.join(CLOSING_SECONDS)
-            if self._thread.is_alive():
-                self.trouble = f"did not end within {CLOSING_SECONDS:.0f} s"
-
-    def _offer(self, method: str, *arguments: Any) -> None:
         if self._thread is None or self.trouble:
             return
-        try:
-            self._queue.put_nowait((method, arguments))
-        except queue.Full:
-            logger.debug("the tracker is behind; dropped a %s", method)
+        end = time.monotonic() + CLOSING_SECONDS
+        with contextlib.suppress(queue.Full):
+            self._queue.put(("finish", (tables,)), timeout=CLOSING_SECONDS)
+        self._thread.join(max(0.0, end - time.monotonic()))
+        if self._thread.is_alive():
+            self.trouble = f"did not end within {CLOSING_SECONDS:.0f} s"
 
     def _work(self) -> None:
         while True:

@@ -20,7 +20,9 @@ async def play(runner: Runner, orders: Orders, count: int) -> dict[str, str]:
         report = await runner.exchange(orders)
         orders = Orders()
         if report.finished is not None:
-            for episode_id, error in zip(*(report.finished[c].to_pylist() for c in ("episode_id", "error")), strict=True):
+            for episode_id, error in zip(
+                *(report.finished[c].to_pylist() for c in ("episode_id", "error")), strict=True
+            ):
                 assert episode_id not in rows
                 rows[episode_id] = error
     return rows
