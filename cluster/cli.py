@@ -27,6 +27,7 @@ overrides (Hydra's syntax; a value with a comma needs brackets):
   baselines=[random,oracle]  built-in players to play the same episodes beside the model
   cluster=local|ray          Ray on this machine, or an existing cluster; cluster.replicas=2 cluster.runners=1
   tracker=none|wandb         tracker.mode=online needs WANDB_API_KEY in the environment
+  shard=2/8                  play one part of the plan; `raycade merge` joins the parts
   run_dir=PATH               default runs/SUITE-MODEL-PLAN
 
 examples:
@@ -85,6 +86,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     report.set_defaults(command=_report)
+
+    merge = commands.add_parser(
+        "merge",
+        help="join runs that played parts of one plan (shard=i/n)",
+        description="Joins the ledgers of RUN_DIRs into TARGET and scores it; refuses runs that contradict each other.",
+    )
+    merge.add_argument("target", type=Path, metavar="TARGET")
+    merge.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
+    merge.set_defaults(command=_merge)
     return parser
 
 
@@ -128,6 +138,15 @@ def _report(options: argparse.Namespace) -> int:
             print(f"# {run_dir}\n")
         show(tables)
     return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from cluster.merge import merge
+
+    planned, joined = merge(options.target, options.run_dirs)
+    print(f"{options.target}: {joined} of {planned} episodes joined from {len(options.run_dirs)} runs\n")
+    options.run_dirs = [options.target]
+    return _report(options)
 
 
 def show(tables: Sequence[Table]) -> None:

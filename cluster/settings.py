@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cluster.engine import Engine, Sampling
 from cluster.errors import UserError
+from cluster.merge import shard_of
 from cluster.model_player import Decoding
 from evals.contracts import Episode, Suite, stable_hash
 from evals.players import BUILT_IN_PLAYERS
@@ -147,7 +148,9 @@ def settings_from_config(config: DictConfig) -> Settings:
         raise UserError(f"decoding={decoding}: must be free or choice")
     tracker = plain.get("tracker") or {}
     _check_targets("tracker", tracker)
-    plan = _plan(suite, model, decoding, plain["baselines"] or [])
+    plan = shard_of(_plan(suite, model, decoding, plain["baselines"] or []), plain["shard"])
+    if not plan:
+        raise UserError(f"suite={suite.name}: these settings plan no episode")
     name = f"{suite.name}-{model.name}-{stable_hash(sorted(episode.id for episode in plan))[:8]}"
     return Settings(
         suite=suite,
@@ -206,8 +209,6 @@ def _plan(suite: Suite, model: ModelSettings, decoding: Decoding, baselines: Seq
         episodes = suite.plan()
     except ValueError as error:
         raise UserError(f"suite: {error}") from error
-    if not episodes:
-        raise UserError(f"suite={suite.name}: these settings plan no episode")
     return tuple(episode.assigned(name, identity) for name, identity in players.items() for episode in episodes)
 
 

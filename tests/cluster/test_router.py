@@ -81,7 +81,7 @@ def test_an_idle_replica_takes_over_what_waits_elsewhere():
     for n in range(10):
         t.ask(f"e{n}")
     t.router.add("new", 4)
-    assert [place for place in t.granted.values()].count("new") == 5
+    assert list(t.granted.values()).count("new") == 5
     assert t.router.waiting == 2
 
 
