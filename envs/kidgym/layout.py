@@ -48,8 +48,13 @@ def lay_out(rng: Random, doors: int, walls: int, chests: int = 0, distractor: bo
         walls: Together with chests and distractor at least ``doors`` and at most 12.
         chests: Empty chests to put in places where a wall might be.
         distractor: Whether to lay a key that opens nothing.
+
+    Raises:
+        ValueError: the numbers are outside of these bounds.
     """
     barriers = walls + chests + distractor
+    if not (1 <= doors <= 3 and doors <= barriers <= 12):
+        raise ValueError(f"a maze has 1 to 3 doors and up to 12 barriers, not {doors} doors and {barriers} barriers")
     for _ in range(ATTEMPTS):
         layout = _furnish(rng, _carve(rng, ALL, barriers), doors)
         layout = layout and _replace_walls(rng, layout, chests, distractor)
@@ -57,21 +62,20 @@ def lay_out(rng: Random, doors: int, walls: int, chests: int = 0, distractor: bo
             return layout
     layout = _replace_walls(rng, _corridor(rng, doors, barriers), chests, distractor)
     if layout is None:
-        raise ValueError(f"no maze has {doors} doors, {walls} walls, {chests} chests and {int(distractor)} distractors")
+        raise ValueError(f"no room for {chests} chests and {int(distractor)} distractors among {barriers} barriers")
     return layout
 
 
-def _carve(rng: Random, field: int, barriers: int, keep: int = 0) -> int:
-    """Take random cells from a connected set, except those in ``keep``, so that the rest stays connected."""
-    for cell in rng.sample(CELLS, len(CELLS)):
-        if (ALL & ~field).bit_count() == barriers:
-            break
-        bit = 1 << cell
-        if field & bit and not keep & bit:
-            rest = field & ~bit
-            if region(rest, rest.bit_length() - 1) == rest:
-                field = rest
-    return field
+def _carve(rng: Random, field: int, outside: int, keep: int = 0) -> int:
+    """Take random cells from a connected set until so many are outside it; it stays connected and keeps ``keep``."""
+    # Of two or more connected cells two can always be spared, so that no pass over the cells is in vain.
+    while True:
+        for cell in rng.sample(CELLS, len(CELLS)):
+            if (ALL & ~field).bit_count() >= outside:
+                return field
+            bit = 1 << cell
+            if field & bit and not keep & bit and not _cuts(field, cell):
+                field &= ~bit
 
 
 def _furnish(rng: Random, field: int, doors: int) -> Layout | None:
@@ -95,6 +99,7 @@ def _furnish(rng: Random, field: int, doors: int) -> Layout | None:
 
 
 def _cuts(field: int, cell: int) -> bool:
+    """Whether a connected set falls apart without the cell."""
     rest = field & ~(1 << cell)
     return region(rest, rest.bit_length() - 1) != rest
 
@@ -138,8 +143,7 @@ def _corridor(rng: Random, doors: int, barriers: int) -> Layout:
     """A maze that always exists: a corridor of doors along the upper edge, with the treasure in the corner."""
     treasure, gates = at(0, 0), tuple(at(x, 0) for x in range(doors, 0, -1))
     corridor = mask([treasure, *gates])
-    field = ALL & ~mask(at(x, 1) for x in range(doors))
-    field = _carve(rng, field, barriers, keep=corridor | 1 << at(doors + 1, 0))
-    room = members(field & ~corridor)
-    agent, *keys = rng.sample(room, doors + 1)
-    return Layout(agent, treasure, gates, tuple(keys), tuple(members(ALL & ~field)))
+    room = ALL & ~corridor & ~mask(at(x, 1) for x in range(doors))
+    room = _carve(rng, room, barriers + doors + 1, keep=1 << at(doors + 1, 0))
+    agent, *keys = rng.sample(members(room), doors + 1)
+    return Layout(agent, treasure, gates, tuple(keys), tuple(members(ALL & ~room & ~corridor)))
