@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
 from evals.tables import Table
 
 BAD_INPUT = 2
@@ -99,7 +99,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from cluster.driver import RunFailedError
     from cluster.run import CONTINUE, run
     from cluster.settings import load_settings
 

@@ -39,8 +39,11 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         ("completion tokens, at most", calls * settings.model.sampling.max_tokens),
     ]
     if like is not None:
-        speed = _speed(like) * settings.cluster.replicas
-        total.append((f"minutes, at the {speed:.1f} calls/s of {like}", f"{calls / speed / 60:.1f}"))
+        replicas = 1 if settings.cluster.replicas == "fit" else settings.cluster.replicas
+        speed = _speed(like) * replicas
+        total.append(
+            (f"minutes on {replicas} replicas, at the {speed:.1f} calls/s of {like}", f"{calls / speed / 60:.1f}")
+        )
     return [
         Table("plan", f"Plan: {settings.suite.name} with {settings.model.name}", columns, rows),
         Table("plan_total", "In all", ("what", "how much"), tuple(total), (f"run directory: {settings.run_dir}",)),

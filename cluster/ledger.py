@@ -23,11 +23,15 @@ _NAMES_SHOWN = 3
 def write_durably(path: Path, content: bytes) -> None:
     """Replace a file so that a reader sees the old content or the new, whole, even after a crash of the machine."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.rename(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
+    except OSError:
+        beside.unlink(missing_ok=True)  # half a file must not fill a disk that is full already
+        raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from typing import Any
 
 import ray
 from ray.exceptions import RayActorError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from cluster.engine import EngineDiedError, Request
 from cluster.errors import UserError
 from cluster.model_player import Decoding, ModelPlayer
 from cluster.replica import Replica
-from cluster.router import Router
+from cluster.router import Policy, Router
 from cluster.runner import Runner
-from cluster.settings import ClusterSettings, ModelSettings
+from cluster.settings import ClusterSettings, ModelSettings, ReplicaNeeds
 from evals.contracts import Reply, Suite
 
 CALLS_AT_ONCE = 10_000
@@ -23,6 +26,9 @@ CALLS_AT_ONCE = 10_000
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Enough for records on their way to the driver; pictures and prompts never pass through it."""
+
+
+# --- the cluster ---
 
 
 def start_ray(cluster: ClusterSettings) -> None:
@@ -34,17 +40,29 @@ def start_ray(cluster: ClusterSettings) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     common: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "namespace": "raycade"}
     if cluster.address is None:
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            **common,
-        )
+        ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
         return
     try:
         ray.init(address=cluster.address, **common)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(f"cluster.address={cluster.address}: no Ray cluster answers there: {error}") from error
+
+
+def living_nodes() -> list[dict[str, Any]]:
+    """Ray's own description of the nodes that are up."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def replicas_that_fit(model: ModelSettings) -> int:
+    """How many replicas the cluster's nodes have room for, when nothing else runs there."""
+    needs = model.replica
+    on_each = [_fits(node["Resources"], needs) for node in living_nodes()]
+    return sum(on_each) if needs.nodes == 1 else sum(fits > 0 for fits in on_each) // needs.nodes
+
+
+def _fits(resources: dict[str, float], needs: ReplicaNeeds) -> int:
+    asked = {"GPU": needs.gpus, "CPU": needs.cpus}
+    return min((int(resources.get(kind, 0.0) / each + 1e-9) for kind, each in asked.items() if each), default=1)
 
 
 def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
@@ -55,45 +73,96 @@ def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
     """
     if model.engine is None:
         return
-    have = ray.cluster_resources()
-    for kind, each in (("GPU", model.replica.gpus), ("CPU", model.replica.cpus)):
-        asked = each * cluster.replicas
-        if asked > have.get(kind, 0.0):
-            nodes = "\n".join(_describe(node) for node in ray.nodes() if node["Alive"])
-            raise UserError(
-                f"model={model.name} with cluster.replicas={cluster.replicas} asks for {asked:g} {kind} "
-                f"({each:g} each); the cluster has {have.get(kind, 0.0):g}:\n{nodes}"
-            )
+    needs = model.replica
+    fit = replicas_that_fit(model)
+    wanted = 1 if cluster.replicas == "fit" else cluster.replicas
+    free = not needs.gpus and not needs.cpus
+    if not living_nodes() or (fit < wanted and not free):
+        nodes = "\n".join(
+            f"  {_describe(node)} (room for {_fits(node['Resources'], needs)})" for node in living_nodes()
+        )
+        over = f" on each of {needs.nodes} nodes" if needs.nodes > 1 else ""
+        raise UserError(
+            f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {needs.gpus:g} GPU and "
+            f"{needs.cpus:g} CPU{over}; {fit} of {wanted} fit this cluster:\n{nodes}"
+        )
 
 
 def _describe(node: dict[str, Any]) -> str:
     resources = node["Resources"]
-    return f"  {node['NodeManagerAddress']}: {resources.get('GPU', 0):g} GPU, {resources.get('CPU', 0):g} CPU"
+    return f"{node['NodeManagerAddress']}: {resources.get('GPU', 0):g} GPU, {resources.get('CPU', 0):g} CPU"
 
 
-def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
-    """A replica in a process of its own; Ray never restarts it or repeats its calls, both are decided here."""
-    actor = ray.remote(Replica).options(
-        num_gpus=model.replica.gpus,
-        num_cpus=model.replica.cpus,
-        max_concurrency=CALLS_AT_ONCE,
-        max_restarts=0,
-        max_task_retries=0,
-    )
-    return actor.remote(name, model.make_engine)
+def count_runners(cluster: ClusterSettings, model: ModelSettings) -> int:
+    """Runners that a run should have."""
+    if cluster.runners != "auto":
+        return cluster.runners
+    replicas = replicas_that_fit(model) if cluster.replicas == "fit" else cluster.replicas
+    return max(1, math.ceil(replicas / 16))
 
 
-def create_runner(suite: Suite, decoding: Decoding | None) -> ray.actor.ActorHandle:
-    """A runner in a process of its own; without decoding it plays for the built-in players only."""
-    actor = ray.remote(_RunnerActor).options(num_cpus=0, max_concurrency=4, max_restarts=0, max_task_retries=0)
-    return actor.remote(suite, decoding)
+# --- actors ---
+
+
+class _ReplicaActor(Replica):
+    """A replica that can say where it is."""
+
+    async def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
 
 
 class _RunnerActor(Runner):
     """Builds the runner's player where it will be used."""
 
-    def __init__(self, suite: Suite, decoding: Decoding | None) -> None:
-        super().__init__(suite, ModelPlayer(Router(), decoding) if decoding else None)
+    def __init__(self, suite: Suite, decoding: Decoding | None, policy: Policy) -> None:
+        super().__init__(suite, ModelPlayer(Router(policy), decoding) if decoding else None)
+
+    async def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
+
+_GROUPS: dict[ray.actor.ActorHandle, PlacementGroup] = {}
+"""Placement groups of replicas over several nodes, to be given back with them."""
+
+
+def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
+    """A replica in a process of its own; Ray never restarts it or repeats its calls, both are decided here.
+
+    Replicas over several nodes get a placement group with one bundle on each; vLLM finds the other bundles through it.
+    """
+    needs = model.replica
+    options: dict[str, Any] = {
+        "num_gpus": needs.gpus,
+        "num_cpus": needs.cpus,
+        "max_concurrency": CALLS_AT_ONCE,
+        "max_restarts": 0,
+        "max_task_retries": 0,
+        "scheduling_strategy": "SPREAD",
+    }
+    group = None
+    if needs.nodes > 1:
+        bundle = {kind: each for kind, each in (("GPU", needs.gpus), ("CPU", needs.cpus)) if each}
+        group = placement_group([bundle] * needs.nodes, strategy="STRICT_SPREAD")
+        # The workers of vLLM's Ray executor hold the bundles' GPUs; the actor itself takes none.
+        options |= {"num_gpus": 0, "scheduling_strategy": PlacementGroupSchedulingStrategy(group, 0, True)}
+    handle = ray.remote(_ReplicaActor).options(**options).remote(name, model.make_engine)
+    if group is not None:
+        _GROUPS[handle] = group
+    return handle
+
+
+def create_runner(suite: Suite, decoding: Decoding | None, policy: Policy) -> ray.actor.ActorHandle:
+    """A runner in a process of its own; without decoding it plays for the built-in players only."""
+    options: dict[str, Any] = {"num_cpus": 0, "max_concurrency": 4, "max_restarts": 0, "max_task_retries": 0}
+    actor = ray.remote(_RunnerActor).options(**options, scheduling_strategy="SPREAD")
+    return actor.remote(suite, decoding, policy)
+
+
+def end_actor(handle: ray.actor.ActorHandle) -> None:
+    """End an actor's process for good, and give back what it held."""
+    ray.kill(handle, no_restart=True)
+    if (group := _GROUPS.pop(handle, None)) is not None:
+        remove_placement_group(group)
 
 
 class RayReplica:
@@ -117,8 +186,3 @@ class RayReplica:
 def first_line(error: BaseException) -> str:
     """What an error says first, for messages that quote it."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-def end_actor(handle: ray.actor.ActorHandle) -> None:
-    """End an actor's process for good."""
-    ray.kill(handle, no_restart=True)

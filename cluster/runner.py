@@ -8,15 +8,14 @@ no Ray.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from cluster.model_player import ModelPlayer, PlayerCounts, ReplicaPort
+from cluster.queue import EpisodeQueue
 from evals.contracts import Episode, Player, Reply, Suite, Turn
 from evals.conversation import Record, play_episode
 from evals.players import BUILT_IN_PLAYERS
@@ -51,6 +50,8 @@ class Orders:
     replicas: tuple[NewReplica, ...] = ()
     dismissed: tuple[str, ...] = ()
     """Replicas that are no more, or that another runner takes over."""
+    closing: bool = False
+    """Begin no further episode; let those begun end."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class Report:
     """Rows for the ledger, in its schema."""
     room: int
     """Episodes that the runner could begin now, beyond those it holds."""
-    held: int
-    """Episodes begun or ready to begin."""
+    begun: int
+    """Episodes being played."""
     lost: tuple[str, ...] = ()
     """Replicas whose engine died."""
     counts: PlayerCounts = field(default_factory=PlayerCounts)
@@ -80,8 +81,7 @@ class Runner:
         """Without a model the runner plays for the built-in players only."""
         self.suite = suite
         self.model = model
-        self._ready: list[tuple[float, int, Episode]] = []
-        self._orders = itertools.count()
+        self._ready = EpisodeQueue()
         self._begun: dict[str, asyncio.Task[None]] = {}
         self._silent: set[str] = set()
         """Episodes begun that have not asked their first turn yet."""
@@ -99,8 +99,8 @@ class Runner:
         for replica in orders.replicas:
             assert self.model is not None, "a runner without a model was given a replica"
             self.model.add_replica(replica.name, replica.port, replica.batch)
-        for episode in orders.episodes:
-            heapq.heappush(self._ready, (-expected_work(episode), next(self._orders), episode))
+        self._ready.put(orders.episodes)
+        self._ready.closed = orders.closing
         self._admit()
         if not self._worth_saying():
             try:
@@ -121,11 +121,9 @@ class Runner:
 
     def _admit(self) -> None:
         free = self._free()
-        while free > 0 and self._ready:
-            _, _, episode = heapq.heappop(self._ready)
+        for episode in self._ready.take(max(0, free)):
             self._silent.add(episode.id)
             self._begun[episode.id] = asyncio.create_task(self._play(episode))
-            free -= 1
 
     async def _admit_forever(self) -> None:
         while True:
@@ -165,25 +163,15 @@ class Runner:
         table = None
         if finished:
             table = await asyncio.to_thread(records_to_table, finished, self.suite.columns)
-        held = len(self._begun) + len(self._ready)
+        begun = len(self._begun)
         room = max(0, self._room())
         if self.model is None:
-            return Report(table, room, held)
+            return Report(table, room, begun)
         lost = []
         while not self.model.lost.empty():
             lost.append(self.model.lost.get_nowait())
         router = self.model.router
-        return Report(table, room, held, tuple(lost), self.model.counts, router.loads(), router.moves, router.waiting)
-
-
-def expected_work(episode: Episode) -> float:
-    """What the queue is ordered by, longest first: a model call weighs like some hundreds of prompt tokens."""
-    return episode.prompt_tokens + 500.0 * episode.calls
-
-
-def longest_first(episodes: Sequence[Episode]) -> list[Episode]:
-    """The episodes in the order in which they should begin; ties in plan order."""
-    return sorted(episodes, key=expected_work, reverse=True)
+        return Report(table, room, begun, tuple(lost), self.model.counts, router.loads(), router.moves, router.waiting)
 
 
 class _Announcing:

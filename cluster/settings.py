@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from hydra import compose, initialize_config_module
 from hydra.errors import ConfigCompositionException, HydraException
@@ -19,6 +19,7 @@ from cluster.engine import Engine, Sampling
 from cluster.errors import UserError
 from cluster.merge import shard_of
 from cluster.model_player import Decoding
+from cluster.router import Policy
 from evals.contracts import Episode, Suite, stable_hash
 from evals.players import BUILT_IN_PLAYERS
 
@@ -46,10 +47,12 @@ TARGETS = {"suite": "evals.", "engine": "cluster.engines.", "tracker": "cluster.
 
 @dataclass(frozen=True)
 class ReplicaNeeds:
-    """What one replica takes from its node."""
+    """What one replica takes from its node or nodes."""
 
     gpus: float = 1.0
     cpus: float = 1.0
+    nodes: int = 1
+    """A replica over several nodes takes ``gpus`` and ``cpus`` on each of them."""
 
 
 @dataclass(frozen=True)
@@ -79,16 +82,29 @@ class ClusterSettings:
     """Where a run's replicas and runners live."""
 
     address: str | None = None
-    replicas: int = 1
-    runners: int = 1
+    replicas: int | Literal["fit"] = 1
+    """How many, or as many as fit the cluster, nodes that join later included."""
+    runners: int | Literal["auto"] = "auto"
+    """Processes that play episodes; ``auto`` is one for every sixteen replicas."""
+    policy: Policy = "sticky"
     commit_seconds: float = 2.0
+    health_seconds: float = 5.0
+    """Between health checks of a replica."""
+    health_timeout: float = 60.0
+    """A replica that does not answer for so long is replaced."""
+    grace_seconds: float = 20.0
+    """After a signal to stop, how long episodes that have begun may take to end."""
 
     def __post_init__(self) -> None:
-        for name in ("replicas", "runners"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise UserError(f"cluster.{name}={getattr(self, name)}: must be a whole number from 1 up")
-        if self.commit_seconds <= 0:
-            raise UserError(f"cluster.commit_seconds={self.commit_seconds}: must be above 0")
+        for name, word in (("replicas", "fit"), ("runners", "auto")):
+            value = getattr(self, name)
+            if value != word and (not isinstance(value, int) or value < 1):
+                raise UserError(f"cluster.{name}={value}: must be a whole number from 1 up, or {word}")
+        for name in ("commit_seconds", "health_seconds", "health_timeout", "grace_seconds"):
+            if getattr(self, name) <= 0:
+                raise UserError(f"cluster.{name}={getattr(self, name)}: must be above 0")
+        if self.policy not in get_args(Policy):
+            raise UserError(f"cluster.policy={self.policy}: must be one of {', '.join(get_args(Policy))}")
 
 
 @dataclass(frozen=True)

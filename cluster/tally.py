@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from cluster.model_player import PlayerCounts
-from cluster.runner import Report, expected_work
+from cluster.queue import expected_work
+from cluster.runner import Report
 from evals.contracts import Episode
 
 WINDOW = 15.0
@@ -141,11 +142,6 @@ class Tally:
     def moves(self) -> int:
         """Times that an episode changed its replica."""
         return sum(report.moves for report in self._reports.values())
-
-    @property
-    def held(self) -> int:
-        """Episodes with runners now."""
-        return sum(report.held for report in self._reports.values())
 
     @property
     def replicas_busy(self) -> int:

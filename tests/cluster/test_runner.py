@@ -2,8 +2,9 @@ import asyncio
 
 from cluster.engine import EngineDiedError
 from cluster.model_player import ModelPlayer
+from cluster.queue import EpisodeQueue, longest_first
 from cluster.router import Router
-from cluster.runner import NewReplica, Orders, Runner, longest_first
+from cluster.runner import NewReplica, Orders, Runner
 from evals.contracts import PromptTooLong
 from tests.fakes import FakeReplica, first_option
 from tests.toy import ToySuite
@@ -109,4 +110,30 @@ def test_the_longest_expected_episodes_come_first():
 
 async def test_a_runner_with_nothing_to_say_reports_that_it_lives():
     report = await asyncio.wait_for(Runner(ToySuite(), None).exchange(Orders()), 5)
-    assert (report.finished, report.held) == (None, 0)
+    assert (report.finished, report.begun) == (None, 0)
+
+
+async def test_a_closing_runner_begins_nothing_new_and_ends_what_it_began():
+    suite = ToySuite(episodes=40, turns=3)
+    runner = Runner(suite, ModelPlayer(Router(), "choice"))
+    report = await runner.exchange(Orders(episodes(suite), (NewReplica("r", FakeReplica(seconds=0.02), 4),)))
+    finished = 0 if report.finished is None else report.finished.num_rows
+    begun = report.begun
+    assert 0 < begun + finished < 40
+    while report.begun:
+        report = await runner.exchange(Orders(closing=True))
+        finished += 0 if report.finished is None else report.finished.num_rows
+    assert begun <= finished <= begun + 6
+
+
+def test_the_queue_gives_each_episode_to_one_taker_and_takes_back():
+    plan = episodes(ToySuite(episodes=6))
+    queue = EpisodeQueue(plan)
+    first, second = queue.take(2), queue.take(10)
+    assert sorted(episode.index for episode in first + second) == [0, 1, 2, 3, 4, 5]
+    queue.put(first)
+    queue.finished(4)
+    assert queue.open == 2 and queue.take(5) == first
+    queue.put(first)
+    queue.closed = True
+    assert queue.take(5) == () and len(queue) == 2

@@ -1,0 +1,174 @@
+"""The fleet of a run: starts replicas, puts each in a runner's care, watches them and replaces the dead."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+
+from cluster import placement
+from cluster.errors import RunFailedError, UserError
+from cluster.progress import Progress, warn
+from cluster.runner import NewReplica
+from cluster.settings import Settings
+from cluster.tally import Tally
+from cluster.tasks import all_of, first_of
+
+START_FAILURES = 3
+"""Failed starts in a row after which a replica is given up."""
+STARTS_PER_NODE = 2
+"""Replicas that load their model at once on one node: more only fight for its disk and memory."""
+NEWCOMERS_SECONDS = 5.0
+"""How often a run with ``cluster.replicas=fit`` looks for nodes that joined."""
+NEAR = 0.5
+"""A runner on the replica's own node is preferred unless it already has more replicas than another."""
+
+
+@dataclass
+class _Runner:
+    node: str
+    replicas: dict[str, NewReplica] = field(default_factory=dict)
+
+
+class Fleet:
+    """Keeps as many replicas alive as were asked for, or as fit."""
+
+    def __init__(self, settings: Settings, tally: Tally, progress: Progress) -> None:
+        """Nothing starts before ``keep``."""
+        self.settings = settings
+        self.tally = tally
+        self.progress = progress
+        self._runners: dict[str, _Runner] = {}
+        self._orphans: dict[str, tuple[str, NewReplica]] = {}
+        """Replicas without a runner, with their node."""
+        self._lost: dict[str, asyncio.Event] = {}
+        self._starting: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(STARTS_PER_NODE))
+
+    # --- care ---
+
+    def add_runner(self, name: str, node: str) -> None:
+        """A runner is ready to take replicas into its care."""
+        self._runners[name] = _Runner(node)
+        orphans, self._orphans = self._orphans, {}
+        for replica_node, replica in orphans.values():
+            self._give(replica, replica_node)
+
+    def remove_runner(self, name: str) -> None:
+        """A runner is gone; its replicas go to the others, or wait for the next."""
+        runner = self._runners.pop(name, None)
+        for replica in runner.replicas.values() if runner else ():
+            self._give(replica, runner.node if runner else "")
+
+    def in_care_of(self, runner: str) -> dict[str, NewReplica]:
+        """The replicas that a runner should have."""
+        return dict(self._runners[runner].replicas)
+
+    def lost(self, replicas: Iterable[str]) -> None:
+        """Somebody found these replicas dead."""
+        for name in replicas:
+            if name in self._lost:
+                self._lost[name].set()
+
+    def _give(self, replica: NewReplica, node: str) -> None:
+        if not self._runners:
+            self._orphans[replica.name] = (node, replica)
+            return
+        runner = min(self._runners.values(), key=lambda each: len(each.replicas) - NEAR * (each.node == node))
+        runner.replicas[replica.name] = replica
+
+    def _take(self, name: str) -> None:
+        self._orphans.pop(name, None)
+        for runner in self._runners.values():
+            runner.replicas.pop(name, None)
+
+    # --- life ---
+
+    async def keep(self) -> NoReturn:
+        """Keep the fleet up for as long as the run lasts.
+
+        Raises:
+            UserError: the model cannot be loaded as configured.
+            RunFailedError: no replica can be kept alive.
+        """
+        slots: set[asyncio.Task[None]] = set()
+        fit = self.settings.cluster.replicas == "fit"
+        while True:
+            wanted = placement.replicas_that_fit(self.settings.model) if fit else int(self.settings.cluster.replicas)
+            for number in range(len(slots), wanted):
+                slots.add(asyncio.create_task(self._keep_slot(f"replica-{number}")))
+            self.tally.replicas_wanted = len(slots)
+            try:
+                pending = [slot for slot in slots if not slot.done()]
+                done, _ = await asyncio.wait(
+                    pending, timeout=NEWCOMERS_SECONDS if fit else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for slot in done:
+                    slot.result()
+            except BaseException:
+                await all_of(slots, cancel=True)
+                raise
+            if all(slot.done() for slot in slots):
+                raise RunFailedError(f"none of the {len(slots)} replicas can be started")
+
+    async def _keep_slot(self, slot: str) -> None:
+        """Start a replica, serve with it, and replace it whenever it dies."""
+        failures = 0
+        for incarnation in itertools.count():
+            handle = placement.create_replica(f"{slot}.{incarnation}", self.settings.model)
+            try:
+                node = await handle.node.remote()
+                async with self._starting[node]:
+                    self.progress.at(f"starting {slot}" + (" again" if incarnation else ""))
+                    info = await handle.start.remote()
+                self.progress.at("")
+                failures = 0
+                replica = NewReplica(f"{slot}.{incarnation}", placement.RayReplica(handle), info["batch"])
+                cause = await self._serve(replica, handle, node)
+                self.tally.replicas_lost += 1
+                warn(f"{slot} {cause} and is replaced")
+            except (RayActorError, RayTaskError) as error:
+                failures += 1
+                reason = error.cause if isinstance(error, RayTaskError) else error
+                if incarnation == 0 and isinstance(error, RayTaskError):
+                    raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}") from error
+                warn(f"{slot} did not start: {placement.first_line(reason)}")
+                if failures >= START_FAILURES:
+                    return
+                await asyncio.sleep(2.0**failures)
+            finally:
+                placement.end_actor(handle)
+
+    async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
+        """Have a runner use the replica until it is lost; returns what happened to it."""
+        lost = self._lost[replica.name] = asyncio.Event()
+        self._give(replica, node)
+        self.tally.replica_up()
+        try:
+            return await first_of(self._until_lost(lost), self._until_unhealthy(handle))
+        finally:
+            self.tally.replicas_up -= 1
+            self._take(replica.name)
+            del self._lost[replica.name]
+
+    async def _until_lost(self, lost: asyncio.Event) -> str:
+        await lost.wait()
+        return "died"
+
+    async def _until_unhealthy(self, handle: ray.actor.ActorHandle) -> str:
+        cluster = self.settings.cluster
+        while True:
+            await asyncio.sleep(cluster.health_seconds)
+            try:
+                await asyncio.wait_for(handle.check_health.remote(), cluster.health_timeout)
+            except TimeoutError:
+                return f"did not answer for {cluster.health_timeout:g} s"
+            except RayTaskError as error:
+                return f"is not well ({placement.first_line(error.cause)})"
+            except RayActorError:
+                return "died"

@@ -1,0 +1,31 @@
+"""Waiting for several coroutines at once, with everything ended when the wait ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def first_of(*work: Coroutine[Any, Any, T]) -> T:
+    """The result (or error) of whichever ends first; the others are cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task.result() for task in tasks if task in done)
+    finally:
+        await all_of(tasks, cancel=True)
+
+
+async def all_of(work: Iterable[Coroutine[Any, Any, Any] | asyncio.Future[Any]], *, cancel: bool = False) -> None:
+    """Wait for all, or cancel all and wait; if one fails, the others are cancelled and its error raised."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        if not cancel:
+            await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
