@@ -2,7 +2,7 @@
 
 from setuptools import find_packages, setup
 
-ENVS = ["numpy", "pillow", "pyyaml", "python-sat", "gymnasium>=1.0", "numba", "resvg-py", "emosvg"]
+ENVS = ["numpy", "pillow", "pyyaml", "python-sat", "gymnasium>=1.0", "numba", "resvg-py==0.5.0", "emosvg==0.1.7"]
 EVALS = ["pyarrow>=17", "rich"]
 CLUSTER = ["ray>=2.60,<2.61", "hydra-core>=1.3.2,<1.4", "wandb", "psutil"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from envs.kidgym import Frame, Hint, Item
+from envs.kidgym import TASKS, Frame, Hint, Item
 from envs.kidgym.catalogue import BACKGROUNDS, QUARTERED, SPRITES
-from envs.kidgym.render import check_skin, export_skin, glyphs, layout, sources, sprite
+from envs.kidgym.render import check_skin, contact_sheets, export_skin, glyphs, layout, sources, sprite
 from envs.kidgym.render.compose import DIRECTIONS
-from envs.kidgym.render.sprites import rasterise
+from envs.kidgym.render.sprites import pile, rasterise
 from envs.picture import picture_from_description
 
 DRAWN = (*SPRITES, *(f"agent/{direction}" for direction in DIRECTIONS), "arrow")
@@ -42,6 +42,8 @@ FARM = Frame(
 )
 PARK = Frame("park", ((3, 3, Item("toy/kite", "1")), (0, 0, Item("roman/8"))), (0, 4, 3))
 FRAMES = (MAZE, GALLERY, FARM, PARK)
+PINNED = (1, "c08a5686303d8d3d", "d2bf7d7ea58cb750", "85c3aaa651c7114f", "29689282330ba2aa")
+"""Version of the pictures, and the digests of the frames above."""
 
 
 def on_white(name, pixels=64):
@@ -168,7 +170,7 @@ def test_four_quarters_make_the_whole_animal(animal):
     assembled = Image.new("RGBA", (128, 128))
     for corner in range(1, 5):
         assembled.paste(sprite(f"quarter/{animal}/{corner}", 64), ((corner - 1) % 2 * 64, (corner - 1) // 2 * 64))
-    whole = Image.new("RGBA", (128, 128), (253, 243, 219, 255))
+    whole = Image.new("RGBA", (128, 128), (255, 249, 232, 255))
     whole.alpha_composite(sprite(f"animal/{animal}", 128))
     seen, expected = np.asarray(assembled), np.asarray(whole)
     edges = [line for line in range(128) if line % 64 in (0, 63)]  # where the cuts show
@@ -180,17 +182,17 @@ def test_four_quarters_make_the_whole_animal(animal):
 def test_a_pile_shows_as_many_separate_things_as_its_number(item, count):
     from scipy.ndimage import label
 
-    for pixels in (23, 46, 64):
-        opaque = np.asarray(sprite(f"pile/{item}/{count}", pixels))[..., 3] > 100
-        parts, number = label(opaque, np.ones((3, 3)))
+    for drawn in (*(sprite(f"pile/{item}/{count}", pixels) for pixels in (26, 52, 78)), pile(item, count, 32, 25)):
+        opaque = np.asarray(drawn)[..., 3] > 100
+        parts, _ = label(opaque, np.ones((3, 3)))
         sizes = np.bincount(parts.ravel())[1:]
-        assert (sizes > 0.2 * sizes.max()).sum() == count, f"{number} parts of {sizes} pixels at {pixels}"
+        assert (sizes > 0.2 * sizes.max()).sum() == count, f"parts of {sizes} pixels in {drawn.size}"
 
 
 def test_pictures_stand_in_the_gallerys_frame():
     pixels = dataclasses.replace(GALLERY, cells=()).render()
     x, y = (edge + 64 for edge in layout.FIELD["gallery"])
-    assert (pixels[y : y + 128, 128 + x : 128 + x + 128] == (253, 243, 219)).all()
+    assert (pixels[y : y + 128, 128 + x : 128 + x + 128] == (255, 249, 232)).all()
 
 
 def test_every_hint_stays_within_its_block():
@@ -278,3 +280,26 @@ def test_a_skin_with_a_missing_or_broken_sprite_is_refused(skin, tmp_path, fault
         check_skin(str(tmp_path))
     assert "toy/kite" in str(raised.value)
     assert str(tmp_path) in str(raised.value)
+
+
+def test_pixels_change_only_with_the_version_of_the_picture():
+    digests = [hashlib.sha256(frame.render().tobytes()).hexdigest()[:16] for frame in FRAMES]
+    assert (Frame.version, *digests) == PINNED, "pixels changed: raise Frame.version, and note the new digests here"
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_every_task_can_be_looked_at_on_a_contact_sheet(task):
+    sheet = contact_sheets.task_sheet(task, cell_pixels=32)
+    assert sheet.width > 2 * 288
+    assert sheet.height > 3 * 288
+
+
+def test_contact_sheets_of_a_broken_skin_say_what_is_wrong(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "envs.kidgym.render.contact_sheets", str(tmp_path / "out"), "--skin", str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "animal/cat" in done.stderr
+    assert "Traceback" not in done.stderr

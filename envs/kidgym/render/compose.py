@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw
 from envs.kidgym.catalogue import BACKGROUNDS, SLOTS
 from envs.kidgym.frame import FIELD_CELLS, GRID_CELLS, RESOLUTIONS, Frame, Hint, Item
 from envs.kidgym.render import glyphs, layout, skins, sources
-from envs.kidgym.render.sprites import FULL_CELL, rasterise, skin_drawing, sprite
+from envs.kidgym.render.sprites import FULL_CELL, pile, rasterise, skin_drawing, skin_file, sprite
 
 if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
@@ -27,7 +27,7 @@ DIRECTIONS: Final = ("down", "right", "up", "left")
 GROUND: Final[dict[str, tuple[str, str]]] = {
     "farm": ("#f1f7e4", "#dbe8c6"),
     "shop": ("#fbf6ec", "#ebdfc9"),
-    "canteen": ("#f7f9f8", "#dfe5e4"),
+    "canteen": ("#eef2f1", "#d3dbda"),
     "toy_house": ("#faf5f9", "#e8dcea"),
     "park": ("#f1f7ea", "#d9e8cc"),
     "maze": ("#f6f2e9", "#e3dccd"),
@@ -36,6 +36,8 @@ GROUND: Final[dict[str, tuple[str, str]]] = {
 
 LABELLED_EDGE: Final = 46
 """Edge of a labelled sprite in drawing units: it stands above its label."""
+LABELLED_PILE: Final = 50
+"""Height of a labelled pile, which is as wide as the cell and may reach down beside the label."""
 
 
 def render(frame: Frame) -> Pixels:
@@ -143,14 +145,14 @@ def _tile(background: str, place: tuple[int, int], name: str, label: str, cell: 
     left, top = (edge * cell // layout.CELL for edge in layout.FIELD[background])
     x, y = 2 * cell + left + place[0] * cell, top + place[1] * cell
     ground = _canvas(background, cell, skin)[y : y + cell, x : x + cell]
-    return _over(ground, _labelled(name, label, cell, skin))
+    return _over(ground, labelled(name, label, cell, skin))
 
 
 @lru_cache(maxsize=1024)
 def _patch(item: Item, edge: int, ground: layout.Colour, skin: str) -> Pixels:
     """An item on a plain ground, for the backpack and the hint block."""
     plain = np.asarray(Image.new("RGB", (edge, edge), ground))
-    return _over(plain, _labelled(item.sprite, item.label, edge, skin))
+    return _over(plain, labelled(item.sprite, item.label, edge, skin))
 
 
 @lru_cache(maxsize=16)
@@ -161,15 +163,18 @@ def _box(edge: int, line: int) -> Pixels:
     return np.asarray(box)
 
 
-def _labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
+def labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
     """A sprite on a transparent square, above its label if it has one."""
     if not label:
         return sprite(name, edge, skin)
     square = Image.new("RGBA", (edge, edge))
-    if name.partition("/")[0] in FULL_CELL:
+    family, *rest = name.split("/")
+    size = LABELLED_EDGE * edge // layout.CELL
+    if family in FULL_CELL:
         square.paste(sprite(name, edge, skin))
+    elif family == "pile" and skin_file(skin, name) is None:
+        square.paste(pile(rest[0], int(rest[1]), edge, LABELLED_PILE * edge // layout.CELL, skin))
     else:
-        size = LABELLED_EDGE * edge // layout.CELL
         square.paste(sprite(name, size, skin), ((edge - size) // 2, edge // 64))
     square.alpha_composite(_label(label, edge))
     return square

@@ -31,7 +31,7 @@ Colour = tuple[int, int, int]
 HINT_GROUND: Final[Colour] = (255, 255, 255)
 BOX_GROUND: Final[Colour] = (253, 249, 238)
 BOX_LINE: Final[Colour] = (107, 74, 47)
-SLOT_GROUND: Final[Colour] = (251, 245, 233)
+SLOT_GROUND: Final[Colour] = (233, 222, 203)
 
 
 class Placed(NamedTuple):

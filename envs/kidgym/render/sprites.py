@@ -17,17 +17,19 @@ from envs.kidgym.render import sources
 FULL_CELL: Final = ("quarter", "tile", "wall", "door")
 """Families that fill their cell to its edges; all others keep a small margin."""
 
-CANVAS_TINT: Final = (253, 243, 219, 255)
+CANVAS_TINT: Final = (255, 249, 232, 255)
 """Ground of a cut picture. Each quarter is a full square of it, so that it shows which corner of the animal it is."""
 
-QUARTER_EDGE: Final = (190, 172, 132, 255)
+QUARTER_EDGE: Final = (178, 158, 116, 255)
 _MARGIN = 0.03
 _PILE_PLACES: Final[dict[int, tuple[tuple[float, float], ...]]] = {
     1: ((0.5, 0.5),),
-    2: ((0.245, 0.5), (0.755, 0.5)),
-    3: ((0.5, 0.24), (0.245, 0.76), (0.755, 0.76)),
+    2: ((0.26, 0.5), (0.74, 0.5)),
+    3: ((0.5, 0.24), (0.22, 0.76), (0.78, 0.76)),
 }
-_PILE_SIZE: Final = {1: 0.6, 2: 0.46, 3: 0.45}
+"""Middles of the things in a pile, as shares of its width and height."""
+_PILE_SIZE: Final = {1: (0.62, 0.84), 2: (0.44, 0.64), 3: (0.45, 0.48)}
+"""Size of each thing: the smaller of these shares of the pile's width and height."""
 
 
 def sprite(name: str, pixels: int, skin: str = "") -> Image.Image:
@@ -43,8 +45,10 @@ def sprite(name: str, pixels: int, skin: str = "") -> Image.Image:
     """
     family, *rest = name.split("/")
     given = skin_file(skin, name)
-    if given is None and family in ("quarter", "pile") and name in SPRITES:
-        return (_quarter if family == "quarter" else _pile)(rest[0], int(rest[1]), pixels, skin)
+    if given is None and family == "quarter" and name in SPRITES:
+        return _quarter(rest[0], int(rest[1]), pixels, skin)
+    if given is None and family == "pile" and name in SPRITES:
+        return pile(rest[0], int(rest[1]), pixels, pixels, skin)
     margin = 0 if family in FULL_CELL else round(_MARGIN * pixels)
     square = Image.new("RGBA", (pixels, pixels))
     square.paste(_drawing(name, pixels - 2 * margin, skin), (margin, margin))
@@ -139,13 +143,13 @@ def _quarter(animal: str, corner: int, pixels: int, skin: str) -> Image.Image:
     return edge
 
 
-def _pile(item: str, count: int, pixels: int, skin: str) -> Image.Image:
-    """One to three of an item, side by side without touching, so that they can be counted."""
+def pile(item: str, count: int, width: int, height: int, skin: str = "") -> Image.Image:
+    """One to three of an item, side by side without touching so that they can be counted, on a transparent rectangle."""
     kind = next(kind for kind, names in PILED.items() if item in names)
-    size = round(pixels * _PILE_SIZE[count])
-    pile = Image.new("RGBA", (pixels, pixels))
+    across, down = _PILE_SIZE[count]
+    size = round(min(across * width, down * height))
+    heap = Image.new("RGBA", (width, height))
     for x, y in _PILE_PLACES[count]:
-        pile.alpha_composite(
-            _drawing(f"{kind}/{item}", size, skin), (round(x * pixels - size / 2), round(y * pixels - size / 2))
-        )
-    return pile
+        corner = (round(x * width - size / 2), round(y * height - size / 2))
+        heap.alpha_composite(_drawing(f"{kind}/{item}", size, skin), corner)
+    return heap

@@ -1,0 +1,171 @@
+"""Contact sheets: what every task and level looks like, for a person to judge.
+
+``python -m envs.kidgym.render.contact_sheets [OUT]`` plays an episode of every level perfectly and writes one sheet a
+task (a row a level, frames from left to right, with goal and actions beneath), and one sheet of all sprites.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from pathlib import Path
+from typing import Final
+
+from PIL import Image, ImageDraw, ImageFont
+
+from envs.kidgym.catalogue import BACKGROUNDS, QUARTERED, SPRITES
+from envs.kidgym.frame import Frame, Item
+from envs.kidgym.oracle import plan
+from envs.kidgym.registry import TASKS, make
+from envs.kidgym.render.compose import DIRECTIONS, labelled, render
+from envs.kidgym.render.sprites import sprite
+
+DEFAULT_FOLDER: Final = "docs/kidgym_contact_sheets"
+FRAMES: Final = 4
+"""Most frames of one episode."""
+_SMALL, _LARGE, _LINE = 15, 22, 19
+_GAP: Final = 24
+_COLOURS: Final = 256
+"""Colours of a sheet: flat drawings need few, and sheets live in the repository."""
+
+
+def task_sheet(task: str, seed: int = 1, cell_pixels: int = 64, skin: str = "") -> Image.Image:
+    """All levels of a task, played perfectly; up to four frames each, the first and the last among them."""
+    rows = []
+    for level in range(1, len(TASKS[task].budgets) + 1):
+        world = make(task, level, seed, cell_pixels=cell_pixels, skin=skin)
+        panels = []
+        for chosen in (*(plan(world) or ()), None):
+            caption = (
+                ["won" if world.success else "lost"] if world.done else _caption(world.goal, world.actions, chosen)
+            )
+            panels.append(_panel(world.frame, [f"step {world.steps} of {world.budget}", *caption]))
+            if chosen is not None:
+                world.step(chosen)
+        last = len(panels) - 1
+        shown = sorted({0, min(1, last), (last + 1) // 2, last})
+        rows.append(
+            _titled(f"{task}  {TASKS[task].title}, level {level}, seed {seed}", _beside([panels[i] for i in shown]))
+        )
+    return _below(rows)
+
+
+def sprite_sheet(skin: str = "") -> Image.Image:
+    """Every sprite by name, the labels, the assembled quarters, and the empty scenes."""
+    names = [*SPRITES, *(f"agent/{direction}" for direction in DIRECTIONS), "arrow"]
+    whole = [_named(name, sprite(name, 64, skin)) for name in names]
+    digits = [_named(f"label {digit}", labelled("animal/cat", str(digit), 64, skin)) for digit in range(10)]
+    cells = ((1, 1, 1), (2, 1, 2), (1, 2, 3), (2, 2, 4))
+    pictures = [
+        Frame(
+            "gallery",
+            tuple((x, y, Item(f"quarter/{name}/{n}")) for x, y, n in cells),
+            (3, 3, 0),
+            cell_pixels=32,
+            skin=skin,
+        )
+        for name in QUARTERED
+    ]
+    scenes = [Frame(background, (), (2, 2, 0), cell_pixels=32, skin=skin) for background in BACKGROUNDS]
+    assembled = [_panel(picture, []) for picture in pictures]
+    return _below(
+        [
+            _titled("sprites", _grid(whole, 16)),
+            _titled("labels", _grid(digits, 16)),
+            _titled("assembled quarters, 32 pixels a cell", _grid(assembled, 5)),
+            _titled("scenes, 32 pixels a cell", _grid([_panel(scene, []) for scene in scenes], 5)),
+        ]
+    )
+
+
+def write_sheets(folder: Path, skin: str = "") -> list[Path]:
+    """Writes all sheets as PNG files and returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sheets = {"sprites": sprite_sheet(skin), **{task: task_sheet(task, skin=skin) for task in TASKS}}
+    paths = []
+    for name, sheet in sheets.items():
+        path = folder / f"{name}.png"
+        sheet.quantize(_COLOURS, dither=Image.Dither.NONE, kmeans=3).save(path, optimize=True)
+        paths.append(path)
+    return paths
+
+
+# --- putting panels together -------------------------------------------------------------------------------------------
+
+
+def _caption(goal: str, actions: tuple[str, ...], chosen: int | None) -> list[str]:
+    lines = textwrap.wrap(f"Goal: {goal}", 78)
+    for index, action in enumerate(actions):
+        lines.append(f"{'>>' if index == chosen else '   '} {chr(ord('A') + index)}) {action}")
+    return lines
+
+
+def _panel(frame: Frame, lines: list[str]) -> Image.Image:
+    picture = Image.fromarray(render(frame))
+    panel = Image.new("RGB", (picture.width + 2, picture.height + 2 + _LINE * len(lines) + 8), "white")
+    draw = ImageDraw.Draw(panel)
+    draw.rectangle((0, 0, picture.width + 1, picture.height + 1), "#808080")
+    panel.paste(picture, (1, 1))
+    for number, line in enumerate(lines):
+        colour = "#b00000" if line.startswith(">>") else "#101010"
+        draw.text((4, picture.height + 6 + number * _LINE), line, colour, ImageFont.load_default(_SMALL))
+    return panel
+
+
+def _named(name: str, picture: Image.Image) -> Image.Image:
+    panel = Image.new("RGB", (112, 88), "#f1f7e4")
+    panel.paste(picture, (24, 2), picture)
+    draw = ImageDraw.Draw(panel)
+    draw.text((56, 70), name, "#404040", ImageFont.load_default(12), anchor="ma")
+    return panel
+
+
+def _titled(title: str, picture: Image.Image) -> Image.Image:
+    whole = Image.new("RGB", (picture.width, picture.height + 34), "white")
+    ImageDraw.Draw(whole).text((2, 4), title, "#102040", ImageFont.load_default(_LARGE))
+    whole.paste(picture, (0, 34))
+    return whole
+
+
+def _beside(pictures: list[Image.Image]) -> Image.Image:
+    return _grid(pictures, len(pictures))
+
+
+def _below(pictures: list[Image.Image]) -> Image.Image:
+    return _grid(pictures, 1)
+
+
+def _grid(pictures: list[Image.Image], columns: int) -> Image.Image:
+    """Pictures in rows of equal height and columns of equal width."""
+    rows = [pictures[start : start + columns] for start in range(0, len(pictures), columns)]
+    width = max(picture.width for picture in pictures) + _GAP
+    sheet = Image.new(
+        "RGB",
+        (width * columns, sum(max(picture.height for picture in row) + _GAP for row in rows)),
+        "white",
+    )
+    y = 0
+    for row in rows:
+        for place, picture in enumerate(row):
+            sheet.paste(picture, (place * width + _GAP // 2, y + _GAP // 2))
+        y += max(picture.height for picture in row) + _GAP
+    return sheet
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m envs.kidgym.render.contact_sheets", description=__doc__)
+    parser.add_argument(
+        "out", nargs="?", default=DEFAULT_FOLDER, type=Path, metavar="OUT", help=f"default {DEFAULT_FOLDER}"
+    )
+    parser.add_argument("--skin", default="", help="folder of sprites that replace the built-in ones")
+    arguments = parser.parse_args()
+    try:
+        paths = write_sheets(arguments.out, arguments.skin)
+    except ValueError as error:
+        parser.error(str(error))
+    print(f"{len(paths)} sheets, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, in {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()
