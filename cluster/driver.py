@@ -184,6 +184,8 @@ class Driver:
                 lane.fleet.lost(report.lost)
             self.tally.report(name, report)
             self.progress.update()
+            if report.closed:
+                raise RunFailedError(f"the engine answers nothing more: {report.closed}")
             yield report
 
     # --- the ledger ---

@@ -44,6 +44,10 @@ class EngineDiedError(EngineError):
     """The engine is gone for good; its replica has to be replaced."""
 
 
+class EngineClosedError(EngineError):
+    """The engine will answer nothing more (its key is refused, its spend cap reached): the run stops, to be continued."""
+
+
 @dataclass
 class EngineLoad:
     """What an engine is doing now and has done since it started."""

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from cluster.engine import EngineDiedError, EngineError, Request
+from cluster.engine import EngineClosedError, EngineDiedError, EngineError, Request
 from cluster.router import Router, Ticket
 from evals.contracts import PlayerError, Reply, Turn
 
@@ -24,6 +24,10 @@ DEATHS_TO_CONVICT = 4
 
 class EngineKilled(PlayerError):  # noqa: N818 - a cause that is read by people
     """The turn killed an engine that it had for itself."""
+
+
+class EpisodeAbandonedError(Exception):
+    """The turn will not be answered in this session of the run; the episode is not over and leaves no row."""
 
 
 class ReplicaPort(Protocol):
@@ -61,6 +65,8 @@ class ModelPlayer:
         self.decoding = decoding
         self.ports: dict[str, ReplicaPort] = {}
         self.counts = PlayerCounts()
+        self.closed = ""
+        """Why no engine will answer anything more, if so; the run stops."""
         self.lost = asyncio.Queue[str]()
         """Names of replicas whose engine died; whoever owns the replicas replaces them."""
 
@@ -79,6 +85,7 @@ class ModelPlayer:
 
         Raises:
             PlayerError: the turn cannot be answered, failed too often, or kills engines.
+            EpisodeAbandonedError: no engine will answer anything more.
         """
         start = time.monotonic()
         request = Request(
@@ -97,6 +104,9 @@ class ModelPlayer:
                 deaths += 1
                 if deaths >= DEATHS_TO_CONVICT:
                     raise EngineKilled(f"{deaths} engines died with this turn, the last two alone with it") from error
+            except EngineClosedError as error:
+                self.closed = str(error)
+                raise EpisodeAbandonedError(self.closed) from error
             except EngineError as error:
                 failures += 1
                 if failures >= MAX_TRIES:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from cluster.model_player import ModelPlayer, PlayerCounts, ReplicaPort
+from cluster.model_player import EpisodeAbandonedError, ModelPlayer, PlayerCounts, ReplicaPort
 from cluster.queue import EpisodeQueue
 from evals.contracts import Episode, Player, Reply, Suite, Turn
 from evals.conversation import Record, play_episode
@@ -67,6 +67,8 @@ class Report:
     lost: tuple[str, ...] = ()
     """Replicas whose engine died."""
     counts: PlayerCounts = field(default_factory=PlayerCounts)
+    closed: str = ""
+    """Why no engine will answer anything more, if so."""
     loads: Mapping[str, int] = field(default_factory=dict)
     """Requests with each replica."""
     moves: int = 0
@@ -142,21 +144,27 @@ class Runner:
         player: Player | None = BUILT_IN_PLAYERS.get(episode.player) or self.model
         assert player is not None, f"no player {episode.player!r} in this runner"
         await asyncio.sleep(0)
+        record = None
         try:
             record = await play_episode(self.suite, episode, _Announcing(player, self._silent))
+        except EpisodeAbandonedError:
+            self._ready.closed = True
         except Exception as error:  # a defect in a suite costs its episode, never the run
             logger.exception("episode %s (%s %s %s) broke", episode.id, episode.suite, episode.task, episode.index)
             record = Record(episode, None, f"{type(error).__name__}: {error}", (), 0.0)
         self._silent.discard(episode.id)
         del self._begun[episode.id]
-        self._finished.append(record)
+        if record is not None:
+            self._finished.append(record)
         self._admit()
         self._news.set()
 
     # --- reporting ---
 
     def _worth_saying(self) -> bool:
-        return bool(self._finished) or (self.model is not None and not self.model.lost.empty())
+        return bool(self._finished) or (
+            self.model is not None and (not self.model.lost.empty() or bool(self.model.closed))
+        )
 
     async def _report(self) -> Report:
         finished, self._finished = self._finished, []
@@ -171,7 +179,17 @@ class Runner:
         while not self.model.lost.empty():
             lost.append(self.model.lost.get_nowait())
         router = self.model.router
-        return Report(table, room, begun, tuple(lost), self.model.counts, router.loads(), router.moves, router.waiting)
+        return Report(
+            finished=table,
+            room=room,
+            begun=begun,
+            lost=tuple(lost),
+            counts=self.model.counts,
+            closed=self.model.closed,
+            loads=router.loads(),
+            moves=router.moves,
+            waiting=router.waiting,
+        )
 
 
 class _Announcing:

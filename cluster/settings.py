@@ -27,16 +27,25 @@ T = TypeVar("T")
 
 OPERATIONAL = frozenset(
     {
+        "api_key_env",
+        "base_url",
         "cache_tokens",
+        "completion_price",
         "dtype",
         "enforce_eager",
         "gpu_memory_utilization",
         "kv_cache_gib",
         "max_num_batched_tokens",
         "max_num_seqs",
+        "max_tries",
         "mm_processor_cache_gb",
+        "prompt_price",
+        "requests_per_minute",
+        "spend_cap",
         "start_seconds",
         "tensor_parallel_size",
+        "timeout_seconds",
+        "tokens_per_minute",
     }
 )
 """Engine settings that change how fast answers come, not which: they are no part of an episode's identity."""

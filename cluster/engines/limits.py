@@ -1,0 +1,94 @@
+"""What keeps an API engine polite: adaptive concurrency, limits per minute, and a spend cap."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+
+class AdaptiveConcurrency:
+    """At most so many requests at once: fewer when the server says it has too many, more again when it copes.
+
+    Halves on each ``too_many`` (at most once in ``calm_seconds``, as requests sent together fail together) and grows by
+    one for as many successes as the limit then is, as TCP's congestion window does.
+    """
+
+    def __init__(self, most: int, calm_seconds: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
+        """Starts at ``most``."""
+        self.most = most
+        self.limit = float(most)
+        self.inside = 0
+        self._calm_seconds = calm_seconds
+        self._clock = clock
+        self._halved = -calm_seconds
+        self._freed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a place and hold it."""
+        async with self._freed:
+            await self._freed.wait_for(lambda: self.inside < max(1, int(self.limit)))
+            self.inside += 1
+        try:
+            yield
+        finally:
+            async with self._freed:
+                self.inside -= 1
+                self._freed.notify_all()
+
+    def success(self) -> None:
+        """A request was answered."""
+        self.limit = min(self.most, self.limit + 1 / self.limit)
+
+    def too_many(self) -> None:
+        """The server asked for fewer requests."""
+        if self._clock() - self._halved >= self._calm_seconds:
+            self._halved = self._clock()
+            self.limit = max(1.0, self.limit / 2)
+
+
+class PerMinute:
+    """A budget that refills evenly over a minute; ``None`` has no limit."""
+
+    def __init__(self, budget: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        """Starts with a tenth of a minute's budget, so that a start is no burst."""
+        self.budget = budget
+        self._clock = clock
+        self._left = (budget or 0.0) / 10
+        self._last = clock()
+
+    def delay(self, amount: float) -> float:
+        """Take ``amount``; returns the seconds to wait before using it."""
+        if self.budget is None:
+            return 0.0
+        now = self._clock()
+        self._left = min(self.budget / 10, self._left + (now - self._last) * self.budget / 60)
+        self._last = now
+        self._left -= amount
+        return max(0.0, -self._left * 60 / self.budget)
+
+    def correct(self, amount: float) -> None:
+        """Take further ``amount`` (or give back, if negative) once the real use is known."""
+        self._left -= amount if self.budget is not None else 0.0
+
+
+@dataclass
+class Spend:
+    """What was spent, in the currency of the prices per million tokens."""
+
+    prompt_price: float = 0.0
+    completion_price: float = 0.0
+    cap: float | None = None
+    spent: float = 0.0
+
+    def add(self, prompt_tokens: int, completion_tokens: int) -> None:
+        """Note a request's tokens."""
+        self.spent += (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the cap is reached."""
+        return self.cap is not None and self.spent >= self.cap

@@ -1,0 +1,267 @@
+"""The API engine against a stub server that answers, refuses, stumbles, talks nonsense, dawdles and never answers."""
+
+import asyncio
+import base64
+import io
+import json
+import math
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cluster.engine import EngineClosedError, Request, Sampling
+from cluster.engines import openai_api
+from cluster.engines.limits import AdaptiveConcurrency, PerMinute, Spend
+from cluster.engines.openai_api import OpenAIEngine, chat_to_json
+from envs.picture import Picture
+from evals.contracts import PlayerError, PromptTooLong, message
+
+KEY = "sk-test-abcdefgh-secret-9876"
+
+
+class Stub:
+    """A server whose behaviour is a list of steps; the last one repeats."""
+
+    def __init__(self) -> None:
+        self.script = ["answer"]
+        self.bodies: list[dict] = []
+        self.headers: list[dict] = []
+        self.times: list[float] = []
+        self.inside = self.most_inside = 0
+        self.lock = threading.Lock()
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                with stub.lock:
+                    stub.bodies.append(body)
+                    stub.headers.append(dict(self.headers))
+                    stub.times.append(time.monotonic())
+                    stub.inside += 1
+                    stub.most_inside = max(stub.most_inside, stub.inside)
+                    step = stub.script.pop(0) if len(stub.script) > 1 else stub.script[0]
+                try:
+                    self._do(step)
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+                finally:
+                    with stub.lock:
+                        stub.inside -= 1
+
+            def _do(self, step):
+                if step == "hang up":
+                    self.connection.close()
+                elif step == "never":
+                    time.sleep(3)
+                elif step == "garbage":
+                    self._send(200, b"<html>not what you think</html>", "application/json")
+                elif step == "no message":
+                    self._send(200, json.dumps({"id": "x", "object": "chat.completion", "choices": []}).encode())
+                elif isinstance(step, tuple):
+                    status, text, headers = step
+                    self._send(status, json.dumps({"error": {"message": text, "code": None}}).encode(), headers=headers)
+                else:
+                    if step == "slow":
+                        time.sleep(0.3)
+                    self._send(200, json.dumps(completion(logprobs=step == "logprobs")).encode())
+
+            def _send(self, status, body, kind="application/json", headers=()):
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
+                for name, value in dict(headers).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+
+
+def completion(logprobs=False) -> dict:
+    top = [{"token": "B", "logprob": -0.5, "bytes": None}, {"token": "A", "logprob": -1.5, "bytes": None}]
+    content = [{"token": "B", "logprob": -0.5, "bytes": None, "top_logprobs": top}]
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "stub",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": "hello"},
+                "logprobs": {"content": content} if logprobs else None,
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 100,
+            "completion_tokens": 10,
+            "total_tokens": 110,
+            "prompt_tokens_details": {"cached_tokens": 64},
+        },
+    }
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    monkeypatch.setattr(openai_api, "FIRST_WAIT", 0.01)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    made = Stub()
+    yield made
+    made.server.shutdown()
+
+
+def engine(stub, sampling=None, **settings) -> OpenAIEngine:
+    return OpenAIEngine(sampling or Sampling(max_tokens=50), model="stub", base_url=stub.url, **settings)
+
+
+def request(number=0, **fields) -> Request:
+    return Request(f"r{number}", (message("system", "Play."), message("user", "Go.")), seed=number, **fields)
+
+
+@dataclass(frozen=True)
+class Dot(Picture):
+    kind: ClassVar[str] = "dot"
+    grey: int
+
+    @property
+    def size(self):
+        return (4, 3)
+
+    def render(self):
+        return np.full((3, 4, 3), self.grey, np.uint8)
+
+
+async def test_a_reply_carries_text_and_tokens(stub):
+    reply = await engine(stub).complete(request())
+    assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == ("hello", 100, 10, 64)
+    sent = stub.bodies[0]
+    assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("stub", 50, 0.0)
+
+
+def test_pictures_are_sent_as_png_with_the_very_pixels():
+    (sent,) = chat_to_json((message("user", "look", Dot(77)),))
+    url = sent["content"][1]["image_url"]["url"]
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.removeprefix("data:image/png;base64,")))))
+    assert (pixels == Dot(77).render()).all()
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [(429, "slow down", {}), (500, "oops", {}), (503, "later", {}), "garbage", "no message", "hang up"],
+    ids=str,
+)
+async def test_passing_trouble_is_retried(stub, trouble):
+    stub.script = [trouble, trouble, "answer"]
+    assert (await engine(stub).complete(request())).text == "hello"
+    assert len(stub.bodies) == 3
+
+
+async def test_a_server_that_never_answers_is_given_up_in_the_end(stub):
+    stub.script = ["never"]
+    with pytest.raises(PlayerError, match="failed 2 times"):
+        await engine(stub, timeout_seconds=0.2, max_tries=2).complete(request())
+
+
+async def test_retry_after_is_honoured(stub):
+    stub.script = [(429, "slow down", {"retry-after": "0.7"}), "answer"]
+    await engine(stub).complete(request())
+    assert stub.times[1] - stub.times[0] >= 0.69
+
+
+async def test_a_refused_request_is_not_repeated_and_an_over_long_one_is_named(stub):
+    stub.script = [(400, "content filter", {}), (400, "maximum context length is 100 tokens", {})]
+    with pytest.raises(PlayerError, match="content filter"):
+        await engine(stub).complete(request())
+    with pytest.raises(PromptTooLong, match="maximum context length is 100"):
+        await engine(stub).complete(request())
+    assert len(stub.bodies) == 2
+
+
+async def test_a_refused_key_stops_everything_and_is_not_repeated_in_words(stub):
+    stub.script = [(401, f"Incorrect API key provided: {KEY}", {})]
+    with pytest.raises(EngineClosedError) as error:
+        await engine(stub).complete(request())
+    assert KEY not in str(error.value) and "secret" not in str(error.value) and "9876" not in str(error.value)
+    assert stub.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+async def test_fewer_requests_at_once_after_too_many(stub):
+    stub.script = [(429, "slow down", {})] * 4 + ["slow"]
+    made = engine(stub, max_num_seqs=8)
+    await asyncio.gather(*(made.complete(request(n)) for n in range(6)))
+    assert stub.most_inside <= 8
+    assert made._concurrency.limit < 8
+
+
+async def test_the_spend_cap_stops_the_run(stub):
+    made = engine(stub, prompt_price=1000.0, completion_price=1000.0, spend_cap=0.2)
+    await made.complete(request())
+    await made.complete(request())
+    with pytest.raises(EngineClosedError, match=r"spend cap is reached: 0\.22 of 0\.20"):
+        await made.complete(request())
+
+
+async def test_label_scores_are_partial_and_say_so(stub):
+    stub.script = ["logprobs"]
+    reply = await engine(stub).complete(request(labels=("A", "B", "C")))
+    scores = reply.label_scores
+    assert reply.text == "B" and scores.logprobs[:2] == (-1.5, -0.5) and math.isnan(scores.logprobs[2])
+    assert not scores.exact and scores.argmax_is_label
+    assert scores.mass == pytest.approx(math.exp(-1.5) + math.exp(-0.5))
+
+
+async def test_constrained_replies_need_a_server_that_can(stub):
+    with pytest.raises(EngineClosedError, match="decoding=free"):
+        await engine(stub).complete(request(options=("a", "b")))
+    await engine(stub, choices="vllm").complete(request(options=("a", "b")))
+    assert stub.bodies[0]["structured_outputs"] == {"choice": ["a", "b"]}
+
+
+def test_limits_per_minute_spread_requests_evenly():
+    now = [0.0]
+    limit = PerMinute(60, clock=lambda: now[0])
+    waits = [limit.delay(1) for _ in range(12)]
+    assert waits[:6] == [0.0] * 6 and waits[6:] == pytest.approx([1, 2, 3, 4, 5, 6])
+    now[0] = 6.0
+    assert limit.delay(1) == pytest.approx(1.0)
+    limit.correct(-2)
+    assert limit.delay(1) == 0.0
+    assert PerMinute(None).delay(1e9) == 0.0
+
+
+def test_concurrency_halves_once_for_requests_that_fail_together_and_grows_back():
+    now = [0.0]
+    limit = AdaptiveConcurrency(16, clock=lambda: now[0])
+    for _ in range(5):
+        limit.too_many()
+    assert limit.limit == 8
+    now[0] = 2.0
+    limit.too_many()
+    assert limit.limit == 4
+    for _ in range(200):
+        limit.success()
+    assert limit.limit == 16
+
+
+def test_spend_counts_both_prices():
+    spend = Spend(prompt_price=2.0, completion_price=8.0, cap=1.0)
+    spend.add(250_000, 50_000)
+    assert spend.spent == pytest.approx(0.9) and not spend.exhausted
+    spend.add(50_000, 0)
+    assert spend.exhausted
