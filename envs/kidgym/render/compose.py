@@ -34,6 +34,9 @@ GROUND: Final[dict[str, tuple[str, str]]] = {
 }
 """Fill and outline of the playfield's cells on each background; the gallery has none."""
 
+OPEN: Final = "park"
+"""The scene whose playfield and ground a skin's own scenes have."""
+
 LABELLED_EDGE: Final = 46
 """Edge of a labelled sprite in drawing units: it stands above its label."""
 LABELLED_PILE: Final = 50
@@ -53,10 +56,10 @@ def render(frame: Frame) -> Pixels:
     cell, skin, background = frame.cell_pixels, frame.skin, frame.background
     if cell not in RESOLUTIONS:
         raise ValueError(f"cell_pixels is {cell}: a cell has {', '.join(map(str, RESOLUTIONS))} pixels")
-    if background not in BACKGROUNDS:
+    if background not in BACKGROUNDS and skin_file(skin, f"background/{background}") is None:
         raise ValueError(f"unknown background {background!r}: there are {', '.join(BACKGROUNDS)}")
     pixels = _canvas(background, cell, skin).copy()
-    left, top = (edge * cell // layout.CELL for edge in layout.FIELD[background])
+    left, top = (edge * cell // layout.CELL for edge in layout.FIELD.get(background, layout.FIELD[OPEN]))
     left += layout.HINT_WIDTH * cell // layout.CELL
     everywhere = background != "gallery"
     for x, y, item in (*frame.cells, _agent(frame)):
@@ -113,9 +116,9 @@ def _canvas(background: str, cell: int, skin: str) -> Pixels:
     canvas.paste(scene, (2 * cell, 0), scene)
     canvas.paste(strip, (2 * cell, height), strip)
     draw = ImageDraw.Draw(canvas)
-    if background in GROUND:
-        fill, outline = GROUND[background]
-        left, top = (round(edge * unit) for edge in layout.FIELD[background])
+    if background != "gallery":
+        fill, outline = GROUND.get(background, GROUND[OPEN])
+        left, top = (round(edge * unit) for edge in layout.FIELD.get(background, layout.FIELD[OPEN]))
         for column in range(FIELD_CELLS):
             for row in range(FIELD_CELLS):
                 x, y = 2 * cell + left + column * cell, top + row * cell
@@ -142,7 +145,7 @@ def _strip() -> str:
 @lru_cache(maxsize=4096)
 def _tile(background: str, place: tuple[int, int], name: str, label: str, cell: int, skin: str) -> Pixels:
     """A cell of the playfield with what lies in it."""
-    left, top = (edge * cell // layout.CELL for edge in layout.FIELD[background])
+    left, top = (edge * cell // layout.CELL for edge in layout.FIELD.get(background, layout.FIELD[OPEN]))
     x, y = 2 * cell + left + place[0] * cell, top + place[1] * cell
     ground = _canvas(background, cell, skin)[y : y + cell, x : x + cell]
     return _over(ground, labelled(name, label, cell, skin))

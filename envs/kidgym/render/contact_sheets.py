@@ -66,7 +66,7 @@ def sprite_sheet(skin: str = "") -> Image.Image:
         )
         for name in QUARTERED
     ]
-    scenes = [Frame(background, (), (2, 2, 0), cell_pixels=32, skin=skin) for background in BACKGROUNDS]
+    scenes = [Frame(background, (), (3, 3, 0), cell_pixels=32, skin=skin) for background in BACKGROUNDS]
     assembled = [_panel(picture, []) for picture in pictures]
     return _below(
         [

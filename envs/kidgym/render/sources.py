@@ -25,7 +25,7 @@ OPENMOJI: Final[dict[str, str]] = {
     "fruit/pineapple": "1F34D", "fruit/strawberry": "1F353", "fruit/watermelon": "1F349",
     "food/cake": "1F370", "food/chicken_leg": "1F357", "food/egg": "1F95A", "food/hamburger": "1F354",
     "food/hotdog": "1F32D", "food/pizza": "1F355", "food/sandwich": "1F96A", "food/sushi": "1F363",
-    "toy/badminton": "1F3F8", "toy/balloon": "1F388", "toy/basketball": "1F3C0", "toy/doll": "1FA86",
+    "toy/badminton": "1F3F8", "toy/balloon": "1F388", "toy/basketball": "1F3C0",
     "toy/football": "26BD", "toy/kite": "1FA81", "toy/toy_bear": "1F9F8", "toy/toy_car": "1F697",
     "toy/toy_plane": "1F6E9", "toy/toy_train": "1F682", "toy/yo_yo": "1FA80",
     "diamond": "1F48E",
