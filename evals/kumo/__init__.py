@@ -1,0 +1,5 @@
+"""KumO, games of elimination, as a suite (games: ``envs.kumo``)."""
+
+from evals.kumo.suite import KumoSuite
+
+__all__ = ["KumoSuite"]

@@ -1,0 +1,75 @@
+"""The games of a plan as a process needs them: generated, with their opening chat and their optimum, each made once."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from envs.kumo import Domain, OptimalSearch, Task, generate_tasks, load_domain, write_book
+from evals.contracts import Chat
+from evals.kumo import prompts
+from evals.kumo.optima import optimal_play
+
+DIFFICULTIES: Mapping[str, tuple[int, int]] = {"easy": (4, 6), "hard": (12, 16)}
+"""Numbers of truths and actions (paper, section Methods)."""
+
+_searching = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """One task of a domain with what playing it takes."""
+
+    domain: Domain
+    task: Task
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """All that may be replied: the actions, then the truths."""
+        return (*self.task.action_names, *self.task.truths)
+
+    @cached_property
+    def opening(self) -> Chat:
+        """The first turn's chat."""
+        return prompts.opening(self.task, self.domain, write_book(self.task, self.domain))
+
+    @property
+    def optimal_play(self) -> tuple[str, ...]:
+        """The tests of perfect play on this task's outcomes, in order, and last the truth that it names.
+
+        A task that is not of the default suite is searched, once, for seconds; threads that ask meanwhile wait.
+        """
+        with _searching:
+            return self._optimal_play
+
+    @cached_property
+    def _optimal_play(self) -> tuple[str, ...]:
+        return optimal_play(self.task)
+
+    def best(self, taken: tuple[str, ...]) -> str:
+        """What perfect play does after the actions in ``taken``."""
+        if self.optimal_play[: len(taken)] == taken:
+            return self.optimal_play[len(taken)]
+        return OptimalSearch(self.task).best({name: self.task.observations[self.task.position(name)] for name in taken})
+
+
+@functools.lru_cache(maxsize=256)
+def domain_of(name_or_path: str) -> Domain:
+    """A domain, read once."""
+    return load_domain(name_or_path)
+
+
+@functools.lru_cache(maxsize=256)
+def puzzles_of(name_or_path: str, difficulty: str, count: int, give_aways: bool) -> tuple[Puzzle, ...]:
+    """The puzzles of one domain and difficulty, generated once.
+
+    Raises:
+        ValueError: the domain is too small, or has not so many different tasks.
+    """
+    domain = domain_of(name_or_path)
+    truths, actions = DIFFICULTIES[difficulty]
+    tasks = generate_tasks(domain, truths, actions, count, give_aways=give_aways)
+    return tuple(Puzzle(domain, task) for task in tasks)

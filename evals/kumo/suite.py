@@ -1,0 +1,147 @@
+"""KumO as a suite: which games are planned, how one is played, what is reported."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from envs.kumo import available_domains
+from evals.contracts import Episode, Outcome, stable_hash, stable_seed
+from evals.conversation import Conversation
+from evals.kumo.optima import task_key
+from evals.kumo.play import COLUMNS, play_puzzle
+from evals.kumo.prompts import PROMPT_IDENTITY
+from evals.kumo.puzzle import DIFFICULTIES, Puzzle, domain_of, puzzles_of
+from evals.kumo.score import score_kumo
+from evals.tables import Table
+
+MAIN_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
+
+_EXPECTED_CALLS = {"easy": 4.2, "hard": 8.1}
+"""Mean calls per run of the most successful published model on easy tasks (DeepSeek-V3)."""
+
+_TOKENS_PER_ROUND = 250
+"""A reply with its reasoning, and the outcome after it."""
+
+
+@dataclass(frozen=True)
+class KumoSuite:
+    """Games of elimination (KumO): find the one valid truth among candidates by choosing tests.
+
+    Attributes:
+        domains: Names of domains that come with raycade, or paths of domain files; ``"all"`` stands for all that come
+            with it.
+        difficulties: Of ``easy`` (4 truths, 6 actions) and ``hard`` (12 truths, 16 actions).
+        tasks_per_domain: Tasks of each domain and difficulty.
+        repeats: Runs of each task.
+        give_aways: Whether to allow tasks in which some truth can be ruled out by no action, which tells the answer
+            before the first test (19 % of the published easy tasks).
+        decoder: ``lenient`` reads replies as a person would and reminds once after one that names nothing; ``strict`` is
+            the published parser, and the first reply that it cannot read ends the run.
+        max_steps: Replies after which a run without prediction has failed (50 in the paper).
+    """
+
+    domains: str | Sequence[str] = MAIN_DOMAINS
+    difficulties: Sequence[str] = tuple(DIFFICULTIES)
+    tasks_per_domain: int = 50
+    repeats: int = 5
+    give_aways: bool = False
+    decoder: Literal["lenient", "strict"] = "lenient"
+    max_steps: int = 50
+
+    def __post_init__(self) -> None:
+        domains = [self.domains] if isinstance(self.domains, str) else self.domains
+        if list(domains) == ["all"]:
+            domains = available_domains()
+        object.__setattr__(self, "domains", tuple(str(name) for name in domains))
+        difficulties = [self.difficulties] if isinstance(self.difficulties, str) else self.difficulties
+        object.__setattr__(self, "difficulties", tuple(difficulties))
+
+    @property
+    def name(self) -> str:
+        """``kumo``."""
+        return "kumo"
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        """What KumO adds to the ledger."""
+        return COLUMNS
+
+    def plan(self) -> Sequence[Episode]:
+        """Domains x difficulties x tasks x repeats.
+
+        Raises:
+            ValueError: a setting is wrong, or a domain is too small for it.
+        """
+        self._check()
+        episodes = []
+        for source in self.domains:
+            for difficulty in self.difficulties:
+                for index, puzzle in enumerate(self._puzzles(source, difficulty)):
+                    first = self._episode(puzzle, difficulty, index)
+                    episodes += [dataclasses.replace(first, repeat=repeat) for repeat in range(self.repeats)]
+        return episodes
+
+    def puzzles(self) -> Iterator[Puzzle]:
+        """The different games of the plan, in its order."""
+        for source in self.domains:
+            for difficulty in self.difficulties:
+                yield from self._puzzles(source, difficulty)
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        """Play one run of one task."""
+        sources = {domain_of(source).name: source for source in self.domains}
+        puzzle = self._puzzles(sources[episode.task], episode.level)[episode.index]
+        strict = self.decoder == "strict"
+        return await play_puzzle(puzzle, conversation, strict=strict, retries=0 if strict else 1)
+
+    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
+        """Success, actions, parse errors and tokens, in our convention and in the published one."""
+        return score_kumo(plan, ledger)
+
+    def _puzzles(self, source: str, difficulty: str) -> Sequence[Puzzle]:
+        return puzzles_of(source, difficulty, self.tasks_per_domain, self.give_aways)
+
+    def _episode(self, puzzle: Puzzle, difficulty: str, index: int) -> Episode:
+        task, calls = puzzle.task, min(_EXPECTED_CALLS[difficulty], self.max_steps)
+        opening = [message.parts for message in puzzle.opening]
+        tokens = sum(len(str(part)) for parts in opening for part in parts) / 4
+        return Episode(
+            suite=self.name,
+            task=puzzle.domain.name,
+            level=difficulty,
+            mode="zero_shot",
+            index=index,
+            repeat=0,
+            seed=stable_seed(self.name, puzzle.domain.name, difficulty, index),
+            identity=stable_hash(PROMPT_IDENTITY, opening, self.decoder, self.max_steps, task_key(task)),
+            budget=self.max_steps,
+            calls=calls,
+            prompt_tokens=calls * tokens + _TOKENS_PER_ROUND * calls * (calls - 1) / 2,
+            group=task_key(task),
+        )
+
+    def _check(self) -> None:
+        for setting in ("domains", "difficulties"):
+            if not getattr(self, setting):
+                raise ValueError(f"suite.{setting} is empty: there is nothing to play")
+        for difficulty in self.difficulties:
+            if difficulty not in DIFFICULTIES:
+                raise ValueError(
+                    f"suite.difficulties: no difficulty {difficulty!r}; there are {', '.join(DIFFICULTIES)}"
+                )
+        for setting in ("tasks_per_domain", "repeats", "max_steps"):
+            value = getattr(self, setting)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"suite.{setting} must be a whole number of at least 1, not {value!r}")
+        if self.decoder not in ("lenient", "strict"):
+            raise ValueError(f"suite.decoder: no decoder {self.decoder!r}; there are lenient, strict")
+        names = [domain_of(source).name for source in self.domains]
+        for setting, values in (("domains", names), ("difficulties", self.difficulties)):
+            twice = sorted({value for value in values if list(values).count(value) > 1})
+            if twice:
+                raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")

@@ -1,0 +1,300 @@
+"""KumO's plan and play: perfect play, chance, and models that slip."""
+
+import asyncio
+import dataclasses
+import itertools
+import pickle
+from collections import Counter
+
+import pytest
+
+from envs.kumo import load_domain
+from evals.contracts import PlayerError, Reply, message
+from evals.conversation import play_episode
+from evals.kumo import KumoSuite
+from evals.kumo.puzzle import puzzles_of
+from evals.players import OraclePlayer, RandomPlayer
+from evals.records import records_to_table
+
+SMALL = KumoSuite(domains=["medical", "music"], difficulties=["easy"], tasks_per_domain=6, repeats=2)
+
+
+class ScriptedPlayer:
+    """Replies from a script, in order, and remembers what it was asked."""
+
+    def __init__(self, *replies):
+        self.replies = list(replies)
+        self.turns = []
+
+    async def reply(self, turn):
+        self.turns.append(turn)
+        text = self.replies[len(self.turns) - 1]
+        if isinstance(text, Exception):
+            raise text
+        return Reply(text, prompt_tokens=100, completion_tokens=10)
+
+
+def answer(name):
+    return f"Let me think.\n<ANSWER> {name} </ANSWER>"
+
+
+def play(suite, player, episode=None):
+    return asyncio.run(play_episode(suite, episode or suite.plan()[0], player))
+
+
+@pytest.fixture(scope="module")
+def task():
+    return puzzles_of("medical", "easy", 6, False)[0].task
+
+
+# --- the plan --------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_plan_is_the_papers():
+    plan = KumoSuite(tasks_per_domain=2).plan()
+    assert Counter((episode.task, episode.level) for episode in plan) == {
+        (domain, level): 10
+        for domain in ("medical", "chemical", "music", "education", "fantasy")
+        for level in ("easy", "hard")
+    }
+    assert {episode.mode for episode in plan} == {"zero_shot"} and {episode.budget for episode in plan} == {50}
+    assert dataclasses.asdict(KumoSuite()) == {
+        "domains": ("medical", "chemical", "music", "education", "fantasy"),
+        "difficulties": ("easy", "hard"),
+        "tasks_per_domain": 50,
+        "repeats": 5,
+        "give_aways": False,
+        "decoder": "lenient",
+        "max_steps": 50,
+    }
+
+
+def test_every_planned_episode_has_its_own_id_and_repeats_share_their_game():
+    plan = SMALL.plan()
+    assert len({episode.id for episode in plan}) == len(plan) == 24
+    first, again, other = plan[0], plan[1], plan[2]
+    assert (first.repeat, again.repeat, other.index) == (0, 1, 1)
+    assert first.seed == again.seed != other.seed
+    assert first.group == again.group != other.group
+    assert [episode.id for episode in SMALL.plan()] == [episode.id for episode in plan]
+
+
+def test_a_larger_plan_contains_the_smaller_one():
+    larger = KumoSuite(difficulties=["easy"], tasks_per_domain=8, repeats=3).plan()
+    assert {episode.id for episode in SMALL.plan()} < {episode.id for episode in larger}
+
+
+@pytest.mark.parametrize("change", [{"decoder": "strict"}, {"max_steps": 9}])
+def test_what_changes_the_conversation_changes_the_ids(change):
+    changed = dataclasses.replace(SMALL, **change).plan()
+    assert not {episode.id for episode in changed} & {episode.id for episode in SMALL.plan()}
+
+
+def test_an_edited_domain_changes_the_ids(tmp_path):
+    from envs.kumo.domain import DOMAINS
+
+    text = (DOMAINS / "medical.yaml").read_text(encoding="utf-8")
+    plans = []
+    for folder, content in (("a", text), ("b", text), ("c", text.replace("goal: ", "goal: Mind that "))):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "medical.yaml"
+        path.write_text(content, encoding="utf-8")
+        if folder == "c":
+            assert load_domain(path).goal != load_domain("medical").goal
+        plans.append(dataclasses.replace(SMALL, domains=[str(path)]).plan())
+    same, copy, edited = ({episode.id for episode in plan} for plan in plans)
+    assert same == copy and not same & edited
+    assert same < {episode.id for episode in SMALL.plan()}, "a path to the same content is the same game"
+
+
+def test_longer_games_are_expected_to_cost_more():
+    easy, hard = (
+        KumoSuite(domains=["medical"], difficulties=[level], tasks_per_domain=1, repeats=1).plan()[0]
+        for level in ("easy", "hard")
+    )
+    assert 1 < easy.calls < hard.calls and 1000 < easy.prompt_tokens < hard.prompt_tokens
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"domains": ["medicine"]}, ["'medicine'", "medical"]),
+        ({"domains": []}, ["suite.domains", "empty"]),
+        ({"domains": ["medical", "medical"]}, ["suite.domains", "medical twice"]),
+        ({"difficulties": ["medium"]}, ["'medium'", "easy, hard"]),
+        ({"tasks_per_domain": 0}, ["suite.tasks_per_domain", "not 0"]),
+        ({"repeats": -1}, ["suite.repeats", "not -1"]),
+        ({"max_steps": 2.5}, ["suite.max_steps", "not 2.5"]),
+        ({"decoder": "loose"}, ["'loose'", "lenient, strict"]),
+        ({"domains": ["TINY"], "difficulties": ["hard"]}, ["'tiny'", "12"]),
+        ({"domains": ["TINY"], "difficulties": ["easy"], "tasks_per_domain": 5000}, ["'tiny'", "too small"]),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(tmp_path, settings, words):
+    if settings.get("domains") == ["TINY"]:
+        settings = {**settings, "domains": [str(tiny_domain(tmp_path))]}
+    with pytest.raises(ValueError) as error:
+        KumoSuite(**{"difficulties": ["easy"], "domains": ["medical"], "tasks_per_domain": 1, **settings}).plan()
+    for word in words:
+        assert word in str(error.value)
+
+
+def tiny_domain(folder):
+    """Five truths and six actions; enough for a few easy tasks."""
+    actions = "".join(
+        f"  - {{name: Look {i}, outcome: str, states: [{{state: plain, rules_out: [T{i % 5}]}}, "
+        f"{{state: odd, rules_out: [T{(i + 1) % 5}]}}]}}\n"
+        for i in range(6)
+    )
+    path = folder / "tiny.yaml"
+    path.write_text(
+        "name: tiny\ntitle: Tiny\ngoal: Find it.\ntruth: {singular: thing, plural: things}\n"
+        "action: {singular: look, plural: looks}\ntruths: [T0, T1, T2, T3, T4]\nactions:\n" + actions
+    )
+    return path
+
+
+def test_a_suite_takes_lists_names_and_all_and_can_be_pickled():
+    assert KumoSuite(domains="medical") == KumoSuite(domains=["medical"])
+    assert set(KumoSuite(domains="all").domains) >= {"medical", "chemical", "music", "education", "fantasy"}
+    assert pickle.loads(pickle.dumps(SMALL)) == SMALL
+    assert hash(SMALL) == hash(dataclasses.replace(SMALL))
+
+
+# --- the built-in players --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decoder", ["lenient", "strict"])
+@pytest.mark.parametrize("difficulty", ["easy", "hard"])
+def test_the_oracle_names_the_valid_truth_of_every_task_in_the_optimal_number_of_actions(difficulty, decoder):
+    suite = KumoSuite(difficulties=[difficulty], tasks_per_domain=4, repeats=1, decoder=decoder)
+    for episode in suite.plan():
+        record = play(suite, OraclePlayer(), episode)
+        outcome = record.outcome
+        assert outcome.success, (episode.task, episode.index)
+        assert outcome.steps == outcome.extra["tests"] + 1 == outcome.extra["optimal_actions"] == len(record.turns)
+        assert outcome.extra["n_actions"] == {"easy": 6, "hard": 16}[difficulty]
+        assert outcome.extra["parse_errors"] == 0
+
+
+def test_chance_is_read_without_errors_and_seldom_right():
+    suite = KumoSuite(domains=["medical", "fantasy"], difficulties=["easy"], tasks_per_domain=25, repeats=2)
+    records = [play(suite, RandomPlayer(), episode) for episode in suite.plan()]
+    assert all(record.done and record.outcome.extra["parse_errors"] == 0 for record in records)
+    share = sum(record.outcome.success for record in records) / len(records)
+    assert 0.05 < share < 0.5, "one of four truths, named at random"
+    assert any(record.outcome.extra["tests"] > 0 for record in records)
+
+
+def test_perfect_play_is_known_off_its_own_path_too(task):
+    puzzle = puzzles_of("medical", "easy", 6, False)[0]
+    path = puzzle.optimal_play
+    for first in task.action_names:
+        best = puzzle.best((first,))
+        assert best in puzzle.names and best != first
+        if first == path[0] and len(path) > 1:
+            assert best == path[1]
+
+
+# --- the conversation ------------------------------------------------------------------------------------------------
+
+
+def test_a_game_is_one_growing_chat(task):
+    first, second = task.action_names[:2]
+    player = ScriptedPlayer(answer(first), answer(second), answer(task.valid_truth))
+    record = play(SMALL, player)
+    chats = [turn.chat for turn in player.turns]
+    assert [[entry.role for entry in chat] for chat in chats] == [
+        ["system", "user"],
+        ["system", "user", "assistant", "user"],
+        ["system", "user", "assistant", "user", "assistant", "user"],
+    ]
+    for before, after in itertools.pairwise(chats):
+        assert after[: len(before)] == before
+    assert chats[1][2] == message("assistant", answer(first))
+    assert f"Outcome of {first}: {task.observation_text(first)}" in chats[1][3].parts[0]
+    assert all(chat[-1].parts[0].endswith("<ANSWER> name </ANSWER>") for chat in chats)
+    assert player.turns[0].options == (*task.action_names, *task.truths)
+    assert [(played.action, played.rule) for played in record.turns] == [
+        (first, "tag, exact"),
+        (second, "tag, exact"),
+        (task.valid_truth, "tag, exact"),
+    ]
+    assert (record.outcome.success, record.outcome.steps) == (True, 3)
+
+
+def test_the_player_is_told_all_it_needs_and_nothing_that_gives_the_answer_away(task):
+    player = ScriptedPlayer(answer(task.valid_truth))
+    play(SMALL, player)
+    [rules], [question] = (entry.parts for entry in player.turns[0].chat)
+    for name in (*task.truths, *task.action_names):
+        assert f"- {name}\n" in rules
+    assert load_domain("medical").goal in rules
+    assert "Guidebook" in rules and len(rules) > 1500
+    assert "{" not in rules and "{" not in question
+    counts = {truth: rules.count(truth) for truth in task.truths}
+    assert all(count > 1 for count in counts.values()), "the book speaks of every candidate"
+
+
+def test_a_wrong_prediction_ends_the_game(task):
+    wrong = next(truth for truth in task.truths if truth != task.valid_truth)
+    outcome = play(SMALL, ScriptedPlayer(answer(wrong))).outcome
+    assert (outcome.success, outcome.steps, outcome.extra["predicted"]) == (False, 1, wrong)
+    assert outcome.extra["parse_failed"] is False
+
+
+def test_repeating_a_test_shows_the_same_and_counts_again(task):
+    first = task.action_names[0]
+    player = ScriptedPlayer(answer(first), answer(first), answer(task.valid_truth))
+    outcome = play(SMALL, player).outcome
+    assert (outcome.steps, outcome.extra["tests"]) == (3, 2)
+    assert player.turns[1].chat[-1] == player.turns[2].chat[-1]
+    assert player.turns[1].oracle() == player.turns[2].oracle(), "perfect play goes on from what is known"
+
+
+def test_one_unread_reply_is_answered_with_a_reminder_and_noted(task):
+    first = task.action_names[0]
+    player = ScriptedPlayer("Hm, hard to say.", answer(first), answer("the moon"), answer(task.valid_truth))
+    record = play(SMALL, player)
+    assert (record.outcome.success, record.outcome.steps) == (True, 2)
+    assert record.outcome.extra["parse_errors"] == 2 and record.outcome.extra["parse_failed"] is False
+    assert [(played.action, played.rule) for played in record.turns] == [
+        (None, "no answer"),
+        (first, "tag, exact"),
+        (None, "unknown name"),
+        (task.valid_truth, "tag, exact"),
+    ]
+    assert "cannot be read" in player.turns[1].chat[-1].parts[0]
+    assert "cannot be read" not in player.turns[2].chat[-1].parts[0]
+
+
+def test_two_unread_replies_in_a_row_end_the_game(task):
+    record = play(SMALL, ScriptedPlayer("Hm.", "Still: hm.", answer(task.valid_truth)))
+    outcome = record.outcome
+    assert (outcome.success, outcome.steps, len(record.turns)) == (False, 0, 2)
+    assert (outcome.extra["parse_errors"], outcome.extra["parse_failed"], outcome.extra["predicted"]) == (2, True, None)
+
+
+def test_strict_decoding_ends_at_the_first_slip_that_lenient_decoding_forgives(task):
+    strict = dataclasses.replace(SMALL, decoder="strict")
+    reply = answer(f"**{task.valid_truth.lower()}**")
+    assert play(SMALL, ScriptedPlayer(reply)).outcome.success
+    record = play(strict, ScriptedPlayer(reply), strict.plan()[0])
+    assert (record.outcome.success, record.outcome.steps) == (False, 0)
+    assert record.outcome.extra["parse_failed"] and record.turns[0].rule == "parse error"
+
+
+def test_a_game_without_end_ends_at_the_step_limit(task):
+    suite = dataclasses.replace(SMALL, max_steps=5)
+    names = task.action_names
+    record = play(suite, ScriptedPlayer(*(answer(names[i % 6]) for i in range(9))), suite.plan()[0])
+    assert (record.outcome.success, record.outcome.steps, len(record.turns)) == (False, 5, 5)
+    assert record.outcome.extra["parse_failed"] is False and record.outcome.extra["predicted"] is None
+
+
+def test_a_player_that_cannot_answer_fails_the_episode_with_its_cause(task):
+    record = play(SMALL, ScriptedPlayer(answer(task.action_names[0]), PlayerError("the engine is gone")))
+    assert not record.done and len(record.turns) == 1
+    row = records_to_table([record], SMALL.columns).to_pylist()[0]
+    assert (row["status"], row["error"]) == ("failed", "PlayerError: the engine is gone")
+    assert row["tests"] is row["optimal_actions"] is None and row["prompt_tokens"] == 100
