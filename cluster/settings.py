@@ -33,6 +33,7 @@ OPERATIONAL = frozenset(
         "completion_price",
         "dtype",
         "enforce_eager",
+        "fault_file",
         "gpu_memory_utilization",
         "kv_cache_gib",
         "max_num_batched_tokens",

@@ -9,17 +9,24 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
+import os
 import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
 
-from cluster.engine import EngineError, EngineLoad, Request, Sampling
+from cluster.engine import EngineDiedError, EngineError, EngineLoad, Request, Sampling
 from evals.contracts import Chat, LabelScores, PromptTooLong, Reply
 
 PICTURE_TOKENS = 256
 CHARACTERS_PER_TOKEN = 4
+
+FAULT_SECONDS = 0.1
+"""Between looks for a fault file."""
 
 Answer = Callable[[Request], str]
 
@@ -77,6 +84,8 @@ class SimulatedEngine:
         cache_tokens: int = 1_000_000,
         failure_rate: float = 0.0,
         start_seconds: float = 0.0,
+        fault_file: str | None = None,
+        poison: str | None = None,
         answer: Answer | None = None,
     ) -> None:
         """Build an engine that is not started yet.
@@ -93,6 +102,9 @@ class SimulatedEngine:
             cache_tokens: size of the prefix cache.
             failure_rate: share of requests whose first try fails as if the engine had.
             start_seconds: time that loading takes.
+            fault_file: when this file appears, the engine that takes it away first does what it says: ``exit``, ``hang``,
+                or ``slow 20`` (twenty times).
+            poison: a prompt that contains this text kills the engine.
             answer: what to reply; by default one of the options, drawn with the request's seed.
         """
         self.sampling = sampling
@@ -101,6 +113,10 @@ class SimulatedEngine:
         self.speed = Speed(step_seconds, step_seconds_per_seq, prefill_tokens_per_second)
         self.median_tokens, self.tail = median_tokens, tail
         self.failure_rate, self.start_seconds = failure_rate, start_seconds
+        self._fault_file = Path(fault_file) if fault_file else None
+        self._poison = poison
+        self._fault = ""
+        self._slower = 1.0
         self.answer = answer or random_answer
         self.load = EngineLoad()
         self._failed_once: set[str] = set()
@@ -130,7 +146,14 @@ class SimulatedEngine:
         Raises:
             PromptTooLong: longer than ``max_model_len``.
             EngineError: the simulated failure.
+            EngineDiedError: a simulated death.
         """
+        if self._poison and any(
+            self._poison in part for each in request.chat for part in each.parts if isinstance(part, str)
+        ):
+            self._die("a prompt killed it")
+        if self._fault == "exit":
+            raise EngineDiedError("it died before")
         prompt_tokens = prompt_length(request.chat)
         if prompt_tokens >= self.max_model_len:
             raise PromptTooLong(f"the prompt has {prompt_tokens} tokens, the model's context {self.max_model_len}")
@@ -159,14 +182,39 @@ class SimulatedEngine:
         )
 
     async def check_health(self) -> None:
-        """Raise if the stepping task has ended."""
-        if self._loop is None or self._loop.done():
-            raise EngineError("the simulated engine is not running")
+        """Raise if the engine died, or stands still with work inside."""
+        if self._fault == "exit":
+            raise EngineDiedError("the simulated engine died")
+        if self._fault == "hang" and self._batch:
+            raise EngineDiedError("the simulated engine stands still")
 
     async def close(self) -> None:
         """Stop stepping."""
         if self._loop is not None:
             self._loop.cancel()
+
+    def _die(self, cause: str) -> NoReturn:
+        self._fault = "exit"
+        for running in self._batch:
+            if not running.done.done():
+                running.done.set_exception(EngineDiedError(cause))
+        self._batch.clear()
+        raise EngineDiedError(cause)
+
+    def _look_for_fault(self) -> None:
+        if self._fault_file is None or self._fault or not self._fault_file.exists():
+            return
+        mine = self._fault_file.with_suffix(f".{os.getpid()}")
+        try:
+            self._fault_file.rename(mine)
+        except OSError:
+            return  # another engine was first
+        self._fault, _, factor = mine.read_text().strip().partition(" ")
+        if self._fault == "slow":
+            self._slower = float(factor)
+        if self._fault == "exit":
+            with suppress(EngineDiedError):
+                self._die("told to")
 
     def _length(self, chance: random.Random, room: int) -> int:
         drawn = self.median_tokens * math.exp(self.tail * chance.gauss(0.0, 1.0))
@@ -192,11 +240,14 @@ class SimulatedEngine:
         self.load.slot_seconds += elapsed * len(self._batch)
         paid = min(elapsed, self._prefill_debt)
         self._prefill_debt -= paid
-        self._steps += (elapsed - paid) / self.speed.step(len(self._batch))
+        self._steps += (elapsed - paid) / (self.speed.step(len(self._batch)) * self._slower)
 
     async def _step(self) -> None:
         while True:
             self._changed.clear()
+            self._look_for_fault()
+            if self._fault == "hang":
+                await asyncio.Event().wait()
             self._advance()
             while self._batch and self._batch[0].ends_at_step <= self._steps + 1e-6:
                 finished = heapq.heappop(self._batch)
@@ -206,7 +257,9 @@ class SimulatedEngine:
             wait = None
             if self._batch:
                 left = self._batch[0].ends_at_step - self._steps
-                wait = self._prefill_debt + left * self.speed.step(len(self._batch))
+                wait = self._prefill_debt + left * self.speed.step(len(self._batch)) * self._slower
+            if self._fault_file is not None:
+                wait = min(wait or FAULT_SECONDS, FAULT_SECONDS)
             try:
                 await asyncio.wait_for(self._changed.wait(), wait)
             except TimeoutError:

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from cluster.engine import EngineError, Request, Sampling
+from cluster.engine import EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.simulated import PrefixCache, SimulatedEngine, prompt_length
 from evals.contracts import PromptTooLong, message
 
@@ -82,3 +82,34 @@ async def test_label_turns_get_log_probabilities_of_every_label():
 
 def test_pictures_count_as_tokens():
     assert prompt_length((message("user", "x" * 8),)) == 2
+
+
+async def test_a_fault_file_makes_one_engine_exit_hang_or_slow_down(tmp_path):
+    fault = tmp_path / "fault"
+    engines = [await started(step_seconds=0.001, median_tokens=20, tail=0.0, fault_file=str(fault)) for _ in range(2)]
+    fault.write_text("exit")
+    await asyncio.sleep(0.4)
+    health = await asyncio.gather(*(engine.check_health() for engine in engines), return_exceptions=True)
+    assert sorted(type(each).__name__ for each in health) == ["EngineDiedError", "NoneType"]
+    living = engines[health.index(None)]
+    fault.write_text("slow 5")
+    await asyncio.sleep(0.4)
+    assert (await living.complete(request())).seconds >= 0.095
+    hanging = await started(fault_file=str(fault))
+    fault.write_text("hang")
+    await asyncio.sleep(0.4)
+    task = asyncio.create_task(hanging.complete(request()))
+    await asyncio.sleep(0.05)
+    with pytest.raises(EngineDiedError, match="stands still"):
+        await hanging.check_health()
+    task.cancel()
+
+
+async def test_a_poisoned_prompt_kills_the_engine_and_what_is_inside():
+    engine = await started(poison="arsenic")
+    inside = asyncio.create_task(engine.complete(request()))
+    await asyncio.sleep(0.02)
+    with pytest.raises(EngineDiedError):
+        await engine.complete(request(text="old arsenic"))
+    with pytest.raises(EngineDiedError):
+        await inside
