@@ -26,7 +26,7 @@ def main(seeds: int = 1000, plays: int = 5) -> int:
                 chance = random_success(world)
                 exact += chance / seeds
                 variance += chance * (1 - chance) / plays / seeds**2
-                wins += sum(play_randomly(world, seed * plays + play).success for play in range(plays))
+                wins += sum(play_randomly(world, play).success for play in range(plays))
             z = (wins / seeds / plays - exact) / math.sqrt(variance)
             worst = max(worst, abs(z))
             rules = f"{ANALYTIC[task][level - 1]:9.5f}" if task in ANALYTIC else " " * 9

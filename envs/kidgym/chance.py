@@ -66,7 +66,8 @@ def _value(world: World, known: dict[tuple[int, Hashable], float]) -> float:
 
 def play_randomly(world: World, seed: int) -> World:
     """A copy of the world, played to its end by drawing uniformly from every action list."""
-    world, rng = world.copy(), Random(seed)
+    rng = Random(f"{world.name}/{world.level}/{world.seed}/{seed}")
+    world = world.copy()
     while not world.done:
         world.step(rng.randrange(len(world.actions)))
     return world
