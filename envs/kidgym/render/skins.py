@@ -1,11 +1,10 @@
 """User skins: a folder whose files ``NAME.svg`` or ``NAME.png`` replace the built-in sprites.
 
-``python -m envs.kidgym.render.skins FOLDER`` writes the built-in sprites as PNG files, a complete skin to start from.
+``python -m envs.kidgym.render.new_skin FOLDER`` writes the built-in sprites as PNG files, a complete skin to start from.
 """
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -50,9 +49,3 @@ def export_skin(folder: str, pixels: int = 192) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         builtin_drawing(name, pixels).save(path)
     return len(REQUIRED)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit("usage: python -m envs.kidgym.render.skins FOLDER   (writes the built-in sprites there)")
-    print(f"{export_skin(sys.argv[1])} sprites written to {sys.argv[1]}")
