@@ -133,9 +133,9 @@ class _Page:
     def puzzle(self, pixels: NDArray[np.uint8]) -> None:
         """The matrix above the candidates, which are numbered from 1."""
         width = self.grey.shape[1]
-        self.text("Problem Matrix", 54, width // 2)
+        self.text("Problem Matrix", 50, width // 2)
         self.matrix(pixels, 68, (width - 3 * PITCH + GAP) // 2)
-        self.text("Answer Set", 622, width // 2)
+        self.text("Answer Set", 618, width // 2)
         for place in range(8):
             row, column = divmod(place, 4)
             top, left = 636 + row * (PANEL + 40), 40 + column * PITCH

@@ -23,8 +23,8 @@ from envs.raven.npz import RavenFileError, read_arrays
 from envs.raven.raster import CIRCLE, silhouette, unit_of, vertices
 from envs.raven.render import render_problem, slot_centres
 from envs.raven.rules import RULE_GROUPS
-from envs.raven.scene import Entity, Imported, Panel, Problem, Rule, Rules
-from envs.raven.solve import Row, holds, solve
+from envs.raven.scene import Component, Entity, Imported, Panel, Problem, Rule, Rules
+from envs.raven.solve import holds, rule_views, solve
 from envs.raven.xmltree import Document, Shape, document_text, read_document
 
 META_COLUMNS = (
@@ -123,10 +123,9 @@ def read(path: str | Path) -> OfficialFile:
     if not 0 <= target < 8:
         raise RavenFileError(f"{npz}: target is {target}, not a candidate 0..7")
     context, candidates = document.panels[:8], document.panels[8:]
+    xml, matrix = npz.with_suffix(".xml"), (*context, candidates[target])
     rules = tuple(
-        infer_rules(
-            own, _rows((*context, candidates[target]), index), layout, f"{npz.with_suffix('.xml')}: component {index}"
-        )
+        infer_rules(own, [panel.components[index] for panel in matrix], layout, f"{xml}: component {index}")
         for index, (own, layout) in enumerate(zip(document.rules, document.configuration.layouts, strict=True))
     )
     style = "iraven" if document.edits else "raven"
@@ -177,21 +176,25 @@ def read_imported(source: Imported) -> OfficialFile:
     return file
 
 
-def _rows(panels: Sequence[Panel], component: int) -> list[Row]:
-    parts = [panel.components[component] for panel in panels]
-    return [(parts[first], parts[first + 1], parts[first + 2]) for first in (0, 3, 6)]
-
-
-def infer_rules(rules: Sequence[Rule], rows: Sequence[Row], layout: Layout, place: str) -> Rules:
+def infer_rules(rules: Sequence[Rule], solution: Sequence[Component], layout: Layout, place: str) -> Rules:
     """The rules with their parameters; where two fit (a shift of two opposite corners, say) the first in the table.
+
+    Args:
+        rules: the four rules of a component without parameters.
+        solution: the component in the nine panels of the completed matrix.
+        layout: the component's layout.
+        place: file and place, for the error.
 
     Raises:
         RavenFileError: the panels obey a rule with none of its parameters.
     """
     found = []
     for rule, entries in zip(rules, RULE_GROUPS, strict=True):
+        views = rule_views(solution, rule)
+        rows = [views[first : first + 3] for first in (0, 3, 6)]
         parameters = next(p for name, attribute, p in entries if (name, attribute) == (rule.name, rule.attribute))
-        fitting = [each for p in parameters if holds(each := Rule(rule.name, rule.attribute, p), rows, layout)]
+        every = [Rule(rule.name, rule.attribute, parameter) for parameter in parameters]
+        fitting = [each for each in every if holds(each, rows, len(layout.slots))]
         # A Constant that other rules have turned into noise holds nowhere, and needs no parameter.
         if not fitting and rule.name != "Constant":
             raise RavenFileError(f"{place}: the panels do not obey {rule.name} of {rule.attribute}")

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 from envs.raven.answers import CANDIDATES
-from envs.raven.grammar import configuration_named
+from envs.raven.grammar import Configuration, configuration_named
 from envs.raven.matrix import sample_rows
 from envs.raven.rules import sample_rules
-from envs.raven.scene import STYLES, Generated, Panel, Problem, Style
+from envs.raven.scene import STYLES, Generated, Panel, Problem, Rules, Style
 from envs.raven.solve import judge
 
 VERSION = 1
 """Raised whenever the same seed would give another problem or other pixels."""
 
 
+_ANSWER_SETS = 20
+"""Answer sets tried on one matrix; a matrix that stays ambiguous (about one 2x2 grid in 1,000) is given up."""
+
+
 def generate(configuration: str, seed: int, style: Style = "iraven") -> Problem:
     """The problem of a seed.
 
-    The matrix does not depend on the style. Answer sets in which a wrong candidate completes the matrix as well as the
-    answer, by some other rule that rows 1 and 2 happen to obey, are drawn again.
+    An answer set in which a wrong candidate completes the matrix as well as the answer, by some other rule that the
+    context happens to obey, is drawn again. But for matrices that are given up, the matrix does not depend on the style.
 
     Args:
         configuration: folder name or paper title of a configuration.
@@ -37,20 +42,23 @@ def draw(configuration: str, seed: int, style: Style = "iraven", *, redraw: bool
     form = configuration_named(configuration)
     if style not in STYLES:
         raise ValueError(f"unknown answer style {style!r}: known are {', '.join(STYLES)}")
+    matrix_rng = random.Random(f"raven {VERSION} matrix {form.name} {seed}")
+    answer_rng = random.Random(f"raven {VERSION} answers {form.name} {seed} {style}")
     source = Generated(form.name, seed, style)
-    rng = random.Random(f"raven {VERSION} matrix {form.name} {seed}")
+    for tries in itertools.count(1):
+        if tries % _ANSWER_SETS == 1:
+            rules, matrix = _sample_matrix(matrix_rng, form)
+        candidates = CANDIDATES[style](answer_rng, form, rules, matrix[8])
+        if not redraw or len(judge(form, matrix[:8], [panel for panel, _ in candidates]).answers) == 1:
+            break
+    order = answer_rng.sample(range(8), 8)
+    panels, edits = zip(*(candidates[index] for index in order), strict=True)
+    known = edits if style == "iraven" else ()  # as the official formats have it
+    return Problem(form, matrix[:8], panels, order.index(0), rules, style, source, known), tries
+
+
+def _sample_matrix(rng: random.Random, form: Configuration) -> tuple[tuple[Rules, ...], tuple[Panel, ...]]:
+    """Rules and nine panels."""
     rules = tuple(sample_rules(rng, layout) for layout in form.layouts)
     parts = [sample_rows(rng, layout, own) for layout, own in zip(form.layouts, rules, strict=True)]
-    matrix = [Panel(tuple(part[row][column] for part in parts)) for row in range(3) for column in range(3)]
-    context, answer = tuple(matrix[:8]), matrix[8]
-
-    rng = random.Random(f"raven {VERSION} answers {form.name} {seed} {style}")
-    tries = 0
-    while True:
-        tries += 1
-        candidates = CANDIDATES[style](rng, form, rules, answer)
-        if not redraw or len(judge(form, context, [panel for panel, _ in candidates]).answers) == 1:
-            break
-    order = rng.sample(range(8), 8)
-    panels, edits = zip(*(candidates[index] for index in order), strict=True)
-    return Problem(form, context, panels, order.index(0), rules, style, source, edits), tries
+    return rules, tuple(Panel(tuple(part[row][column] for part in parts)) for row in range(3) for column in range(3))

@@ -5,7 +5,9 @@ Everything holds attribute *levels* (indices into the value tables of ``grammar`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 from envs.raven.grammar import UNIFORM, Attribute, Configuration, EntityAttribute
@@ -29,7 +31,14 @@ class Entity:
 
     def level(self, attribute: EntityAttribute) -> int:
         """Level of an entity attribute."""
-        return self.type if attribute == "Type" else self.size if attribute == "Size" else self.color
+        return _LEVEL[attribute](self)
+
+
+_LEVEL: dict[EntityAttribute, Callable[[Entity], int]] = {
+    "Type": attrgetter("type"),
+    "Size": attrgetter("size"),
+    "Color": attrgetter("color"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,7 @@ class Component:
     @property
     def slots(self) -> frozenset[int]:
         """Occupied slots."""
-        return frozenset(entity.slot for entity in self.entities)
+        return frozenset([entity.slot for entity in self.entities])
 
     @property
     def uniform(self) -> bool:
@@ -57,12 +66,12 @@ class Component:
 
     def levels(self, attribute: EntityAttribute) -> tuple[int, ...]:
         """Levels of all entities, in entity order."""
-        return tuple([entity.level(attribute) for entity in self.entities])
+        return tuple(map(_LEVEL[attribute], self.entities))
 
     def common(self, attribute: EntityAttribute) -> int | None:
         """The level that all entities share, or None where they differ."""
-        first = self.entities[0].level(attribute)
-        return first if all(entity.level(attribute) == first for entity in self.entities) else None
+        levels = self.levels(attribute)
+        return levels[0] if levels.count(levels[0]) == len(levels) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ class Problem:
     style: Style
     source: Generated | Imported
     edits: tuple[Edits, ...] = ()
-    """Per candidate what was changed; empty for imported files that do not say."""
+    """Per candidate what was changed; RAVEN's own answer sets do not say."""
 
     @property
     def answer(self) -> Panel:

@@ -11,71 +11,94 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.raven.grammar import ATTRIBUTES, ENTITY_ATTRIBUTES, Configuration, Layout
+from envs.raven.grammar import ATTRIBUTES, Attribute, Configuration, Layout
 from envs.raven.rules import valid_rules
 from envs.raven.scene import Component, Panel, Problem, Rule
 
-Row = tuple[Component, Component, Component]
+Mixed = tuple[tuple[int, int], ...]
+"""(slot, level) of every entity, by slot, where levels differ."""
+
+View = int | frozenset[int] | Mixed
+"""One attribute of one component as a rule sees it: a number of entities, slots, or the level that all entities share."""
 
 
-def holds(rule: Rule, rows: Sequence[Row], layout: Layout) -> bool:
-    """Whether rows of one component obey a rule; Distribute_Three also compares the rows with one another."""
-    if rule.name == "Distribute_Three":
-        return _distributes([[_value(rule, component) for component in row] for row in rows])
-    return all(_holds_in_row(rule, row, layout) for row in rows)
-
-
-def _value(rule: Rule, component: Component) -> object:
-    """What the rule is about: a number, a set of slots, or the level that all entities share (None if there is none)."""
-    if rule.attribute == "Number":
+def view(component: Component, attribute: Attribute) -> View:
+    """What there is to see of an attribute."""
+    if attribute == "Number":
         return component.count
-    if rule.attribute in ("Position", "Number/Position"):
+    if attribute == "Position":
         return component.slots
-    return component.common(rule.attribute)  # type: ignore[arg-type]
+    levels = component.levels(attribute)
+    if levels.count(levels[0]) == len(levels):
+        return levels[0]
+    return tuple(sorted(zip((entity.slot for entity in component.entities), levels, strict=True)))
 
 
-def _distributes(rows: list[list[object]]) -> bool:
-    first = rows[0]
-    if None in first or len(set(first)) < 3:
+def rule_views(components: Sequence[Component], rule: Rule) -> list[View]:
+    """What a rule sees of components."""
+    attribute: Attribute = "Position" if rule.attribute == "Number/Position" else rule.attribute
+    return [view(component, attribute) for component in components]
+
+
+def holds(rule: Rule, rows: Sequence[Sequence[View]], slots: int) -> bool:
+    """Whether rows of three views obey a rule; Distribute_Three also compares the rows with one another.
+
+    Args:
+        rule: the rule with its parameter.
+        rows: one, two or three rows.
+        slots: number of slots of the layout, at which positions wrap around.
+    """
+    if rule.name == "Distribute_Three":
+        return _distributes(rows)
+    if rule.name == "Constant":
+        return all(_alike(first, second) and _alike(second, third) for first, second, third in rows)
+    if rule.attribute == "Position":
+        return all(_holds_for_slots(rule, row, slots) for row in rows)
+    return all(_holds_for_levels(rule, row) for row in rows)
+
+
+def _alike(one: View, other: View) -> bool:
+    """Equal; or, where entities stand in other slots, mixed in the same proportion."""
+    if one == other:
+        return True
+    if not isinstance(one, tuple) or not isinstance(other, tuple) or len(one) != len(other):
+        return False
+    if all(slot == there for (slot, _), (there, _) in zip(one, other, strict=True)):
+        return False
+    return sorted(level for _, level in one) == sorted(level for _, level in other)
+
+
+def _distributes(rows: Sequence[Sequence[View]]) -> bool:
+    first = list(rows[0])
+    if len(set(first)) < 3 or any(isinstance(value, tuple) for value in first):
         return False
     turns = [first[turn:] + first[:turn] for turn in range(3)]
-    found = [turns.index(row) if row in turns else -1 for row in rows]
-    return -1 not in found and len(set(found)) == len(rows)
+    found = {turns.index(list(row)) if list(row) in turns else -1 for row in rows}
+    return -1 not in found and len(found) == len(rows)
 
 
-def _holds_in_row(rule: Rule, row: Row, layout: Layout) -> bool:
-    if rule.name == "Constant" and rule.attribute in ENTITY_ATTRIBUTES:
-        return _constant(rule, row)
-    first, second, third = (_value(rule, component) for component in row)
-    if rule.name == "Constant":
-        return first == second == third
-    if isinstance(first, frozenset) and isinstance(second, frozenset):
-        step, total = rule.parameter, len(layout.slots)
-        if rule.name == "Progression":
-            shifted = [frozenset((slot + k * step) % total for slot in first) for k in (1, 2)]
-            return shifted == [second, third]
-        if step > 0:
-            return not second <= first and first | second == third
-        return not first <= second and first - second == third
+def _holds_for_slots(rule: Rule, row: Sequence[View], slots: int) -> bool:
+    first, second, third = row
+    assert isinstance(first, frozenset) and isinstance(second, frozenset)
+    step = rule.parameter
+    if rule.name == "Progression":
+        once, twice = (frozenset((slot + times * step) % slots for slot in first) for times in (1, 2))
+        return second == once and third == twice
+    if step > 0:
+        return not second <= first and first | second == third
+    return not first <= second and first - second == third
+
+
+def _holds_for_levels(rule: Rule, row: Sequence[View]) -> bool:
+    first, second, third = row
     if not (isinstance(first, int) and isinstance(second, int) and isinstance(third, int)):
         return False
     if rule.name == "Progression":
         return second - first == third - second == rule.parameter
-    base = 1 if rule.attribute == "Size" else 0  # sizes count from 1; counts are no levels and need no base
+    base = (
+        1 if rule.attribute == "Size" else 0
+    )  # sizes count from 1; a number of entities is no level and needs no base
     return first + base + rule.parameter * (second + base) == third + base
-
-
-def _constant(rule: Rule, row: Row) -> bool:
-    attribute = rule.attribute
-    assert attribute == "Type" or attribute == "Size" or attribute == "Color"
-    if row[0].slots == row[1].slots == row[2].slots:
-        one, two, three = ({entity.slot: entity.level(attribute) for entity in part.entities} for part in row)
-    else:
-        one, two, three = (Counter(component.levels(attribute)) for component in row)
-    if one == two == three:
-        return True
-    common = [component.common(attribute) for component in row]
-    return common[0] is not None and common[0] == common[1] == common[2]
 
 
 @dataclass(frozen=True)
@@ -102,30 +125,45 @@ class Verdict:
 def _chance(rule: Rule) -> int:
     """How much of a row the rule leaves open once its first panel is known.
 
-    Rows that progress from small to large may also add up, by accident; the reverse would be no accident.
+    Where two rules hold, the one that leaves less open is likelier to be meant: sizes that grow step by step may add up by
+    accident, and so may the numbers of entities whose very positions add up.
     """
-    return (rule.name == "Arithmetic") + (rule.attribute == "Number")
+    return (rule.name == "Arithmetic") + 2 * (rule.attribute == "Number")
 
 
 def judge(configuration: Configuration, context: Sequence[Panel], candidates: Sequence[Panel]) -> Verdict:
     """Count for every candidate the rule groups that it completes."""
     satisfied, chance = [0] * len(candidates), [0] * len(candidates)
     for index, layout in enumerate(configuration.layouts):
-        parts = [panel.components[index] for panel in context]
-        rows: list[Row] = [(parts[0], parts[1], parts[2]), (parts[3], parts[4], parts[5])]
-        completed: list[Row] = [(parts[6], parts[7], panel.components[index]) for panel in candidates]
+        given = [panel.components[index] for panel in context]
+        offered = [panel.components[index] for panel in candidates]
         for group in range(4):
-            possible = [rule for rule, _ in valid_rules(layout, group) if holds(rule, rows, layout)]
-            for number, row in enumerate(completed):
-                kept = [
-                    _chance(rule)
-                    for rule in possible
-                    if holds(rule, [*rows, row] if rule.name == "Distribute_Three" else [row], layout)
-                ]
-                if kept:
+            for number, least in enumerate(_least_chances(layout, group, given, offered)):
+                if least is not None:
                     satisfied[number] += 1
-                    chance[number] += min(kept)
+                    chance[number] += least
     return Verdict(tuple(satisfied), tuple(chance))
+
+
+def _least_chances(
+    layout: Layout, group: int, given: Sequence[Component], offered: Sequence[Component]
+) -> list[int | None]:
+    """For every candidate the least that a rule which it completes leaves to chance, None if it completes none."""
+    found: list[int | None] = [None] * len(offered)
+    seen: dict[str, list[View]] = {}
+    for rule, _ in valid_rules(layout, group):
+        if rule.attribute not in seen:
+            seen[rule.attribute] = rule_views(given, rule)
+        views, slots = seen[rule.attribute], len(layout.slots)
+        rows = [views[0:3], views[3:6]]
+        if not holds(rule, rows, slots):
+            continue
+        earlier = rows if rule.name == "Distribute_Three" else []
+        for number, last in enumerate(rule_views(offered, rule)):
+            least = found[number]
+            if holds(rule, [*earlier, [*views[6:8], last]], slots) and (least is None or _chance(rule) < least):
+                found[number] = _chance(rule)
+    return found
 
 
 def solve(problem: Problem) -> Verdict:
@@ -143,16 +181,14 @@ def majority_vote(problem: Problem) -> tuple[int, ...]:
     for index in range(len(problem.configuration.layouts)):
         parts = [panel.components[index] for panel in problem.candidates]
         for attribute in ATTRIBUTES:
-            values = [_seen(component, attribute) for component in parts]
+            values = [_in_full(part, attribute) for part in parts]
             shared = Counter(values)
             scores = [score + shared[value] for score, value in zip(scores, values, strict=True)]
     return tuple(number for number, score in enumerate(scores) if score == max(scores))
 
 
-def _seen(component: Component, attribute: str) -> object:
-    if attribute == "Number":
-        return component.count
-    if attribute == "Position":
-        return component.slots
-    levels = {entity.slot: entity.level(attribute) for entity in component.entities}  # type: ignore[arg-type]
-    return tuple(levels[slot] for slot in sorted(levels))
+def _in_full(component: Component, attribute: Attribute) -> View | tuple[int, ...]:
+    """As ``view``, but with the levels of all entities, wherever they stand."""
+    if attribute == "Number" or attribute == "Position":
+        return view(component, attribute)
+    return tuple(sorted(component.levels(attribute)))

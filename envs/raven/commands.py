@@ -1,0 +1,258 @@
+"""``raycade raven generate | import | check | show``: problems as files, files as problems, and a look at either."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from envs.raven.compose import load, panel_pixels, puzzle
+from envs.raven.files import file_stem, official, read, write
+from envs.raven.generate import generate
+from envs.raven.grammar import CONFIGURATIONS, configuration_named
+from envs.raven.npz import RavenFileError
+from envs.raven.scene import STYLES, Imported, Problem, Style
+from envs.raven.solve import majority_vote, solve
+
+
+def generate_files(directory: Path, configurations: Iterable[str], count: int, style: Style, seed: int) -> int:
+    """Write ``count`` problems per configuration in the official format; returns the number of problems.
+
+    The k-th problem of a configuration has seed ``seed + k`` and the official file name of k.
+
+    Raises:
+        ValueError: unknown configuration or style.
+        FileExistsError: one of the files is there already.
+    """
+    forms = [configuration_named(name) for name in configurations]
+    for form in forms:
+        folder = directory / form.name
+        folder.mkdir(parents=True, exist_ok=True)
+        for index in range(count):
+            stem = folder / file_stem(index)
+            if stem.with_name(stem.name + ".npz").exists():
+                raise FileExistsError(f"{stem}.npz is there already; choose an empty directory")
+            write(official(generate(form.name, seed + index, style)), stem)
+    return len(forms) * count
+
+
+def find_files(path: Path) -> list[Path]:
+    """The npz file itself, or those below a directory, by folder and number.
+
+    Raises:
+        RavenFileError: there are none.
+    """
+    if path.suffix == ".npz" or path.is_file():
+        return [path]
+    found = sorted(path.rglob("RAVEN_*.npz"), key=lambda file: (str(file.parent), _number(file), file.name))
+    if not found:
+        raise RavenFileError(f"{path}: no RAVEN_*.npz here or below")
+    return found
+
+
+def _number(path: Path) -> int:
+    part = path.stem.split("_")[1]
+    return int(part) if part.isdecimal() else -1
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import found."""
+
+    problems: tuple[Problem, ...]
+    errors: tuple[str, ...]
+
+
+def import_files(path: Path, index: Path) -> ImportReport:
+    """Read official files and list the sound ones in an index of JSON lines (path, digest, configuration, target, style).
+
+    A damaged file costs that file only and is reported.
+    """
+    problems, errors = [], []
+    for npz in find_files(path):
+        try:
+            problems.append(read(npz.resolve()).problem)
+        except RavenFileError as error:
+            errors.append(str(error))
+    lines = []
+    for problem in problems:
+        about = {"configuration": problem.configuration.name, "target": problem.target, "style": problem.style}
+        lines.append(json.dumps(asdict(problem.source) | about, sort_keys=True))
+    index.parent.mkdir(parents=True, exist_ok=True)
+    index.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return ImportReport(tuple(problems), tuple(errors))
+
+
+def read_index(index: Path) -> list[Imported]:
+    """The problems that an import listed.
+
+    Raises:
+        RavenFileError: the index is missing or one of its lines is no index line.
+    """
+    if not index.is_file():
+        raise RavenFileError(f"{index}: there is no such index; make one with `raycade raven import`")
+    sources = []
+    for number, line in enumerate(index.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            fields = json.loads(line)
+            sources.append(Imported(str(fields["path"]), str(fields["digest"])))
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise RavenFileError(f"{index}: line {number} is no line of an import index ({error!r})") from error
+    return sources
+
+
+@dataclass
+class Check:
+    """Counts over problems of one configuration and style."""
+
+    problems: int = 0
+    solved: int = 0
+    """The solver's one answer is the stated one."""
+    ambiguous: int = 0
+    """Several candidates complete the matrix equally well."""
+    twins: int = 0
+    """Two candidates have the same pixels."""
+    majority: float = 0.0
+    """Expected hits of the context-blind majority vote, ties broken at random."""
+
+    def add(self, problem: Problem) -> None:
+        """Count one problem."""
+        verdict, popular = solve(problem), majority_vote(problem)
+        candidates = panel_pixels(problem.source)[8:]
+        self.problems += 1
+        self.solved += verdict.answer == problem.target
+        self.ambiguous += len(verdict.answers) > 1
+        self.twins += len({pixels.tobytes() for pixels in candidates}) < 8
+        self.majority += (problem.target in popular) / len(popular)
+
+
+def check(problems: Iterable[Problem]) -> dict[tuple[str, Style], Check]:
+    """Check problems, by configuration and style."""
+    checks: dict[tuple[str, Style], Check] = {}
+    for problem in problems:
+        checks.setdefault((problem.configuration.name, problem.style), Check()).add(problem)
+    return checks
+
+
+def check_lines(checks: dict[tuple[str, Style], Check]) -> Iterator[str]:
+    """The counts as lines of a table."""
+    yield f"{'configuration':40}{'style':>8}{'problems':>10}{'solved':>8}{'ambiguous':>11}{'twins':>7}{'majority':>10}"
+    for (name, style), c in checks.items():
+        share = f"{c.majority / c.problems:.1%}"
+        yield f"{name:40}{style:>8}{c.problems:10}{c.solved:8}{c.ambiguous:11}{c.twins:7}{share:>10}"
+
+
+def show(problem: Problem, image: Path | None) -> Iterator[str]:
+    """Describe a problem in lines, and save the whole puzzle as PNG where a path is given."""
+    form = problem.configuration
+    yield f"{form.name} ({form.title}), {problem.style} candidates, answer {problem.target + 1}"
+    for layout, rules in zip(form.layouts, problem.rules, strict=True):
+        words = [
+            f"{rule.name} {rule.attribute}" + (f" {rule.parameter:+d}" if rule.parameter else "") for rule in rules
+        ]
+        yield f"  {layout.component}: {', '.join(words)}"
+    verdict = solve(problem)
+    yield f"  rule groups that candidates 1..8 complete: {', '.join(map(str, verdict.satisfied))}"
+    if image:
+        Image.fromarray(np.ascontiguousarray(puzzle(problem).render()[:, :, 0])).save(image)
+        yield f"  drawn to {image}"
+
+
+# --- command line ----------------------------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the four commands to a parser."""
+    commands = parser.add_subparsers(dest="raven_command", required=True, metavar="COMMAND")
+
+    command = commands.add_parser("generate", help="write problems in the official format (npz and XML)")
+    command.add_argument("directory", type=Path, help="where to; one folder per configuration is made in it")
+    _add_choice(command)
+    command.add_argument("--count", type=_positive, default=10, help="problems per configuration (default: 10)")
+
+    command = commands.add_parser("import", help="read official files and list the sound ones for suite=multistar")
+    command.add_argument("path", type=Path, help="an npz file, or a directory with RAVEN_*.npz and .xml below it")
+    command.add_argument(
+        "--index", type=Path, default=Path("raven_index.jsonl"), help="list to write (default: %(default)s)"
+    )
+
+    command = commands.add_parser("check", help="solve problems from their panels alone, look for identical candidates")
+    command.add_argument("path", type=Path, nargs="?", help="official files; without it, problems are generated")
+    _add_choice(command)
+    command.add_argument("--count", type=_positive, default=100, help="problems per configuration (default: 100)")
+
+    command = commands.add_parser("show", help="describe one problem and draw it")
+    command.add_argument("path", type=Path, nargs="?", help="an npz file; without it, a problem is generated")
+    _add_choice(command)
+    command.add_argument("--png", type=Path, help="draw the whole puzzle to this file")
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    names = ", ".join(CONFIGURATIONS)
+    parser.add_argument(
+        "--configuration", action="append", metavar="NAME", help=f"may be repeated (default: all): {names}"
+    )
+    parser.add_argument("--style", choices=STYLES, default="iraven", help="candidates: unbiased, or as RAVEN made them")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first problem (default: 0)")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the parsed command; returns the exit code, 2 for bad input and 1 where something was found wrong."""
+    try:
+        return {"generate": _generate, "import": _import, "check": _check, "show": _show}[args.raven_command](args)
+    except (ValueError, OSError) as error:
+        print(f"raven {args.raven_command}: {error}", file=sys.stderr)
+        return 2
+
+
+def _generate(args: argparse.Namespace) -> int:
+    written = generate_files(args.directory, args.configuration or CONFIGURATIONS, args.count, args.style, args.seed)
+    print(f"wrote {written} problems to {args.directory}")
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    report = import_files(args.path, args.index)
+    for error in report.errors:
+        print(f"left out: {error}", file=sys.stderr)
+    print(f"listed {len(report.problems)} problems in {args.index}; {len(report.errors)} files left out")
+    return 1 if report.errors else 0
+
+
+def _chosen(args: argparse.Namespace) -> Iterator[Problem]:
+    if args.path:
+        yield from (read(npz).problem for npz in find_files(args.path))
+        return
+    for name in [configuration_named(name).name for name in args.configuration or CONFIGURATIONS]:
+        yield from (generate(name, args.seed + index, args.style) for index in range(args.count))
+
+
+def _check(args: argparse.Namespace) -> int:
+    checks = check(_chosen(args))
+    print(*check_lines(checks), sep="\n")
+    return 0 if all(c.solved == c.problems and not c.twins for c in checks.values()) else 1
+
+
+def _show(args: argparse.Namespace) -> int:
+    args.count = 1
+    problem = next(_chosen(args))
+    print(*show(load(problem.source), args.png), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    _parser = argparse.ArgumentParser(prog="raycade raven", description=__doc__)
+    add_arguments(_parser)
+    sys.exit(main(_parser.parse_args()))
