@@ -65,7 +65,8 @@ def test_random_play_is_within_three_standard_errors_of_its_exact_value(task, le
         expected += plays * chance
         variance += plays * chance * (1 - chance)
         wins += sum(play_randomly(world, 100 * seed + play).success for play in range(plays))
-    assert abs(wins - expected) <= 3 * math.sqrt(variance) or (expected < 0.1 and wins <= 1)
+    # One win more or less is let pass where wins are so rare that standard errors say little.
+    assert abs(wins - expected) <= 3 * math.sqrt(variance) + (expected < 5)
 
 
 @pytest.mark.parametrize(("task", "level"), [cell for cell in CELLS if cell not in CHANGED and cell[0] != "CO"])
