@@ -1,7 +1,7 @@
 """Perfect play of the tasks that everyone plays, searched once and kept beside the code.
 
-The optimal search of a hard task takes seconds; ``optima.json`` holds its result for the default suite, by the content of
-the task, so that a changed domain can never meet a stale entry. Other tasks are searched when they are asked for.
+The optimal search of a hard task takes seconds; ``optima.json`` holds its result for the default suite, by what the task
+rules out and shows, so that a changed domain can never meet a stale entry. Other tasks are searched when asked for.
 ``python -m evals.kumo.optima`` brings the file up to date; what it holds already is not searched again.
 """
 
@@ -11,6 +11,7 @@ import functools
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from envs.kumo import OptimalSearch, Task
@@ -19,14 +20,20 @@ from evals.contracts import stable_hash
 OPTIMA = Path(__file__).with_name("optima.json")
 
 
-def task_key(task: Task) -> str:
-    """Hash of what a task is: its lists, outcome table and observations; not of its number or seed."""
-    return stable_hash({name: value for name, value in task.to_json().items() if name not in ("index", "seed")})
+def game_key(task: Task) -> str:
+    """Hash of all that perfect play depends on: who is ruled out by which state, and which states show. Not of words."""
+    places = {truth: place for place, truth in enumerate(task.truths)}
+    table = [[[places[truth] for truth in state.rules_out] for state in action.states] for action in task.actions]
+    shown = [
+        action.states.index(action.state_of(observation))
+        for action, observation in zip(task.actions, task.observations, strict=True)
+    ]
+    return stable_hash(len(places), table, shown)
 
 
 def optimal_play(task: Task) -> tuple[str, ...]:
     """The tests of perfect play on what this task shows, in order, and last the truth that it names."""
-    known = known_optima().get(task_key(task))
+    known = known_optima().get(game_key(task))
     if known is None:
         return OptimalSearch(task).rollout()
     names = (*task.action_names, *task.truths)
@@ -42,17 +49,27 @@ def known_optima() -> Mapping[str, Sequence[int]]:
     return known
 
 
-def update(tasks: Iterable[Task]) -> None:
-    """Search what is not known yet and rewrite the file with exactly these tasks, after each of them."""
-    wanted = {task_key(task): task for task in tasks}
-    known = {key: moves for key, moves in known_optima().items() if key in wanted}
-    for number, (key, task) in enumerate(wanted.items(), 1):
-        if key not in known:
-            names = (*task.action_names, *task.truths)
-            known[key] = [names.index(move) for move in OptimalSearch(task).rollout()]
-            print(f"{number} of {len(wanted)}: {task.domain}, {len(known[key])} actions", file=sys.stderr, flush=True)
+def update(tasks: Iterable[Task], processes: int | None = None) -> None:
+    """Search what is not known yet and rewrite the file to hold exactly these tasks, as each of them is found.
+
+    Args:
+        tasks: All that the file is to hold.
+        processes: Searches at a time; as many as there are cores if not given.
+    """
+    wanted = {game_key(task): task for task in tasks}
+    known = {key: list(moves) for key, moves in known_optima().items() if key in wanted}
+    missing = [task for key, task in wanted.items() if key not in known]
+    with ProcessPoolExecutor(processes) as pool:
+        for number, (task, moves) in enumerate(zip(missing, pool.map(_moves, missing), strict=True), 1):
+            known[game_key(task)] = moves
+            print(f"{number} of {len(missing)}: {task.domain}, {len(moves)} actions", file=sys.stderr, flush=True)
             _write(known)
     _write(known)
+
+
+def _moves(task: Task) -> list[int]:
+    names = (*task.action_names, *task.truths)
+    return [names.index(move) for move in OptimalSearch(task).rollout()]
 
 
 def _write(known: Mapping[str, Sequence[int]]) -> None:

@@ -11,7 +11,7 @@ from evals.contracts import Chat, Message, message, stable_hash
 RULES = """\
 You are playing a game of elimination. {goal}
 
-Exactly one {truth} of the list below is the right one. An {action_word} shows an outcome, and an outcome may rule some \
+Exactly one {truth} of the list below is the right one. Each {action_word} shows an outcome, and an outcome may rule some \
 candidates out. Find the right one with as few rounds as you can, and name it only when the outcomes leave no other.
 
 How to play:

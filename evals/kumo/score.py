@@ -158,7 +158,7 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
                 _mean(played, lambda run: run.tokens),
             )
         )
-    measures = ("success", "actions", "relative actions", "parse errors", "ended by parse error", "tokens")
+    measures = ("success", "actions", "relative actions", "parse errors", "parse failures", "tokens")
     return Table(
         name="kumo_domains" if by_domain else "kumo_success",
         title="KumO by domain" if by_domain else "KumO",
@@ -167,7 +167,7 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
         notes=(
             "actions: tests and the final prediction; a run without success counts |A| + 1 (easy 7, hard 17). "
             "relative actions: mean of (actions - optimal) / optimal on the same outcomes.",
-            "parse errors: runs with a reply that names nothing; ended by parse error: runs that such a reply ended.",
+            "parse errors: runs with a reply that names nothing; parse failures: runs that such a reply ended.",
             "tokens: prompt and completion tokens of all calls of a run.",
             "Brackets: 95 % confidence intervals; the runs of one task are one cluster.",
             *_failure_notes(runs),

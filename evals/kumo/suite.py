@@ -12,7 +12,6 @@ import pyarrow as pa
 from envs.kumo import available_domains
 from evals.contracts import Episode, Outcome, stable_hash, stable_seed
 from evals.conversation import Conversation
-from evals.kumo.optima import task_key
 from evals.kumo.play import COLUMNS, play_puzzle
 from evals.kumo.prompts import PROMPT_IDENTITY
 from evals.kumo.puzzle import DIFFICULTIES, Puzzle, domain_of, puzzles_of
@@ -118,11 +117,11 @@ class KumoSuite:
             index=index,
             repeat=0,
             seed=stable_seed(self.name, puzzle.domain.name, difficulty, index),
-            identity=stable_hash(PROMPT_IDENTITY, opening, self.decoder, self.max_steps, task_key(task)),
+            identity=stable_hash(PROMPT_IDENTITY, opening, self.decoder, self.max_steps, task.to_json()),
             budget=self.max_steps,
             calls=calls,
             prompt_tokens=calls * tokens + _TOKENS_PER_ROUND * calls * (calls - 1) / 2,
-            group=task_key(task),
+            group=stable_hash(self.name, task.to_json()),
         )
 
     def _check(self) -> None:

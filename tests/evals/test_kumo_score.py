@@ -62,7 +62,7 @@ def test_success_actions_and_tokens_are_those_computed_by_hand():
     assert row["actions"].mean == (2 + 7 + 2 + 7) / 4
     assert row["relative actions"].mean == pytest.approx((0 + 5 / 2 + 1 + 6) / 4)
     assert row["parse errors"].mean == 2 / 4
-    assert row["ended by parse error"].mean == 1 / 4
+    assert row["parse failures"].mean == 1 / 4
     # Tokens: the two tasks' residual sums are -20 and 20, so the standard error is 10, with t(0.975, 1) = 12.7062.
     assert row["tokens"].mean == 160
     assert row["tokens"].high == pytest.approx(160 + 127.062, abs=1e-3)
