@@ -41,10 +41,10 @@ def decode(text: str, actions: Sequence[str], truths: Sequence[str], strict: boo
     """
     names = (*truths, *actions)
     if strict:
-        name = _published(text)
-        name, rule = (name, "published") if name in names else (None, "parse error")
+        answer = _published(text)
+        name, rule = (answer, "published") if answer in names else (None, "parse error")
     else:
-        name, rule = _lenient(text, tuple(names))
+        name, rule = _lenient(text, names)
     if name is None:
         return Decoded(None, None, rule)
     return Decoded(name, "predict" if name in truths else "test", rule)

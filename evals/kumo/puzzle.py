@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from envs.kumo import Domain, OptimalSearch, Task, generate_tasks, load_domain, write_book
+from envs.kumo import DIFFICULTIES, Domain, OptimalSearch, Task, generate_tasks, load_domain, write_book
 from evals.contracts import Chat
 from evals.kumo import prompts
 from evals.kumo.optima import optimal_play
-
-DIFFICULTIES: Mapping[str, tuple[int, int]] = {"easy": (4, 6), "hard": (12, 16)}
-"""Numbers of truths and actions (paper, section Methods)."""
 
 _searching = threading.Lock()
 

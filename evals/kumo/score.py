@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from evals.kumo.puzzle import DIFFICULTIES
+from envs.kumo import DIFFICULTIES
 from evals.reference import load_reference
 from evals.statistics import Estimate, mean_estimate, proportion_estimate
 from evals.tables import Cell, Table

@@ -9,12 +9,12 @@ from typing import Literal
 
 import pyarrow as pa
 
-from envs.kumo import available_domains
+from envs.kumo import DIFFICULTIES, available_domains
 from evals.contracts import Episode, Outcome, stable_hash, stable_seed
 from evals.conversation import Conversation
 from evals.kumo.play import COLUMNS, play_puzzle
 from evals.kumo.prompts import PROMPT_IDENTITY
-from evals.kumo.puzzle import DIFFICULTIES, Puzzle, domain_of, puzzles_of
+from evals.kumo.puzzle import Puzzle, domain_of, puzzles_of
 from evals.kumo.score import score_kumo
 from evals.tables import Table
 
