@@ -7,6 +7,7 @@ strings and refuses everything else.
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import zipfile
 import zlib
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MEMBER_LIMIT = 8 << 20
-"""Bytes; the images of a problem take 400 kB."""
+SIZE_LIMIT = 8 << 20
+"""Bytes of all arrays together; those of a problem take 400 kB."""
 
 
 class RavenFileError(ValueError):
@@ -33,9 +34,10 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     arrays = {}
     try:
         with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+            if size > SIZE_LIMIT:
+                raise RavenFileError(f"{path}: would unpack to {size} bytes, too many for one problem")
             for member in archive.infolist():
-                if member.file_size > MEMBER_LIMIT:
-                    raise RavenFileError(f"{path}: array {member.filename!r} would unpack to {member.file_size} bytes")
                 if member.filename.endswith(".npy"):
                     arrays[member.filename.removesuffix(".npy")] = _array(archive.read(member))
     except FileNotFoundError as error:
@@ -53,7 +55,9 @@ def _array(data: bytes) -> NDArray[Any]:
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)  # type: ignore[no-untyped-call]
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    _, _, dtype = read_header(stream)  # type: ignore[no-untyped-call]
+    shape, _, dtype = read_header(stream)  # type: ignore[no-untyped-call]
+    if math.prod(shape) * dtype.itemsize > 8 * len(data):  # objects may take less than their pointers
+        raise ValueError(f"an array of shape {shape} does not fit into {len(data)} bytes")
     if not dtype.hasobject:
         array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)  # type: ignore[no-untyped-call]
         return array

@@ -70,7 +70,9 @@ def entity_raster(type_level: int, size_level: int, color_level: int, angle_leve
     """The raster of one entity; there are under ten thousand of them in all, made when first asked for."""
     top, left, inside, outline = _cover(type_level, size_level, angle_level, extent)
     ink = inside.astype(np.int32) * (INK - COLOR_VALUES[color_level]) + outline.astype(np.int32) * INK
-    return Raster(top, left, ((ink + FULL // 2) // FULL).astype(np.uint8))
+    ink = ((ink + FULL // 2) // FULL).astype(np.uint8)
+    ink.setflags(write=False)
+    return Raster(top, left, ink)
 
 
 @lru_cache(maxsize=1024)

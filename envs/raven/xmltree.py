@@ -139,10 +139,14 @@ def _numbers(place: str, node: ET.Element, name: str) -> list[Any]:
         numbers = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise RavenFileError(f"{place}: {name} is not a list of numbers: {text[:40]!r}") from error
-    flat = [n for item in numbers for n in (item if isinstance(item, list) else [item])] if numbers else []
-    if not isinstance(numbers, list) or not all(isinstance(n, int | float) for n in flat):
+    flat = (
+        [n for item in numbers for n in (item if isinstance(item, list) else [item])]
+        if isinstance(numbers, list)
+        else [""]
+    )
+    if not all(isinstance(n, int | float) for n in flat):
         raise RavenFileError(f"{place}: {name} is not a list of numbers: {text[:40]!r}")
-    return numbers
+    return numbers  # type: ignore[no-any-return]
 
 
 def _configuration(path: Path, panel: ET.Element) -> Configuration:

@@ -1,0 +1,145 @@
+"""Generated problems: the same everywhere, solvable from their panels, with answer sets that give nothing away."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from envs.raven import CONFIGURATIONS, STYLES, generate, majority_vote, render_problem, solve
+from envs.raven.generate import draw
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = range(50)
+EVERY = [(name, style) for name in CONFIGURATIONS for style in STYLES]
+
+
+@pytest.fixture(scope="module")
+def problems():
+    return {(name, style): [generate(name, seed, style) for seed in SEEDS] for name, style in EVERY}
+
+
+@pytest.mark.parametrize(("name", "style"), EVERY)
+def test_the_solver_finds_the_answer_from_the_panels_alone(problems, name, style):
+    for problem in problems[name, style]:
+        assert solve(problem).answers == (problem.target,)
+
+
+@pytest.mark.parametrize(("name", "style"), EVERY)
+def test_no_two_candidates_have_the_same_pixels(problems, name, style):
+    for problem in problems[name, style]:
+        assert len({panel.tobytes() for panel in render_problem(problem)[8:]}) == 8
+
+
+def expected_hits(problems):
+    return sum((p.target in (vote := majority_vote(p))) / len(vote) for p in problems) / len(problems)
+
+
+def test_a_vote_without_context_finds_the_answer_in_ravens_sets_and_only_by_chance_in_iravens(problems):
+    assert expected_hits([p for name in CONFIGURATIONS for p in problems[name, "raven"]]) > 0.9
+    assert expected_hits([p for name in CONFIGURATIONS for p in problems[name, "iraven"]]) == pytest.approx(
+        0.125, abs=0.02
+    )
+
+
+def test_bisection_changes_each_of_three_attributes_in_half_of_the_candidates(problems):
+    for problem in problems["left_center_single_right_center_single", "iraven"]:
+        changed = Counter(edit for edits in problem.edits for edit in edits)
+        assert sorted(changed.values()) == [4, 4, 4]
+        assert problem.edits[problem.target] == ()
+
+
+def changes(problem, candidate):
+    """The (component, attribute) in which a candidate differs from the answer; a number has positions of its own."""
+    found = []
+    for index, (own, true) in enumerate(zip(candidate.components, problem.answer.components, strict=True)):
+        if own.count != true.count:
+            found.append((index, "Number"))
+            continue
+        if own.slots != true.slots:
+            found.append((index, "Position"))
+        found += [(index, a) for a in ("Type", "Size", "Color") if sorted(own.levels(a)) != sorted(true.levels(a))]
+    return found
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_ravens_wrong_candidates_differ_in_one_attribute_each(problems, name):
+    for problem in problems[name, "raven"]:
+        for number, candidate in enumerate(problem.candidates):
+            assert len(changes(problem, candidate)) == (number != problem.target)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_iravens_edits_are_what_was_changed(problems, name):
+    for problem in problems[name, "iraven"]:
+        for candidate, edits in zip(problem.candidates, problem.edits, strict=True):
+            renumbered = {index for index, attribute in edits if attribute == "Number"}
+            said = [edit for edit in edits if edit[1] == "Number" or edit[0] not in renumbered]
+            assert set(changes(problem, candidate)) == set(said)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_attributes_that_no_rule_governs_are_left_alone_by_bisection(problems, name):
+    for problem in problems[name, "iraven"]:
+        for edits in problem.edits:
+            for component, attribute in edits:
+                if attribute in ("Type", "Size", "Color"):
+                    assert problem.governed(component, attribute)
+                if attribute == "Position":
+                    assert problem.rules[component][0].attribute != "Number"
+
+
+def test_both_styles_ask_the_same_matrix():
+    for seed in range(20):
+        assert (
+            generate("distribute_nine", seed, "raven").solution == generate("distribute_nine", seed, "iraven").solution
+        )
+
+
+def test_answers_are_spread_over_all_eight_places(problems):
+    targets = Counter(p.target for name in CONFIGURATIONS for p in problems[name, "iraven"])
+    assert len(targets) == 8
+    assert min(targets.values()) > 20
+
+
+def test_an_answer_set_that_leaves_two_answers_open_is_drawn_again():
+    open_ones = [seed for seed in range(300) if len(solve(draw("Center", seed, "raven", redraw=False)[0]).answers) > 1]
+    assert open_ones, "without drawing again there are some"
+    for seed in open_ones:
+        problem, tries = draw("Center", seed, "raven")
+        assert tries > 1
+        assert solve(problem).answers == (problem.target,)
+
+
+PRINT_HASH = """
+import hashlib
+from envs.raven import CONFIGURATIONS, STYLES, generate, puzzle
+digest = hashlib.sha256()
+for name in CONFIGURATIONS:
+    for style in STYLES:
+        problem = generate(name, 11, style)
+        digest.update(repr(problem).encode() + puzzle(problem).render().tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_a_seed_gives_the_same_problem_and_pixels_in_every_process():
+    seen = set()
+    for hash_seed in ("0", "1", "77"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        run = subprocess.run(
+            [sys.executable, "-c", PRINT_HASH], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        seen.add(run.stdout)
+    assert len(seen) == 1
+
+
+def test_another_seed_gives_another_problem():
+    assert len({generate("center_single", seed) for seed in range(50)}) == 50
+
+
+def test_an_unknown_style_is_named():
+    with pytest.raises(ValueError, match=r"'fair'.*iraven"):
+        generate("center_single", 0, "fair")
