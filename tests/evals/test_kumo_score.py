@@ -1,14 +1,18 @@
 """KumO's tables, against figures computed by hand."""
 
+import asyncio
 import random
 
+import pyarrow.parquet as pq
 import pytest
 
 from evals.contracts import Episode, Outcome, Reply, Turn
-from evals.conversation import PlayedTurn, Record
+from evals.conversation import PlayedTurn, Record, play_episode
+from evals.kumo import KumoSuite
 from evals.kumo.play import COLUMNS
 from evals.kumo.score import score_kumo
-from evals.records import ledger_schema, plan_to_table, records_to_table
+from evals.players import BUILT_IN_PLAYERS
+from evals.records import PARQUET_OPTIONS, ledger_schema, plan_to_table, read_ledger, records_to_table
 from evals.reference import load_reference
 
 
@@ -167,3 +171,22 @@ def test_tables_do_not_depend_on_the_order_in_which_episodes_finished():
     assert tables_of(shuffled, episodes) == straight
     stranger = played(an_episode("other"), True, 1, 2)
     assert tables_of([*shuffled, stranger], episodes) == straight, "rows that are not planned do not count"
+
+
+def test_played_episodes_can_be_scored_from_their_ledger_alone(tmp_path):
+    suite = KumoSuite(domains=["fantasy"], difficulties=["easy"], tasks_per_domain=5, repeats=2)
+    episodes, records = [], []
+    for name, player in BUILT_IN_PLAYERS.items():
+        for planned in suite.plan():
+            episodes.append(planned.assigned(name, name))
+            records.append(asyncio.run(play_episode(suite, episodes[-1], player)))
+    (tmp_path / "episodes").mkdir()
+    pq.write_table(records_to_table(records, suite.columns), tmp_path / "episodes" / "0.parquet", **PARQUET_OPTIONS)
+    contents = read_ledger(tmp_path)
+    success, by_domain, published = suite.score(plan_to_table(episodes), contents.table)
+    oracle, chance = rows_of(success)
+    assert (oracle["player"], oracle["success"].mean, oracle["relative actions"].mean) == ("oracle", 1.0, 0.0)
+    assert chance["player"] == "random" and chance["success"].mean < 1
+    assert chance["actions"].mean > oracle["actions"].mean
+    assert [row["domain"] for row in rows_of(by_domain)] == ["fantasy", "fantasy"]
+    assert rows_of(published)[0]["relative action count"].mean == 0.0
