@@ -58,21 +58,21 @@ def test_a_driver_killed_again_and_again_loses_nothing(launch, tmp_path, undistu
     run_dir, log = tmp_path / "run", tmp_path / "log"
     command = ["run", *GAMES, f"run_dir={run_dir}"]
     chance = random.Random(time.time_ns())
+    ended = []
     for _ in range(3):
         before = parts(run_dir)
         process = launch(*command, log=log)
-        below = []
         assert wait_until(lambda: parts(run_dir) > before or process.poll() is not None), log.read_text()
         time.sleep(chance.random() * 2)
         below = descendants(process.pid)
         process.kill()
         process.wait()
-        assert wait_until(lambda: not any(child.is_running() and child.status() != "zombie" for child in below), 30), (
-            "everything that the driver started ends with it"
-        )
+        ended += below
     result = raycade(*command)
     assert result.returncode == 0, result.stderr
     assert_same_as(undisturbed, run_dir)
+    # Ray's agents look for their parent every so often: they take up to a minute to follow it
+    assert wait_until(lambda: not [process for process in ended if process.is_running()], 120), "nothing is left behind"
     again = raycade(*command)
     assert "nothing to play" in again.stderr and again.returncode == 0
 
