@@ -19,7 +19,8 @@ from envs.raven.generate import draw
 
 
 def check_generated(count: int) -> bool:
-    sound, redrawn, total = True, 0, {style: Check() for style in STYLES}
+    sound, total = True, {style: Check() for style in STYLES}
+    redrawn = given_up = solved_first = tied_first = 0
     for name in CONFIGURATIONS:
         for style in STYLES:
             check = Check()
@@ -27,6 +28,10 @@ def check_generated(count: int) -> bool:
                 problem, tries = draw(name, seed, style)
                 check.add(problem)
                 redrawn += tries > 1
+                given_up += tries > 20
+                first = problem if tries == 1 else draw(name, seed, style, redraw=False)[0]
+                solved_first += solve(first).answer == first.target
+                tied_first += first.target in solve(first).answers
             for line in list(check_lines({(name, style): check}))[name != "center_single" or style != STYLES[0] :]:
                 print(line, flush=True)
             sound &= check.solved == check.problems and not check.ambiguous and not check.twins

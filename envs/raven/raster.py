@@ -69,8 +69,8 @@ def _whole(offset: float) -> int:
 def entity_raster(type_level: int, size_level: int, color_level: int, angle_level: int, extent: float) -> Raster:
     """The raster of one entity; there are under ten thousand of them in all, made when first asked for."""
     top, left, inside, outline = _cover(type_level, size_level, angle_level, extent)
-    ink = inside.astype(np.int32) * (INK - COLOR_VALUES[color_level]) + outline.astype(np.int32) * INK
-    ink = ((ink + FULL // 2) // FULL).astype(np.uint8)
+    total = inside.astype(np.int32) * (INK - COLOR_VALUES[color_level]) + outline.astype(np.int32) * INK
+    ink = ((total + FULL // 2) // FULL).astype(np.uint8)
     ink.setflags(write=False)
     return Raster(top, left, ink)
 
