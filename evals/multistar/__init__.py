@@ -1,0 +1,1 @@
+"""MultiStAR and MSEval: staged questions on RAVEN matrices, scored by what a model gives each of the choices."""
