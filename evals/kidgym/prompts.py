@@ -1,0 +1,87 @@
+"""What a player of KidGym is told: the paper's structure (appendix B.7) in our own words, which stand in ``templates/``.
+
+The system message holds the rules. A user message holds, in this order, the worked example (mode ``icl``), the goal, the
+picture, the lettered actions and the form of the answer: first what stays the same, so that a prefix cache serves it.
+
+- Tasks without memory ask every step afresh, as published: the system message and one user message with the present
+  picture. Episodes of a task share all that stands before their goal, steps of an episode all that stands before the picture.
+- Memory tasks are one growing chat, so that each question extends the one before it and all its pictures are cached. The
+  published harness sends all pictures so far, but not what was answered; a chat has to put something between two user
+  messages, and we put the bare letter of the answer there. The reasoning of earlier steps is left out: a player
+  remembers by its pictures, as published, not by notes of its own, and prompts have the same length in all modes.
+- A step with only one action (``continue``, the last free position, the diamond when all doors are open) is not asked: the
+  published harness asks and ignores the reply. In a memory task its picture begins the next user message.
+- Modes: ``zero_shot`` wants the letter alone; ``cot`` reasoning before it; ``icl`` the letter alone, after an example with all
+  its pictures, actions and reasons.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from envs.kidgym import World
+from evals.contracts import Chat, Part, message
+from evals.kidgym.templates import Templates, joined
+
+LETTERS: Final = string.ascii_uppercase
+"""Letters of the actions (the longest list of the twelve tasks has 16)."""
+
+Mode = Literal["zero_shot", "cot", "icl"]
+MODES: Final[tuple[Mode, ...]] = ("zero_shot", "cot", "icl")
+
+
+def letters_of(actions: Sequence[str]) -> tuple[str, ...]:
+    """One letter for each action."""
+    return tuple(LETTERS[: len(actions)])
+
+
+def lettered(actions: Sequence[str]) -> str:
+    """The actions as a list, one a line, each behind its letter."""
+    return "\n".join(f"{letter}) {text}" for letter, text in zip(letters_of(actions), actions, strict=True))
+
+
+class Dialogue:
+    """The chat of one episode as it grows."""
+
+    def __init__(self, templates: Templates, mode: Mode, memory: bool, example: tuple[Part, ...] = ()) -> None:
+        """Begin; ``example`` is what in-context learning shows first."""
+        self._templates, self._memory = templates, memory
+        self._answer = "answer_cot" if mode == "cot" else "answer"
+        rules = templates.text("rules", view=templates.text("view_memory" if memory else "view"))
+        self._past: Chat = (message("system", rules),)
+        self._pending: tuple[Part, ...] = (*example, "\n\n") if example else ()
+
+    def question(self, world: World) -> Chat:
+        """The chat that asks for the next action."""
+        answer = self._templates.text(self._answer, letters=", ".join(letters_of(world.actions)))
+        step = self._templates.fill(
+            "step",
+            goal=world.goal,
+            frame=world.frame,
+            actions=lettered(world.actions),
+            answer=answer,
+            step=str(world.steps + 1),
+            budget=str(world.budget),
+        )
+        return (*self._past, message("user", *joined([*self._pending, *step])))
+
+    def forced(self, world: World) -> None:
+        """Note a step that offers a single action, before it is taken."""
+        if self._memory:
+            step = self._templates.fill(
+                "forced",
+                goal=world.goal,
+                frame=world.frame,
+                action=world.actions[0],
+                step=str(world.steps + 1),
+                budget=str(world.budget),
+            )
+            self._pending = joined([*self._pending, *step, "\n\n"])
+
+    def answered(self, question: Chat, letter: str) -> None:
+        """Note the answer to the latest question."""
+        if self._memory:
+            self._past = (*question, message("assistant", self._templates.text("answered", letter=letter)))
+            self._pending = ()

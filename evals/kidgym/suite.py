@@ -1,0 +1,259 @@
+"""KidGym as a suite: which games are planned, how one is played, what is reported."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, get_args
+
+import pyarrow as pa
+
+from envs.kidgym import TASKS, World, make
+from envs.kidgym.frame import RESOLUTIONS
+from envs.picture import Picture
+from evals.contracts import Chat, Episode, Outcome, Part, stable_hash, stable_seed
+from evals.conversation import Conversation
+from evals.kidgym.decode import DECODER_VERSION
+from evals.kidgym.example import worked_example
+from evals.kidgym.play import COLUMNS, play_world
+from evals.kidgym.prompts import Dialogue, Mode
+from evals.kidgym.score import score_kidgym
+from evals.kidgym.templates import Templates, load_templates
+from evals.tables import Table
+
+PAPER_TASKS: Final = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+TASK_ENTRY_POINTS: Final = "raycade.kidgym"
+"""Installed packages may name here modules that register tasks of their own (``envs.kidgym.register_task``)."""
+
+_EXPECTED_CALLS: Final[Mapping[str, tuple[float, float, float]]] = {
+    "CL": (4, 8, 12),
+    "SE": (1, 2, 3),
+    "SO": (1, 2, 3),
+    "MA": (2, 4, 6),
+    "FI": (1, 2, 3),
+    "PU": (1, 2, 3),
+    "PL": (1, 1, 1),
+    "CO": (2.2, 3.0, 3.5),
+    "DMA": (3.5, 5, 7),
+    "MMA": (3, 4.5, 6.5),
+    "MDE": (1, 1, 1),
+    "MFI": (1, 2, 3),
+}
+"""Model calls of an episode, by task and level: steps without those that leave no choice."""
+
+_PATCH: Final = 28
+"""Edge in pixels of what Qwen2.5-VL makes a token of."""
+_CHARACTERS_PER_TOKEN: Final = 4
+_REPLY_TOKENS: Final = 8
+"""A past answer in a memory task's chat."""
+
+
+@dataclass(frozen=True)
+class KidGymSuite:
+    """Twelve grid tasks for vision-language models (KidGym), at three levels each.
+
+    Attributes:
+        tasks: Of the twelve, or ``"all"``; also tasks that an installed package registers.
+        levels: Of 1, 2 and 3.
+        modes: Of ``zero_shot`` (the answer alone), ``cot`` (reasoning first) and ``icl`` (a worked example first).
+        episodes: Of each task, level and mode; the same ones in all modes and for all players.
+        resolution: Pixels of a cell's edge, 32, 64 or 96; a picture is 9x9 cells.
+        skin: Folder of sprites in place of the built-in ones.
+        templates: Folder of prompt templates in place of those of the same name in ``evals/kidgym/templates``.
+    """
+
+    tasks: str | Sequence[str] = PAPER_TASKS
+    levels: int | Sequence[int] = (1, 2, 3)
+    modes: str | Sequence[str] = MODES
+    episodes: int = 100
+    resolution: int = 64
+    skin: str = ""
+    templates: str = ""
+
+    def __post_init__(self) -> None:
+        tasks = [self.tasks] if isinstance(self.tasks, str) else list(self.tasks)
+        object.__setattr__(self, "tasks", PAPER_TASKS if tasks == ["all"] else tuple(tasks))
+        object.__setattr__(self, "levels", (self.levels,) if isinstance(self.levels, int) else tuple(self.levels))
+        object.__setattr__(self, "modes", (self.modes,) if isinstance(self.modes, str) else tuple(self.modes))
+        for folder in ("skin", "templates"):  # runners may have another working directory
+            if getattr(self, folder):
+                object.__setattr__(self, folder, str(Path(getattr(self, folder)).absolute()))
+
+    @property
+    def name(self) -> str:
+        """``kidgym``."""
+        return "kidgym"
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        """What KidGym adds to the ledger."""
+        return COLUMNS
+
+    def plan(self) -> Sequence[Episode]:
+        """Tasks x levels x modes x episodes.
+
+        Raises:
+            ValueError: a setting names something that does not exist, or a skin or template lacks something.
+        """
+        self._check()
+        episodes = []
+        for task in self.tasks:
+            for level in self._levels:
+                worlds = [self._world(task, level, self._seed(task, level, index)) for index in range(self.episodes)]
+                openings = [_opening(world) for world in worlds]
+                for mode in self._modes:
+                    identity = self._identity(task, mode)
+                    calls, prompt_tokens = self._estimate(worlds[0], mode)
+                    episodes += [
+                        Episode(
+                            suite=self.name,
+                            task=task,
+                            level=str(level),
+                            mode=mode,
+                            index=index,
+                            repeat=0,
+                            seed=world.seed,
+                            identity=stable_hash(identity, opening),
+                            budget=world.budget,
+                            calls=calls,
+                            prompt_tokens=prompt_tokens,
+                        )
+                        for index, (world, opening) in enumerate(zip(worlds, openings, strict=True))
+                    ]
+        return episodes
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        """Play one episode."""
+        load_user_tasks()
+        world = self._world(episode.task, int(episode.level), episode.seed)
+        mode = next(mode for mode in MODES if mode == episode.mode)
+        return await play_world(world, self._dialogue(world, mode), conversation)
+
+    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
+        """Success, invalid answers and steps of each cell, the five capabilities, and the published baselines."""
+        return score_kidgym(plan, ledger)
+
+    # --- what an episode is made of -----------------------------------------------------------------------------------
+
+    @property
+    def _levels(self) -> tuple[int, ...]:
+        return tuple(int(level) for level in self.levels)  # type: ignore[union-attr]
+
+    @property
+    def _modes(self) -> tuple[Mode, ...]:
+        return tuple(mode for mode in MODES if mode in self.modes)  # type: ignore[operator]
+
+    def _seed(self, task: str, level: int, index: int) -> int:
+        return stable_seed(self.name, task, str(level), index)
+
+    def _world(self, task: str, level: int, seed: int) -> World:
+        return make(task, level, seed, cell_pixels=self.resolution, skin=self.skin)
+
+    @cached_property
+    def _templates(self) -> Templates:
+        """Read once, and carried along to wherever the suite is sent: runners never see a file that changed meanwhile."""
+        return load_templates(self.templates)
+
+    @cached_property
+    def _skin_hash(self) -> str:
+        return stable_hash(list(_file_hashes(Path(self.skin)))) if self.skin else ""
+
+    def _example(self, task: str, mode: Mode) -> tuple[Part, ...]:
+        return worked_example(task, self._templates, self.resolution, self.skin) if mode == "icl" else ()
+
+    def _dialogue(self, world: World, mode: Mode) -> Dialogue:
+        return Dialogue(self._templates, mode, world.memory, self._example(world.name, mode))
+
+    def _identity(self, task: str, mode: Mode) -> str:
+        """Hash of everything that decides what is asked and how answers are read, apart from the game itself."""
+        example = [_portable(part) for part in self._example(task, mode)]
+        return stable_hash(self._templates.identity, self.resolution, self._skin_hash, DECODER_VERSION, example)
+
+    def _estimate(self, world: World, mode: Mode) -> tuple[float, float]:
+        """Expected calls and prompt tokens of an episode of the world's task and level."""
+        calls = _EXPECTED_CALLS.get(world.name, world.budgets)[world.level - 1]
+        dialogue = self._dialogue(world, mode)
+        first = _tokens(dialogue.question(world))
+        if not world.memory:
+            return calls, calls * first
+        shared = _tokens(dialogue.question(world)[:1]) + _tokens_of(self._example(world.name, mode))
+        step = first - shared + _REPLY_TOKENS
+        return calls, calls * shared + step * sum(min(calls, number) + 1 for number in range(1, round(calls) + 1))
+
+    def _check(self) -> None:
+        load_user_tasks()
+        for setting, known in (("tasks", tuple(TASKS)), ("modes", MODES)):
+            for value in getattr(self, setting):
+                if value not in known:
+                    raise ValueError(f"suite.{setting}: no {setting[:-1]} {value!r}; there are {', '.join(known)}")
+        for level in self.levels:  # type: ignore[union-attr]
+            for task in self.tasks:
+                levels = [str(known) for known in range(1, len(TASKS[task].budgets) + 1)]
+                if isinstance(level, bool) or str(level) not in levels:
+                    raise ValueError(f"suite.levels: no level {level!r} of {task}; there are {', '.join(levels)}")
+        if self.resolution not in RESOLUTIONS:
+            resolutions = ", ".join(map(str, RESOLUTIONS))
+            raise ValueError(f"suite.resolution: no resolution {self.resolution!r}; there are {resolutions}")
+        if not isinstance(self.episodes, int) or isinstance(self.episodes, bool) or self.episodes < 1:
+            raise ValueError(f"suite.episodes must be a whole number of at least 1, not {self.episodes!r}")
+        for setting in ("tasks", "levels", "modes"):
+            values = [str(value) for value in getattr(self, setting)]
+            if not values:
+                raise ValueError(f"suite.{setting} is empty: there is nothing to play")
+            if twice := sorted({value for value in values if values.count(value) > 1}):
+                raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")
+        if self.skin:
+            try:
+                self._world(PAPER_TASKS[0], 1, 0)
+            except ValueError as error:
+                raise ValueError(f"suite.skin: {error}") from error
+        try:
+            _ = self._templates
+        except ValueError as error:
+            raise ValueError(f"suite.templates: {error}") from error
+
+
+@functools.cache
+def load_user_tasks() -> None:
+    """Import the modules that installed packages name under ``TASK_ENTRY_POINTS``; they register tasks."""
+    for entry in sorted(importlib.metadata.entry_points(group=TASK_ENTRY_POINTS), key=lambda entry: entry.name):
+        entry.load()
+
+
+def _opening(world: World) -> str:
+    """Hash of what an episode shows first: a changed game is another episode."""
+    return stable_hash(world.goal, world.actions, _portable(world.frame))
+
+
+def _portable(part: Part) -> str:
+    """A text or a picture's description without the place of the skin, whose content is hashed by itself."""
+    if isinstance(part, str):
+        return part
+    return dataclasses.replace(part, skin="").description  # type: ignore[type-var]
+
+
+def _file_hashes(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".png", ".svg"):
+            yield path.relative_to(folder).as_posix(), hashlib.blake2b(path.read_bytes()).hexdigest()
+
+
+def _tokens(chat: Chat) -> float:
+    return sum(_tokens_of(message.parts) for message in chat)
+
+
+def _tokens_of(parts: Sequence[Part]) -> float:
+    """Rough number of tokens, a picture's after Qwen2.5-VL: 441 for 576x576 pixels."""
+    return sum(
+        round(part.size[0] / _PATCH) * round(part.size[1] / _PATCH)
+        if isinstance(part, Picture)
+        else len(part) / _CHARACTERS_PER_TOKEN
+        for part in parts
+    )
