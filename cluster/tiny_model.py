@@ -83,6 +83,7 @@ def write_tiny_model(home: Path) -> None:
     torch_cure.apply()
     import torch
     from transformers import GenerationConfig, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
+    from transformers.utils import logging
 
     ids = _write_tokenizer(home)
     _write_processor(home)
@@ -125,7 +126,9 @@ def write_tiny_model(home: Path) -> None:
         model = Qwen2_5_VLForConditionalGeneration(config).to(torch.bfloat16)
     # The class defaults of these ids lie outside the tiny vocabulary, and structured outputs would fail in the sampler.
     model.generation_config = GenerationConfig(bos_token_id=pad, eos_token_id=[end, pad], pad_token_id=pad)
+    logging.disable_progress_bar()
     model.save_pretrained(home)
+    logging.enable_progress_bar()
 
 
 def _write_tokenizer(home: Path) -> dict[str, int]:
@@ -154,12 +157,12 @@ def _write_tokenizer(home: Path) -> dict[str, int]:
             "eos_token": "<|im_end|>",
             "pad_token": "<|endoftext|>",
             "additional_special_tokens": list(SPECIAL_TOKENS[3:]),
-            "model_max_length": 32768,
             "clean_up_tokenization_spaces": False,
         },
     )
     (home / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
-    return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
+    vocabulary = tokenizer.get_vocab()
+    return {token: vocabulary[token] for token in SPECIAL_TOKENS}
 
 
 def _write_processor(home: Path) -> None:
@@ -168,7 +171,7 @@ def _write_processor(home: Path) -> None:
         "patch_size": 14,
         "temporal_patch_size": 2,
         "merge_size": 2,
-        "size": {"shortest_edge": 56 * 56, "longest_edge": 1280 * 28 * 28},
+        "size": {"shortest_edge": 56 * 56, "longest_edge": 64 * 28 * 28},
         "image_mean": [0.5, 0.5, 0.5],
         "image_std": [0.25, 0.25, 0.25],
     }

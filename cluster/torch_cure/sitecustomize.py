@@ -54,7 +54,7 @@ def extension_loads(package: Path, pattern: str) -> bool:
 
     try:
         for extension in package.glob(pattern):
-            torch.ops.load_library(str(extension))
+            torch.ops.load_library(str(extension))  # type: ignore[no-untyped-call]
     except OSError:
         return False
     return True
@@ -64,9 +64,9 @@ def declare_operators() -> Any:
     """Declare the operators for which torchvision registers its Python kernels unasked."""
     import torch
 
-    library = torch.library.Library("torchvision", "DEF")
+    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
     for operator in ("nms", "qnms"):
-        library.define(operator + NMS)
+        library.define(operator + NMS)  # type: ignore[no-untyped-call]
     return library
 
 

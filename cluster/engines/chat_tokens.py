@@ -1,0 +1,82 @@
+"""Text of a rendered chat to token ids, message by message, so that what was read before is not tokenised again.
+
+A chat only grows, and in it a book of several kilobytes comes back with every turn. Tokenizers cut the text at their
+special tokens before they do anything else; so the pieces between two of them can be encoded apart, and remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+PIECES = 4096
+"""Pieces of text that are remembered; at 4 bytes per token this stays within tens of megabytes."""
+
+
+class ChatTokens:
+    """Encodes rendered chats; the ids are the tokenizer's own."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        """``tokenizer`` is a Hugging Face tokenizer."""
+        self._tokenizer = tokenizer
+        self._special = {token: number for number, token in special_tokens(tokenizer).items()}
+        marks = "|".join(re.escape(token) for token in sorted(self._special, key=len, reverse=True))
+        self._marks = re.compile(f"({marks})") if marks else None
+        self._encode_piece = lru_cache(maxsize=PIECES)(self._encode_uncached)
+        self._label_token = lru_cache(maxsize=PIECES)(self._find_label_token)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of ``text``, as the tokenizer gives them without adding tokens of its own."""
+        ids: list[int] = []
+        for piece in self._pieces(text):
+            number = self._special.get(piece)
+            if number is not None:
+                ids.append(number)
+            elif piece:
+                ids.extend(self._encode_piece(piece))
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of a reply; tokens that mark its end say nothing."""
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
+        return text
+
+    def label_token(self, text: str, label: str) -> int | None:
+        """The single token that ``label`` adds to ``text``; None where it adds more, or changes the text's own tokens."""
+        return self._label_token(self._pieces(text)[-1], label)
+
+    def check(self, text: str) -> None:
+        """Compare with the tokenizer on ``text``, and encode whole texts from now on where pieces give other ids."""
+        if self.encode(text) != list(self._encode_uncached(text)):
+            self._marks = None
+
+    @cached_property
+    def lossless(self) -> bool:
+        """Whether decoding gives back every blank (sentencepiece tokenizers drop the first)."""
+        sample = " A\n  b "
+        return self.decode(self._encode_uncached(sample)) == sample
+
+    def _pieces(self, text: str) -> list[str]:
+        return self._marks.split(text) if self._marks else [text]
+
+    def _encode_uncached(self, text: str) -> array[int]:
+        return array("i", self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _find_label_token(self, tail: str, label: str) -> int | None:
+        before, after = self._encode_uncached(tail), self._encode_uncached(tail + label)
+        return after[-1] if len(after) == len(before) + 1 and after[:-1] == before else None
+
+
+def special_tokens(tokenizer: Any) -> dict[int, str]:
+    """Tokens that are cut out of a text before anything else is done with it, by id.
+
+    Tokens that also take the spaces around them, or that are sought in normalised text, are left to the tokenizer.
+    """
+    return {
+        number: token.content
+        for number, token in tokenizer.added_tokens_decoder.items()
+        if token.special and not (token.lstrip or token.rstrip or token.single_word or token.normalized)
+    }

@@ -1,0 +1,373 @@
+"""vLLM in this process: chats become prompts, pictures become pixels, and answers become replies.
+
+The scheduler and the model run in a child process (vLLM's EngineCore). Everything that a request costs here is on the
+way of every answer, so repeated text is tokenised once and repeated pictures are rendered once.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from cluster import torch_cure
+from cluster.engine import EngineDiedError, EngineError, EngineLoad, Request, Sampling
+from cluster.engines.chat_tokens import ChatTokens
+from cluster.engines.child_log import ChildLog
+from cluster.tiny_model import ensure_tiny_model
+from envs.picture import Picture
+from evals.contracts import Chat, LabelScores, Message, PlayerError, PromptTooLong, Reply
+
+MOST_LABELS = 128
+"""Labels that vLLM scores in one request."""
+PICTURES = 256
+"""Rendered pictures that are remembered; one of 576 x 576 pixels takes a megabyte."""
+
+CLOSE_SECONDS = 2.0
+"""Time that EngineCore is given to end by itself; its tidying up frees nothing that its death does not."""
+
+
+class VLLMEngine:
+    """See the module's docstring; every argument but ``sampling`` may be set in a file of ``conf/model``."""
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        model: str,
+        revision: str | None = None,
+        tensor_parallel_size: int = 1,
+        max_model_len: int | None = None,
+        max_num_seqs: int = 64,
+        max_num_batched_tokens: int | None = None,
+        dtype: str = "auto",
+        gpu_memory_utilization: float = 0.9,
+        kv_cache_gib: float | None = None,
+        enforce_eager: bool = False,
+        limit_mm_per_prompt: Mapping[str, int] | None = None,
+        mm_processor_kwargs: Mapping[str, Any] | None = None,
+        mm_processor_cache_gb: float = 1.0,
+        trust_remote_code: bool = False,
+    ) -> None:
+        """Describe an engine; nothing is loaded before ``start``.
+
+        Args:
+            sampling: how replies are drawn.
+            model: a folder, a name on the Hugging Face hub, or ``tiny`` for the model that is made on the spot.
+            revision: branch, tag or commit on the hub.
+            tensor_parallel_size: GPUs of this node that share the model.
+            max_model_len: most tokens of prompt and reply together; by default what the model was made for.
+            max_num_seqs: requests in one batch.
+            max_num_batched_tokens: most tokens of one step; vLLM's choice by default.
+            dtype: of weights and activations.
+            gpu_memory_utilization: share of the GPU's memory to use.
+            kv_cache_gib: size of the KV cache in GiB, instead of a share of the memory; needed without a GPU.
+            enforce_eager: start sooner, run slower.
+            limit_mm_per_prompt: most pictures of one prompt: ``{image: 16}``. Ignored by models that read text only.
+            mm_processor_kwargs: for the model's image processor, such as ``{max_pixels: 1003520}`` for Qwen2.5-VL.
+            mm_processor_cache_gb: memory for preprocessed pictures in GiB; it is held twice.
+            trust_remote_code: run code that comes with the model.
+        """
+        self.sampling, self.model = sampling, model
+        self._max_num_seqs = max_num_seqs
+        self._arguments: dict[str, Any] = {
+            "revision": revision,
+            "tensor_parallel_size": tensor_parallel_size,
+            "max_model_len": max_model_len,
+            "max_num_seqs": max_num_seqs,
+            "max_num_batched_tokens": max_num_batched_tokens,
+            "dtype": dtype,
+            "gpu_memory_utilization": gpu_memory_utilization,
+            "kv_cache_memory_bytes": int(kv_cache_gib * 2**30) if kv_cache_gib else None,
+            "enforce_eager": enforce_eager,
+            "limit_mm_per_prompt": {"video": 0, **(limit_mm_per_prompt or {})},
+            "mm_processor_kwargs": dict(mm_processor_kwargs) if mm_processor_kwargs else None,
+            "mm_processor_cache_gb": mm_processor_cache_gb,
+            "trust_remote_code": trust_remote_code,
+            # In a Ray actor vLLM would otherwise place its workers itself.
+            "distributed_executor_backend": "uni" if tensor_parallel_size == 1 else "mp",
+            "scheduling_policy": "priority",
+            "disable_log_stats": True,
+            "use_tqdm_on_load": False,
+        }
+        self.load = EngineLoad()
+        self._inside, self._clock = 0, time.monotonic()
+        self._render = lru_cache(maxsize=PICTURES)(_image)
+        self._engine: Any = None
+        self._log = ChildLog()
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Requests in one batch."""
+        return self._max_num_seqs
+
+    async def start(self) -> None:
+        """Load the model and ask it a few short things, so that the first real request meets a warm engine.
+
+        Raises:
+            EngineError: the model cannot be loaded, or has no chat template.
+        """
+        home = str(ensure_tiny_model()) if self.model == "tiny" else self.model
+        prepare_environment(local=Path(home).is_dir())
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.platforms import current_platform
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        if current_platform.is_cpu():
+            prepare_cpu(self._arguments["tensor_parallel_size"], self._arguments["enforce_eager"])
+        try:
+            with self._log:
+                self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=home, **self._arguments))
+        except Exception as error:
+            raise EngineError(f"vLLM cannot start {self.model}: {self._log.cause() or _brief(error)}") from error
+        config = self._engine.model_config
+        self.max_model_len: int = config.max_model_len
+        self.multimodal: bool = config.supports_multimodal_inputs
+        self._tokens = ChatTokens(self._engine.renderer.get_tokenizer())
+        await self._warm_up()
+
+    async def _warm_up(self) -> None:
+        chat = (Message("user", ("Are you there?\n\nAnswer A or B.",)),)
+        try:
+            rendered = self._rendered(chat)
+        except PlayerError as error:
+            await self.close()
+            raise EngineError(f"{self.model} cannot read a chat: {error}") from error
+        self._tokens.check(rendered["prompt"])
+        await self.complete(Request("warm-up text", chat))
+        await self.complete(Request("warm-up choice", chat, options=("A", "B")))
+        if self.multimodal:
+            image = {"type": "image_pil", "image_pil": Image.new("RGB", (112, 112)), "uuid": "warm-up"}
+            prompt = self._template([{"role": "user", "content": [image, {"type": "text", "text": "Look."}]}])
+            await self._generate("warm-up picture", await self._engine_input(prompt), self._parameters(max_tokens=1), 0)
+        self.load = EngineLoad()
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises:
+            PlayerError: it can never be answered (``PromptTooLong``: it does not fit the context).
+            EngineError: the engine failed; ``EngineDiedError``: for good.
+        """
+        if self._engine is None:
+            raise EngineError("the engine is not running")
+        start = time.monotonic()
+        self._count(+1)
+        try:
+            return await self._complete(request, start)
+        finally:
+            self._count(-1)
+
+    async def _complete(self, request: Request, start: float) -> Reply:
+        rendered = self._rendered(request.chat)
+        labels = self._label_tokens(rendered["prompt"], request.labels)
+        prompt = await self._engine_input(rendered)
+        room = self._room(prompt)
+        output = await self._generate(
+            request.id, prompt, self._request_parameters(request, labels, room), request.priority
+        )
+        answer = output.outputs[0]
+        scores = label_scores(request.labels, labels, answer) if labels else None
+        if scores:
+            text = request.labels[max(range(len(labels)), key=scores.logprobs.__getitem__)]
+        else:
+            text = answer.text or self._tokens.decode(answer.token_ids)
+        if request.options and text not in request.options:
+            raise PlayerError(f"the context ended within the reply {text!r}, which is none of the options")
+        cached = output.num_cached_tokens or 0
+        self.load.completed += 1
+        self.load.prompt_tokens += len(output.prompt_token_ids)
+        self.load.cached_tokens += cached
+        self.load.completion_tokens += len(answer.token_ids)
+        return Reply(
+            text=text,
+            finish="length" if answer.finish_reason == "length" and not labels else "stop",
+            prompt_tokens=len(output.prompt_token_ids),
+            completion_tokens=len(answer.token_ids),
+            cached_tokens=cached,
+            seconds=time.monotonic() - start,
+            label_scores=scores,
+        )
+
+    async def check_health(self) -> None:
+        """Raise if the EngineCore process is gone."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        if self._engine is None:
+            raise EngineError("the engine is not running")
+        try:
+            await self._engine.check_health()
+        except EngineDeadError as error:
+            raise EngineDiedError(f"vLLM died: {self._log.cause() or 'its process is gone'}") from error
+
+    async def close(self) -> None:
+        """End the EngineCore process and with it its workers."""
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            engine.shutdown(timeout=CLOSE_SECONDS)
+            for child in multiprocessing.active_children():
+                if child.name.startswith("EngineCore"):
+                    child.join(CLOSE_SECONDS)
+
+    # --- from chat to prompt ---
+
+    def _rendered(self, chat: Chat) -> dict[str, Any]:
+        """The chat in the model's own format: ``prompt`` (text), pictures and their ids."""
+        if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
+            raise PlayerError(f"{self.model} reads text only, and the chat holds a picture")
+        return self._template([{"role": said.role, "content": [*map(self._part, said.parts)]} for said in chat])
+
+    def _part(self, part: str | Picture) -> dict[str, Any]:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        return {"type": "image_pil", "image_pil": self._render(part), "uuid": part.key}
+
+    def _template(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        from vllm.renderers import ChatParams
+
+        settings = ChatParams(chat_template_kwargs={"add_generation_prompt": True, "tokenize": False})
+        try:
+            rendered: dict[str, Any] = self._engine.renderer.render_messages(list(messages), settings)[1]
+        except Exception as error:
+            # Templates and picture limits refuse a chat by whatever error they like; none of them harms the engine.
+            raise PlayerError(f"{self.model} cannot read this chat: {_brief(error)}") from error
+        return rendered
+
+    async def _engine_input(self, rendered: Mapping[str, Any]) -> dict[str, Any]:
+        """Token ids with every picture's placeholder expanded, and the pictures as the model's tensors."""
+        prompt = {**rendered, "prompt_token_ids": self._tokens.encode(rendered["prompt"])}
+        del prompt["prompt"]
+        try:
+            ready: dict[str, Any] = await self._engine.renderer.process_for_engine_async(prompt, time.time())
+        except Exception as error:
+            raise PlayerError(f"{self.model} cannot read this chat: {_brief(error)}") from error
+        return ready
+
+    def _room(self, prompt: Mapping[str, Any]) -> int:
+        """Tokens left for the reply."""
+        length = len(prompt["prompt_token_ids"])
+        if length >= self.max_model_len:
+            raise PromptTooLong(
+                f"the prompt has {length} tokens, pictures included; with max_model_len={self.max_model_len} "
+                f"there is no room for a reply (max_tokens={self.sampling.max_tokens})"
+            )
+        return self.max_model_len - length
+
+    def _label_tokens(self, text: str, labels: Sequence[str]) -> list[int]:
+        """The token of each label, as it would follow ``text``."""
+        if len(labels) > MOST_LABELS:
+            raise PlayerError(f"{len(labels)} labels in one turn; vLLM scores {MOST_LABELS} at most")
+        tokens = []
+        for label in labels:
+            token = self._tokens.label_token(text, label)
+            if token is None:
+                raise PlayerError(f"the label {label!r} is not a single token of {self.model} after its chat template")
+            tokens.append(token)
+        return tokens
+
+    # --- from prompt to answer ---
+
+    def _request_parameters(self, request: Request, labels: list[int], room: int) -> Any:
+        if labels:
+            # Asked by id the log-probabilities are exact. Never to be mixed with top-k ones (logprobs=k) on an engine:
+            # in one batch with these, vLLM's V1 model runner returns wrong rows for those.
+            return self._parameters(max_tokens=1, temperature=0.0, logprob_token_ids=labels)
+        drawn: dict[str, Any] = {"temperature": self.sampling.temperature}
+        if self.sampling.temperature > 0:
+            drawn |= {"top_p": self.sampling.top_p, "top_k": self.sampling.top_k, "seed": request.seed}
+        if request.options:
+            from vllm.sampling_params import StructuredOutputsParams
+
+            # No token is shorter than a byte, so the longest option always fits, whatever the limit for free text.
+            longest = max(len(option.encode()) for option in request.options) + 1
+            choice = StructuredOutputsParams(choice=list(request.options))
+            return self._parameters(max_tokens=min(longest, room), structured_outputs=choice, **drawn)
+        stop = list(self.sampling.stop) or None
+        return self._parameters(max_tokens=min(self.sampling.max_tokens, room), stop=stop, **drawn)
+
+    def _parameters(self, **settings: Any) -> Any:
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+        # Decoding a reply once, at its end, takes a fraction of what decoding it token by token does.
+        settings["detokenize"] = bool(settings.get("stop")) or not self._tokens.lossless
+        return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **settings)
+
+    async def _generate(self, request_id: str, prompt: Mapping[str, Any], parameters: Any, priority: int) -> Any:
+        from vllm.exceptions import VLLMClientError
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        output = None
+        try:
+            async for final in self._engine.generate(prompt, parameters, request_id, priority=priority):
+                output = final
+        except EngineDeadError as error:
+            raise EngineDiedError(f"vLLM died: {self._log.cause() or 'its process is gone'}") from error
+        except (VLLMClientError, ValueError) as error:
+            raise PlayerError(f"vLLM refused the request: {_brief(error)}") from error
+        except Exception as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, ValueError):
+                raise PlayerError(f"vLLM refused the request: {_brief(cause)}") from error
+            raise EngineError(f"vLLM failed: {type(cause).__name__}: {_brief(cause)}") from error
+        if output is None or output.outputs[0].finish_reason not in ("stop", "length"):
+            raise EngineError(f"vLLM gave up the request: {output and output.outputs[0].finish_reason}")
+        return output
+
+    def _count(self, change: int) -> None:
+        """Bring the load up to now, then let a request in or out."""
+        now, running = time.monotonic(), min(self._inside, self._max_num_seqs)
+        elapsed, self._clock = now - self._clock, now
+        self.load.busy_seconds += elapsed if running else 0.0
+        self.load.slot_seconds += elapsed * running
+        self._inside += change
+        self.load.running = min(self._inside, self._max_num_seqs)
+        self.load.waiting = self._inside - self.load.running
+
+
+def label_scores(labels: Sequence[str], tokens: Sequence[int], answer: Any) -> LabelScores:
+    """Read a scored token out of vLLM's answer; at temperature 0 the token it wrote is the most probable one."""
+    row = answer.logprobs[0]
+    logprobs = tuple(float(row[token].logprob) for token in tokens)
+    mass = math.fsum(math.exp(logprob) for logprob in logprobs)
+    return LabelScores(logprobs, mass=mass, argmax_is_label=answer.token_ids[0] in tokens)
+
+
+def prepare_environment(local: bool) -> None:
+    """Set what vLLM reads from the environment, where the user has not; call it before vllm is imported."""
+    torch_cure.apply()
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    if local:
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def prepare_cpu(tensor_parallel_size: int, enforce_eager: bool) -> None:
+    """Settings without a GPU, measured with the tiny model on two cores.
+
+    A worker inside the EngineCore process starts 6 s sooner than one in a process of its own (10 against 16 s). With one
+    thread it answers as many requests as with two on an idle machine (38 against 35 per second, 3,000 tokens each) and
+    several times as many on a busy one, where two threads wait for each other. Ray sets OMP_NUM_THREADS to the actor's CPUs.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if tensor_parallel_size == 1:
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    if enforce_eager:
+        # The sampler compiles a kernel of its own all the same, which takes 20 s at the first label request.
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+
+
+def _image(picture: Picture) -> Image.Image:
+    return Image.fromarray(picture.render())
+
+
+def _brief(error: BaseException) -> str:
+    """An error's message on one line."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    return message if len(message) <= 400 else f"{message[:400]} ..."

@@ -1,0 +1,286 @@
+"""The real engine with the tiny model: texts, pictures, choices, exact label scores, limits, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import numpy as np
+import psutil
+import pytest
+import pytest_asyncio
+
+from cluster.engine import EngineDiedError, EngineError, Request, Sampling
+from cluster.engines.child_log import ChildLog
+from cluster.engines.vllm import VLLMEngine
+from cluster.tiny_model import ensure_tiny_model
+from envs.picture import Picture
+from evals.contracts import Chat, PlayerError, PromptTooLong, Reply, message
+
+pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
+
+CONTEXT = 1024
+MAX_TOKENS = 16
+TOLERANCE = 1e-3
+"""Natural-log units between vLLM and transformers, both in float32, whose kernels add in other orders."""
+
+
+@dataclass(frozen=True)
+class Stripes(Picture):
+    """A striped square; the tiny model's processor makes at most 64 tokens of it."""
+
+    kind = "test_stripes"
+    width: int = 8
+    pixels: int = 224
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.pixels, self.pixels
+
+    def render(self) -> np.ndarray:
+        on = (np.arange(self.pixels) // self.width % 2).astype(np.uint8) * 255
+        return np.ascontiguousarray(np.broadcast_to(on[None, :, None], (self.pixels, self.pixels, 3)))
+
+
+def make_engine(**settings: object) -> VLLMEngine:
+    defaults: dict[str, object] = {
+        "model": "tiny",
+        "dtype": "float32",
+        "max_model_len": CONTEXT,
+        "max_num_seqs": 16,
+        "kv_cache_gib": 0.25,
+        "enforce_eager": True,
+        "limit_mm_per_prompt": {"image": 32},
+        "mm_processor_cache_gb": 0.1,
+    }
+    return VLLMEngine(sampling=Sampling(max_tokens=MAX_TOKENS), **{**defaults, **settings})  # type: ignore[arg-type]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine() -> AsyncIterator[VLLMEngine]:
+    engine = make_engine()
+    await engine.start()
+    yield engine
+    await engine.close()
+
+
+def engine_cores() -> list[psutil.Process]:
+    """Children of this process that are vLLM's."""
+    return [child for child in psutil.Process().children(recursive=True) if "EngineCore" in child.name()]
+
+
+def ask(*parts: str | Picture) -> Chat:
+    return (message("system", "You answer briefly."), message("user", *parts))
+
+
+async def test_a_text_is_answered(engine: VLLMEngine) -> None:
+    reply = await engine.complete(Request("text", ask("Which test do you choose?")))
+    assert reply.text
+    assert reply.finish == "length"
+    assert reply.completion_tokens == MAX_TOKENS
+    assert 20 < reply.prompt_tokens < 60
+    assert 0 < reply.seconds < 60
+
+
+async def test_the_same_question_gets_the_same_answer_at_temperature_zero(engine: VLLMEngine) -> None:
+    replies = [await engine.complete(Request("again", ask("Which way?"), seed=seed)) for seed in (1, 2)]
+    assert replies[0].text == replies[1].text
+
+
+async def test_a_picture_takes_tokens_and_decides_the_answer(engine: VLLMEngine) -> None:
+    labels = tuple("ABCD")
+    without = await engine.complete(Request("none", ask("What is it?"), labels=labels))
+    first = await engine.complete(Request("wide", ask(Stripes(56), "What is it?"), labels=labels))
+    other = await engine.complete(Request("thin", ask(Stripes(4), "What is it?"), labels=labels))
+    again = await engine.complete(Request("wide again", ask(Stripes(56), "What is it?"), labels=labels))
+    assert first.prompt_tokens == without.prompt_tokens + 64 + 2  # 8 x 8 patches between two marks
+    assert difference(first, other) > 1e-2, "different pictures must be told apart"
+    assert difference(first, again) < TOLERANCE, "the same picture must look the same from the cache"
+
+
+def difference(one: Reply, other: Reply) -> float:
+    """Largest difference between two replies' label scores."""
+    assert one.label_scores and other.label_scores
+    return max(abs(a - b) for a, b in zip(one.label_scores.logprobs, other.label_scores.logprobs, strict=True))
+
+
+NASTY = (
+    'say "no"',
+    "it's (A|B)*",
+    "back\\slash \\n",
+    "two\nlines",
+    "naïve 北京 – 🙂",
+    "<ANSWER> Blood Test </ANSWER>",
+    " leading and trailing ",
+    "::= root",
+    "tab\there",
+    "7",
+)
+
+
+@pytest.mark.parametrize("option", NASTY)
+async def test_a_constrained_reply_is_exactly_the_option(engine: VLLMEngine, option: str) -> None:
+    reply = await engine.complete(Request("only", ask("Choose."), options=(option,)))
+    assert reply.text == option
+    assert reply.finish == "stop"
+
+
+async def test_a_constrained_reply_is_one_of_many_options(engine: VLLMEngine) -> None:
+    chats = [ask(f"Choose number {number}.") for number in range(24)]
+    replies = await asyncio.gather(*(engine.complete(Request(str(i), c, options=NASTY)) for i, c in enumerate(chats)))
+    assert {reply.text for reply in replies} <= set(NASTY)
+
+
+async def test_an_option_may_be_longer_than_free_replies(engine: VLLMEngine) -> None:
+    option = "a very long option: " + "every word of it counts " * 10
+    assert (await engine.complete(Request("long", ask("Choose."), options=(option,)))).text == option
+
+
+async def test_label_scores_are_the_models_own_probabilities(engine: VLLMEngine) -> None:
+    labels = tuple("ABCDEFGHIJKLMNOP")
+    for parts in (("Which panel completes the matrix?",), ("Look:", Stripes(14), "Which panel?", Stripes(28))):
+        reply = await engine.complete(Request("labels", ask(*parts), labels=labels))
+        scores, reference = reply.label_scores, reference_logprobs(ask(*parts))
+        assert scores is not None and scores.exact
+        expected = [reference[label] for label in labels]
+        np.testing.assert_allclose(scores.logprobs, expected, atol=TOLERANCE)
+        assert reply.text == labels[int(np.argmax(expected))]
+        assert math.isclose(scores.mass, sum(map(math.exp, expected)), rel_tol=TOLERANCE)
+        assert scores.argmax_is_label == (max(expected) > max(reference.values()) - TOLERANCE)
+
+
+async def test_the_most_probable_token_is_recognised_as_a_label(engine: VLLMEngine) -> None:
+    reference = reference_logprobs(ask("Say it."))
+    best = max(reference, key=reference.__getitem__)
+    reply = await engine.complete(Request("best", ask("Say it."), labels=("A", best)))
+    assert reply.label_scores is not None
+    assert reply.label_scores.argmax_is_label
+    assert reply.text == best
+
+
+def reference_logprobs(chat: Chat) -> dict[str, float]:
+    """Log-probability of every token as the next one, by transformers, keyed by the token's text."""
+    import torch
+    from PIL import Image
+    from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
+
+    home = ensure_tiny_model()
+    processor = AutoProcessor.from_pretrained(home)
+    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(home, dtype=torch.float32)
+    content = [
+        {
+            "role": said.role,
+            "content": [
+                {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"} for part in said.parts
+            ],
+        }
+        for said in chat
+    ]
+    pictures = [Image.fromarray(p.render()) for said in chat for p in said.parts if isinstance(p, Picture)]
+    text = processor.tokenizer.apply_chat_template(content, tokenize=False, add_generation_prompt=True)
+    inputs = processor(text=[text], images=pictures or None, return_tensors="pt")
+    with torch.no_grad():
+        logits = model(**inputs).logits[0, -1].double()
+    logprobs = torch.log_softmax(logits, dim=-1).tolist()
+    return {processor.tokenizer.decode([number]): value for number, value in enumerate(logprobs)}
+
+
+async def test_a_label_of_several_tokens_is_refused_by_name(engine: VLLMEngine) -> None:
+    with pytest.raises(PlayerError, match="'Abracadabra' is not a single token"):
+        await engine.complete(Request("labels", ask("Choose."), labels=("A", "Abracadabra")))
+
+
+async def test_a_prompt_that_leaves_no_room_is_too_long(engine: VLLMEngine) -> None:
+    word = " the"
+    base = (await engine.complete(Request("base", ask("Go" + word)))).prompt_tokens
+    fits = ask("Go" + word * (CONTEXT - base))
+    reply = await engine.complete(Request("fits", fits))
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.finish) == (CONTEXT - 1, 1, "length")
+    with pytest.raises(PromptTooLong, match=rf"{CONTEXT} tokens.*max_model_len={CONTEXT}.*max_tokens={MAX_TOKENS}"):
+        await engine.complete(Request("long", ask("Go" + word * (CONTEXT - base + 1))))
+
+
+async def test_pictures_count_towards_the_prompts_length(engine: VLLMEngine) -> None:
+    pictures = [Stripes(width) for width in range(1, 17)]
+    with pytest.raises(PromptTooLong, match=r"\d{4} tokens, pictures included"):
+        await engine.complete(Request("long", ask(*pictures)))
+
+
+async def test_too_many_pictures_fail_that_request_only(engine: VLLMEngine) -> None:
+    with pytest.raises(PlayerError, match="32"):
+        await engine.complete(Request("many", ask(*[Stripes(2)] * 33)))
+    assert (await engine.complete(Request("next", ask("Still there?")))).text
+
+
+async def test_an_option_that_the_context_cuts_short_is_an_error(engine: VLLMEngine) -> None:
+    base = (await engine.complete(Request("base", ask("Go the")))).prompt_tokens
+    with pytest.raises(PlayerError, match="none of the options"):
+        nearly_full = ask("Go" + " the" * (CONTEXT - base - 1))
+        await engine.complete(Request("cut", nearly_full, options=("an option of many words",)))
+
+
+async def test_what_was_read_before_comes_from_the_prefix_cache(engine: VLLMEngine) -> None:
+    book = "In each round choose exactly one action. " * 30
+    first = await engine.complete(Request("first", ask(book)))
+    longer = (*ask(book), message("assistant", first.text), message("user", "And now?"))
+    second = await engine.complete(Request("second", longer))
+    assert first.cached_tokens < 128
+    assert second.cached_tokens >= first.prompt_tokens // 128 * 128 - 128 > 0  # whole blocks of 128 tokens
+    assert second.prompt_tokens > first.prompt_tokens
+
+
+async def test_the_load_tells_what_was_done(engine: VLLMEngine) -> None:
+    before = engine.load.to_json()
+    tasks = [asyncio.create_task(engine.complete(Request(str(i), ask(f"Question {i}")))) for i in range(20)]
+    await asyncio.sleep(0)
+    assert (engine.load.running, engine.load.waiting) == (16, 4)
+    replies = await asyncio.gather(*tasks)
+    assert (engine.load.running, engine.load.waiting) == (0, 0)
+    assert engine.load.completed - before["completed"] == 20
+    assert engine.load.completion_tokens - before["completion_tokens"] == sum(r.completion_tokens for r in replies)
+    busy = engine.load.busy_seconds - before["busy_seconds"]
+    assert busy < engine.load.slot_seconds - before["slot_seconds"] <= 16 * busy
+
+
+async def test_closing_leaves_no_child_process(engine: VLLMEngine) -> None:
+    await engine.check_health()
+    assert len(engine_cores()) == 1
+    await engine.close()
+    assert engine_cores() == []
+    with pytest.raises(EngineError, match="not running"):
+        await engine.complete(Request("late", ask("Anyone?")))
+
+
+async def test_a_killed_core_is_a_dead_engine() -> None:
+    engine = make_engine()
+    await engine.start()
+    try:
+        waiting = asyncio.create_task(engine.complete(Request("victim", ask("Wait."), options=("x" * 900,))))
+        await asyncio.sleep(0.05)
+        os.kill(engine_cores()[0].pid, signal.SIGKILL)
+        with pytest.raises(EngineDiedError, match="died"):
+            await waiting
+        with pytest.raises(EngineDiedError):
+            await engine.check_health()
+        with pytest.raises(EngineDiedError):
+            await engine.complete(Request("next", ask("Anyone?")))
+    finally:
+        await engine.close()
+    assert engine_cores() == []
+
+
+async def test_a_model_that_cannot_start_says_why() -> None:
+    with pytest.raises(EngineError, match=r"cannot start tiny: .*max_model_len \(99999\) is greater"):
+        await make_engine(max_model_len=99999).start()
+
+
+async def test_the_last_error_of_a_child_is_its_cause() -> None:
+    with ChildLog() as log:
+        subprocess.run([sys.executable, "-c", "raise MemoryError('no room for 7 blocks')"], check=False)
+    assert log.cause() == "MemoryError: no room for 7 blocks"
