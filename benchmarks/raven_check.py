@@ -39,9 +39,11 @@ def check_generated(count: int) -> bool:
             total[style].majority += check.majority
     for style, sum_ in total.items():
         print(f"majority vote on all {style} sets: {sum_.majority / sum_.problems:.2%} of {sum_.problems}")
+    of_all = f"of {2 * len(CONFIGURATIONS) * count}"
     print(
-        f"answer sets drawn again because a wrong candidate fitted too: {redrawn} of {2 * len(CONFIGURATIONS) * count}"
+        f"answer sets drawn again because a wrong candidate fitted too: {redrawn} {of_all}; matrices given up: {given_up}"
     )
+    print(f"without drawing again: answer among the best {tied_first}, found {solved_first} {of_all}")
     return sound
 
 
