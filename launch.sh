@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Sets raycade up in .venv beside this file, then runs it:
+#
+#   ./launch.sh                    the demo: a slice of the suites with a tiny model, on this machine
+#   ./launch.sh suite=kumo ...     `raycade run` with these overrides
+#   ./launch.sh COMMAND ...        any other command of raycade: plan, report, ...
+#   ./launch.sh test [...]         the tests; further arguments go to pytest
+#   ./launch.sh setup              the set-up alone, with what development needs
+#
+# The GPU build of vLLM is installed where nvidia-smi finds a GPU, else the CPU build.
+# RAYCADE_BUILD=gpu|cpu chooses (on a login node without a GPU, say), RAYCADE_PYTHON names a Python 3.11 or 3.12.
+# pip's own settings count as always: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, pip.conf.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+venv="$root/.venv"
+
+say() { printf 'raycade: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+find_python() {
+    local candidate
+    for candidate in ${RAYCADE_PYTHON:-python3.11 python3.12 python3 python}; do
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
+            2>/dev/null; then
+            printf '%s' "$candidate"
+            return
+        fi
+    done
+    die "needs Python 3.11 or 3.12 with its venv module; tried ${RAYCADE_PYTHON:-python3.11 python3.12 python3 python}." \
+        "Install one (Debian and Ubuntu: python3 and python3-venv), or name one: RAYCADE_PYTHON=/path/to/python ./launch.sh"
+}
+
+choose_build() {
+    local build="${RAYCADE_BUILD:-}"
+    if [[ -z $build ]]; then
+        if nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then build=gpu; else build=cpu; fi
+    fi
+    [[ $build == gpu || $build == cpu ]] || die "RAYCADE_BUILD=$build: must be gpu or cpu"
+    printf '%s' "$build"
+}
+
+# What an installation depends on; kept beside it, so that the next start sees that nothing is to do.
+fingerprint() { { printf '%s\n' "$root" "$1"; cat "$root/setup.py" "$root/pyproject.toml"; } | sha256sum; }
+
+installed() { [[ "$(cat "$venv/.raycade-$1" 2>/dev/null)" == "$(fingerprint "$1")" ]]; }
+
+install() {
+    local extras="$1" log="$venv/install.log" python
+    if [[ ! -x $venv/bin/python ]]; then
+        python="$(find_python)"
+        say "making $venv with $("$python" --version)"
+        "$python" -m venv "$venv"
+    fi
+    say "installing raycade[$extras]; the first time this takes some minutes"
+    # An installation that was copied makes pip remark on every package; its real warnings and errors stay.
+    if ! "$venv/bin/python" -m pip install --quiet --editable "$root[$extras]" 2>&1 |
+        tee "$log" | sed '/WARNING: Location .* is ignored/d; /\[notice\]/d' >&2; then
+        if grep -q 'No matching distribution found for torch' "$log"; then
+            say "pip knows no index that has the build of torch which vLLM asks for."
+            say "PyTorch keeps CPU builds in an index of its own. Name it, or a mirror of it, and start again:"
+            say "    PIP_EXTRA_INDEX_URL=URL-OF-THAT-INDEX ./launch.sh"
+        fi
+        die "the installation failed; all that pip said is in $log"
+    fi
+    fingerprint "$extras" >"$venv/.raycade-$extras"
+}
+
+build="$(choose_build)"
+command="${1:-run}"
+case "$command" in
+    -h | --help)
+        sed -n '2,/^set -/{/^set -/d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"
+        exit
+        ;;
+    test | setup)
+        installed "$build,dev" || install "$build,dev"
+        [[ $command == test ]] || exit 0
+        shift
+        cd "$root"
+        exec "$venv/bin/python" -m pytest "$@"
+        ;;
+    *)
+        installed "$build" || installed "$build,dev" || install "$build"
+        if [[ $command == *=* || $command == -* ]]; then
+            set -- run "$@"
+        fi
+        exec "$venv/bin/python" -m cluster "${@:-run}"
+        ;;
+esac
