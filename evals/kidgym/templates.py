@@ -87,8 +87,10 @@ def load_templates(folder: str = "") -> Templates:
     """
     builtin = resources.files(__package__).joinpath("templates")
     own = {path.stem: path for path in sorted(Path(folder).glob("*.txt"))} if folder else {}
+    if folder and not Path(folder).is_dir():
+        raise ValueError(f"{folder!r} is not a folder")
     if folder and not own:
-        raise ValueError(f"templates folder {folder!r} holds no template; it may have {_names()}")
+        raise ValueError(f"folder {folder!r} holds no template; it may have {_names()}")
     for name, path in own.items():
         if name not in FIELDS:
             raise ValueError(f"{path} is no template of KidGym: there are {_names()}")

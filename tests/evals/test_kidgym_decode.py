@@ -200,6 +200,7 @@ def test_every_action_is_read_by_letter_and_by_text_in_every_form():
 
 HOSTILE = [
     "<",
+    " ",
     "answer is ",
     "A ",
     "<answer>",

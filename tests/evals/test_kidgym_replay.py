@@ -1,0 +1,90 @@
+"""Stored episodes, played again."""
+
+import asyncio
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from evals.contracts import PlayerError, Reply
+from evals.conversation import play_episode
+from evals.kidgym import KidGymSuite, replay
+from evals.players import RandomPlayer
+from evals.records import PARQUET_OPTIONS, chat_of, read_ledger, records_to_table
+
+
+class Slipping:
+    """Plays at random, and after some turns says nothing that can be read, or fails."""
+
+    def __init__(self, last, slip):
+        self.last, self.slip = last, slip
+
+    async def reply(self, turn):
+        if turn.number < self.last:
+            return await RandomPlayer().reply(turn)
+        if isinstance(self.slip, Exception):
+            raise self.slip
+        return Reply(self.slip)
+
+
+def ledger_rows(tmp_path, suite, *players):
+    """What a run with these players leaves, read back from its Parquet part."""
+    records = [
+        asyncio.run(play_episode(suite, episode.assigned(str(number), ""), player))
+        for number, player in enumerate(players)
+        for episode in suite.plan()
+    ]
+    (tmp_path / "episodes").mkdir()
+    pq.write_table(records_to_table(records, suite.columns), tmp_path / "episodes" / "1.parquet", **PARQUET_OPTIONS)
+    table = read_ledger(tmp_path).table
+    with_turns = read_ledger(tmp_path, [*table.column_names, "turns"])
+    assert not with_turns.damaged
+    return with_turns.table.to_pylist()
+
+
+@pytest.mark.parametrize("settings", [{}, {"resolution": 32}, {"modes": ["icl"], "levels": [1]}])
+def test_replay_renders_every_frame_as_it_was_shown(tmp_path, settings):
+    suite = KidGymSuite(**{"levels": [1, 3], "modes": ["zero_shot"], "episodes": 1, **settings})
+    for row in ledger_rows(tmp_path, suite, RandomPlayer()):
+        played = replay(row)
+        asked = [step for step in played.steps if not step.forced]
+        assert len(asked) == len(row["turns"]) and len(played.steps) == row["steps"]
+        assert played.success == row["success"]
+        for number, step in enumerate(asked):
+            shown = [
+                part for message in chat_of(row["turns"], number) for part in message.parts if not isinstance(part, str)
+            ]
+            assert np.array_equal(step.frame.render(), shown[-1].render())
+            assert step.chosen == row["turns"][number]["action"]
+        assert sum(not step.accepted for step in played.steps) == row["refused_steps"]
+
+
+def test_replay_follows_a_loop_of_refused_steps_and_an_unreadable_end(tmp_path):
+    suite = KidGymSuite(tasks=["MA", "SE", "CL"], levels=[3], modes=["cot"], episodes=4)
+    for row in ledger_rows(tmp_path, suite, Slipping(2, "I'm sorry.")):
+        steps = replay(row).steps
+        assert row["invalid"] and steps[-1].chosen is None and not steps[-1].accepted
+        assert len(steps) == row["steps"] + 1
+
+
+def test_replay_of_a_failed_episode_goes_as_far_as_it_got(tmp_path):
+    suite = KidGymSuite(tasks=["CL", "MFI"], levels=[3], modes=["zero_shot"], episodes=1)
+    for row in ledger_rows(tmp_path, suite, Slipping(2, PlayerError("gone"))):
+        assert row["status"] == "failed" and row["steps"] is None
+        assert sum(not step.forced for step in replay(row).steps) == 2
+
+
+def test_what_does_not_follow_from_the_seed_is_refused(tmp_path):
+    suite = KidGymSuite(tasks=["CL"], levels=[2], modes=["zero_shot"], episodes=1)
+    (row,) = ledger_rows(tmp_path, suite, RandomPlayer())
+    edits = [
+        ({"suite": "kumo"}, "is of suite 'kumo'"),
+        ({"seed": row["seed"] + 1}, "turn 0 shows other pictures"),
+        ({"success": True}, "ends with success False after 8 steps"),
+        ({"turns": [*row["turns"], row["turns"][-1]]}, "turn 8 was asked after the game had ended"),
+        ({"turns": [{**row["turns"][0], "action": "jump"}]}, "turn 0 chose 'jump'"),
+        ({"turns": [{**row["turns"][0], "options": ["A"]}]}, "turn 0 offers 1 actions"),
+    ]
+    for edit, message in edits:
+        with pytest.raises(ValueError, match=message):
+            replay({**row, **edit})
