@@ -8,15 +8,9 @@ Every option is a statement with a definite truth value on the picture that is s
 that happens to be true as well is never offered beside the key.
 """
 
-from envs.raven import Problem
 from evals.multistar.questions.chain import chain_questions
+from evals.multistar.questions.direct import direct_questions
 from evals.multistar.questions.question import QUESTION_ATTRIBUTES, VERSION, Part, Question, QuestionAttribute, Stage
-
-
-def direct_questions(problem: Problem, seed: int) -> tuple[Question, ...]:
-    """One question per template that the problem can bear."""
-    return ()
-
 
 __all__ = [
     "QUESTION_ATTRIBUTES",
