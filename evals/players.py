@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 
@@ -19,7 +20,7 @@ class OraclePlayer:
         """
         if turn.oracle is None:
             raise PlayerError(f"the suite {turn.episode.suite!r} has no oracle for this turn")
-        text = turn.oracle()
+        text = await asyncio.to_thread(turn.oracle)  # a search may take seconds, and others are being played meanwhile
         return Reply(text, label_scores=_certain(turn.labels, text) if turn.labels else None)
 
 

@@ -1,0 +1,359 @@
+"""Disturbs real runs (simulated engines, real Ray, real signals) and checks that nothing is lost and nothing left behind.
+
+``benchmarks/chaos.py`` plays every disturbance at every moment; the tests play some.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+
+from cluster.ledger import read_episodes, read_plan
+from evals.kumo import KumoSuite
+
+ROOT = Path(__file__).resolve().parents[1]
+DOMAINS = ["medical", "music"]
+MOMENTS = {"early": 0.1, "middle": 0.5, "last 1 %": 0.99}
+TIMEOUT = 400.0
+
+
+@dataclass
+class Workload:
+    """The games of a chaos run; ``scale`` multiplies their number."""
+
+    scale: int = 1
+    replicas: int = 4
+
+    @property
+    def overrides(self) -> list[str]:
+        return [
+            "suite=kumo",
+            f"suite.domains=[{','.join(DOMAINS)}]",
+            "suite.difficulties=[easy]",
+            f"suite.tasks_per_domain={25 * self.scale}",
+            "suite.repeats=4",
+            "model=simulated",
+            "model.engine.max_num_seqs=4",
+            "model.engine.median_tokens=40",
+            "model.engine.tail=0.7",
+            f"cluster.replicas={self.replicas}",
+            "cluster.commit_seconds=0.3",
+            "cluster.health_seconds=1",
+            "cluster.health_timeout=10",
+        ]
+
+
+@dataclass
+class Run:
+    """One raycade process with what it takes to disturb it."""
+
+    command: list[str]
+    run_dir: Path
+    log: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen | None = None
+    children: dict[int, psutil.Process] = field(default_factory=dict)
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **self.environment}
+            self.process = subprocess.Popen(
+                self.command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True, env=environment
+            )
+
+    def done(self) -> int:
+        """Rows in the ledger, read cheaply and while it grows."""
+        return sum(pq.read_metadata(part).num_rows for part in (self.run_dir / "episodes").glob("part-*.parquet"))
+
+    def wait_for(self, rows: int) -> None:
+        end = time.monotonic() + TIMEOUT
+        while self.done() < rows and self.process.poll() is None:
+            assert time.monotonic() < end, f"no progress: {self.log.read_text()[-3000:]}"
+            self.note_children()
+            time.sleep(0.05)
+
+    def note_children(self) -> None:
+        with suppress(psutil.NoSuchProcess):
+            self.children |= {child.pid: child for child in psutil.Process(self.process.pid).children(recursive=True)}
+
+    def victims(self, title: str) -> list[psutil.Process]:
+        self.note_children()
+        return [child for child in self.children.values() if child.is_running() and title in " ".join(_command(child))]
+
+    def wait(self) -> int:
+        end = time.monotonic() + TIMEOUT
+        while self.process.poll() is None:
+            assert time.monotonic() < end, f"never ended: {self.log.read_text()[-3000:]}"
+            self.note_children()
+            time.sleep(0.2)
+        return self.process.returncode
+
+    def left_over(self, patience: float = 90.0) -> list[str]:
+        """Processes that the run started and that still live after a while (Ray's own agents take up to a minute)."""
+        end = time.monotonic() + patience
+        while alive := [child for child in self.children.values() if _lives(child)]:
+            if time.monotonic() > end:
+                return [" ".join(_command(child)) for child in alive]
+            time.sleep(0.5)
+        return []
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def prepare(folder: Path, workload: Workload, *overrides: str, **environment: str) -> Run:
+    """A run that is not started yet; its fault file is ``folder/fault``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        sys.executable,
+        "-m",
+        "cluster",
+        "run",
+        *workload.overrides,
+        f"model.engine.fault_file={folder / 'fault'}",
+    ]
+    return Run([*command, f"run_dir={folder / 'run'}", *overrides], folder / "run", folder / "log", environment)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a disturbed run is judged by."""
+
+    summary: dict
+    rows: dict[str, tuple]
+    seconds: float
+    """From the first replica's readiness to the last episode, as the run itself notes it."""
+    wall: float
+    left_over: list[str]
+
+
+def finish(run: Run, started: float) -> Result:
+    """Wait for the run's end and read what it left."""
+    code = run.wait()
+    assert code == 0, f"exit code {code}: {run.log.read_text()[-3000:]}"
+    wall = time.monotonic() - started
+    ledger = read_episodes(run.run_dir).table.to_pylist()
+    planned = [episode.id for episode in read_plan(run.run_dir)]
+    assert sorted(row["episode_id"] for row in ledger) == sorted(planned), "each planned episode exactly once"
+    timings = [json.loads(line) for line in (run.run_dir / "timings.jsonl").read_text().splitlines()]
+    return Result(
+        summary=json.loads((run.run_dir / "summary.json").read_text()),
+        rows={row["episode_id"]: (row["status"], row["success"], row["steps"], row["error"]) for row in ledger},
+        seconds=sum(session["playing_seconds"] for session in timings),
+        wall=wall,
+        left_over=run.left_over(),
+    )
+
+
+# --- disturbances ----------------------------------------------------------------------------------------------------
+
+
+def engine_exits(run: Run) -> None:
+    (run.run_dir.parent / "fault").write_text("exit")
+
+
+def engine_hangs(run: Run) -> None:
+    (run.run_dir.parent / "fault").write_text("hang")
+
+
+def replica_slows_down(run: Run) -> None:
+    (run.run_dir.parent / "fault").write_text("slow 20")
+
+
+def replica_killed(run: Run) -> None:
+    run.victims("_ReplicaActor")[0].send_signal(signal.SIGKILL)
+
+
+def runner_killed(run: Run) -> None:
+    run.victims("_RunnerActor")[0].send_signal(signal.SIGKILL)
+
+
+def driver_killed(run: Run) -> None:
+    """SIGKILL, then the same command again."""
+    run.note_children()
+    run.process.kill()
+    run.process.wait()
+    run.start()
+
+
+def disk_fills_up(run: Run) -> None:
+    """No byte left on the run's file system for three seconds."""
+    filler = run.run_dir.parent / "run" / "filler"
+    try:
+        with filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(b"\0" * 65536)
+    except OSError:
+        pass
+    time.sleep(3)
+    filler.unlink()
+
+
+def nothing(run: Run) -> None:
+    """The disturbance lies in how the run was prepared."""
+
+
+DISTURBANCES: dict[str, Callable[[Run], None]] = {
+    "engine exits": engine_exits,
+    "engine hangs": engine_hangs,
+    "replica SIGKILL": replica_killed,
+    "runner SIGKILL": runner_killed,
+    "driver SIGKILL": driver_killed,
+    "one replica 20x slower": replica_slows_down,
+    "disk full": disk_fills_up,
+    "node loss": nothing,
+    "crashing prompt": nothing,
+    "W&B unreachable": nothing,
+}
+"""All that can happen to a run; those that do ``nothing`` here need a world of their own, see ``disturbed``."""
+
+
+def disturbed(folder: Path, workload: Workload, disturbance: str, moment: str) -> Result:
+    """Play the workload with one disturbance at one moment."""
+    planned = 50 * workload.scale * 4
+    rows = int(planned * MOMENTS[moment])
+    if disturbance == "W&B unreachable":
+        run = prepare(folder, workload, "tracker=wandb", "tracker.mode=online", **UNREACHABLE)
+    elif disturbance == "crashing prompt":
+        run = prepare(folder, workload, f"model.engine.poison='{poison(workload, moment)}'")
+    elif disturbance == "node loss":
+        with two_nodes(folder) as (address, lose_node):
+            run = prepare(
+                folder, workload, "cluster=ray", f"cluster.address={address}", f"cluster.replicas={workload.replicas}"
+            )
+            run.command += ["model.replica.cpus=1"]
+            return _play(run, rows, lambda run: lose_node())
+    else:
+        run = prepare(folder, workload)
+    if disturbance == "disk full":
+        with small_disk(folder / "run"):
+            return _play(run, rows, disk_fills_up)
+    return _play(run, rows, DISTURBANCES[disturbance])
+
+
+UNREACHABLE = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}
+
+
+def _play(run: Run, rows: int, disturb: Callable[[Run], None]) -> Result:
+    started = time.monotonic()
+    run.start()
+    run.wait_for(max(rows, 1))
+    disturb(run)
+    return finish(run, started)
+
+
+def poison(workload: Workload, moment: str) -> str:
+    """Words that only one task's prompt holds: of an early, middle or late one in the order of play."""
+    suite = KumoSuite(domains=DOMAINS, difficulties=["easy"], tasks_per_domain=25 * workload.scale, repeats=4)
+    episodes = sorted(suite.plan(), key=lambda episode: -episode.prompt_tokens)
+    chosen = episodes[min(int(len(episodes) * MOMENTS[moment]), len(episodes) - 1)]
+    puzzle = suite._puzzles(chosen.task, chosen.level)[chosen.index]
+    names = ", ".join(puzzle.task.action_names)
+    openings = [
+        "".join(str(part) for each in other.opening for part in each.parts)
+        for name in DOMAINS
+        for other in suite._puzzles(name, "easy")
+    ]
+    candidates = [
+        line
+        for line in _text(puzzle).splitlines()
+        if sum(line in opening for opening in openings) == 1 and "'" not in line
+    ]
+    assert candidates, f"no line of the prompt is the task's own ({names})"
+    return max(candidates, key=len)[:200].strip()
+
+
+def _text(puzzle) -> str:
+    return "\n".join(str(part) for each in puzzle.opening for part in each.parts)
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A file system of 16 MiB at ``folder``; needs the right to mount."""
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=False, capture_output=True)
+
+
+def can_mount() -> bool:
+    """Whether this process may mount file systems."""
+    probe = Path(f"/tmp/raycade-mount-{os.getpid()}")
+    try:
+        with small_disk(probe):
+            return True
+    except (subprocess.CalledProcessError, OSError):
+        return False
+    finally:
+        if probe.is_dir():
+            probe.rmdir()
+
+
+@contextmanager
+def two_nodes(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A Ray cluster of two nodes with four places each; yields its address and what ends the second node at once."""
+    port = 20_000 + os.getpid() % 20_000
+    address = f"127.0.0.1:{port}"
+    ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=4", "--disable-usage-stats"]
+    temporary = f"/tmp/rc{os.getpid()}"
+    memory = "--object-store-memory=100000000"
+    commands = [
+        [
+            *ray,
+            "--head",
+            f"--port={port}",
+            "--node-ip-address=127.0.0.1",
+            "--include-dashboard=false",
+            f"--temp-dir={temporary}",
+            memory,
+        ],
+        [*ray, f"--address={address}", "--node-ip-address=127.0.0.1", memory],
+    ]
+    nodes = []
+    try:
+        for number, command in enumerate(commands):
+            with (folder.parent / f"{folder.name}-node-{number}.log").open("wb") as log:
+                nodes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
+            time.sleep(8)
+        yield address, lambda: _end(nodes[1])
+    finally:
+        for node in reversed(nodes):
+            _end(node)
+
+
+def _end(node: subprocess.Popen) -> None:
+    """SIGKILL for a process and all below it, at once, as when a machine goes dark."""
+    try:
+        below = psutil.Process(node.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return
+    for process in [psutil.Process(node.pid), *below]:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    node.wait()
