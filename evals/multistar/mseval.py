@@ -67,7 +67,7 @@ class Asked:
 
     @property
     def relative(self) -> float:
-        """r = p |A|: the probability of the right option over that of a guess."""
+        """The ratio r = p |A|: the probability of the right option over that of a guess."""
         return self.probabilities[self.key] * len(self.probabilities)
 
 
