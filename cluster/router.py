@@ -36,6 +36,8 @@ class Ticket:
     alone: bool = field(compare=False, default=False)
     """Wants a replica for itself: a turn that is suspected of killing engines."""
     place: _Place | None = field(compare=False, default=None)
+    inside: bool = field(compare=False, default=False)
+    """Granted: it has its place and waits no more."""
 
 
 @dataclass
@@ -44,18 +46,55 @@ class _Place:
 
     name: str
     batch: int
+    number: int
+    """In the order of joining; decides between equals."""
     sent: int = 0
     closed: bool = False
     """A turn that wanted the replica for itself is inside: nothing else may enter."""
     waiting: list[Ticket] = field(default_factory=list)
+    counted: tuple[int, int] = (0, 0)
+    """What the router's totals hold of it: sent and waiting."""
 
-    @property
-    def capacity(self) -> int:
-        return math.ceil(self.batch * OVERCOMMIT)
+    def __post_init__(self) -> None:
+        self.capacity = math.ceil(self.batch * OVERCOMMIT)
 
     @property
     def load(self) -> float:
         return (self.sent + len(self.waiting)) / self.batch
+
+
+class _Ranking:
+    """The place that comes first by some measure, kept while thousands of places change.
+
+    A heap with one valid entry for each place; outdated ones are dropped when they surface, or when they are too many.
+    """
+
+    def __init__(self, measure: Callable[[_Place], float]) -> None:
+        self._measure = measure
+        self._valid: dict[int, tuple[float, int, _Place]] = {}
+        self._heap: list[tuple[float, int, _Place]] = []
+
+    def update(self, place: _Place) -> None:
+        """The place is new or has changed."""
+        entry = (self._measure(place), place.number, place)
+        old = self._valid.get(place.number)
+        if old is not None and old[0] == entry[0]:
+            return
+        self._valid[place.number] = entry
+        heapq.heappush(self._heap, entry)
+        if len(self._heap) > 16 + 4 * len(self._valid):
+            self._heap = list(self._valid.values())
+            heapq.heapify(self._heap)
+
+    def discard(self, place: _Place) -> None:
+        """The place is gone."""
+        self._valid.pop(place.number, None)
+
+    def first(self) -> _Place:
+        """The place of the smallest measure; there must be one."""
+        while self._valid.get(self._heap[0][1]) is not self._heap[0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][2]
 
 
 class Router:
@@ -70,23 +109,35 @@ class Router:
         self._homes: OrderedDict[str, str] = OrderedDict()
         self._orders = itertools.count()
         self._stranded: list[Ticket] = []
+        self._numbers = itertools.count()
         self._next_robin = 0
+        self._idlest = _Ranking(lambda place: place.load)
+        self._longest_queue = _Ranking(lambda place: -len(place.waiting))
+        self._sent = self._waiting = self._capacity = 0
 
     # --- replicas come and go ---
 
     def add(self, replica: str, batch: int) -> None:
         """A replica is ready (again) and runs ``batch`` requests at once."""
-        self._places[replica] = _Place(replica, batch)
+        self.remove(replica)
+        place = self._places[replica] = _Place(replica, batch, next(self._numbers))
+        self._capacity += place.capacity
+        self._note(place)
         stranded, self._stranded = self._stranded, []
         for ticket in sorted(stranded):
             self._queue(ticket)
-        self._fill(self._places[replica])
+        self._fill(place)
 
     def remove(self, replica: str) -> None:
         """A replica is gone: what waits for it goes elsewhere; what was sent there is its sender's to ask again."""
         place = self._places.pop(replica, None)
         if place is None:
             return
+        self._capacity -= place.capacity
+        self._sent -= place.counted[0]
+        self._waiting -= place.counted[1]
+        self._idlest.discard(place)
+        self._longest_queue.discard(place)
         for ticket in sorted(place.waiting):
             self._queue(ticket)
 
@@ -102,17 +153,17 @@ class Router:
     @property
     def capacity(self) -> int:
         """Requests that may be with replicas at once."""
-        return sum(place.capacity for place in self._places.values())
+        return self._capacity
 
     @property
     def sent(self) -> int:
         """Requests that are with replicas now."""
-        return sum(place.sent for place in self._places.values())
+        return self._sent
 
     @property
     def waiting(self) -> int:
         """Requests that wait for a place."""
-        return len(self._stranded) + sum(len(place.waiting) for place in self._places.values())
+        return len(self._stranded) + self._waiting
 
     def loads(self) -> dict[str, int]:
         """Requests with each replica."""
@@ -133,13 +184,14 @@ class Router:
         place = ticket.place
         if place is None:
             self._stranded.remove(ticket)
-        elif ticket in place.waiting:
-            place.waiting.remove(ticket)
-            heapq.heapify(place.waiting)
-        else:
+        elif ticket.inside:
             place.sent -= 1
             place.closed = False
+        else:
+            place.waiting.remove(ticket)
+            heapq.heapify(place.waiting)
         if place is not None and self.holds(place):
+            self._note(place)
             self._fill(place)
 
     def _queue(self, ticket: Ticket) -> None:
@@ -148,6 +200,7 @@ class Router:
             self._stranded.append(ticket)
             return
         heapq.heappush(ticket.place.waiting, ticket)
+        self._note(ticket.place)
         self._fill(ticket.place)
 
     def _choose(self, ticket: Ticket) -> _Place | None:
@@ -156,7 +209,7 @@ class Router:
         if self.policy == "round_robin":
             self._next_robin += 1
             return list(self._places.values())[self._next_robin % len(self._places)]
-        idlest = min(self._places.values(), key=lambda place: place.load)
+        idlest = self._idlest.first()
         if self.policy == "least_loaded":
             return idlest
         home = self._places.get(self._homes.get(ticket.affinity, ""))
@@ -181,14 +234,16 @@ class Router:
             if place.waiting[0].alone and place.sent:
                 return  # the replica drains first
             ticket = heapq.heappop(place.waiting)
+            ticket.inside = True
             place.sent += 1
             place.closed = ticket.alone
+            self._note(place)
             ticket.granted(place.name)
 
     def _steal(self, place: _Place) -> bool:
         if self.policy == "round_robin":
             return False
-        longest = max(self._places.values(), key=lambda other: len(other.waiting))
+        longest = self._longest_queue.first()
         if longest is place or not longest.waiting:
             return False
         ticket = heapq.heappop(longest.waiting)
@@ -196,4 +251,15 @@ class Router:
         self.moves += 1
         self._settle(ticket.affinity, place)
         heapq.heappush(place.waiting, ticket)
+        self._note(longest)
+        self._note(place)
         return True
+
+    def _note(self, place: _Place) -> None:
+        """Keep the rankings and totals up to date with a place that changed."""
+        sent, waiting = place.counted
+        place.counted = (place.sent, len(place.waiting))
+        self._sent += place.sent - sent
+        self._waiting += len(place.waiting) - waiting
+        self._idlest.update(place)
+        self._longest_queue.update(place)
