@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from cluster.admission import free_places, room
 from cluster.model_player import EpisodeAbandonedError, ModelPlayer, PlayerCounts, ReplicaPort
 from cluster.queue import EpisodeQueue
 from evals.contracts import Episode, Player, Reply, Suite, Turn
@@ -29,8 +30,6 @@ PATIENCE = 0.5
 """Seconds after which a runner reports even if nothing happened: the driver's sign that it lives."""
 BUILT_IN_AT_ONCE = 8
 """Episodes of built-in players held at once; they compute and never wait, so more would not be faster."""
-BACKLOG = 0.25
-"""Episodes kept ready beyond the room there is now, as a share of it, so that no place waits for the driver."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Runner:
         if self.model is None:
             return BUILT_IN_AT_ONCE - len(self._begun)
         router = self.model.router
-        return router.capacity - router.sent - router.waiting - len(self._silent)
+        return free_places(router.capacity, router.sent + router.waiting, len(self._silent))
 
     def _admit(self) -> None:
         free = self._free()
@@ -136,7 +135,7 @@ class Runner:
 
     def _room(self) -> int:
         capacity = BUILT_IN_AT_ONCE if self.model is None else self.model.router.capacity
-        return max(0, self._free()) + round(BACKLOG * capacity) - len(self._ready)
+        return room(capacity, self._free(), len(self._ready))
 
     # --- playing ---
 
@@ -172,16 +171,16 @@ class Runner:
         if finished:
             table = await asyncio.to_thread(records_to_table, finished, self.suite.columns)
         begun = len(self._begun)
-        room = max(0, self._room())
+        more = self._room()
         if self.model is None:
-            return Report(table, room, begun)
+            return Report(table, more, begun)
         lost = []
         while not self.model.lost.empty():
             lost.append(self.model.lost.get_nowait())
         router = self.model.router
         return Report(
             finished=table,
-            room=room,
+            room=more,
             begun=begun,
             lost=tuple(lost),
             counts=self.model.counts,
