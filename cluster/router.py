@@ -246,6 +246,8 @@ class Router:
         longest = self._longest_queue.first()
         if longest is place or not longest.waiting:
             return False
+        if self.policy == "sticky" and longest.load <= place.load + max(MARGIN, 1 / place.batch):
+            return False  # the episode that just left is likely to be back in a moment
         ticket = heapq.heappop(longest.waiting)
         ticket.place = place
         self.moves += 1
