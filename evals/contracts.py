@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from evals.conversation import Conversation
     from evals.tables import Table
 
-Value = str | int | float | bool | None
-
 
 def stable_hash(*parts: object) -> str:
     """Thirty-two hexadecimal digits that depend on the JSON of ``parts`` only (never on process, machine or hash seed)."""
@@ -186,8 +184,9 @@ class Outcome:
 
     success: bool
     steps: int
-    extra: Mapping[str, Value] = dataclasses.field(default_factory=dict)
-    """Values of the columns that the suite adds to the ledger (``Suite.columns``)."""
+    extra: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    """Values of the columns that the suite adds to the ledger (``Suite.columns``): scalars, or lists, a struct being a
+    tuple in the order of its fields."""
 
 
 class Suite(Protocol):

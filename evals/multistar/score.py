@@ -1,0 +1,138 @@
+"""MultiStAR's result tables, a pure function of the plan and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from evals.contracts import Episode
+from evals.multistar.answers import LOW_MASS, Answered, Played, answers_of, groups_of, in_order, join
+from evals.multistar.comparison import effect_table, error_table, published_table, weights_table
+from evals.multistar.mseval import Convention
+from evals.multistar.questions import Question
+from evals.statistics import mean_estimate, proportion_estimate
+from evals.tables import Cell, Table
+
+MEASURES = (
+    "questions",
+    "failed",
+    "accuracy",
+    "chance",
+    "MSEval",
+    "without MSEval",
+    "most likely a label",
+    "label mass",
+)
+
+
+def score_multistar(
+    plan: pa.Table,
+    ledger: pa.Table,
+    planned_questions: Callable[[Episode], Sequence[Question]],
+    convention: Convention,
+) -> Sequence[Table]:
+    """All tables of MultiStAR; rows of the ledger that are not planned do not count.
+
+    Args:
+        plan: The suite's part of the plan (``evals.records.PLAN_SCHEMA``).
+        ledger: The suite's part of the ledger, in any order and possibly partial.
+        planned_questions: What an episode without outcome would have asked.
+        convention: How MSEval's weights are computed.
+    """
+    played = join(plan, ledger)
+    answers = answers_of(played, planned_questions, convention)
+    notes = (*_NOTES, *_state_notes(played, answers))
+    chain = any(item.episode.level == "chain" for item in played)
+    tables = [
+        _measures_table("stages", "by stage", (), answers, notes),
+        _measures_table("attributes", "by attribute", ("attribute",), answers, notes),
+        _measures_table("configurations", "by configuration", ("configuration",), answers, notes),
+    ]
+    if chain:
+        tables += [effect_table(answers), weights_table(answers, convention), _calls_table(played)]
+    return [*tables, error_table(answers), published_table(answers, chain)]
+
+
+_NOTES = (
+    "Brackets: 95 % confidence intervals; the questions on one puzzle are one cluster.",
+    "chance: accuracy of a guess. MSEval: 1 for a guess; without prior information it is p |A|.",
+    "most likely a label: share of answers whose most likely token was one of the labels; label mass: their probability. "
+    "The answer is the most likely label in any case.",
+)
+
+
+def _measures_table(
+    name: str, title: str, by: tuple[str, ...], answers: Sequence[Answered], notes: tuple[str, ...]
+) -> Table:
+    """One row per player, mode and stage, and per what else is named."""
+    keys = ("player", "mode", "stage", *by)
+    groups = groups_of(answers, lambda answer: tuple(getattr(answer, key) for key in keys))
+    rows: tuple[tuple[Cell, ...], ...] = tuple((*key, *_measures(groups[key])) for key in in_order(groups))
+    return Table(f"multistar_{name}", f"MultiStAR {title}", (*keys, *MEASURES), rows, notes)
+
+
+def _measures(answers: Sequence[Answered]) -> tuple[Cell, ...]:
+    clusters = [answer.cluster for answer in answers]
+    done = [answer for answer in answers if not answer.failed]
+    scored = [answer for answer in done if answer.score]
+    labelled = [answer for answer in done if answer.argmax_is_label is not None]
+    masses = [answer.mass for answer in labelled if answer.mass is not None]
+    return (
+        len(answers),
+        len(answers) - len(done),
+        proportion_estimate([answer.right for answer in answers], clusters),
+        sum(1 / answer.options for answer in answers) / len(answers),
+        mean_estimate([a.score.value for a in scored if a.score], [a.cluster for a in scored]),
+        len(done) - len(scored),
+        sum(bool(answer.argmax_is_label) for answer in labelled) / len(labelled) if labelled else None,
+        sum(masses) / len(masses) if masses else None,
+    )
+
+
+def _calls_table(played: Sequence[Played]) -> Table:
+    """Model calls made beside those planned, over the episodes that are done."""
+    groups: dict[tuple[str, str], list[Mapping[str, int]]] = {}
+    for item in played:
+        if item.row is not None and not item.failed:
+            groups.setdefault((item.episode.player, item.episode.mode), []).append(item.row)
+    names = ("n_questions", "n_calls", "n_planned_calls")
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (*key, len(group), *(sum(row[name] for row in group) for name in names)) for key, group in groups.items()
+    )
+    return Table(
+        "multistar_calls",
+        "MultiStAR: model calls",
+        ("player", "mode", "chains done", "questions", "calls", "planned calls"),
+        rows,
+        (
+            "A chain with prior information asks each question, and again with every option of every question before it; "
+            "the same prompt is asked once. Questions without exact probabilities are not asked again.",
+        ),
+    )
+
+
+def _state_notes(played: Sequence[Played], answers: Sequence[Answered]) -> list[str]:
+    """How failed episodes, refused scores and unplayed episodes enter the figures."""
+    failed = sum(answer.failed for answer in answers)
+    inexact = sum(answer.inexact for answer in answers)
+    unswept = sum(not (a.score or a.inexact or a.failed) for a in answers)
+    unplayed = sum(item.row is None for item in played)
+    doubtful = sum(a.mass is not None and a.mass < LOW_MASS for a in answers)
+    notes = []
+    if failed:
+        notes.append(f"{failed:,} questions of failed episodes count as answered wrong, and have no MSEval.")
+    if inexact:
+        notes.append(
+            f"{inexact:,} questions have no MSEval: the engine gave no exact probabilities for them or for what they build "
+            "on (written replies, or top tokens only), and unknown ones are not taken for zero."
+        )
+    if unswept:
+        notes.append(
+            f"{unswept:,} questions with prior information have no MSEval because they were not asked again (sweep)."
+        )
+    if doubtful:
+        notes.append(f"{doubtful:,} answers had less than {LOW_MASS:.0%} probability on all labels together.")
+    if unplayed:
+        notes.append(f"{unplayed:,} of {len(played):,} planned episodes have not been played and count nowhere.")
+    return notes

@@ -1,0 +1,290 @@
+"""MultiStAR as a suite: which questions are planned, how they are asked, what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+import pyarrow as pa
+
+from envs.picture import Picture
+from envs.raven import CONFIGURATIONS, Generated, configuration_named
+from evals.contracts import Episode, Outcome, stable_hash
+from evals.conversation import Conversation
+from evals.multistar.mseval import Convention
+from evals.multistar.play import COLUMNS, Manner, ReplyForm, play_chain, play_direct
+from evals.multistar.prompts import PROMPT_IDENTITY, Style, prompt
+from evals.multistar.puzzles import (
+    CHAIN,
+    QUESTIONS_PER_PUZZLE,
+    Prior,
+    PuzzleUnreadable,
+    Subtask,
+    generated,
+    imported,
+    planned_calls,
+    puzzle_of,
+    puzzle_seed,
+    questions_of,
+    sentences_of,
+)
+from evals.multistar.questions import QUESTION_ATTRIBUTES, Question
+from evals.multistar.score import score_multistar
+from evals.tables import Table
+
+ANSWER_SETS: Final = {"i_raven": "iraven", "raven": "raven"}
+DEFAULT_PUZZLES: Final = {"direct": 100, "chain": 10}
+"""Of each configuration, as published."""
+
+_PATCH: Final = 28
+"""Edge in pixels of what Qwen2.5-VL makes a token of."""
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@dataclass(frozen=True)
+class MultiStarSuite:
+    """Staged questions on RAVEN matrices (MultiStAR), each answer scored by the probabilities of all choices.
+
+    Attributes:
+        subtask: ``chain`` (36 or 71 questions per puzzle that build on one another; scored by MSEval) or ``direct`` (up to
+            25 or 38 questions per puzzle, each for itself).
+        configurations: Folder names or paper titles of RAVEN configurations, or ``"all"``.
+        attributes: Of number, position, shape, color and size, or ``"all"``.
+        puzzles: Of each configuration; 100 for ``direct`` and 10 for ``chain`` if not given.
+        answer_sets: ``i_raven`` (unbiased) or ``raven``: how the wrong candidates of the final question are made.
+        priors: What a chain question is told of the questions before it: ``none``, what the ``model`` answered, or the
+            ``truth``. Each prior is played on its own. The direct subtask knows none.
+        styles: Of ``vanilla`` (plain words), ``structured`` (HTML) and ``document`` (a printed page as picture).
+        reply: ``labels`` (exact probabilities of the choices' labels, in one prefill) or ``text`` (a written answer, for
+            engines without label scores; no MSEval then).
+        sweep: Ask each chain question again with every option of every question before it; MSEval with priors needs it.
+        convention: How MSEval's weights are computed, see ``evals.multistar.mseval.CONVENTIONS``.
+        paper_literal: Tell earlier answers in the way the paper's Table 10 prints, slips included.
+        problems: Folder of problems in RAVEN's official format, to be asked about in place of generated ones.
+    """
+
+    subtask: Subtask = "chain"
+    configurations: str | Sequence[str] = "all"
+    attributes: str | Sequence[str] = "all"
+    puzzles: int | None = None
+    answer_sets: str = "i_raven"
+    priors: str | Sequence[str] = ("none", "model")
+    styles: str | Sequence[str] = ("vanilla",)
+    reply: ReplyForm = "labels"
+    sweep: bool = True
+    convention: str = "decoded"
+    paper_literal: bool = False
+    problems: str = ""
+
+    def __post_init__(self) -> None:
+        every = {"configurations": tuple(CONFIGURATIONS), "attributes": QUESTION_ATTRIBUTES, "priors": (), "styles": ()}
+        for name, known in every.items():
+            value = getattr(self, name)
+            values = (value,) if isinstance(value, str) else tuple(str(item) for item in value)
+            object.__setattr__(self, name, known if values == ("all",) and known else values)
+        if self.problems:  # runners may have another working directory
+            object.__setattr__(self, "problems", str(Path(self.problems).absolute()))
+
+    @property
+    def name(self) -> str:
+        """``multistar``."""
+        return "multistar"
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        """What MultiStAR adds to the ledger."""
+        return COLUMNS
+
+    def plan(self) -> Sequence[Episode]:
+        """One episode per question (direct), or per puzzle, style and prior (chain).
+
+        Raises:
+            ValueError: a setting names something that does not exist.
+        """
+        self._check()
+        return [
+            episode
+            for configuration in self._configurations
+            for puzzle in range(self._count(configuration))
+            for episode in self._episodes(configuration, puzzle)
+        ]
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        """Ask one question, or one chain."""
+        questions = self._questions(episode.task, puzzle_of(episode))
+        manner = self._manner(episode.mode)
+        if self.subtask == "chain":
+            return await play_chain(questions, conversation, manner)
+        return await play_direct(questions[episode.index % QUESTIONS_PER_PUZZLE], conversation, manner)
+
+    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
+        """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""
+        return score_multistar(plan, ledger, self._planned_questions, Convention.named(self.convention))
+
+    # --- episodes ---
+
+    @property
+    def _configurations(self) -> list[str]:
+        return [configuration_named(name).name for name in self.configurations]
+
+    @property
+    def _modes(self) -> list[str]:
+        """``style/prior``, or just the style where there is no prior."""
+        if self.subtask == "direct":
+            return [*self.styles]
+        return [f"{style}/{prior}" for style in self.styles for prior in self.priors]
+
+    def _manner(self, mode: str) -> Manner:
+        style, _, prior = mode.partition("/")
+        return Manner(
+            style=style,  # type: ignore[arg-type]
+            prior=prior or "none",  # type: ignore[arg-type]
+            reply=self.reply,
+            sweep=self.sweep and self.reply == "labels",
+            paper_literal=self.paper_literal,
+        )
+
+    def _count(self, configuration: str) -> int:
+        most = self.puzzles or DEFAULT_PUZZLES[self.subtask]
+        if not self.problems:
+            return most
+        found = len(imported(self.problems, configuration, most))
+        if not found:
+            raise ValueError(f"suite.problems={self.problems}: holds no problem of configuration {configuration}")
+        return found
+
+    def _source(self, configuration: str, puzzle: int) -> Generated | Path:
+        if self.problems:
+            return imported(self.problems, configuration, self.puzzles or DEFAULT_PUZZLES[self.subtask])[puzzle]
+        return generated(configuration, puzzle, ANSWER_SETS[self.answer_sets])  # type: ignore[arg-type]
+
+    def _questions(self, configuration: str, puzzle: int) -> tuple[Question, ...]:
+        return questions_of(self._source(configuration, puzzle), self.subtask, tuple(self.attributes))
+
+    def _planned_questions(self, episode: Episode) -> list[Question]:
+        """The questions of an episode that has no outcome; none where its puzzle cannot be read."""
+        try:
+            questions = self._questions(episode.task, puzzle_of(episode))
+        except PuzzleUnreadable:
+            return []
+        return [questions[episode.index % QUESTIONS_PER_PUZZLE]] if self.subtask == "direct" else [*questions]
+
+    def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:
+        group = stable_hash(self.name, str(self._source(configuration, puzzle)))
+        for draft in self._drafts(configuration, puzzle):
+            yield Episode(
+                suite=self.name,
+                task=configuration,
+                level=draft.level,
+                mode=draft.mode,
+                index=puzzle if self.subtask == "chain" else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
+                repeat=0,
+                seed=puzzle_seed(configuration, puzzle),
+                identity=stable_hash(PROMPT_IDENTITY, self.subtask, self.reply, draft.content),
+                budget=draft.calls,
+                calls=float(draft.calls),
+                prompt_tokens=draft.tokens,
+                group=group,
+            )
+
+    def _drafts(self, configuration: str, puzzle: int) -> Iterator[_Draft]:
+        try:
+            questions = self._questions(configuration, puzzle)
+        except PuzzleUnreadable as error:  # played all the same: it fails with its cause, and nothing vanishes
+            level = CHAIN if self.subtask == "chain" else "unreadable"
+            yield from (_Draft(mode, level, str(error)) for mode in self._modes)
+            return
+        for mode in self._modes:
+            manner = self._manner(mode)
+            if self.subtask == "chain":
+                yield _chain_draft(mode, questions, manner)
+                continue
+            for number, question in enumerate(questions):
+                content = stable_hash(_content(question))
+                yield _Draft(mode, question.stage, content, number, 1, _tokens(question, manner.style))
+
+    # --- settings ---
+
+    def _check(self) -> None:
+        known: dict[str, tuple[str, ...]] = {
+            "subtask": get_args(Subtask),
+            "attributes": QUESTION_ATTRIBUTES,
+            "answer_sets": tuple(ANSWER_SETS),
+            "priors": get_args(Prior),
+            "styles": get_args(Style),
+            "reply": get_args(ReplyForm),
+        }
+        for setting, names in known.items():
+            value = getattr(self, setting)
+            for name in value if isinstance(value, tuple) else (value,):
+                if name not in names:
+                    raise ValueError(f"suite.{setting}: there is no {name!r}; there are {', '.join(names)}")
+        _check_list("configurations", self.configurations, lambda name: configuration_named(name).name)
+        for setting in ("attributes", "priors", "styles"):
+            _check_list(setting, getattr(self, setting))
+        if self.puzzles is not None and (type(self.puzzles) is not int or self.puzzles < 1):
+            raise ValueError(f"suite.puzzles must be a whole number of at least 1, not {self.puzzles!r}")
+        for setting in ("sweep", "paper_literal"):
+            if not isinstance(getattr(self, setting), bool):
+                raise ValueError(f"suite.{setting} must be true or false, not {getattr(self, setting)!r}")
+        try:
+            Convention.named(self.convention)
+        except ValueError as error:
+            raise ValueError(f"suite.convention: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What tells the episodes of one puzzle apart."""
+
+    mode: str
+    level: str
+    content: str
+    """Hash of all that the player is asked, and of the right answers."""
+    number: int = 0
+    calls: int = 1
+    tokens: float = 0.0
+
+
+def _chain_draft(mode: str, questions: Sequence[Question], manner: Manner) -> _Draft:
+    told = [
+        sorted(sentences_of(parent, question, manner.paper_literal))
+        for question in (questions if manner.prior != "none" else ())
+        for parent in questions
+        if parent.node in question.parents
+    ]
+    calls = planned_calls(questions, manner.prior, manner.sweep, manner.paper_literal)
+    tokens = calls / len(questions) * sum(_tokens(question, manner.style) for question in questions)
+    content = stable_hash([_content(question) for question in questions], told, manner.sweep and bool(told))
+    return _Draft(mode, CHAIN, content, 0, calls, tokens)
+
+
+def _check_list(setting: str, values: Sequence[str], standard: Callable[[str], str] = str) -> None:
+    if not values:
+        raise ValueError(f"suite.{setting} is empty: there is nothing to play")
+    try:
+        names = [standard(value) for value in values]
+    except ValueError as error:
+        raise ValueError(f"suite.{setting}: {error}") from error
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")
+
+
+def _content(question: Question) -> list[object]:
+    """What of a question a player sees, and the right answer."""
+    return [question.picture.key, question.setting, question.text, [*question.options], question.key]
+
+
+def _tokens(question: Question, style: Style) -> float:
+    """Prompt tokens, roughly."""
+    total = 0.0
+    for said in prompt(question, (), style):
+        for part in said.parts:
+            if isinstance(part, Picture):
+                total += part.size[0] * part.size[1] / _PATCH**2
+            else:
+                total += len(part) / _CHARACTERS_PER_TOKEN
+    return total
