@@ -36,6 +36,8 @@ def prior_sentence(parent: Question, option: int, target: Question, paper_litera
     if parent.node not in target.parents:
         known = ", ".join(target.parents) or "none"
         raise ValueError(f"{parent.node} is no parent of {target.node}: its parents are {known}")
+    if not 0 <= option < len(parent.options):
+        raise IndexError(f"{parent.node} has options 0 to {len(parent.options) - 1}, not {option}")
     answer = parent.options[option]
     if parent.stage == "1P":
         return _one_panel(parent, answer, target, paper_literal)
