@@ -88,9 +88,12 @@ class Action:
 
     def restricted(self, truths: Iterable[str]) -> Action:
         """The same action where only ``truths`` are in question; what is ruled out stands in their order."""
-        kept = tuple(truths)
-        states = tuple(State(s.value, tuple(t for t in kept if t in s.rules_out)) for s in self.states)
-        return Action(self.name, self.outcome, states, self.unit)
+        place = {truth: number for number, truth in enumerate(truths)}
+        states = [
+            State(state.value, tuple(sorted((t for t in state.rules_out if t in place), key=place.__getitem__)))
+            for state in self.states
+        ]
+        return Action(self.name, self.outcome, tuple(states), self.unit)
 
 
 @dataclass(frozen=True)

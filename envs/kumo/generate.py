@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import combinations
 
 from pysat.card import CardEnc
@@ -179,17 +180,23 @@ def _decide(
     for variable, (action, _) in enumerate(options, 1):
         of_action.setdefault(action, []).append(variable)
     clauses = [[-one, -two] for variables in of_action.values() for one, two in combinations(variables, 2)]
-    if len(of_action) > most:
-        clauses += CardEnc.atmost(list(range(1, len(options) + 1)), bound=most).clauses
     for bit in range(invalid.bit_length()):
         if invalid >> bit & 1:
             clauses.append([variable for variable, (_, gone) in enumerate(options, 1) if gone >> bit & 1])
             if not clauses[-1]:
                 return None
     with Minisat22(bootstrap_with=clauses) as solver:
+        # "At most so many" takes by far the most clauses, and the first model, which has few true variables, hardly ever
+        # needs them.
         if not solver.solve():
             return None
         model = solver.get_model()
+        if sum(literal > 0 for literal in model) > most:
+            variables = list(range(1, len(options) + 1))
+            solver.append_formula(CardEnc.atmost(variables, bound=most).clauses)
+            if not solver.solve():
+                return None
+            model = solver.get_model()
     picked = [options[literal - 1] for literal in model if 0 < literal <= len(options)]
     return {action: rng.choice(decisive[action][gone]) for action, gone in picked}
 
@@ -204,6 +211,7 @@ def _observe(value: str | Range, rng: random.Random) -> Observation:
     return round(rng.uniform(*value), 1 + max(map(_decimals, value)))
 
 
+@cache
 def _decimals(number: float) -> int:
     exponent = Decimal(repr(number)).normalize().as_tuple().exponent
     return max(0, -int(exponent))

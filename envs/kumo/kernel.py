@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 PROBES = 8
+SLACK = 0.1
 USED, FULL = 0, 1
 
 
@@ -34,6 +36,10 @@ def compiled(function: Function) -> Function:
         return numba.njit(function)  # type: ignore[no-any-return]
 
 
+def inlined(function: Function) -> Function:
+    return numba.njit(inline="always")(function)
+
+
 class Game(NamedTuple):
     """A game as arrays: T truths, A actions, at most S distinct outcomes each, L subsets of truths (2**T)."""
 
@@ -41,48 +47,67 @@ class Game(NamedTuple):
     """(A, S): the truths that an outcome leaves."""
     number: Integers
     """(A, S): how many of the action's states have this outcome; 0 is padding."""
-    size: Integers
-    """(L,): number of truths in a set."""
     able: Integers
     """(T,): the actions that can rule a truth out."""
+    reach: Integers
+    """(A,): the truths that an action can rule out."""
+    size: Integers
+    """(L,): number of truths in a set."""
+    total: Integers
+    """(L, A): sum of the weights of an action's outcomes, at least 1."""
     relevant: Integers
     """(L,): the actions that can rule something out of a set."""
     first: Integers
     """(L, A): the first action alike on a set."""
     following: Integers
     """(L, A): the next action alike on a set, or -1."""
-    bound: NDArray[np.float64]
-    """(K, L): expected tests of the relaxed game that ends for free after k tests; see ``lower_bounds``."""
+    doubled: Integers
+    """(L,): the actions that are alike with another one."""
+    relaxed: Floats
+    """(K, L): expected tests of the relaxed game that ends for free after k tests."""
+    decided: Floats
+    """(K, L): largest probability that k tests leave one truth or none."""
+    spared: Floats
+    """(K, T, L): largest probability that a truth survives k tests which could rule it out."""
+    quick: Floats
+    """(K, L, A): expected tests with a first action, then relaxed k"""
 
 
 class Memo(NamedTuple):
     """Hash table with linear probing from key to what is known: a value, or the negative of a lower bound."""
 
     keys: Integers
-    values: NDArray[np.float64]
+    values: Floats
     status: Integers
     """Number of slots used; whether the table asks to be grown."""
     limit: int
     """Slots beyond which it is never grown; old entries are overwritten instead."""
 
 
+class Scratch(NamedTuple):
+    """Working space of the search, one row for each depth of the recursion."""
+
+    lefts: Integers
+    unuseds: Integers
+    limits: Floats
+    floors: Floats
+    trieds: Integers
+    places: Integers
+    chosens: Integers
+    levels: Integers
+    order: Integers
+    bounds: Floats
+    rests: Integers
+    share: Floats
+    guess: Floats
+
+
 @compiled
-def subset_tables(keep: Integers, count: Integers, truths: int) -> tuple[Integers, Integers, Integers, Integers, Integers]:
-    """The fields ``size, able, relevant, first, following`` of ``Game``."""
-    actions, states = keep.shape
-    sets = 1 << truths
-    size = np.zeros(sets, np.int64)
-    for left in range(1, sets):
-        size[left] = size[left >> 1] + (left & 1)
-    able = np.zeros(truths, np.int64)
-    for action in range(actions):
-        for state in range(states):
-            for truth in range(truths):
-                if count[action, state] and not keep[action, state] >> truth & 1:
-                    able[truth] |= 1 << action
-    relevant = np.zeros(sets, np.int64)
-    first = np.empty((sets, actions), np.int64)
-    following = np.full((sets, actions), -1, np.int64)
+def fold_tables(keep: Integers, count: Integers, able: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+    """The fields ``relevant, first, following, doubled`` of ``Game``."""
+    actions, sets = keep.shape[0], 1 << able.size
+    relevant, doubled = np.zeros(sets, np.int64), np.zeros(sets, np.int64)
+    first, following = np.empty((sets, actions), np.int64), np.full((sets, actions), -1, np.int64)
     last = np.empty(actions, np.int64)
     marks = np.empty(actions, np.uint64)
     for left in range(1, sets):
@@ -91,22 +116,24 @@ def subset_tables(keep: Integers, count: Integers, truths: int) -> tuple[Integer
             low += 1
         relevant[left] = relevant[left & (left - 1)] | able[low]
         for action in range(actions):
-            marks[action] = mark(keep, count, left, action)
             first[left, action] = action
             last[action] = action
             if not relevant[left] >> action & 1:
                 continue
+            marks[action] = mark(keep, count, left, action)
             for other in range(action):
                 if (
-                    first[left, other] == other
+                    relevant[left] >> other & 1
+                    and first[left, other] == other
                     and marks[other] == marks[action]
                     and alike(keep, count, left, action, other)
                 ):
                     first[left, action] = other
                     following[left, last[other]] = action
                     last[other] = action
+                    doubled[left] |= 1 << action | 1 << other
                     break
-    return size, able, relevant, first, following
+    return relevant, first, following, doubled
 
 
 @compiled
@@ -143,36 +170,57 @@ def alike(keep: Integers, count: Integers, left: int, one: int, two: int) -> boo
 
 
 @compiled
-def lower_bounds(keep: Integers, count: Integers, size: Integers, relevant: Integers, able: Integers) -> NDArray[np.float64]:
-    """Field ``bound`` of ``Game``: ``bound[k, left]`` is a lower bound where each truth in ``left`` has k actions or more.
-
-    A game ends when one truth is left or a surviving truth has no action that could rule it out, which needs at least k
-    more tests. So the value is no less than that of the relaxed game where actions may be repeated and that ends when one
-    truth is left or after k tests.
-    """
-    most = 0
-    for truth in range(able.size):
-        most = max(most, ones(able[truth]))
-    bound = np.zeros((most + 1, size.size))
+def bound_tables(
+    keep: Integers, number: Integers, size: Integers, total: Integers, able: Integers, most: int
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The fields ``relaxed, decided, spared`` of ``Game``, for up to ``most`` tests; actions may be repeated."""
+    actions, states = keep.shape
+    relaxed = np.zeros((most + 1, size.size))
+    decided = np.zeros((most + 1, size.size))
+    spared = np.zeros((most + 1, able.size, size.size))
+    gone = np.empty(able.size)
+    quick = np.ones((most + 1, size.size, actions))
+    for left in range(size.size):
+        decided[0, left] = size[left] <= 1
+        for truth in range(able.size):
+            spared[0, truth, left] = left >> truth & 1
     for k in range(1, most + 1):
         for left in range(size.size):
-            if size[left] < 2:
+            if size[left] <= 1:
+                decided[k, left] = 1
+            for truth in range(able.size):
+                spared[k, truth, left] = 0
+            if left == 0:
                 continue
-            best = np.inf
-            for action in range(keep.shape[0]):
-                if relevant[left] >> action & 1:
-                    total, steps = 0, 0.0
-                    for state in range(keep.shape[1]):
-                        kept = left & keep[action, state]
-                        weight = size[kept] * count[action, state]
-                        total += weight
-                        steps += weight * bound[k - 1, kept]
-                    best = min(best, 1 + steps / max(total, 1))
-            bound[k, left] = best if best < np.inf else 0.0
-    return bound
+            least = np.inf
+            for action in range(actions):
+                steps, done = 0.0, 0.0
+                gone[:] = 0
+                for state in range(states):
+                    kept = left & keep[action, state]
+                    weight = size[kept] * number[action, state]
+                    if weight:
+                        steps += weight * relaxed[k - 1, kept]
+                        done += weight * decided[k - 1, kept]
+                        for truth in range(able.size):
+                            gone[truth] += weight * spared[k - 1, truth, kept]
+                least = min(least, 1 + steps / total[left, action])
+                decided[k, left] = max(decided[k, left], done / total[left, action])
+                for truth in range(able.size):
+                    if able[truth] >> action & 1:
+                        spared[k, truth, left] = max(spared[k, truth, left], gone[truth] / total[left, action])
+            relaxed[k, left] = least if size[left] > 1 else 0.0
+        for left in range(size.size):
+            for action in range(actions):
+                steps = 0.0
+                for state in range(states):
+                    kept = left & keep[action, state]
+                    steps += size[kept] * number[action, state] * relaxed[k, kept]
+                quick[k, left, action] = 1 + steps / total[left, action]
+    return relaxed, decided, spared, quick
 
 
-@compiled
+@inlined
 def ones(mask: int) -> int:
     """Number of bits set."""
     bits = 0
@@ -186,27 +234,23 @@ def ones(mask: int) -> int:
 def folded(game: Game, left: int, unused: int) -> int:
     """The unused actions as they enter the key: only relevant ones, and of each kind alike the first so many."""
     unused &= game.relevant[left]
-    result = 0
-    for action in range(game.keep.shape[0]):
-        if unused >> action & 1:
+    several = unused & game.doubled[left]
+    result = unused & ~several
+    action = 0
+    while several:
+        if several & 1:
             place = game.first[left, action]
             while result >> place & 1:
                 place = game.following[left, place]
             result |= 1 << place
+        several >>= 1
+        action += 1
     return result
 
 
 @compiled
-def known(game: Game, memo: Memo, left: int, unused: int) -> float:
-    """What is known of a game state (``unused`` folded): its value, or the negative of a lower bound that is positive."""
-    if game.size[left] <= 1:
-        return 0.0
-    k = 64
-    for truth in range(game.able.size):
-        if left >> truth & 1:
-            k = min(k, ones(game.able[truth] & unused))
-    if k == 0:  # this truth can be ruled out by nothing, so it is the answer
-        return 0.0
+def recall(game: Game, memo: Memo, left: int, unused: int) -> float:
+    """What the memo holds of a game state (``unused`` folded), or 0."""
     key = left | unused << game.able.size
     slot = home(memo, key)
     for _ in range(PROBES):
@@ -215,7 +259,7 @@ def known(game: Game, memo: Memo, left: int, unused: int) -> float:
         if memo.keys[slot] == 0:
             break
         slot = slot + 1 & memo.keys.size - 1
-    return -game.bound[k, left]  # type: ignore[no-any-return]
+    return 0.0
 
 
 @compiled
@@ -253,84 +297,153 @@ def rehash(old: Memo, new: Memo) -> None:
 
 
 @compiled
-def survey(
-    game: Game,
-    memo: Memo,
-    left: int,
-    unused: int,
-    action: int,
-    share: NDArray[np.float64],
-    rest: Integers,
-    guess: NDArray[np.float64],
-) -> float:
-    """A lower bound for the expected tests when ``action`` comes next, from what is known of the states behind it.
-
-    Fills in, for each outcome, its probability, the unused actions after it (folded) and what is known of that state.
-    """
-    total = 0
-    for state in range(share.size):
-        weight = game.size[left & game.keep[action, state]] * game.number[action, state]
-        share[state] = weight
-        total += weight
-    steps = 1.0
-    for state in range(share.size):
-        share[state] /= max(total, 1)
-        guess[state] = 0
-        if share[state] > 0:
-            kept = left & game.keep[action, state]
-            rest[state] = folded(game, kept, unused & ~(1 << action))
-            guess[state] = known(game, memo, kept, rest[state])
-            steps += share[state] * abs(guess[state])
-    return steps
-
-
-@compiled
-def explore(game: Game, memo: Memo, left: int, unused: int, limit: float) -> float:
-    """The value of a game state (``unused`` folded) if it is below ``limit``, else a lower bound not below ``limit``.
-
-    Returns at once with a meaningless number when the memo asks to be grown.
-    """
-    value = known(game, memo, left, unused)
-    if value >= 0 or -value >= limit:
-        return abs(value)
-    actions, states = game.keep.shape
-    order = np.empty(actions, np.int64)
-    bounds = np.empty(actions)
-    share, guess, rest = np.empty(states), np.empty(states), np.empty(states, np.int64)
-    tried = 0
-    for action in range(actions):
-        if unused >> action & 1 and game.first[left, action] == action:
-            bound = survey(game, memo, left, unused, action, share, rest, guess)
-            place = tried
-            while place > 0 and bounds[place - 1] > bound:
-                bounds[place] = bounds[place - 1]
-                order[place] = order[place - 1]
-                place -= 1
-            bounds[place] = bound
-            order[place] = action
-            tried += 1
-    best, floor = limit, np.inf
-    for place in range(tried):
-        if bounds[place] >= best:  # and so are all that follow
-            floor = min(floor, bounds[place])
-            break
-        action = order[place]
-        steps = survey(game, memo, left, unused, action, share, rest, guess)
-        for state in range(states):
-            if steps >= best:
-                break
-            if guess[state] < 0:
-                enough = -guess[state] + (best - steps) / share[state]
-                found = explore(game, memo, left & game.keep[action, state], rest[state], enough)
-                if memo.status[FULL]:
-                    return 0.0
-                steps += share[state] * (found + guess[state])
-                if found >= enough:
-                    steps = max(steps, best)
-        if steps < best:
-            best = steps
+def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceiling: float) -> float:
+    """The value of a game state that is not over if it is below ``ceiling``, else a lower bound not below it."""
+    keep, number, able, reach, size, total, relevant, first, following, doubled, relaxed, decided, spared, quick = game
+    keys, values, status, bound_slots = memo
+    lefts, unuseds, limits, floors, trieds, places, chosens, levels, order, bounds, rests, share, guess = scratch
+    actions, states = keep.shape
+    truths = able.size
+    horizon = relaxed.shape[0] - 1
+    depth, entering, found = 0, True, 0.0
+    lefts[0], unuseds[0], limits[0] = root, rest, ceiling
+    while True:
+        left, unused, limit = lefts[depth], unuseds[depth], limits[depth]
+        if entering:
+            status[2] += 1
+            # levels
+            for k in range(actions + 2):
+                levels[depth, k] = 0
+            k = actions
+            for truth in range(truths):
+                if left >> truth & 1:
+                    c = ones(able[truth] & unused)
+                    levels[depth, c] |= 1 << truth
+                    k = min(k, c)
+            due = levels[depth, k]
+            for j in range(k, actions + 1):
+                levels[depth, j + 1] |= levels[depth, j]
+            floor, tried = np.inf, 0
+            for action in range(actions):
+                if not (unused >> action & 1 and first[left, action] == action):
+                    continue
+                gone = reach[action]
+                steps = quick[min(k - 1 if due & gone else k, horizon), left, action]
+                if steps >= limit:
+                    floor = min(floor, steps)
+                    continue
+                steps = 1.0
+                scale = total[left, action]
+                for state in range(states):
+                    kept = left & keep[action, state]
+                    part = size[kept] * number[action, state] / scale
+                    share[depth, tried, state] = part
+                    hope = 0.0
+                    if part > 0 and size[kept] > 1:
+                        j = k - 1
+                        now = kept & (levels[depth, j] | levels[depth, j + 1] & gone)
+                        while not now:
+                            j += 1
+                            now = kept & (levels[depth, j] | levels[depth, j + 1] & gone)
+                        if j > horizon:
+                            hope = relaxed[horizon, kept]
+                        elif j > 0:
+                            over = decided[j, kept]
+                            while now:
+                                low = now & -now
+                                over += spared[j, size[low - 1], kept]
+                                now ^= low
+                            hope = relaxed[j, kept] + max(0.0, 1 - over)
+                    guess[depth, tried, state] = -hope
+                    steps += part * hope
+                if steps >= limit:
+                    floor = min(floor, steps)
+                else:
+                    order[depth, tried] = action
+                    bounds[depth, tried] = steps
+                    tried += 1
+            if tried == 0:
+                found = floor
+                if depth == 0:
+                    return found
+                depth -= 1
+                entering = False
+                continue
+            status[3] += 1
+            trieds[depth], floors[depth] = tried, floor
+            for place in range(tried):
+                action = order[depth, place]
+                steps = 1.0
+                for state in range(states):
+                    hope = guess[depth, place, state]
+                    if hope < 0:
+                        kept = left & keep[action, state]
+                        spare = unused & ~(1 << action) & relevant[kept]
+                        several = spare & doubled[kept]
+                        if several:
+                            spare &= ~several
+                            other = 0
+                            while several:
+                                if several & 1:
+                                    spot = first[kept, other]
+                                    while spare >> spot & 1:
+                                        spot = following[kept, spot]
+                                    spare |= 1 << spot
+                                several >>= 1
+                                other += 1
+                        rests[depth, place, state] = spare
+                        key = kept | spare << truths
+                        mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+                        slot = np.int64((mixed ^ mixed >> np.uint64(32)) & np.uint64(keys.size - 1))
+                        for _ in range(PROBES):
+                            if keys[slot] == key:
+                                if values[slot] > 0 or values[slot] < hope:
+                                    hope = values[slot]
+                                    guess[depth, place, state] = hope
+                                break
+                            if keys[slot] == 0:
+                                break
+                            slot = slot + 1 & keys.size - 1
+                    steps += share[depth, place, state] * abs(hope)
+                bounds[depth, place] = steps
         else:
-            floor = min(floor, steps)
-    value = best if best < limit else floor
-    store(memo, left | unused << game.able.size, value if best < limit else -value)
-    return value
+            place, chosen = places[depth], chosens[depth]
+            guess[depth, place, chosen] = found if found < limits[depth + 1] else -found
+            steps = 1.0
+            for state in range(states):
+                steps += share[depth, place, state] * abs(guess[depth, place, state])
+            bounds[depth, place] = steps
+        place, second = 0, limit
+        for other in range(1, trieds[depth]):
+            if bounds[depth, other] < bounds[depth, place]:
+                second = min(second, bounds[depth, place])
+                place = other
+            else:
+                second = min(second, bounds[depth, other])
+        steps = bounds[depth, place]
+        value, chosen, weight = 0.0, -1, 0.0
+        if steps >= limit:
+            found = min(steps, floors[depth])
+            value = -found
+        else:
+            for state in range(states):
+                if guess[depth, place, state] < 0 and share[depth, place, state] > weight:
+                    chosen, weight = state, share[depth, place, state]
+            if chosen < 0:
+                found = value = steps
+        if value != 0:
+            store(memo, left | unused << truths, value)
+            if status[FULL]:
+                return 0.0
+            if depth == 0:
+                return found
+            depth -= 1
+            entering = False
+            continue
+        places[depth], chosens[depth] = place, chosen
+        hope = -guess[depth, place, chosen]
+        lefts[depth + 1] = left & keep[order[depth, place], chosen]
+        unuseds[depth + 1] = rests[depth, place, chosen]
+        limits[depth + 1] = hope + min(max((second - steps) / weight, SLACK), (limit - steps) / weight)
+        depth += 1
+        entering = True

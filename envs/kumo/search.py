@@ -7,7 +7,9 @@ observations together rule out all others.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -41,6 +43,7 @@ class OptimalSearch:
         self._slots = slots
         self._game = _game(task)
         self._memo = _memo(1 << 12, slots)
+        self._scratch = _scratch(self._game)
         self._all = (1 << len(task.truths)) - 1, (1 << len(task.actions)) - 1
 
     @property
@@ -107,12 +110,21 @@ class OptimalSearch:
         return steps
 
     def _value(self, left: int, unused: int) -> float:
+        """Expected tests of perfect play from a game state."""
+        game = self._game
+        unused = kernel.folded(game, left, unused)
+        if left.bit_count() <= 1 or any(left >> t & 1 and not able & unused for t, able in enumerate(game.able.tolist())):
+            return 0.0
         while True:
-            value = kernel.explore(self._game, self._memo, left, kernel.folded(self._game, left, unused), math.inf)
+            value = kernel.recall(game, self._memo, left, unused)
+            if value > 0:
+                return value
+            value = kernel.explore(game, self._memo, self._scratch, left, unused, math.inf)
             if not self._memo.status[kernel.FULL]:
                 return value
             larger = _memo(4 * self._memo.keys.size, self._slots)
             kernel.rehash(self._memo, larger)
+            larger.status[2:]+=self._memo.status[2:]
             self._memo = larger
 
 
@@ -134,11 +146,24 @@ def _game(task: Task) -> kernel.Game:
     for place, counts in enumerate(outcomes):
         keep[place, : len(counts)] = list(counts)
         count[place, : len(counts)] = list(counts.values())
-    size, able, relevant, first, following = kernel.subset_tables(keep, count, len(task.truths))
-    bound = kernel.lower_bounds(keep, count, size, relevant, able)
-    return kernel.Game(keep, count, size, able, relevant, first, following, bound)
+    able = np.array([sum(1 << a for a, row in enumerate(outcomes) if any(not kept >> t & 1 for kept in row))
+                     for t in range(len(task.truths))], np.int64)
+    reach = np.array([everything & ~functools.reduce(operator.and_, row) for row in outcomes], np.int64)
+    size = np.array([left.bit_count() for left in range(everything + 1)], np.int64)
+    total = np.stack([np.maximum(sum(size[np.arange(everything+1)&k]*n for k,n in row.items()),1) for row in outcomes], 1)
+    most=HORIZON
+    tables = kernel.bound_tables(keep, count, size, total, able, most)
+    return kernel.Game(keep, count, able, reach, size, total, *kernel.fold_tables(keep, count, able), *tables)
 
+
+HORIZON = 6
+def _scratch(game: kernel.Game) -> kernel.Scratch:
+    actions, states = game.keep.shape
+    D=actions+2
+    I=lambda *n: np.zeros((D,*n), np.int64)
+    F=lambda *n: np.zeros((D,*n))
+    return kernel.Scratch(I(),I(),F(),F(),I(),I(),I(),I(actions+2),I(actions),F(actions),I(actions,states),F(actions,states),F(actions,states))
 
 def _memo(slots: int, limit: int) -> kernel.Memo:
     slots = min(slots, limit)
-    return kernel.Memo(np.zeros(slots, np.int64), np.zeros(slots), np.zeros(2, np.int64), limit)
+    return kernel.Memo(np.zeros(slots, np.int64), np.zeros(slots), np.zeros(6, np.int64), limit)
