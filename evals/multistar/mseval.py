@@ -164,3 +164,17 @@ def entropy(probabilities: Sequence[float], convention: Convention) -> float:
     """Shannon entropy, in bits or nats."""
     log = math.log if convention.natural_logs else math.log2
     return -math.fsum(value * log(value) for value in probabilities if value > 0) + 0.0
+
+
+def weight_bounds(options: int, parents: Sequence[int], convention: Convention) -> tuple[float, float]:
+    """Least and greatest sum of the parents' weights that any answers can give, options counting alike.
+
+    Args:
+        options: Number of the question's options.
+        parents: Numbers of the parents' options.
+        convention: Its unit matters; ``model_prior`` has other bounds.
+    """
+    unit = math.log if convention.natural_logs else math.log2
+    own, least = math.exp(unit(options)), float(len(parents))
+    most = math.fsum(math.exp(unit(min(count, options))) for count in parents)
+    return least / (least + own), most / (most + own)
