@@ -94,10 +94,10 @@ def audit(problems: Iterable[Problem]) -> Audit:
 
 
 def drawn(count: int, styles: Iterable[Style] = STYLES) -> Iterator[Problem]:
-    """``count`` problems per configuration and style."""
-    for style in styles:
+    """``count`` problems per configuration and style; other matrices for each style, since they would share theirs."""
+    for turn, style in enumerate(styles):
         for name in CONFIGURATIONS:
-            for seed in range(count):
+            for seed in range(turn * count, (turn + 1) * count):
                 yield generate(name, seed, style)
 
 
