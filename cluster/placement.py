@@ -45,7 +45,9 @@ def start_ray(cluster: ClusterSettings) -> None:
     try:
         ray.init(address=cluster.address, **common)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"cluster.address={cluster.address}: no Ray cluster answers there: {error}") from error
+        raise UserError(
+            f"cluster.address={cluster.address}: no Ray cluster answers there, or it has another RAY_AUTH_TOKEN: {error}"
+        ) from error
 
 
 def living_nodes() -> list[dict[str, Any]]:

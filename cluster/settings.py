@@ -40,6 +40,7 @@ OPERATIONAL = frozenset(
         "max_num_seqs",
         "max_tries",
         "mm_processor_cache_gb",
+        "poison",
         "prompt_price",
         "requests_per_minute",
         "spend_cap",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -244,6 +245,7 @@ def disturbed(folder: Path, workload: Workload, disturbance: str, moment: str) -
                 folder, workload, "cluster=ray", f"cluster.address={address}", f"cluster.replicas={workload.replicas}"
             )
             run.command += ["model.replica.cpus=1"]
+            run.environment["RAY_AUTH_TOKEN"] = TOKEN
             return _play(run, rows, lambda run: lose_node())
     else:
         run = prepare(folder, workload)
@@ -253,6 +255,7 @@ def disturbed(folder: Path, workload: Workload, disturbance: str, moment: str) -
     return _play(run, rows, DISTURBANCES[disturbance])
 
 
+TOKEN = secrets.token_hex(32)
 UNREACHABLE = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}
 
 
@@ -337,7 +340,8 @@ def two_nodes(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     try:
         for number, command in enumerate(commands):
             with (folder.parent / f"{folder.name}-node-{number}.log").open("wb") as log:
-                nodes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
+                environment = {**os.environ, "RAY_AUTH_TOKEN": TOKEN}
+                nodes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment))
             time.sleep(8)
         yield address, lambda: _end(nodes[1])
     finally:
