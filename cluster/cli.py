@@ -11,17 +11,24 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.errors import RunFailedError, UserError
+from envs.kumo import commands as kumo_commands
+from envs.raven import commands as raven_commands
 from evals.tables import Table
 
 BAD_INPUT = 2
 RUN_FAILED = 1
+LONGEST_SHOWN = 30
+"""Rows of the longest table that ends a run on the terminal; `raycade report` shows all."""
 
 RUN_HELP = """\
 Plays the episodes of a suite with a model and scores them. Without overrides: the demo, a slice of the suites with a tiny
 model made on the spot. A run that was interrupted goes on where it stopped when the same command is given again.
 
 overrides (Hydra's syntax; a value with a comma needs brackets):
-  suite=demo|kumo            what is played; settings of a suite by path: suite.repeats=1 suite.domains=[medical]
+  suite=demo|kumo|kidgym|multistar   what is played; settings of a suite by path:
+      suite=kumo      suite.domains=[medical] suite.difficulties=[easy] suite.tasks_per_domain=50 suite.repeats=5
+      suite=kidgym    suite.tasks=[CL,SE] suite.levels=[1] suite.modes=[zero_shot,cot,icl] suite.episodes=100
+      suite=multistar suite.subtask=chain|direct suite.puzzles=10 suite.priors=[none,model,truth]
   model=tiny|simulated|oracle|random|qwen2_5_vl_7b|...   who plays
   decoding=free|choice       free text, or replies constrained to what is offered
   baselines=[random,oracle]  built-in players to play the same episodes beside the model
@@ -87,6 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     report.set_defaults(command=_report)
 
+    raven = commands.add_parser("raven", help="RAVEN problems: generate, import, check, show")
+    raven_commands.add_arguments(raven)
+    raven.set_defaults(command=lambda options: int(raven_commands.main(options) or 0))
+
+    kumo = commands.add_parser("kumo", help="KumO domains: check your own, write out tasks")
+    kumo_commands.add_arguments(kumo)
+    kumo.set_defaults(command=kumo_commands.main)
+
     merge = commands.add_parser(
         "merge",
         help="join runs that played parts of one plan (shard=i/n)",
@@ -112,7 +127,7 @@ def _run(options: argparse.Namespace) -> int:
     except RunFailedError as error:
         print(f"error: {error}\nWhat was finished is in {settings.run_dir}; the same command goes on.", file=sys.stderr)
         return RUN_FAILED
-    show(tables)
+    show(tables, LONGEST_SHOWN)
     print(f"\nledger, tables and summary: {settings.run_dir}")
     if code == CONTINUE:
         print("stopped before the end: the same command goes on from here", file=sys.stderr)
@@ -148,9 +163,12 @@ def _merge(options: argparse.Namespace) -> int:
     return _report(options)
 
 
-def show(tables: Sequence[Table]) -> None:
-    """Print tables; on a pipe they are as wide as they need to be."""
+def show(tables: Sequence[Table], longest: int | None = None) -> None:
+    """Print tables; on a pipe they are as wide as they need to be. Those of more than ``longest`` rows are only named."""
     console = Console() if sys.stdout.isatty() else Console(width=200)
     for table in tables:
-        console.print(table.to_rich())
+        if longest is not None and len(table.rows) > longest:
+            console.print(f"{table.title}: {len(table.rows)} rows in tables/{table.name}.md", markup=False, highlight=False)
+        else:
+            console.print(table.to_rich())
         console.print()

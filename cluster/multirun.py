@@ -26,7 +26,7 @@ def multirun(overrides: Sequence[str]) -> int:
 
 
 def _one(config: DictConfig) -> int:
-    from cluster.cli import BAD_INPUT, show
+    from cluster.cli import BAD_INPUT, LONGEST_SHOWN, show
     from cluster.run import run
     from cluster.settings import settings_from_config
 
@@ -36,6 +36,6 @@ def _one(config: DictConfig) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
-    show(tables)
+    show(tables, LONGEST_SHOWN)
     print(f"\nledger, tables and summary: {settings.run_dir}")
     return code

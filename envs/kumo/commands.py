@@ -1,0 +1,64 @@
+"""``raycade kumo check | generate``: domains of one's own, and tasks as files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from envs.kumo.domain import DomainError, available_domains, load_domain
+from envs.kumo.generate import DIFFICULTIES, GenerationError, generate_tasks
+from envs.kumo.task import write_tasks
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the commands on ``raycade kumo``'s parser."""
+    parser.description = f"Domains that come with raycade: {', '.join(available_domains())}."
+    commands = parser.add_subparsers(dest="kumo_command", metavar="COMMAND", required=True)
+    check = commands.add_parser(
+        "check", help="validate domain files", description="Validate domains and say what is wrong."
+    )
+    check.add_argument("domains", nargs="+", metavar="FILE_OR_NAME")
+    generate = commands.add_parser(
+        "generate",
+        help="write tasks as JSON lines",
+        description="Generate tasks of a domain and write them as JSON lines.",
+    )
+    generate.add_argument("domain", metavar="FILE_OR_NAME")
+    generate.add_argument("out", type=Path, metavar="OUT.jsonl")
+    generate.add_argument("--difficulty", choices=list(DIFFICULTIES), default="easy")
+    generate.add_argument("--count", type=int, default=50)
+    generate.add_argument("--seed", type=int, default=0)
+    generate.add_argument(
+        "--give-aways", action="store_true", help="allow tasks that tell their answer before the first test"
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run a command; 2 for bad input."""
+    try:
+        return _check(options) if options.kumo_command == "check" else _generate(options)
+    except (DomainError, GenerationError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _check(options: argparse.Namespace) -> int:
+    bad = 0
+    for name in options.domains:
+        try:
+            domain = load_domain(name)
+            print(f"{name}: ok, {len(domain.truths)} truths, {len(domain.actions)} actions")
+        except (DomainError, OSError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            bad += 1
+    return 2 if bad else 0
+
+
+def _generate(options: argparse.Namespace) -> int:
+    truths, actions = DIFFICULTIES[options.difficulty]
+    domain = load_domain(options.domain)
+    tasks = generate_tasks(domain, truths, actions, options.count, options.give_aways, options.seed)
+    write_tasks(options.out, tasks)
+    print(f"{options.out}: {len(tasks)} {options.difficulty} tasks of {domain.name}")
+    return 0
