@@ -55,8 +55,8 @@ class ChatTokens:
 
     @cached_property
     def lossless(self) -> bool:
-        """Whether decoding gives back every blank (sentencepiece tokenizers drop the first)."""
-        sample = " A\n  b "
+        """Whether decoding gives back every blank (sentencepiece drops the first, old tokenizers those before marks)."""
+        sample = " A ,\n  b . "
         return self.decode(self._encode_uncached(sample)) == sample
 
     def _pieces(self, text: str) -> list[str]:

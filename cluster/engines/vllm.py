@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ class VLLMEngine:
             kv_cache_gib: size of the KV cache in GiB, instead of a share of the memory; needed without a GPU.
             enforce_eager: start sooner, run slower.
             limit_mm_per_prompt: most pictures of one prompt: ``{image: 16}``. Ignored by models that read text only.
-            mm_processor_kwargs: for the model's image processor, such as ``{max_pixels: 1003520}`` for Qwen2.5-VL.
+            mm_processor_kwargs: for the model's image processor; for Qwen2.5-VL the range of pixels, such as
+                ``{size: {shortest_edge: 3136, longest_edge: 1003520}}``.
             mm_processor_cache_gb: memory for preprocessed pictures in GiB; it is held twice.
             trust_remote_code: run code that comes with the model.
         """
@@ -130,18 +132,19 @@ class VLLMEngine:
         self.max_model_len: int = config.max_model_len
         self.multimodal: bool = config.supports_multimodal_inputs
         self._tokens = ChatTokens(self._engine.renderer.get_tokenizer())
-        await self._warm_up()
+        try:
+            await self._warm_up()
+        except PlayerError as error:
+            await self.close()
+            raise EngineError(str(error)) from error
 
     async def _warm_up(self) -> None:
         chat = (Message("user", ("Are you there?\n\nAnswer A or B.",)),)
-        try:
-            rendered = self._rendered(chat)
-        except PlayerError as error:
-            await self.close()
-            raise EngineError(f"{self.model} cannot read a chat: {error}") from error
-        self._tokens.check(rendered["prompt"])
+        self._tokens.check(self._rendered(chat)["prompt"])
         await self.complete(Request("warm-up text", chat))
         await self.complete(Request("warm-up choice", chat, options=("A", "B")))
+        with suppress(PlayerError):  # letters need not be single tokens; who asks for their scores is told then
+            await self.complete(Request("warm-up labels", chat, labels=("A", "B")))
         if self.multimodal:
             image = {"type": "image_pil", "image_pil": Image.new("RGB", (112, 112)), "uuid": "warm-up"}
             prompt = self._template([{"role": "user", "content": [image, {"type": "text", "text": "Look."}]}])
@@ -169,17 +172,16 @@ class VLLMEngine:
         labels = self._label_tokens(rendered["prompt"], request.labels)
         prompt = await self._engine_input(rendered)
         room = self._room(prompt)
-        output = await self._generate(
-            request.id, prompt, self._request_parameters(request, labels, room), request.priority
-        )
+        parameters = self._request_parameters(request, labels, room)
+        output = await self._generate(request.id, prompt, parameters, request.priority)
         answer = output.outputs[0]
-        scores = label_scores(request.labels, labels, answer) if labels else None
+        scores = label_scores(labels, answer) if labels else None
         if scores:
-            text = request.labels[max(range(len(labels)), key=scores.logprobs.__getitem__)]
+            text = request.labels[scores.logprobs.index(max(scores.logprobs))]
         else:
-            text = answer.text or self._tokens.decode(answer.token_ids)
-        if request.options and text not in request.options:
-            raise PlayerError(f"the context ended within the reply {text!r}, which is none of the options")
+            text = answer.text if parameters.detokenize else self._tokens.decode(answer.token_ids)
+            if request.options and text not in request.options:
+                raise PlayerError(f"the context ended within the reply {text!r}, which is none of the options")
         cached = output.num_cached_tokens or 0
         self.load.completed += 1
         self.load.prompt_tokens += len(output.prompt_token_ids)
@@ -226,7 +228,10 @@ class VLLMEngine:
     def _part(self, part: str | Picture) -> dict[str, Any]:
         if isinstance(part, str):
             return {"type": "text", "text": part}
-        return {"type": "image_pil", "image_pil": self._render(part), "uuid": part.key}
+        try:
+            return {"type": "image_pil", "image_pil": self._render(part), "uuid": part.key}
+        except Exception as error:
+            raise PlayerError(f"a picture cannot be rendered: {_brief(error)}: {part.description[:200]}") from error
 
     def _template(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         from vllm.renderers import ChatParams
@@ -330,7 +335,7 @@ class VLLMEngine:
         self.load.waiting = self._inside - self.load.running
 
 
-def label_scores(labels: Sequence[str], tokens: Sequence[int], answer: Any) -> LabelScores:
+def label_scores(tokens: Sequence[int], answer: Any) -> LabelScores:
     """Read a scored token out of vLLM's answer; at temperature 0 the token it wrote is the most probable one."""
     row = answer.logprobs[0]
     logprobs = tuple(float(row[token].logprob) for token in tokens)

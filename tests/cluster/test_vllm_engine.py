@@ -284,3 +284,27 @@ async def test_the_last_error_of_a_child_is_its_cause() -> None:
     with ChildLog() as log:
         subprocess.run([sys.executable, "-c", "raise MemoryError('no room for 7 blocks')"], check=False)
     assert log.cause() == "MemoryError: no room for 7 blocks"
+
+
+@dataclass(frozen=True)
+class Torn(Stripes):
+    """A picture whose file is gone, say."""
+
+    kind = "test_torn"
+
+    def render(self) -> np.ndarray:
+        raise FileNotFoundError("no such puzzle")
+
+
+async def test_a_picture_that_cannot_be_rendered_fails_that_request_only() -> None:
+    engine = make_engine()
+    engine.multimodal = True
+    with pytest.raises(PlayerError, match=r"cannot be rendered: no such puzzle.*test_torn"):
+        engine._rendered(ask(Torn()))
+
+
+async def test_a_model_that_reads_text_only_says_so() -> None:
+    engine = make_engine()
+    engine.multimodal = False
+    with pytest.raises(PlayerError, match="tiny reads text only"):
+        engine._rendered(ask(Stripes()))
