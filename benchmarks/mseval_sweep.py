@@ -1,0 +1,142 @@
+"""MSEval's sweep through the cluster beside one call at a time through transformers: the same tiny model and prompts.
+
+    python benchmarks/mseval_sweep.py [--sample N] [hydra overrides, default two puzzles of each configuration]
+
+Plays the chain with its sweep on local Ray and vLLM, then takes prompts evenly from the ledger and computes the labels'
+log-probabilities again by transformers, both in float32. Shows calls/s of both, the share of prompt tokens that the prefix
+cache served, and how far the probabilities are apart; ends with 1 if they are further apart than the tolerance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from cluster import torch_cure
+from cluster.cli import show
+from cluster.ledger import read_episodes
+from cluster.run import run
+from cluster.settings import load_settings
+from cluster.tiny_model import ensure_tiny_model
+from envs.picture import Picture
+from evals.contracts import Chat
+from evals.records import chat_of
+from evals.tables import Table
+
+SWEEP = ["suite=multistar", "suite.puzzles=2", "suite.priors=[model]", "model=tiny"]
+TOLERANCE = 1e-3
+"""Natural-log units between vLLM and transformers, whose kernels add in other orders."""
+WARM_UP = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call of the run: its prompt, and the labels with their log-probabilities."""
+
+    chat: Chat
+    labels: dict[str, float]
+
+
+class OneAtATime:
+    """The tiny model in transformers, as a script would use it: picture, template, tokens, one forward pass."""
+
+    def __init__(self, threads: int) -> None:
+        torch_cure.apply()
+        import torch
+        from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
+
+        torch.set_num_threads(threads)
+        home = ensure_tiny_model()
+        self.torch = torch
+        self.processor: Any = AutoProcessor.from_pretrained(home)
+        self.model: Any = Qwen2_5_VLForConditionalGeneration.from_pretrained(home, dtype=torch.float32).eval()
+
+    def label_logprobs(self, chat: Chat, labels: list[str]) -> dict[str, float]:
+        """Log-probabilities of the labels as the next token."""
+        content = [
+            {
+                "role": said.role,
+                "content": [
+                    {"type": "text", "text": p} if isinstance(p, str) else {"type": "image"} for p in said.parts
+                ],
+            }
+            for said in chat
+        ]
+        pictures = [Image.fromarray(p.render()) for said in chat for p in said.parts if isinstance(p, Picture)]
+        text = self.processor.tokenizer.apply_chat_template(content, tokenize=False, add_generation_prompt=True)
+        inputs = self.processor(text=[text], images=pictures or None, return_tensors="pt")
+        with self.torch.no_grad():
+            logits = self.model(**inputs).logits[0, -1].double()
+        logprobs = self.torch.log_softmax(logits, dim=-1)
+        return {label: float(logprobs[self.processor.tokenizer.convert_tokens_to_ids(label)]) for label in labels}
+
+
+def through_the_cluster(overrides: list[str]) -> tuple[dict[str, float], list[Asked]]:
+    """One run in a fresh directory: its timings and its calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = load_settings([*SWEEP, f"run_dir={folder}/run", *overrides])
+        code, _ = run(settings)
+        assert code == 0
+        timing = json.loads(Path(folder, "run", "timings.jsonl").read_text())
+        rows = read_episodes(settings.run_dir, ["turns", "n_planned_calls"]).table.to_pylist()
+    assert sum(row["n_planned_calls"] for row in rows) == sum(len(row["turns"]) for row in rows) == timing["turns"]
+    asked = [
+        Asked(chat_of(row["turns"], number), {label["label"]: label["logprob"] for label in turn["labels"]})
+        for row in rows
+        for number, turn in enumerate(row["turns"])
+    ]
+    return timing, asked
+
+
+def one_at_a_time(asked: list[Asked], threads: int) -> tuple[float, list[dict[str, float]]]:
+    """Calls per second, and what each call gave."""
+    model = OneAtATime(threads)
+    for each in asked[:WARM_UP]:
+        model.label_logprobs(each.chat, list(each.labels))
+    start = time.perf_counter()
+    found = [model.label_logprobs(each.chat, list(each.labels)) for each in asked]
+    return len(asked) / (time.perf_counter() - start), found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sample", type=int, default=100)
+    parser.add_argument("overrides", nargs="*")
+    options = parser.parse_args()
+    timing, asked = through_the_cluster(options.overrides)
+    sample = asked[:: max(1, len(asked) // options.sample)][: options.sample]
+    speeds = {threads: one_at_a_time(sample, threads) for threads in (1, 2)}
+    alone, found = max(speeds.values(), key=lambda speed: speed[0])
+    apart = max(
+        abs(theirs[label] - value)
+        for each, theirs in zip(sample, found, strict=True)
+        for label, value in each.labels.items()
+    )
+    same = sum(max(each.labels, key=each.labels.__getitem__) == max(theirs, key=theirs.__getitem__)
+               for each, theirs in zip(sample, found, strict=True))  # fmt: skip
+    cluster = timing["turns"] / timing["playing_seconds"]
+    rows: list[tuple[str, str | int | float]] = [
+        ("calls through the cluster", int(timing["turns"])),
+        ("prompt tokens per call", timing["prompt_tokens"] / timing["turns"]),
+        ("share of them from the prefix cache", timing["cached_tokens"] / timing["prompt_tokens"]),
+        ("calls/s through the cluster", cluster),
+        ("calls/s one at a time, the faster of one and two threads", alone),
+        ("ratio", cluster / alone),
+        ("prompts compared", len(sample)),
+        ("largest difference in log-probability", f"{apart:.2e} (tolerance {TOLERANCE:.0e})"),
+        ("the same most likely label", f"{same} of {len(sample)}"),
+    ]
+    show([Table("mseval_sweep", "MSEval's sweep on the tiny model", ("what", "how much"), tuple(rows))])
+    return 0 if apart <= TOLERANCE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
