@@ -44,6 +44,7 @@ def merge(target: Path, sources: Sequence[Path]) -> tuple[int, int]:
     Raises:
         UserError: a run is missing or damaged, runs have different settings, or two say different things of one episode.
     """
+    sources = list({source.resolve(): source for source in sources}.values())
     configs = [_config(source) for source in sources]
     for source, config in zip(sources[1:], configs[1:], strict=True):
         if differing := _differences(configs[0], config):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from hydra import compose, initialize_config_module
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -149,12 +150,24 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         UserError: an override names a group, file or key that does not exist, or is malformed.
     """
     logging.getLogger("hydra").setLevel(logging.ERROR)
-    try:
-        with initialize_config_module("conf", version_base="1.3"):
+    with initialize_config_module("conf", version_base="1.3"):
+        try:
             config: DictConfig = compose("config", overrides=list(overrides))
-            return config
-    except (HydraException, ConfigCompositionException, OmegaConfBaseException) as error:
-        raise UserError(_tidy(error)) from error
+        except OverrideParseException as error:
+            raise UserError(f"{error.override}: cannot be read as KEY=VALUE: {_tidy(error)}") from error
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(_tidy(error) + _known_keys(str(error), overrides)) from error
+    return config
+
+
+def _known_keys(message: str, overrides: Sequence[str]) -> str:
+    """For a key that does not exist: what does, in the same section."""
+    found = re.match(r"Could not override '([\w.]+)\.\w+'", message)
+    if not found:
+        return ""
+    chosen = [override for override in overrides if "." not in override.partition("=")[0]]
+    section = OmegaConf.select(compose("config", overrides=chosen), found[1])
+    return f"\n{found[1]} has: {', '.join(map(str, section))}" if isinstance(section, DictConfig) else ""
 
 
 def settings_from_config(config: DictConfig) -> Settings:

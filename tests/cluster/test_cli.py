@@ -1,0 +1,210 @@
+"""The command line as a user meets it: help, plans, errors with exit code 2, runs that end early, shards and merges."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster import cli
+from cluster.ledger import read_episodes, read_plan
+from tests.cluster.conftest import raycade
+
+SMALL = [
+    "suite=kumo",
+    "suite.domains=[medical]",
+    "suite.difficulties=[easy]",
+    "suite.tasks_per_domain=4",
+    "suite.repeats=2",
+]
+
+
+def run_here(capsys, *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    output = capsys.readouterr()
+    return ended.value.code, output.out, output.err
+
+
+def test_help_names_every_command_and_the_common_overrides(capsys):
+    code, out, _ = run_here(capsys, "--help")
+    assert code == 0
+    for command in ("run", "plan", "report", "merge", "kumo", "raven"):
+        assert command in out
+    code, out, _ = run_here(capsys, "run", "--help")
+    for override in ("suite=", "model=", "decoding=", "cluster=", "tracker=", "run_dir=", "shard="):
+        assert override in out
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["suite=chess"], ["suite/chess", "kumo", "kidgym"]),
+        (["model=gpt9"], ["model/gpt9", "tiny"]),
+        (["suite=kumo", "suite.domains=[medicine]"], ["medicine", "medical"]),
+        (["suite=kumo", "suite.difficulties=[medium]"], ["medium", "easy"]),
+        (["suite=kumo", "suite.repeats=0"], ["repeats", "0"]),
+        (["suite=kumo", "suite.repeat=3"], ["suite.repeat", "suite has: ", "repeats"]),
+        (["suite=kidgym", "suite.tasks=[XX]"], ["XX", "CL"]),
+        (["suite=kidgym", "suite.resolution=50"], ["50", "64"]),
+        (["suite=multistar", "suite.configurations=[middle]"], ["middle", "center_single"]),
+        (["decoding=beam"], ["decoding=beam", "free or choice"]),
+        (["baselines=[human]"], ["human", "random"]),
+        (["cluster.replicas=0"], ["cluster.replicas=0"]),
+        (["cluster.policy=guess"], ["guess", "sticky"]),
+        (["shard=3/2"], ["shard=3/2", "i/n"]),
+        (["suite._target_=os.system"], ["os.system", "not allowed"]),
+        (["model.sampling.max_token=3"], ["max_token"]),
+        (["model=simulated", "+model.sampling.beams=3"], ["beams", "max_tokens"]),
+        (["suite=kumo", "suite.domains=[", "x"], ["suite.domains=["]),
+        (["tracker.mode=online"], ["tracker"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_input_is_named_with_exit_code_2_and_nothing_is_written(capsys, tmp_path, overrides, named):
+    run_dir = tmp_path / "run"
+    code, _, err = run_here(capsys, "run", f"run_dir={run_dir}", *overrides)
+    assert code == 2, err
+    for text in named:
+        assert text in err
+    assert "Traceback" not in err
+    assert not run_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        ("unknown truth", ["medicine", "Blood Test", "low", "Plague"]),
+        ("ruled out in every state", ["medicine", "Blood Test", "Flu"]),
+        ("overlapping ranges", ["medicine", "Temperature", "38"]),
+        ("reversed range", ["medicine", "Temperature", "39"]),
+        ("duplicate name", ["medicine", "Flu"]),
+    ],
+)
+def test_a_bad_domain_file_is_named_down_to_its_state(capsys, tmp_path, damage, named):
+    path = tmp_path / "medicine.yaml"
+    path.write_text(bad_domain(damage))
+    code, _, err = run_here(capsys, "run", "suite=kumo", f"suite.domains=[{path}]", f"run_dir={tmp_path / 'run'}")
+    assert code == 2
+    for text in named:
+        assert text in err
+    assert not (tmp_path / "run").exists()
+
+
+def bad_domain(damage: str) -> str:
+    truths = ["Flu", "Cold", "Measles", "Mumps"] + (["Flu"] if damage == "duplicate name" else [])
+    low = "[Flu, Plague]" if damage == "unknown truth" else "[Flu]"
+    high = "[Flu, Cold]" if damage == "ruled out in every state" else "[Cold]"
+    upper = {"overlapping ranges": "[38.0, 42.0]", "reversed range": "[42.0, 39.0]"}.get(damage, "[38.1, 42.0]")
+    return f"""
+name: medicine
+title: Medicine
+goal: Find the illness.
+truth: {{singular: illness, plural: illnesses}}
+action: {{singular: test, plural: tests}}
+truths: [{", ".join(truths)}]
+actions:
+  - name: Blood Test
+    outcome: str
+    states:
+      - {{state: low, rules_out: {low}}}
+      - {{state: high, rules_out: {high}}}
+  - name: Temperature
+    outcome: float
+    states:
+      - {{state: [35.0, 38.0], rules_out: [Measles]}}
+      - {{state: {upper}, rules_out: [Mumps]}}
+"""
+
+
+def test_a_plan_shows_cells_calls_and_tokens_and_writes_nothing(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run_here(capsys, "plan", *SMALL, "model=simulated")
+    assert code == 0
+    assert "medical" in out and "model calls" in out and "run directory: runs/kumo-simulated-" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_of_what_is_no_run_is_refused(capsys, tmp_path):
+    code, _, err = run_here(capsys, "report", str(tmp_path))
+    assert code == 2 and "no run here" in err
+
+
+@pytest.mark.ray
+def test_a_run_its_report_its_repetition_and_its_damage(tmp_path):
+    run_dir = tmp_path / "run"
+    command = [
+        "run",
+        *SMALL,
+        "model=simulated",
+        "model.engine.median_tokens=5",
+        "baselines=[oracle,random]",
+        f"run_dir={run_dir}",
+    ]
+    first = raycade(*command)
+    assert first.returncode == 0, first.stderr
+    for name in ("config.yaml", "plan.parquet", "summary.json", "versions.json", "tables/kumo_success.md"):
+        assert (run_dir / name).exists()
+    assert "simulated" in first.stdout and "oracle" in first.stdout and "random" in first.stdout
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert (summary["planned"], summary["done"], summary["failed"], summary["missing"]) == (24, 24, 0, 0)
+
+    again = raycade(*command)
+    assert again.returncode == 0 and "nothing to play" in again.stderr
+    report = raycade("report", str(run_dir))
+    assert report.returncode == 0 and "Episodes" in report.stdout
+
+    other = raycade(*command, "suite.repeats=3")
+    assert other.returncode == 2 and "belongs to another plan" in other.stderr
+    assert json.loads((run_dir / "summary.json").read_text()) == summary
+
+    part = next((run_dir / "episodes").glob("*.parquet"))
+    content = part.read_bytes()
+    part.write_bytes(content[: len(content) // 2])
+    for damaged in (raycade(*command), raycade("report", str(run_dir))):
+        assert damaged.returncode == 2 and part.name in damaged.stderr and "Traceback" not in damaged.stderr
+    assert part.read_bytes() == content[: len(content) // 2], "nothing is touched"
+    part.unlink()
+    mended = raycade(*command)
+    assert mended.returncode == 0
+    assert json.loads((run_dir / "summary.json").read_text()) == summary
+
+
+@pytest.mark.ray
+def test_an_over_long_prompt_is_a_failed_row_and_the_run_goes_on(tmp_path):
+    run_dir = tmp_path / "run"
+    result = raycade("run", *SMALL, "model=simulated", "model.engine.max_model_len=700", f"run_dir={run_dir}")
+    assert result.returncode == 0, result.stderr
+    rows = read_episodes(run_dir).table.to_pylist()
+    failed = [row for row in rows if row["status"] == "failed"]
+    assert len(rows) == 8 and failed
+    assert all(
+        row["error"].startswith("PromptTooLong: the prompt has") and "context 700" in row["error"] for row in failed
+    )
+    assert "PromptTooLong" in result.stdout
+
+
+@pytest.mark.ray
+def test_shards_are_disjoint_and_merge_to_the_whole(tmp_path):
+    common = [*SMALL, "model=simulated", "model.engine.median_tokens=5"]
+    whole = [episode.id for episode in load(common)]
+    for part in (1, 2):
+        result = raycade("run", *common, f"shard={part}/2", f"run_dir={tmp_path / str(part)}")
+        assert result.returncode == 0, result.stderr
+    parts = [{episode.id for episode in read_plan(tmp_path / str(part))} for part in (1, 2)]
+    assert not parts[0] & parts[1] and parts[0] | parts[1] == set(whole)
+
+    merged = raycade("merge", str(tmp_path / "all"), str(tmp_path / "1"), str(tmp_path / "2"), str(tmp_path / "1"))
+    assert merged.returncode == 0, merged.stderr
+    assert sorted(read_episodes(tmp_path / "all").table["episode_id"].to_pylist()) == sorted(whole)
+
+    other = raycade("run", *common, "suite.repeats=1", f"run_dir={tmp_path / 'other'}")
+    assert other.returncode == 0
+    refused = raycade("merge", str(tmp_path / "wrong"), str(tmp_path / "1"), str(tmp_path / "other"))
+    assert refused.returncode == 2 and "differ in suite" in refused.stderr
+    assert not (tmp_path / "wrong").exists()
+
+
+def load(overrides: list[str]):
+    from cluster.settings import load_settings
+
+    return load_settings([*overrides, f"run_dir={Path('unused')}"]).plan
