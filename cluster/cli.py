@@ -168,7 +168,9 @@ def show(tables: Sequence[Table], longest: int | None = None) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=200)
     for table in tables:
         if longest is not None and len(table.rows) > longest:
-            console.print(f"{table.title}: {len(table.rows)} rows in tables/{table.name}.md", markup=False, highlight=False)
+            console.print(
+                f"{table.title}: {len(table.rows)} rows in tables/{table.name}.md", markup=False, highlight=False
+            )
         else:
             console.print(table.to_rich())
         console.print()

@@ -170,6 +170,7 @@ class Driver:
                 episodes=episodes,
                 replicas=tuple(replica for replica in care.values() if replica.name not in delivered),
                 dismissed=tuple(replica for replica in delivered if replica not in care),
+                remaining=len(lane.queue),
                 closing=lane.queue.closed,
             )
             report: Report = await asyncio.wait_for(handle.exchange.remote(orders), EXCHANGE_SECONDS)

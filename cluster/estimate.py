@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.errors import UserError
 from cluster.settings import Settings
+from cluster.timings import TIMINGS, read_sessions
 from evals.contracts import Episode
 from evals.players import BUILT_IN_PLAYERS
 from evals.tables import Cell, Table
-
-TIMINGS = "timings.jsonl"
 
 
 def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
@@ -57,13 +55,10 @@ def _load(episodes: Sequence[Episode]) -> tuple[int, int]:
 
 def _speed(run_dir: Path) -> float:
     """Model calls per second and replica of a past run."""
-    path = run_dir / TIMINGS
-    try:
-        sessions = [json.loads(line) for line in path.read_text().splitlines()]
-        turns = sum(session["turns"] for session in sessions)
-        replica_seconds = sum(session["playing_seconds"] * session["replicas"] for session in sessions)
-        return float(turns / replica_seconds)
-    except FileNotFoundError as error:
-        raise UserError(f"--like {run_dir}: no timings there (there is no {TIMINGS})") from error
-    except (ValueError, KeyError, ZeroDivisionError) as error:
-        raise UserError(f"--like {run_dir}: {path} cannot be used: {error!r}") from error
+    sessions = read_sessions(run_dir)
+    replica_seconds = sum(session["playing_seconds"] * session["replicas"] for session in sessions)
+    if not replica_seconds:
+        raise UserError(
+            f"--like {run_dir}: no finished session of a run there (there is no {TIMINGS}, or nothing was played)"
+        )
+    return float(sum(session["turns"] for session in sessions) / replica_seconds)

@@ -156,6 +156,16 @@ class Router:
         return self._capacity
 
     @property
+    def places(self) -> int:
+        """Places in the batches of all replicas."""
+        return sum(place.batch for place in self._places.values())
+
+    @property
+    def filled(self) -> int:
+        """How many of them have a request."""
+        return sum(min(place.sent, place.batch) for place in self._places.values())
+
+    @property
     def sent(self) -> int:
         """Requests that are with replicas now."""
         return self._sent

@@ -14,12 +14,12 @@ import yaml
 
 from cluster import placement
 from cluster.driver import Driver
-from cluster.estimate import TIMINGS
 from cluster.ledger import RunDirectory, read_episodes
 from cluster.progress import Progress, warn
 from cluster.scores import score_run, write_results
 from cluster.settings import Settings
 from cluster.tally import Tally
+from cluster.timings import note_session
 from cluster.tracker import Watcher, make_tracker
 from evals.contracts import Episode, stable_hash
 from evals.tables import Table
@@ -104,23 +104,10 @@ def _play(
             driver = Driver(settings, todo, directory, tally, progress, watcher)
             asyncio.run(driver.run())
         finally:
-            _note_timings(settings.run_dir, tally)
+            note_session(settings.run_dir, tally)
             progress.at("")
             ray.shutdown()
     return driver.stopped
-
-
-def _note_timings(run_dir: Path, tally: Tally) -> None:
-    """One line for each session of a run: where its time went. No part of the summary, which knows no times."""
-    session = {
-        "seconds": tally.seconds,
-        "playing_seconds": tally.playing_seconds,
-        "replicas": tally.replicas_wanted,
-        "moves": tally.moves,
-        **vars(tally.counts),
-    }
-    with (run_dir / TIMINGS).open("a") as file:
-        file.write(json.dumps(session) + "\n")
 
 
 def versions() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -49,6 +50,8 @@ class Orders:
     replicas: tuple[NewReplica, ...] = ()
     dismissed: tuple[str, ...] = ()
     """Replicas that are no more, or that another runner takes over."""
+    remaining: int = 0
+    """Episodes that the driver still has."""
     closing: bool = False
     """Begin no further episode; let those begun end."""
 
@@ -87,6 +90,7 @@ class Runner:
         self._silent: set[str] = set()
         """Episodes begun that have not asked their first turn yet."""
         self._finished: list[Record] = []
+        self._remaining = 0
         self._news = asyncio.Event()
         self._admitting: asyncio.Task[None] | None = None
 
@@ -101,6 +105,7 @@ class Runner:
             assert self.model is not None, "a runner without a model was given a replica"
             self.model.add_replica(replica.name, replica.port, replica.batch)
         self._ready.put(orders.episodes)
+        self._remaining = orders.remaining
         self._ready.closed = orders.closing
         self._admit()
         if not self._worth_saying():
@@ -127,11 +132,26 @@ class Runner:
             self._begun[episode.id] = asyncio.create_task(self._play(episode))
 
     async def _admit_forever(self) -> None:
+        before = time.monotonic()
         while True:
             self._admit()
             if self._room() > 0:
                 self._news.set()
             await asyncio.sleep(TICK)
+            now = time.monotonic()
+            self._account(now - before)
+            before = now
+
+    def _account(self, seconds: float) -> None:
+        """Note how full the replicas were, and whether it was our fault that they were not."""
+        if self.model is None:
+            return
+        places, filled = self.model.router.places, self.model.router.filled
+        counts = self.model.counts
+        counts.place_seconds += places * seconds
+        counts.filled_seconds += filled * seconds
+        if self._ready or self._remaining:
+            counts.idle_seconds += (places - filled) * seconds
 
     def _room(self) -> int:
         capacity = BUILT_IN_AT_ONCE if self.model is None else self.model.router.capacity

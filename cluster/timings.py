@@ -1,0 +1,84 @@
+"""Where a run's time went: one line for each session of it, and a table. No part of the summary, which knows no times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cluster.errors import UserError
+from cluster.tally import Tally
+from evals.tables import Cell, Table
+
+TIMINGS = "timings.jsonl"
+
+
+def note_session(run_dir: Path, tally: Tally) -> None:
+    """Append what this session of a run took."""
+    session = {
+        "seconds": tally.seconds,
+        "playing_seconds": tally.playing_seconds,
+        "replicas": tally.replicas_wanted,
+        "replicas_lost": tally.replicas_lost,
+        "moves": tally.moves,
+        **vars(tally.counts),
+    }
+    with (run_dir / TIMINGS).open("a") as file:
+        file.write(json.dumps(session) + "\n")
+
+
+def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
+    """The sessions of a run; one that was killed has left no line.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = run_dir / TIMINGS
+    if not path.exists():
+        return []
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON lines: {error}") from error
+
+
+def timing_table(run_dir: Path) -> Table | None:
+    """What all sessions together took; None if none has been noted or the model had nothing to do."""
+    sessions = read_sessions(run_dir)
+    total = {name: sum(session.get(name, 0) for session in sessions) for name in (sessions[0] if sessions else {})}
+    if not total.get("turns") or not total["playing_seconds"]:
+        return None
+    turns, places = total["turns"], total["place_seconds"]
+    on_the_way = total["replica_seconds"] - total["engine_seconds"]
+    tail = places - total["filled_seconds"] - total["idle_seconds"]
+    rows: list[tuple[Cell, ...]] = [
+        ("sessions", len(sessions), ""),
+        ("seconds in all", total["seconds"], "starting Ray and loading the model included"),
+        ("seconds of play", total["playing_seconds"], "from the first replica's readiness to the last episode"),
+        ("requests", turns, ""),
+        ("requests/s", turns / total["playing_seconds"], ""),
+        ("completion tokens/s", total["completion_tokens"] / total["playing_seconds"], ""),
+        ("prompt tokens from the prefix cache", total["cached_tokens"] / max(total["prompt_tokens"], 1), "share"),
+        ("waiting for a place at a replica", total["router_seconds"] / turns, "seconds a request"),
+        (
+            "on the way to and from the replica",
+            (total["replica_seconds"] - total["engine_seconds"]) / turns,
+            "seconds a request",
+        ),
+        ("inside the engine", total["engine_seconds"] / turns, "seconds a request"),
+        (
+            "places filled",
+            total["filled_seconds"] / places if places else None,
+            "share of all places in the batches, over time",
+        ),
+        (
+            "places idle because of us",
+            total["idle_seconds"] / places if places else None,
+            "while episodes were left to begin",
+        ),
+        ("places idle in the tail", tail / places if places else None, "when all episodes had begun"),
+        ("episodes moved", total["moves"], "to a less busy replica"),
+        ("requests asked again", total["retries"], "after an engine's failure or death"),
+        ("replicas lost", total["replicas_lost"], "and replaced"),
+    ]
+    return Table("timings", "Where the time went", ("what", "how much", "of what"), tuple(rows))
