@@ -24,7 +24,8 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 PROBES = 8
-SLACK = 0.1
+SLACK = 0.2
+DEEP = 3
 USED, FULL = 0, 1
 
 
@@ -100,6 +101,7 @@ class Scratch(NamedTuple):
     rests: Integers
     share: Floats
     guess: Floats
+    surveyed: Integers
 
 
 @compiled
@@ -297,11 +299,54 @@ def rehash(old: Memo, new: Memo) -> None:
 
 
 @compiled
+def prospect(keep, number, able, reach, size, total, relaxed, decided, spared, level, unused, kept, action):
+    horizon = relaxed.shape[0] - 1
+    gone = reach[action]
+    j = 1
+    due = kept & (level[j] | level[j + 1] & gone)
+    while not due:
+        j += 1
+        due = kept & (level[j] | level[j + 1] & gone)
+    if j > DEEP or j >= horizon:
+        return 0.0
+    better = relaxed[j + 1, kept]
+    todo = 0
+    while due:
+        low = due & -due
+        todo |= able[size[low - 1]]
+        due ^= low
+    todo &= unused & ~(1 << action)
+    for other in range(keep.shape[0]):
+        if todo >> other & 1:
+            also = reach[other]
+            steps = 0.0
+            for state in range(keep.shape[1]):
+                left = kept & keep[other, state]
+                if size[left] <= 1 or number[other, state] == 0:
+                    continue
+                i = j - 1
+                now = left & (level[i] | level[i + 1] & (gone | also) | level[i + 2] & gone & also)
+                while not now:
+                    i += 1
+                    now = left & (level[i] | level[i + 1] & (gone | also) | level[i + 2] & gone & also)
+                if i > 0:
+                    i = min(i, horizon)
+                    over = decided[i, left]
+                    while now:
+                        low = now & -now
+                        over += spared[i, size[low - 1], left]
+                        now ^= low
+                    steps += size[left] * number[other, state] * (relaxed[i, left] + max(0.0, 1 - over))
+            better = min(better, 1 + steps / total[kept, other])
+    return better
+
+
+@compiled
 def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceiling: float) -> float:
     """The value of a game state that is not over if it is below ``ceiling``, else a lower bound not below it."""
     keep, number, able, reach, size, total, relevant, first, following, doubled, relaxed, decided, spared, quick = game
     keys, values, status, bound_slots = memo
-    lefts, unuseds, limits, floors, trieds, places, chosens, levels, order, bounds, rests, share, guess = scratch
+    lefts, unuseds, limits, floors, trieds, places, chosens, levels, order, bounds, rests, share, guess, surveyed = scratch
     actions, states = keep.shape
     truths = able.size
     horizon = relaxed.shape[0] - 1
@@ -312,7 +357,7 @@ def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceil
         if entering:
             status[2] += 1
             # levels
-            for k in range(actions + 2):
+            for k in range(actions + 3):
                 levels[depth, k] = 0
             k = actions
             for truth in range(truths):
@@ -321,7 +366,7 @@ def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceil
                     levels[depth, c] |= 1 << truth
                     k = min(k, c)
             due = levels[depth, k]
-            for j in range(k, actions + 1):
+            for j in range(k, actions + 2):
                 levels[depth, j + 1] |= levels[depth, j]
             floor, tried = np.inf, 0
             for action in range(actions):
@@ -361,6 +406,7 @@ def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceil
                 else:
                     order[depth, tried] = action
                     bounds[depth, tried] = steps
+                    surveyed[depth, tried] = 0
                     tried += 1
             if tried == 0:
                 found = floor
@@ -371,41 +417,6 @@ def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceil
                 continue
             status[3] += 1
             trieds[depth], floors[depth] = tried, floor
-            for place in range(tried):
-                action = order[depth, place]
-                steps = 1.0
-                for state in range(states):
-                    hope = guess[depth, place, state]
-                    if hope < 0:
-                        kept = left & keep[action, state]
-                        spare = unused & ~(1 << action) & relevant[kept]
-                        several = spare & doubled[kept]
-                        if several:
-                            spare &= ~several
-                            other = 0
-                            while several:
-                                if several & 1:
-                                    spot = first[kept, other]
-                                    while spare >> spot & 1:
-                                        spot = following[kept, spot]
-                                    spare |= 1 << spot
-                                several >>= 1
-                                other += 1
-                        rests[depth, place, state] = spare
-                        key = kept | spare << truths
-                        mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-                        slot = np.int64((mixed ^ mixed >> np.uint64(32)) & np.uint64(keys.size - 1))
-                        for _ in range(PROBES):
-                            if keys[slot] == key:
-                                if values[slot] > 0 or values[slot] < hope:
-                                    hope = values[slot]
-                                    guess[depth, place, state] = hope
-                                break
-                            if keys[slot] == 0:
-                                break
-                            slot = slot + 1 & keys.size - 1
-                    steps += share[depth, place, state] * abs(hope)
-                bounds[depth, place] = steps
         else:
             place, chosen = places[depth], chosens[depth]
             guess[depth, place, chosen] = found if found < limits[depth + 1] else -found
@@ -413,14 +424,57 @@ def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceil
             for state in range(states):
                 steps += share[depth, place, state] * abs(guess[depth, place, state])
             bounds[depth, place] = steps
-        place, second = 0, limit
-        for other in range(1, trieds[depth]):
-            if bounds[depth, other] < bounds[depth, place]:
-                second = min(second, bounds[depth, place])
-                place = other
-            else:
-                second = min(second, bounds[depth, other])
-        steps = bounds[depth, place]
+        while True:
+            place, second = 0, limit
+            for other in range(1, trieds[depth]):
+                if bounds[depth, other] < bounds[depth, place]:
+                    second = min(second, bounds[depth, place])
+                    place = other
+                else:
+                    second = min(second, bounds[depth, other])
+            steps = bounds[depth, place]
+            if steps >= limit or surveyed[depth, place]:
+                break
+            surveyed[depth, place] = 1
+            action = order[depth, place]
+            steps = 1.0
+            for state in range(states):
+                hope = guess[depth, place, state]
+                if hope < 0:
+                    kept = left & keep[action, state]
+                    spare = unused & ~(1 << action) & relevant[kept]
+                    several = spare & doubled[kept]
+                    if several:
+                        spare &= ~several
+                        other = 0
+                        while several:
+                            if several & 1:
+                                spot = first[kept, other]
+                                while spare >> spot & 1:
+                                    spot = following[kept, spot]
+                                spare |= 1 << spot
+                            several >>= 1
+                            other += 1
+                    rests[depth, place, state] = spare
+                    key = kept | spare << truths
+                    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+                    slot = np.int64((mixed ^ mixed >> np.uint64(32)) & np.uint64(keys.size - 1))
+                    for _ in range(PROBES):
+                        if keys[slot] == key:
+                            if values[slot] > 0 or values[slot] < hope:
+                                hope = values[slot]
+                                guess[depth, place, state] = hope
+                            break
+                        if keys[slot] == 0:
+                            break
+                        slot = slot + 1 & keys.size - 1
+                    if hope < 0:
+                        deeper = prospect(keep, number, able, reach, size, total, relaxed, decided, spared, levels[depth], unused, kept, action)
+                        if deeper > -hope:
+                            hope = -deeper
+                            guess[depth, place, state] = hope
+                steps += share[depth, place, state] * abs(hope)
+            bounds[depth, place] = steps
         value, chosen, weight = 0.0, -1, 0.0
         if steps >= limit:
             found = min(steps, floors[depth])

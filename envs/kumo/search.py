@@ -162,7 +162,7 @@ def _scratch(game: kernel.Game) -> kernel.Scratch:
     D=actions+2
     I=lambda *n: np.zeros((D,*n), np.int64)
     F=lambda *n: np.zeros((D,*n))
-    return kernel.Scratch(I(),I(),F(),F(),I(),I(),I(),I(actions+2),I(actions),F(actions),I(actions,states),F(actions,states),F(actions,states))
+    return kernel.Scratch(I(),I(),F(),F(),I(),I(),I(),I(actions+3),I(actions),F(actions),I(actions,states),F(actions,states),F(actions,states),I(actions))
 
 def _memo(slots: int, limit: int) -> kernel.Memo:
     slots = min(slots, limit)
