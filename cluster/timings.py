@@ -60,11 +60,7 @@ def timing_table(run_dir: Path) -> Table | None:
         ("completion tokens/s", total["completion_tokens"] / total["playing_seconds"], ""),
         ("prompt tokens from the prefix cache", total["cached_tokens"] / max(total["prompt_tokens"], 1), "share"),
         ("waiting for a place at a replica", total["router_seconds"] / turns, "seconds a request"),
-        (
-            "on the way to and from the replica",
-            (total["replica_seconds"] - total["engine_seconds"]) / turns,
-            "seconds a request",
-        ),
+        ("on the way to and from the replica", on_the_way / turns, "seconds a request"),
         ("inside the engine", total["engine_seconds"] / turns, "seconds a request"),
         (
             "places filled",
