@@ -1,1 +1,39 @@
-"""KumO: games of elimination."""
+"""KumO: games of elimination. Find the one valid truth by tests whose outcomes only ever rule truths out.
+
+``load_domain`` and ``generate_tasks`` make tasks, ``Game`` (or the environment ``raycade/Kumo-v0``) plays one,
+``write_book`` says what a player may know, and ``OptimalSearch`` plays perfectly.
+"""
+
+import gymnasium
+
+from envs.kumo.book import write_book
+from envs.kumo.domain import Action, Domain, DomainError, Observation, State, available_domains, load_domain
+from envs.kumo.game import BUDGET, Game, KumoEnv
+from envs.kumo.generate import DIFFICULTIES, GenerationError, generate_tasks
+from envs.kumo.search import OptimalSearch
+from envs.kumo.task import Task, from_official, read_official, read_tasks, write_tasks
+
+__all__ = [
+    "BUDGET",
+    "DIFFICULTIES",
+    "Action",
+    "Domain",
+    "DomainError",
+    "Game",
+    "GenerationError",
+    "KumoEnv",
+    "Observation",
+    "OptimalSearch",
+    "State",
+    "Task",
+    "available_domains",
+    "from_official",
+    "generate_tasks",
+    "load_domain",
+    "read_official",
+    "read_tasks",
+    "write_book",
+    "write_tasks",
+]
+
+gymnasium.register(id="raycade/Kumo-v0", entry_point="envs.kumo.game:KumoEnv")

@@ -210,11 +210,12 @@ class _Reader:
         return action
 
     def state(self, entry: Any, kind: Any, place: str, truths: Sequence[str]) -> State | None:
+        if isinstance(entry, dict) and "state" in entry:
+            place = f"{place.rpartition(', state')[0]}, state {entry['state']!r}"
         fields = self.mapping(entry, place, ("state", "rules_out"))
         if "state" not in fields:
             return None
         value = fields["state"]
-        place = f"{place.split(', state')[0]}, state {value!r}"
         good = kind in ("str", "float") and (
             self.range(value, place) if kind == "float" else self.is_name(value, place)
         )

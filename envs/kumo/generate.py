@@ -139,8 +139,7 @@ class _Generator:
         truths = tuple(self.domain.truths[truth] for truth in draw.truths)
         actions = tuple(self.domain.actions[action] for action, _ in draw.choices)
         observations = tuple(
-            _observe(action.states[state].value, rng)
-            for action, (_, state) in zip(actions, draw.choices, strict=True)
+            _observe(action.states[state].value, rng) for action, (_, state) in zip(actions, draw.choices, strict=True)
         )
         task = Task(
             domain=self.domain.name,

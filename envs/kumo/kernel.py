@@ -346,7 +346,9 @@ def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceil
     """The value of a game state that is not over if it is below ``ceiling``, else a lower bound not below it."""
     keep, number, able, reach, size, total, relevant, first, following, doubled, relaxed, decided, spared, quick = game
     keys, values, status, bound_slots = memo
-    lefts, unuseds, limits, floors, trieds, places, chosens, levels, order, bounds, rests, share, guess, surveyed = scratch
+    lefts, unuseds, limits, floors, trieds, places, chosens, levels, order, bounds, rests, share, guess, surveyed = (
+        scratch
+    )
     actions, states = keep.shape
     truths = able.size
     horizon = relaxed.shape[0] - 1
@@ -469,7 +471,21 @@ def explore(game: Game, memo: Memo, scratch: Scratch, root: int, rest: int, ceil
                             break
                         slot = slot + 1 & keys.size - 1
                     if hope < 0:
-                        deeper = prospect(keep, number, able, reach, size, total, relaxed, decided, spared, levels[depth], unused, kept, action)
+                        deeper = prospect(
+                            keep,
+                            number,
+                            able,
+                            reach,
+                            size,
+                            total,
+                            relaxed,
+                            decided,
+                            spared,
+                            levels[depth],
+                            unused,
+                            kept,
+                            action,
+                        )
                         if deeper > -hope:
                             hope = -deeper
                             guess[depth, place, state] = hope

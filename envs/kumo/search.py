@@ -113,7 +113,9 @@ class OptimalSearch:
         """Expected tests of perfect play from a game state."""
         game = self._game
         unused = kernel.folded(game, left, unused)
-        if left.bit_count() <= 1 or any(left >> t & 1 and not able & unused for t, able in enumerate(game.able.tolist())):
+        if left.bit_count() <= 1 or any(
+            left >> t & 1 and not able & unused for t, able in enumerate(game.able.tolist())
+        ):
             return 0.0
         while True:
             value = kernel.recall(game, self._memo, left, unused)
@@ -124,7 +126,7 @@ class OptimalSearch:
                 return value
             larger = _memo(4 * self._memo.keys.size, self._slots)
             kernel.rehash(self._memo, larger)
-            larger.status[2:]+=self._memo.status[2:]
+            larger.status[2:] += self._memo.status[2:]
             self._memo = larger
 
 
@@ -146,23 +148,48 @@ def _game(task: Task) -> kernel.Game:
     for place, counts in enumerate(outcomes):
         keep[place, : len(counts)] = list(counts)
         count[place, : len(counts)] = list(counts.values())
-    able = np.array([sum(1 << a for a, row in enumerate(outcomes) if any(not kept >> t & 1 for kept in row))
-                     for t in range(len(task.truths))], np.int64)
+    able = np.array(
+        [
+            sum(1 << a for a, row in enumerate(outcomes) if any(not kept >> t & 1 for kept in row))
+            for t in range(len(task.truths))
+        ],
+        np.int64,
+    )
     reach = np.array([everything & ~functools.reduce(operator.and_, row) for row in outcomes], np.int64)
     size = np.array([left.bit_count() for left in range(everything + 1)], np.int64)
-    total = np.stack([np.maximum(sum(size[np.arange(everything+1)&k]*n for k,n in row.items()),1) for row in outcomes], 1)
-    most=HORIZON
+    total = np.stack(
+        [np.maximum(sum(size[np.arange(everything + 1) & k] * n for k, n in row.items()), 1) for row in outcomes], 1
+    )
+    most = HORIZON
     tables = kernel.bound_tables(keep, count, size, total, able, most)
     return kernel.Game(keep, count, able, reach, size, total, *kernel.fold_tables(keep, count, able), *tables)
 
 
 HORIZON = 6
+
+
 def _scratch(game: kernel.Game) -> kernel.Scratch:
     actions, states = game.keep.shape
-    D=actions+2
-    I=lambda *n: np.zeros((D,*n), np.int64)
-    F=lambda *n: np.zeros((D,*n))
-    return kernel.Scratch(I(),I(),F(),F(),I(),I(),I(),I(actions+3),I(actions),F(actions),I(actions,states),F(actions,states),F(actions,states),I(actions))
+    D = actions + 2
+    I = lambda *n: np.zeros((D, *n), np.int64)
+    F = lambda *n: np.zeros((D, *n))
+    return kernel.Scratch(
+        I(),
+        I(),
+        F(),
+        F(),
+        I(),
+        I(),
+        I(),
+        I(actions + 3),
+        I(actions),
+        F(actions),
+        I(actions, states),
+        F(actions, states),
+        F(actions, states),
+        I(actions),
+    )
+
 
 def _memo(slots: int, limit: int) -> kernel.Memo:
     slots = min(slots, limit)

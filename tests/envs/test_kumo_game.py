@@ -1,0 +1,148 @@
+"""The game plays by its rules, as a plain object and in Gymnasium; the knowledge book says all of them and no more."""
+
+import re
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from envs.kumo import Game, KumoEnv, State, available_domains, generate_tasks, load_domain, write_book
+from tests.envs.kumo_games import made_domain
+
+
+@pytest.fixture
+def tasks():
+    return generate_tasks(made_domain(7), count=5)
+
+
+def test_a_test_shows_the_same_each_time_and_costs_a_step_each_time(tasks):
+    game = Game(tasks[0])
+    name = tasks[0].action_names[2]
+    assert game.test(name) == game.test(name) == tasks[0].observation_text(name)
+    assert game.steps == 2
+    assert list(game.observed) == [name]
+
+
+def test_tests_rule_truths_out_until_the_valid_one_is_left(tasks):
+    for task in tasks:
+        game = Game(task)
+        assert game.survivors == task.truths
+        for name in task.action_names:
+            before = game.survivors
+            game.test(name)
+            assert set(game.survivors) <= set(before)
+        assert game.survivors == (task.valid_truth,)
+        assert game.predict(task.valid_truth)
+        assert game.steps == len(task.actions) + 1
+
+
+def test_naming_another_truth_loses_and_ends_the_game(tasks):
+    game = Game(tasks[0])
+    wrong = next(truth for truth in tasks[0].truths if truth != tasks[0].valid_truth)
+    assert game.predict(wrong) is False
+    for move in (lambda: game.predict(tasks[0].valid_truth), lambda: game.test(tasks[0].action_names[0])):
+        with pytest.raises(ValueError, match="the game is over"):
+            move()
+    assert not game.won
+
+
+def test_names_that_the_task_does_not_have_are_refused_and_cost_nothing(tasks):
+    game = Game(tasks[0])
+    with pytest.raises(KeyError, match="'palm reading' is not an action of this task"):
+        game.test("palm reading")
+    with pytest.raises(KeyError, match="'bad luck' is not a truth of this task"):
+        game.predict("bad luck")
+    assert game.steps == 0
+
+
+def test_numbers_are_shown_with_their_unit():
+    shown = {
+        task.observation_text(action.name)
+        for task in generate_tasks(load_domain("medical"), count=20)
+        for action in task.actions
+        if action.unit
+    }
+    assert any(re.fullmatch(r"\d+(\.\d+)? mg/dL", text) for text in shown)
+
+
+def test_the_environment_passes_gymnasiums_checker(tasks):
+    check_env(gymnasium.make("raycade/Kumo-v0", tasks=tasks).unwrapped, skip_render_check=False)
+    check_env(KumoEnv(tasks, render_mode="ansi"))
+
+
+def test_the_environment_rewards_and_terminates_on_the_valid_truth_only(tasks):
+    env = KumoEnv(tasks)
+    for index, task in enumerate(tasks):
+        for truth in task.truths:
+            _, info = env.reset(options={"index": index})
+            assert info["task"] == task
+            *_, reward, terminated, truncated, info = env.step(np.int64(6 + task.truths.index(truth)))
+            assert (reward, terminated, truncated) == (float(truth == task.valid_truth), True, False)
+
+
+def test_the_environment_shows_rules_and_outcomes_from_which_the_survivors_follow(tasks):
+    env = KumoEnv(tasks, budget=3)
+    observation, _ = env.reset(options={"index": 1})
+    assert not observation["outcome"].any()
+    for place in (4, 0, 4):
+        observation, reward, terminated, truncated, info = env.step(np.int64(place))
+        assert info["text"] == tasks[1].observation_text(tasks[1].action_names[place])
+        assert (reward, terminated) == (0, False)
+    assert truncated
+    gone = np.zeros(4, bool)
+    for place, outcome in enumerate(observation["outcome"]):
+        if outcome:
+            gone |= observation["rules_out"][place, outcome - 1].astype(bool)
+    assert tuple(np.array(tasks[1].truths)[~gone]) == env.game.survivors
+
+
+def test_the_same_seed_draws_the_same_games(tasks):
+    def drawn(seed):
+        env = KumoEnv(tasks)
+        first = env.reset(seed=seed)[1]["task"].index
+        return [first] + [env.reset()[1]["task"].index for _ in range(10)]
+
+    assert drawn(3) == drawn(3)
+    assert len(set(drawn(3))) > 1
+
+
+def test_an_environment_needs_tasks_of_one_size(tasks):
+    with pytest.raises(ValueError, match="tasks of one size"):
+        KumoEnv([*tasks, *generate_tasks(made_domain(7), actions=5, count=1)])
+
+
+def read_back(book: str) -> dict[str, list[State]]:
+    """The outcome table as a reader of the book, who knows nothing else, would write it down."""
+    table: dict[str, list[State]] = {}
+    for line in book.splitlines():
+        if line.startswith("### "):
+            table[line[4:]] = []
+        elif match := re.fullmatch(r"- \*\*(.+)\*\* rules out(: (?P<names>.+)| none of the .+)\.", line):
+            value = match[1]
+            if numbers := re.fullmatch(r"from (-?[\d.]+) to (-?[\d.]+)( .+)?", value):
+                value = (float(numbers[1]), float(numbers[2]))
+            names = match["names"]
+            table[list(table)[-1]].append(State(value, tuple(names.split("; ")) if names else ()))
+    return table
+
+
+@pytest.mark.parametrize("name", available_domains())
+@pytest.mark.parametrize("size", [(4, 6), (12, 16)], ids=["easy", "hard"])
+def test_the_book_states_every_rule_of_the_task_and_no_other(name, size):
+    domain = load_domain(name)
+    for task in generate_tasks(domain, *size, count=10):
+        book = write_book(task, domain)
+        assert read_back(book) == {action.name: list(action.states) for action in task.actions}
+        listed = book.split(f"## The {domain.truth.plural} in question")[1].split("##")[0]
+        assert [line[2:] for line in listed.splitlines() if line] == list(task.truths)
+        assert "never confirms" in book
+
+
+def test_the_book_depends_on_the_rules_only_not_on_the_answer_or_what_tests_show():
+    import dataclasses
+
+    domain = made_domain(8)
+    task = generate_tasks(domain, count=1)[0]
+    other = dataclasses.replace(task, valid_truth=task.truths[0], observations=task.observations[::-1], index=9, seed=9)
+    assert write_book(task, domain) == write_book(other, domain)

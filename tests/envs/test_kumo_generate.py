@@ -1,0 +1,157 @@
+"""Generated tasks have one answer, give nothing away, never repeat and depend on their seed only."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envs.kumo import (
+    DIFFICULTIES,
+    GenerationError,
+    Task,
+    available_domains,
+    generate_tasks,
+    load_domain,
+    read_official,
+    read_tasks,
+    write_tasks,
+)
+from envs.kumo.domain import parse_domain
+from tests.envs.kumo_games import made_domain, toy_yaml
+
+FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo"
+
+
+def domains():
+    return [made_domain(1), *(load_domain(name) for name in available_domains())]
+
+
+def everything_shown(task):
+    return dict(zip(task.action_names, task.observations, strict=True))
+
+
+def can_rule_out(task, truth):
+    return any(truth in state.rules_out for action in task.actions for state in action.states)
+
+
+def identity(task):
+    states = frozenset((a.name, a.state_of(o)) for a, o in zip(task.actions, task.observations, strict=True))
+    return frozenset(task.truths), states
+
+
+@pytest.mark.parametrize("domain", domains(), ids=lambda domain: domain.name)
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_exactly_the_valid_truth_survives_all_observations(domain, difficulty):
+    truths, actions = DIFFICULTIES[difficulty]
+    if difficulty == "hard" and domain.name == "made":
+        actions = 12
+    for index, task in enumerate(generate_tasks(domain, truths, actions, count=30)):
+        assert (len(set(task.truths)), len(set(task.action_names)), task.index) == (truths, actions, index)
+        assert task.survivors(everything_shown(task)) == (task.valid_truth,)
+        assert all(can_rule_out(task, truth) for truth in task.truths)
+
+
+def test_tasks_carry_the_rules_of_their_domain():
+    domain = made_domain(2)
+    table = {action.name: action for action in domain.actions}
+    for task in generate_tasks(domain, count=20):
+        for action in task.actions:
+            for ours, theirs in zip(action.states, table[action.name].states, strict=True):
+                assert ours.value == theirs.value
+                assert ours.rules_out == tuple(truth for truth in task.truths if truth in theirs.rules_out)
+
+
+def test_numbers_lie_in_their_range_and_have_one_digit_more_than_its_ends():
+    numbers = [
+        (action.state_of(shown).value, shown)
+        for task in generate_tasks(made_domain(3), count=100)
+        for action, shown in zip(task.actions, task.observations, strict=True)
+        if action.outcome == "float"
+    ]
+    assert len(numbers) > 50
+    assert all(low <= shown <= high and shown == round(shown, 2) for (low, high), shown in numbers)
+    assert any(shown != round(shown, 1) for _, shown in numbers)
+
+
+def test_give_aways_are_refused_unless_allowed():
+    domain = made_domain(4, truths=30)
+
+    def give_aways(tasks):
+        return [task for task in tasks if not can_rule_out(task, task.valid_truth)]
+
+    assert not give_aways(generate_tasks(domain, count=200))
+    allowed = generate_tasks(domain, count=200, give_aways=True)
+    assert give_aways(allowed)
+    for task in allowed:
+        assert all(can_rule_out(task, truth) for truth in task.truths if truth != task.valid_truth)
+
+
+def test_a_longer_list_begins_with_the_shorter_one():
+    domain = made_domain(5)
+    assert generate_tasks(domain, count=40)[:10] == generate_tasks(domain, count=10)
+
+
+def test_another_seed_or_size_gives_other_tasks():
+    domain = made_domain(5)
+    first = generate_tasks(domain, count=10)
+    assert generate_tasks(domain, count=10, seed=1) != first
+    assert {identity(task) for task in generate_tasks(domain, actions=7, count=10)}.isdisjoint(map(identity, first))
+
+
+def test_duplicates_are_refused_until_no_task_is_left():
+    toy = parse_domain(toy_yaml(), "toy")
+    tasks = generate_tasks(toy, truths=3, actions=2, count=2)
+    assert len({identity(task) for task in tasks}) == 2
+    with pytest.raises(GenerationError, match=r"'toy' yields no task number \d+ of 3 truths and 2 actions"):
+        generate_tasks(toy, truths=3, actions=2, count=20)
+
+
+def test_sizes_that_a_domain_cannot_fill_are_refused():
+    with pytest.raises(GenerationError, match="'toy' has 3 truths and 2 actions"):
+        generate_tasks(parse_domain(toy_yaml(), "toy"), truths=4, actions=2)
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "4711"])
+def test_the_same_seed_gives_the_same_tasks_in_another_process(hash_seed):
+    script = (
+        "import json; from envs.kumo import *; "
+        "print(json.dumps([t.to_json() for t in generate_tasks(load_domain('medical'), 12, 16, count=15)]))"
+    )
+    root = Path(__file__).resolve().parents[2]
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    here = [task.to_json() for task in generate_tasks(load_domain("medical"), 12, 16, count=15)]
+    assert json.loads(result.stdout) == here
+
+
+def test_tasks_survive_a_file(tmp_path):
+    tasks = generate_tasks(made_domain(6), count=5)
+    write_tasks(tmp_path / "tasks.jsonl", tasks)
+    assert read_tasks(tmp_path / "tasks.jsonl") == tasks
+
+
+@pytest.mark.skipif(not FIXTURES.exists(), reason="needs the published fixtures")
+def test_published_task_files_are_read_with_their_outcome_tables(tmp_path):
+    rows = [json.loads(line) for line in (FIXTURES / "tasks_with_optimum.jsonl").read_text().splitlines()]
+    checked = 0
+    for row in rows:
+        folder = FIXTURES / "official/env" / row["domain"]
+        path = folder / f"truth_num={len(row['truths'])}+action_num={len(row['actions'])}+valid_truth_num=1.jsonl"
+        with_table = Task.from_json(row)
+        assert with_table.survivors(everything_shown(with_table)) == (row["valid_truth"],)
+        lines = [line for line in path.read_text().splitlines() if json.loads(line)["seed"] == row["seed"]]
+        if lines:
+            (tmp_path / "one.jsonl").write_text(lines[0])
+            actions = {action.name: action for action in with_table.actions}
+            assert read_official(tmp_path / "one.jsonl", row["domain"], actions) == [with_table]
+            checked += 1
+    assert checked >= 5

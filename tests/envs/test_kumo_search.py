@@ -1,0 +1,209 @@
+"""The optimal search is exact, wins every game, and is the same everywhere."""
+
+import dataclasses
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from envs.kumo import Action, Game, OptimalSearch, State, Task, available_domains, generate_tasks, load_domain
+from tests.envs.kumo_games import made_domain, random_game
+
+FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo/tasks_with_optimum.jsonl"
+
+
+def value(task: Task, left: frozenset[str], unused: tuple[Action, ...]) -> Fraction:
+    """Algorithm 3 as written, on fractions: no memo, no pruning, no folding."""
+    if len(left) <= 1 or not unused:
+        return Fraction(0)
+    if any(all(truth not in state.rules_out for action in unused for state in action.states) for truth in left):
+        return Fraction(0)
+    return min(value_of(task, left, unused, action) for action in unused)
+
+
+def value_of(task: Task, left: frozenset[str], unused: tuple[Action, ...], action: Action) -> Fraction:
+    after = [left - set(state.rules_out) for state in action.states]
+    rest = tuple(other for other in unused if other is not action)
+    total = sum(map(len, after))
+    return 1 + sum((Fraction(len(kept), total) * value(task, kept, rest) for kept in after if kept), Fraction(0))
+
+
+def test_values_equal_brute_force_on_a_thousand_random_games():
+    rng = random.Random(11)
+    nonzero = 0
+    for _ in range(1000):
+        task = random_game(rng, truths=rng.randint(2, 5), actions=rng.randint(1, 4), states=3)
+        search = OptimalSearch(task)
+        everything = frozenset(task.truths)
+        exact = value(task, everything, task.actions)
+        assert search.expected_steps == pytest.approx(float(exact), abs=1e-12)
+        assert search.action_values() == pytest.approx(
+            {a.name: float(value_of(task, everything, task.actions, a)) for a in task.actions}, abs=1e-12
+        )
+        nonzero += exact > 1
+    assert nonzero > 200
+
+
+@pytest.mark.skipif(not FIXTURES.exists(), reason="needs the published fixtures")
+def test_values_equal_the_published_ones():
+    rows = [json.loads(line) for line in FIXTURES.read_text().splitlines()]
+    assert len(rows) == 12
+    for row in rows:
+        published, task = row["published_search"], Task.from_json(row)
+        search = OptimalSearch(task)
+        assert search.expected_steps == pytest.approx(published["expected_steps"], abs=1e-8)
+        moves = search.rollout()
+        if published.get("q"):
+            assert search.action_values() == pytest.approx(published["q"], abs=1e-8)
+            optimal = published["optimal_first_actions"]
+            assert moves[0] in optimal if optimal else moves[0] == published["first_action_is_prediction"]
+        assert len(moves) - 1 in {published["tests_used"], *published.get("tests_used_by_hashseed", {}).values()}
+        assert moves[-1] == row["valid_truth"]
+
+
+def outcomes(task: Task, observed: dict, name: str):
+    """Each possible state of a test, what it shows, and its probability by Eq. 2."""
+    left = set(task.survivors(observed))
+    states = task.actions[task.position(name)].states
+    weights = [len(left - set(state.rules_out)) for state in states]
+    for state, weight in zip(states, weights, strict=True):
+        if weight:
+            yield state.value if isinstance(state.value, str) else state.value[0], weight / sum(weights)
+
+
+def test_the_policy_attains_its_expected_steps_in_every_branch():
+    def cost(task, search, observed):
+        move = search.best(observed)
+        if move in task.truths:
+            return 0.0
+        return 1 + sum(p * cost(task, search, {**observed, move: shown}) for shown, p in outcomes(task, observed, move))
+
+    for name in available_domains():
+        for task in generate_tasks(load_domain(name), count=3):
+            search = OptimalSearch(task)
+            assert cost(task, search, {}) == pytest.approx(search.expected_steps, abs=1e-6)
+
+
+@pytest.mark.parametrize(("size", "episodes"), [((4, 6), 4000), ((6, 8), 2000)])
+def test_the_mean_number_of_tests_converges_to_the_expected_steps(size, episodes):
+    task = generate_tasks(load_domain("fantasy"), *size, count=1)[0]
+    search, rng = OptimalSearch(task), random.Random(5)
+    advice: dict[str, str] = {}
+
+    def play() -> int:
+        observed: dict = {}
+        while True:
+            state = json.dumps(observed, sort_keys=True)
+            move = advice.get(state) or advice.setdefault(state, search.best(observed))
+            if move in task.truths:
+                return len(observed)
+            shown, weights = zip(*outcomes(task, observed, move), strict=True)
+            observed[move] = rng.choices(shown, weights)[0]
+
+    counts = [play() for _ in range(episodes)]
+    mean = sum(counts) / episodes
+    error = math.sqrt(sum((count - mean) ** 2 for count in counts) / (episodes - 1) / episodes)
+    assert error < 0.05
+    assert abs(mean - search.expected_steps) < 4 * error
+
+
+@pytest.mark.parametrize("name", available_domains())
+def test_the_oracle_wins_every_task(name):
+    domain = load_domain(name)
+    for task in [*generate_tasks(domain, count=30), *generate_tasks(domain, 8, 10, count=5)]:
+        *tests, prediction = OptimalSearch(task).rollout()
+        game = Game(task)
+        for test in tests:
+            game.test(test)
+        assert game.predict(prediction)
+        assert tests, "no task gives its answer away"
+        assert len(set(tests)) == len(tests)
+
+
+def test_a_hard_task_is_solved():
+    task = generate_tasks(load_domain("education"), 12, 16, count=3)[2]
+    search = OptimalSearch(task)
+    assert 1 < search.expected_steps < 16
+    assert search.rollout()[-1] == task.valid_truth
+
+
+def test_ties_go_to_the_first_action_of_the_task():
+    state = (State("yes", ("p",)), State("no", ("q",)))
+    task = Task("tie", ("p", "q"), tuple(Action(name, "str", state) for name in "cab"), ("yes", "yes", "yes"), "q")
+    assert OptimalSearch(task).rollout() == ("c", "q")
+    turned = dataclasses.replace(task, actions=task.actions[::-1])
+    assert OptimalSearch(turned).rollout() == ("b", "q")
+
+
+def test_values_do_not_depend_on_the_order_of_truths_and_actions():
+    rng = random.Random(3)
+    for task in generate_tasks(made_domain(9), 7, 9, count=4):
+        order = rng.sample(range(9), 9)
+        shuffled = dataclasses.replace(
+            task,
+            truths=tuple(rng.sample(task.truths, 7)),
+            actions=tuple(task.actions[place] for place in order),
+            observations=tuple(task.observations[place] for place in order),
+        )
+        there, here = OptimalSearch(shuffled), OptimalSearch(task)
+        assert there.expected_steps == pytest.approx(here.expected_steps, abs=1e-12)
+        assert there.action_values() == pytest.approx(here.action_values(), abs=1e-12)
+
+
+def test_a_memo_too_small_for_the_game_changes_no_value():
+    for task in generate_tasks(load_domain("music"), 8, 10, count=2):
+        large, small = OptimalSearch(task), OptimalSearch(task, slots=64)
+        assert small.expected_steps == pytest.approx(large.expected_steps, abs=1e-12)
+        assert small.rollout() == large.rollout()
+        assert small.states_known <= 64 < large.states_known
+
+
+def test_a_truth_that_nothing_can_rule_out_any_more_is_named():
+    actions = (
+        Action("a", "str", (State("yes", ("p",)), State("no", ()))),
+        Action("b", "str", (State("yes", ("q",)), State("no", ()))),
+    )
+    search = OptimalSearch(Task("due", ("p", "q"), actions, ("no", "yes"), "p"))
+    assert search.best({}) == "a"
+    assert search.best({"a": "no"}) == "p"
+    assert search.best({"a": "yes"}) == "q"
+
+
+def test_observations_that_contradict_each_other_are_refused():
+    actions = (
+        Action("a", "str", (State("yes", ("p",)), State("no", ()))),
+        Action("b", "str", (State("yes", ("q",)), State("no", ()))),
+    )
+    search = OptimalSearch(Task("none left", ("p", "q"), actions, ("no", "yes"), "p"))
+    with pytest.raises(ValueError, match="rule out every truth"):
+        search.best({"a": "yes", "b": "yes"})
+    with pytest.raises(ValueError, match="'a' has no outcome 'maybe'"):
+        search.best({"a": "maybe"})
+    with pytest.raises(KeyError, match="'c' is not an action"):
+        search.best({"c": "yes"})
+
+
+def test_games_beyond_the_search_are_refused_with_their_size():
+    with pytest.raises(ValueError, match=r"at most \d+ truths and 40 actions, not 20 and 3"):
+        OptimalSearch(random_game(random.Random(0), truths=20, actions=3, states=2))
+
+
+def test_rollouts_do_not_depend_on_the_hash_seed():
+    script = (
+        "import json; from envs.kumo import *; "
+        "print(json.dumps([OptimalSearch(t).rollout() for t in generate_tasks(load_domain('chemical'), count=20)]))"
+    )
+    root = Path(__file__).resolve().parents[2]
+    here = [list(OptimalSearch(task).rollout()) for task in generate_tasks(load_domain("chemical"), count=20)]
+    for hash_seed in ("1", "99"):
+        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        result = subprocess.run(
+            [sys.executable, "-c", script], env=env, cwd=root, capture_output=True, text=True, check=True
+        )
+        assert json.loads(result.stdout) == here
