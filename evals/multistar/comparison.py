@@ -115,7 +115,7 @@ def error_table(answers: Sequence[Answered]) -> Table:
             "the labels together had less than half of the probability. perception: a question on one panel.",
             "propagation: something told was wrong, and the same question told the truth was answered right. "
             "reasoning: wrong although all that was told was right, or although the truth was told in its twin.",
-            "undecided: told nothing, or told something wrong and not played with the truth (suite.priors=[model,truth]).",
+            "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors).",
         ),
     )
 
