@@ -1,0 +1,109 @@
+"""Three hosts with networks of their own, one Ray node on each, and one host lost in mid-run."""
+
+import json
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from cluster.ledger import read_episodes, read_plan
+from tests import network_world
+from tests.cluster.conftest import ROOT
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.skipif(bool(network_world.why_not()), reason=network_world.why_not() or "hosts can be made"),
+]
+
+CPUS = 2
+GAMES = [
+    "suite=kumo",
+    "suite.domains=[medical]",
+    "suite.difficulties=[easy]",
+    "suite.tasks_per_domain=50",
+    "suite.repeats=4",
+    "model=simulated",
+    "model.engine.max_num_seqs=4",
+    "model.engine.median_tokens=40",
+    "model.engine.tail=0.7",
+    "model.replica.cpus=1",
+    "cluster.runners=3",
+    "cluster.commit_seconds=0.3",
+    "cluster.health_seconds=1",
+    "cluster.health_timeout=10",
+]
+
+
+class Site:
+    """A Ray cluster of three hosts, and runs on it."""
+
+    def __init__(self, network: network_world.Network, folder: Path) -> None:
+        self.network = network
+        self.folder = folder
+        self.environment = {
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),
+            "RAY_AUTH_MODE": "token",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "PYTHONPATH": str(ROOT),
+        }
+        self.address = network_world.start_ray(network, folder, CPUS, self.environment)
+
+    def start(self, run_dir: Path, *overrides: str) -> subprocess.Popen:
+        """A run whose driver is on the first host and joins by address."""
+        command = [sys.executable, "-m", "cluster", "run", *GAMES, "cluster=ray", f"cluster.address={self.address}"]
+        return self.network.hosts[0].start(
+            [*command, f"run_dir={run_dir}", *overrides], self.log(run_dir), self.environment
+        )
+
+    def log(self, run_dir: Path) -> Path:
+        return self.folder / f"{run_dir.name}.log"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    with network_world.hosts(3) as network:
+        yield Site(network, tmp_path_factory.mktemp("site"))
+
+
+def rows(run_dir: Path) -> int:
+    return sum(pq.read_metadata(part).num_rows for part in (run_dir / "episodes").glob("part-*.parquet"))
+
+
+def actors(host: network_world.Host) -> list[str]:
+    return [line for line in host.processes() if "_ReplicaActor" in line or "_RunnerActor" in line]
+
+
+def test_a_run_over_three_hosts_outlives_one_of_them(site, tmp_path):
+    calm = tmp_path / "calm"
+    process = site.start(calm)
+    everywhere = False
+    while process.poll() is None:
+        everywhere = everywhere or all(actors(host) for host in site.network.hosts)
+        time.sleep(0.5)
+    assert process.returncode == 0, site.log(calm).read_text()
+    assert everywhere, "replicas or runners on each host"
+
+    disturbed = tmp_path / "disturbed"
+    process = site.start(disturbed)
+    planned = len(read_plan(calm))
+    while rows(disturbed) < planned // 4:
+        assert process.poll() is None, site.log(disturbed).read_text()
+        time.sleep(0.05)
+    lost = site.network.hosts[-1]
+    assert any("_ReplicaActor" in line for line in actors(lost)), "the host to lose has work"
+    site.network.lose(lost)
+    done = rows(disturbed)
+    assert process.wait(timeout=100) == 0, site.log(disturbed).read_text()
+
+    assert done < planned, "the host was lost before the end"
+    log = site.log(disturbed).read_text()
+    assert "is replaced" in log or "go back to the queue" in log, f"somebody noticed:\n{log}"
+    ledger = read_episodes(disturbed).table["episode_id"].to_pylist()
+    assert sorted(ledger) == sorted(episode.id for episode in read_plan(disturbed)), "each planned episode exactly once"
+    summary = json.loads((disturbed / "summary.json").read_text())
+    assert summary == json.loads((calm / "summary.json").read_text())
+    assert not [line for host in site.network.hosts[:2] for line in actors(host)], "nothing of ours is left"
