@@ -2,7 +2,7 @@
 
 The optimal search of a hard task takes seconds; ``optima.json`` holds its result for the default suite, by what the task
 rules out and shows, so that a changed domain can never meet a stale entry. Other tasks are searched when asked for.
-``python -m evals.kumo.optima`` brings the file up to date; what it holds already is not searched again.
+``python -m evals.kumo`` brings the file up to date; what it holds already is not searched again.
 """
 
 from __future__ import annotations
@@ -77,14 +77,3 @@ def _write(known: Mapping[str, Sequence[int]]) -> None:
     beside = OPTIMA.with_suffix(".tmp")
     beside.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
     beside.replace(OPTIMA)
-
-
-def main() -> None:
-    """Bring the file up to date with the default suite."""
-    from evals.kumo.suite import KumoSuite
-
-    update(puzzle.task for puzzle in KumoSuite().puzzles())
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,7 @@ DEFAULT_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
 
 def test_the_default_suite_is_known_so_that_no_run_waits_for_a_search():
     unknown = [p.task for p in KumoSuite().puzzles() if optima.game_key(p.task) not in optima.known_optima()]
-    assert not unknown, f"{len(unknown)} tasks are new: run python -m evals.kumo.optima"
+    assert not unknown, f"{len(unknown)} tasks are new: run python -m evals.kumo"
 
 
 @pytest.mark.parametrize("domain", DEFAULT_DOMAINS)

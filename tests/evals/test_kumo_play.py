@@ -169,7 +169,7 @@ def test_a_suite_takes_lists_names_and_all_and_can_be_pickled():
 def test_the_oracle_names_the_valid_truth_of_every_task_in_the_optimal_number_of_actions(difficulty, decoder):
     suite = KumoSuite(difficulties=[difficulty], tasks_per_domain=4, repeats=1, decoder=decoder)
     known = [optima.game_key(puzzle.task) in optima.known_optima() for puzzle in suite.puzzles()]
-    assert difficulty == "easy" or all(known), "searching would take minutes: run python -m evals.kumo.optima"
+    assert difficulty == "easy" or all(known), "searching would take minutes: run python -m evals.kumo"
     for episode in suite.plan():
         record = play(suite, OraclePlayer(), episode)
         outcome = record.outcome
