@@ -124,17 +124,19 @@ class Driver:
         await all_of(self._run_lane(lane) for lane in self._lanes if lane.queue.open)
 
     async def _run_lane(self, lane: _Lane) -> None:
-        names = [f"{lane.name}/runner-{number}" for number in range(lane.runners)]
-        runners = all_of(self._keep_runner(lane, name) for name in names)
+        runners = all_of(self._keep_runner(lane, number) for number in range(lane.runners))
         await (first_of(runners, lane.fleet.keep()) if lane.fleet else runners)
 
-    async def _keep_runner(self, lane: _Lane, name: str) -> None:
+    async def _keep_runner(self, lane: _Lane, number: int) -> None:
         """Exchange orders for reports until the lane's work is done; a dead runner's episodes go back."""
+        name = f"{lane.name}/runner-{number}"
         deaths = 0
         while lane.queue.open and not lane.queue.closed:
             held: dict[str, Episode] = {}
             decoding = self.settings.decoding if lane.fleet else None
-            handle = placement.create_runner(self.settings.suite, decoding, self.settings.cluster.policy)
+            handle = placement.create_runner(
+                self.settings.suite, decoding, self.settings.cluster.policy, number + deaths
+            )
             try:
                 if lane.fleet:
                     lane.fleet.add_runner(name, await handle.node.remote())

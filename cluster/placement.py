@@ -10,7 +10,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from cluster.engine import EngineDiedError, Request
 from cluster.errors import UserError
@@ -23,6 +23,9 @@ from evals.contracts import Reply, Suite
 
 CALLS_AT_ONCE = 10_000
 """Concurrent calls that an actor accepts; the router keeps their number far below."""
+
+LITTLE_MEMORY = 2**20
+"""Asked for by every actor: Ray puts actors that ask for nothing on any node, whatever strategy is named."""
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Enough for records on their way to the driver; pictures and prompts never pass through it."""
@@ -136,6 +139,7 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     options: dict[str, Any] = {
         "num_gpus": needs.gpus,
         "num_cpus": needs.cpus,
+        "memory": LITTLE_MEMORY,
         "max_concurrency": CALLS_AT_ONCE,
         "max_restarts": 0,
         "max_task_retries": 0,
@@ -146,18 +150,27 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
         bundle = {kind: each for kind, each in (("GPU", needs.gpus), ("CPU", needs.cpus)) if each}
         group = placement_group([bundle] * needs.nodes, strategy="STRICT_SPREAD")
         # The workers of vLLM's Ray executor hold the bundles' GPUs; the actor itself takes none.
-        options |= {"num_gpus": 0, "scheduling_strategy": PlacementGroupSchedulingStrategy(group, 0, True)}
+        options |= {
+            "num_gpus": 0,
+            "memory": None,
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(group, 0, True),
+        }
     handle = ray.remote(_ReplicaActor).options(**options).remote(name, model.make_engine)
     if group is not None:
         _GROUPS[handle] = group
     return handle
 
 
-def create_runner(suite: Suite, decoding: Decoding | None, policy: Policy) -> ray.actor.ActorHandle:
-    """A runner in a process of its own; without decoding it plays for the built-in players only."""
-    options: dict[str, Any] = {"num_cpus": 0, "max_concurrency": 4, "max_restarts": 0, "max_task_retries": 0}
-    actor = ray.remote(_RunnerActor).options(**options, scheduling_strategy="SPREAD")
-    return actor.remote(suite, decoding, policy)
+def create_runner(suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> ray.actor.ActorHandle:
+    """A runner in a process of its own; without decoding it plays for the built-in players only.
+
+    Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node.
+    """
+    nodes = sorted(node["NodeID"] for node in living_nodes())
+    options: dict[str, Any] = {"num_cpus": 0, "memory": LITTLE_MEMORY, "max_concurrency": 4}
+    options |= {"max_restarts": 0, "max_task_retries": 0}
+    options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
+    return ray.remote(_RunnerActor).options(**options).remote(suite, decoding, policy)
 
 
 def end_actor(handle: ray.actor.ActorHandle) -> None:
