@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import time
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -100,6 +101,7 @@ class ModelPlayer:
             options=turn.options if self.decoding == "choice" else (),
             labels=turn.labels,
             seed=turn.seed,
+            priority=-turn.number,  # what has begun goes first, so that the end of a run is short
         )
         failures = deaths = 0
         while True:
@@ -123,7 +125,7 @@ class ModelPlayer:
 
     async def _try(self, request: Request, affinity: str, alone: bool) -> Reply:
         asked = time.monotonic()
-        ticket, replica = await self._place(affinity, alone)
+        ticket, replica = await self._place(affinity, -math.inf if alone else request.priority, alone)
         sent = time.monotonic()
         try:
             reply = await self.ports[replica].complete(request)
@@ -145,14 +147,14 @@ class ModelPlayer:
         counts.engine_seconds += reply.seconds
         return reply
 
-    async def _place(self, affinity: str, alone: bool) -> tuple[Ticket, str]:
+    async def _place(self, affinity: str, priority: float, alone: bool) -> tuple[Ticket, str]:
         granted = asyncio.get_running_loop().create_future()
 
         def grant(replica: str) -> None:
             if not granted.done():
                 granted.set_result(replica)
 
-        ticket = self.router.request(affinity, grant, alone=alone, priority=-1.0 if alone else 0.0)
+        ticket = self.router.request(affinity, grant, priority, alone)
         try:
             return ticket, await granted
         except asyncio.CancelledError:

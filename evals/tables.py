@@ -68,11 +68,11 @@ class Table:
 
     def to_rich(self) -> rich.table.Table:
         """The table for a terminal; its cells are plain text, whatever a model may have written into them."""
-        table = rich.table.Table(title=self.title, title_justify="left", caption="\n".join(self.notes) or None)
-        table.caption_justify = "left"
+        notes = Text("\n".join(self.notes)) if self.notes else None
+        table = rich.table.Table(title=Text(self.title), title_justify="left", caption=notes, caption_justify="left")
         for index, column in enumerate(self.columns):
             numeric = any(isinstance(row[index], int | float | Estimate) for row in self.rows)
-            table.add_column(column, justify="right" if numeric else "left")
+            table.add_column(Text(column), justify="right" if numeric else "left")
         for row in self.rows:
             table.add_row(*(Text(format_cell(cell)) for cell in row))
         return table
