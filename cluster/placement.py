@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 from typing import Any
 
 import ray
@@ -15,6 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, Place
 from cluster.engine import EngineDiedError, Request
 from cluster.errors import UserError
 from cluster.model_player import Decoding, ModelPlayer
+from cluster.rendezvous import listens
 from cluster.replica import Replica
 from cluster.router import Policy, Router
 from cluster.runner import Runner
@@ -43,8 +45,14 @@ def start_ray(cluster: ClusterSettings) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     common: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "namespace": "raycade"}
     if cluster.address is None:
+        # Ray counts the machine's cores; a Slurm job may own but some of them.
+        common["num_cpus"] = len(os.sched_getaffinity(0))
         ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
         return
+    if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
+        raise UserError(
+            f"cluster.address={cluster.address}: no Ray cluster answers there (nobody listens on that port)"
+        )
     try:
         ray.init(address=cluster.address, **common)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -166,10 +174,10 @@ def create_runner(suite: Suite, decoding: Decoding | None, policy: Policy, turn:
 
     Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node.
     """
-    nodes = sorted(node["NodeID"] for node in living_nodes())
     options: dict[str, Any] = {"num_cpus": 0, "memory": LITTLE_MEMORY, "max_concurrency": 4}
     options |= {"max_restarts": 0, "max_task_retries": 0}
-    options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
+    if nodes := sorted(node["NodeID"] for node in living_nodes()):
+        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
     return ray.remote(_RunnerActor).options(**options).remote(suite, decoding, policy)
 
 
