@@ -7,18 +7,19 @@ observations together rule out all others.
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
+from collections import Counter
 from collections.abc import Mapping
-from functools import cached_property
-
-import numpy as np
 
 from envs.kumo import kernel
 from envs.kumo.domain import Observation
+from envs.kumo.tables import build
 from envs.kumo.task import Task
 
+TRUTHS, ACTIONS = 14, 32
+"""Largest games; memory for tables and bounds doubles with each truth."""
+SLOTS = 1 << 23
+"""Default limit of the memo: 128 MiB."""
 TIE = 1e-7
 """Values closer than this are ties; the published weights carry a term of 1e-9, which parts true ties by about 1e-10."""
 
@@ -27,29 +28,30 @@ class OptimalSearch:
     """Perfect play of one task, exact; what is searched once is remembered for later questions.
 
     Args:
-        task: with at most 16 truths and at most 40 actions.
-        slots: limit of the memo; one slot takes 16 bytes, and while it grows half as much again is needed.
+        task: with at most 14 truths and 32 actions.
+        slots: limit of the memo, a power of two. A slot takes 16 bytes; while the memo grows, a quarter more is needed.
+            A memo that is too small makes the search slower, not less exact.
 
     Raises:
         ValueError: the task is too large.
     """
 
-    def __init__(self, task: Task, slots: int = 1 << 23) -> None:
-        if len(task.truths) > 16 or len(task.actions) > 40:
+    def __init__(self, task: Task, slots: int = SLOTS) -> None:
+        truths, actions = len(task.truths), len(task.actions)
+        if truths > TRUTHS or actions > ACTIONS:
             raise ValueError(
-                f"the optimal search takes at most 16 truths and 40 actions, not {len(task.truths)} and {len(task.actions)}"
+                f"the optimal search takes at most {TRUTHS} truths and {ACTIONS} actions, not {truths} and {actions}"
             )
         self.task = task
-        self._slots = slots
-        self._game = _game(task)
-        self._memo = _memo(1 << 12, slots)
-        self._scratch = _scratch(self._game)
-        self._all = (1 << len(task.truths)) - 1, (1 << len(task.actions)) - 1
+        self._tables = build(_outcomes(task), truths)
+        self._stack = kernel.new_stack(self._tables)
+        self._memo = kernel.new_memo(1 << 12, slots)
+        self._start = (1 << truths) - 1, (1 << actions) - 1
 
     @property
     def expected_steps(self) -> float:
         """Expected number of tests of perfect play from the start."""
-        return self._value(*self._all)
+        return self._value(*self._start)
 
     @property
     def states_known(self) -> int:
@@ -58,7 +60,7 @@ class OptimalSearch:
 
     def action_values(self) -> dict[str, float]:
         """Expected number of tests if perfect play follows after each first action, that action included."""
-        return {name: self._after(*self._all, place) for place, name in enumerate(self.task.action_names)}
+        return {name: self._after(*self._start, place) for place, name in enumerate(self.task.action_names)}
 
     def best(self, observed: Mapping[str, Observation]) -> str:
         """The next test of perfect play, or the truth to name once no test can help.
@@ -77,15 +79,14 @@ class OptimalSearch:
             raise ValueError("the observations rule out every truth")
         left = sum(1 << place for place, truth in enumerate(self.task.truths) if truth in survivors)
         unused = sum(1 << place for place, name in enumerate(self.task.action_names) if name not in observed)
-        if len(survivors) == 1:
-            return survivors[0]
-        for place, truth in enumerate(self.task.truths):
-            if truth in survivors and not self._game.able[place] & unused:
-                return truth
+        if self._is_over(left, unused):
+            return next(truth for truth in survivors if len(survivors) == 1 or not self._against(truth) & unused)
         limit = self._value(left, unused) + TIE
         for place, name in enumerate(self.task.action_names):
-            if unused >> place & 1 and self._after(left, unused, place, limit) <= limit:
-                return name
+            if (unused & int(self._tables.relevant[left])) >> place & 1:
+                offered = 1 << int(self._tables.first[left, place])
+                if self._explore(left, unused, offered, limit) < limit:
+                    return name
         raise AssertionError("no action attains the value of its state")
 
     def rollout(self) -> tuple[str, ...]:
@@ -98,99 +99,49 @@ class OptimalSearch:
                 return tuple(moves)
             observed[moves[-1]] = self.task.observations[self.task.position(moves[-1])]
 
-    def _after(self, left: int, unused: int, action: int, limit: float = math.inf) -> float:
-        """Expected tests if ``action`` is next; once that is certain to exceed ``limit``, some number above it."""
-        keep, count, size = self._game.keep[action], self._game.number[action], self._game.size
-        kept = left & keep
-        weights = size[kept] * count
-        steps, total = 1.0, int(weights.sum())
+    def _after(self, left: int, unused: int, action: int) -> float:
+        """Expected number of tests if ``action`` is next."""
+        kept = left & self._tables.keep[action]
+        weights = self._tables.size[kept] * self._tables.number[action]
+        steps = 0.0
         for survivors, weight in zip(kept.tolist(), weights.tolist(), strict=True):
-            if weight and steps <= limit:
-                steps += weight / total * self._value(survivors, unused & ~(1 << action))
-        return steps
+            if weight:
+                steps += weight * self._value(survivors, unused & ~(1 << action))
+        return 1 + steps / max(1, int(weights.sum()))
 
     def _value(self, left: int, unused: int) -> float:
-        """Expected tests of perfect play from a game state."""
-        game = self._game
-        unused = kernel.folded(game, left, unused)
-        if left.bit_count() <= 1 or any(
-            left >> t & 1 and not able & unused for t, able in enumerate(game.able.tolist())
-        ):
+        """Expected number of tests from a game state."""
+        if self._is_over(left, unused):
             return 0.0
+        key = left | kernel.fold(self._tables, left, unused) << len(self.task.truths)
+        known = kernel.look_up(self._memo, key)
+        return known if known > 0 else self._explore(left, unused, -1, math.inf)
+
+    def _explore(self, left: int, unused: int, offered: int, limit: float) -> float:
+        unused = kernel.fold(self._tables, left, unused)
         while True:
-            value = kernel.recall(game, self._memo, left, unused)
-            if value > 0:
-                return value
-            value = kernel.explore(game, self._memo, self._scratch, left, unused, math.inf)
+            value = kernel.explore(self._tables, self._memo, self._stack, left, unused, offered, limit)
             if not self._memo.status[kernel.FULL]:
                 return value
-            larger = _memo(4 * self._memo.keys.size, self._slots)
+            larger = kernel.new_memo(4 * self._memo.keys.size, self._memo.limit)
             kernel.rehash(self._memo, larger)
-            larger.status[2:] += self._memo.status[2:]
             self._memo = larger
 
+    def _is_over(self, left: int, unused: int) -> bool:
+        """Whether one truth is left, or one that nothing can rule out any more."""
+        due = any(
+            left >> place & 1 and not against & unused for place, against in enumerate(self._tables.able.tolist())
+        )
+        return due or left.bit_count() <= 1
 
-def _game(task: Task) -> kernel.Game:
-    """The task's outcome table as arrays; states with the same effect become one that counts for all."""
+    def _against(self, truth: str) -> int:
+        """The actions that can rule a truth out, as a bitmask."""
+        return int(self._tables.able[self.task.truths.index(truth)])
+
+
+def _outcomes(task: Task) -> list[dict[int, int]]:
+    """For each action, how many of its states leave which truths (a bitmask)."""
     everything = (1 << len(task.truths)) - 1
     bits = {truth: 1 << place for place, truth in enumerate(task.truths)}
-    outcomes: list[dict[int, int]] = []
-    for action in task.actions:
-        counts: dict[int, int] = {}
-        for state in action.states:
-            kept = everything & ~sum(bits[truth] for truth in state.rules_out)
-            counts[kept] = counts.get(kept, 0) + 1
-        shared = math.gcd(*counts.values())
-        outcomes.append({kept: number // shared for kept, number in counts.items()})
-    width = max(map(len, outcomes))
-    keep = np.zeros((len(outcomes), width), np.int64)
-    count = np.zeros((len(outcomes), width), np.int64)
-    for place, counts in enumerate(outcomes):
-        keep[place, : len(counts)] = list(counts)
-        count[place, : len(counts)] = list(counts.values())
-    able = np.array(
-        [
-            sum(1 << a for a, row in enumerate(outcomes) if any(not kept >> t & 1 for kept in row))
-            for t in range(len(task.truths))
-        ],
-        np.int64,
-    )
-    reach = np.array([everything & ~functools.reduce(operator.and_, row) for row in outcomes], np.int64)
-    size = np.array([left.bit_count() for left in range(everything + 1)], np.int64)
-    total = np.stack(
-        [np.maximum(sum(size[np.arange(everything + 1) & k] * n for k, n in row.items()), 1) for row in outcomes], 1
-    )
-    most = HORIZON
-    tables = kernel.bound_tables(keep, count, size, total, able, most)
-    return kernel.Game(keep, count, able, reach, size, total, *kernel.fold_tables(keep, count, able), *tables)
-
-
-HORIZON = 6
-
-
-def _scratch(game: kernel.Game) -> kernel.Scratch:
-    actions, states = game.keep.shape
-    D = actions + 2
-    I = lambda *n: np.zeros((D, *n), np.int64)
-    F = lambda *n: np.zeros((D, *n))
-    return kernel.Scratch(
-        I(),
-        I(),
-        F(),
-        F(),
-        I(),
-        I(),
-        I(),
-        I(actions + 3),
-        I(actions),
-        F(actions),
-        I(actions, states),
-        F(actions, states),
-        F(actions, states),
-        I(actions),
-    )
-
-
-def _memo(slots: int, limit: int) -> kernel.Memo:
-    slots = min(slots, limit)
-    return kernel.Memo(np.zeros(slots, np.int64), np.zeros(slots), np.zeros(6, np.int64), limit)
+    kept = [[everything & ~sum(bits[t] for t in state.rules_out) for state in action.states] for action in task.actions]
+    return [dict(Counter(sets)) for sets in kept]

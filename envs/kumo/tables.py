@@ -1,0 +1,242 @@
+"""Tables over all subsets of a game's truths, from which the optimal search takes its lower bounds and its folding.
+
+Sets of truths and of actions are bitmasks. L stands for the number of sets of truths (2**T), A for the number of actions,
+S for the largest number of distinct outcomes of an action, K for the horizon up to which bounds are tabled, plus 1.
+
+Machine code is cached in this package's ``__pycache__``; where that cannot be written, in numba's directory for the user
+(or ``NUMBA_CACHE_DIR``); where neither can, it is compiled anew in each process, which takes some seconds.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Integers = NDArray[np.int64]
+Small = NDArray[np.int8]
+Floats = NDArray[np.float64]
+
+HORIZON = 6
+"""Tests that the bounds look ahead; games rarely last longer."""
+
+
+def compiled(function: Function) -> Function:
+    """Compile with numba, and keep the machine code on disk where there is a place for it."""
+    try:
+        return numba.njit(cache=True)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # numba finds no writable place for its cache
+        return numba.njit(function)  # type: ignore[no-any-return]
+
+
+def compiled_lean(function: Function) -> Function:
+    """``compiled`` for functions that create no arrays: leaves out the counting of references, most of their time."""
+    try:
+        return numba.njit(cache=True, _nrt=False)(function)  # type: ignore[no-any-return]
+    except (RuntimeError, KeyError):  # no place for the cache, or a numba without this option
+        return compiled(function)
+
+
+def inlined(function: Function) -> Function:
+    """Compile into the caller, which spares the passing of many arrays."""
+    return numba.njit(inline="always")(function)  # type: ignore[no-any-return]
+
+
+class Tables(NamedTuple):
+    """A game and what follows from it, as arrays."""
+
+    keep: Integers
+    """(A, S): the truths that an outcome leaves."""
+    number: Integers
+    """(A, S): how many of the action's states have this outcome; 0 is padding."""
+    able: Integers
+    """(T,): the actions that can rule a truth out."""
+    reach: Integers
+    """(A,): the truths that an action can rule out."""
+    size: Small
+    """(L,): number of truths in a set; ``size[low - 1]`` is the position of a single bit."""
+    scale: Floats
+    """(L, A): one over the sum of the weights of an action's outcomes; 0 where all outcomes leave nothing."""
+    relevant: Integers
+    """(L,): the actions that can rule something out of a set."""
+    firsts: Integers
+    """(L,): of the actions that are alike on a set, the first ones."""
+    doubled: Integers
+    """(L,): the actions that are alike with another one."""
+    first: Small
+    """(L, A): the first action that is alike."""
+    following: Small
+    """(L, A): the next action that is alike, or -1."""
+    relaxed: Floats
+    """(K, L): least expected tests of the relaxed game that ends when one truth is left, or for free after k tests."""
+    decided: Floats
+    """(K, L): largest probability that k tests leave at most one truth."""
+    spared: Floats
+    """(K, T, L): largest probability that a truth survives k tests which could rule it out."""
+    single: Floats
+    """(T, A, L): probability that a truth survives an action that could rule it out."""
+    ahead: Floats
+    """(K, L, A): expected tests if an action comes first and then the relaxed game of k tests."""
+
+
+def build(outcomes: Sequence[Mapping[int, int]], truths: int) -> Tables:
+    """All tables of a game.
+
+    Args:
+        outcomes: for each action, how many of its states leave which truths.
+        truths: number of truths.
+    """
+    everything = (1 << truths) - 1
+    width = max(map(len, outcomes))
+    keep, number = np.zeros((len(outcomes), width), np.int64), np.zeros((len(outcomes), width), np.int64)
+    for action, counts in enumerate(outcomes):
+        shared = math.gcd(*counts.values())
+        keep[action, : len(counts)] = list(counts)
+        number[action, : len(counts)] = [count // shared for count in counts.values()]
+    gone = [everything & ~functools.reduce(operator.and_, counts) for counts in outcomes]
+    against = [sum(1 << action for action, mask in enumerate(gone) if mask >> truth & 1) for truth in range(truths)]
+    able, reach = np.array(against, np.int64), np.array(gone, np.int64)
+    size = np.array([left.bit_count() for left in range(everything + 1)], np.int8)
+    scale = _scale(keep, number, size)
+    relevant, firsts, doubled, first, following = _folding(keep, number, able)
+    bounds = _bounds(keep, number, able, size, scale)
+    return Tables(keep, number, able, reach, size, scale, relevant, firsts, doubled, first, following, *bounds)
+
+
+@compiled
+def _scale(keep: Integers, number: Integers, size: Small) -> Floats:
+    scale = np.zeros((size.size, keep.shape[0]))
+    for left in range(size.size):
+        for action in range(keep.shape[0]):
+            total = 0
+            for state in range(keep.shape[1]):
+                total += size[left & keep[action, state]] * number[action, state]
+            if total > 0:
+                scale[left, action] = 1 / total
+    return scale
+
+
+# --- folding: actions that make no difference ------------------------------------------------------------------------
+
+
+@compiled
+def _folding(keep: Integers, number: Integers, able: Integers) -> tuple[Integers, Integers, Integers, Small, Small]:
+    """The tables ``relevant, firsts, doubled, first, following``."""
+    actions, sets = keep.shape[0], 1 << able.size
+    relevant, firsts, doubled = np.zeros(sets, np.int64), np.zeros(sets, np.int64), np.zeros(sets, np.int64)
+    first, following = np.zeros((sets, actions), np.int8), np.full((sets, actions), -1, np.int8)
+    last, marks = np.zeros(actions, np.int64), np.zeros(actions, np.uint64)
+    for left in range(1, sets):
+        low = 0
+        while not left >> low & 1:
+            low += 1
+        relevant[left] = relevant[left & (left - 1)] | able[low]
+        for action in range(actions):
+            if not relevant[left] >> action & 1:
+                continue
+            marks[action] = _mark(keep, number, left, action)
+            alike = action
+            for other in range(action):
+                if (
+                    firsts[left] >> other & 1
+                    and marks[other] == marks[action]
+                    and _alike(keep, number, left, action, other)
+                ):
+                    alike = other
+                    break
+            first[left, action] = alike
+            if alike == action:
+                firsts[left] |= 1 << action
+            else:
+                following[left, last[alike]] = action
+                doubled[left] |= 1 << action | 1 << alike
+            last[alike] = action
+    return relevant, firsts, doubled, first, following
+
+
+@compiled
+def _mark(keep: Integers, number: Integers, left: int, action: int) -> np.uint64:
+    """A hash of what an action can do to a set of truths, equal for actions that are alike on it."""
+    total, emptied = np.uint64(0), np.uint64(0)
+    for state in range(keep.shape[1]):
+        mixed = np.uint64(left & keep[action, state]) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        total += np.uint64(number[action, state]) * (mixed ^ (mixed >> np.uint64(32)))
+        if number[action, state] and not left & keep[action, state]:
+            emptied = np.uint64(1)
+    return total + emptied
+
+
+@compiled
+def _alike(keep: Integers, number: Integers, left: int, one: int, two: int) -> bool:
+    """Whether two actions leave the same subsets of ``left`` equally often.
+
+    States that leave nothing have no weight, but it matters whether there are any: they make an action able to rule out.
+    """
+    for this, that in ((one, two), (two, one)):
+        for state in range(keep.shape[1]):
+            kept = left & keep[this, state]
+            ours, theirs = 0, 0
+            for other in range(keep.shape[1]):
+                if left & keep[this, other] == kept:
+                    ours += number[this, other]
+                if left & keep[that, other] == kept:
+                    theirs += number[that, other]
+            if ours != theirs and (kept or min(ours, theirs) == 0):
+                return False
+    return True
+
+
+# --- bounds: games made easier by letting actions be repeated --------------------------------------------------------
+
+
+@compiled
+def _bounds(
+    keep: Integers, number: Integers, able: Integers, size: Small, scale: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """The tables ``relaxed, decided, spared, single, ahead``."""
+    actions, sets = keep.shape[0], size.size
+    relaxed, decided = np.zeros((HORIZON + 1, sets)), np.zeros((HORIZON + 1, sets))
+    spared, ahead = np.zeros((HORIZON + 1, able.size, sets)), np.ones((HORIZON + 1, sets, actions))
+    single = np.zeros((able.size, actions, sets))
+    chance = np.zeros(able.size)
+    for left in range(sets):
+        decided[0, left] = size[left] <= 1
+        for truth in range(able.size):
+            spared[0, truth, left] = left >> truth & 1
+    for k in range(1, HORIZON + 1):
+        for left in range(1, sets):
+            least = np.inf
+            for action in range(actions):
+                steps, done = 0.0, 0.0
+                chance[:] = 0
+                for state in range(keep.shape[1]):
+                    kept = left & keep[action, state]
+                    share = size[kept] * number[action, state] * scale[left, action]
+                    if share > 0:
+                        steps += share * relaxed[k - 1, kept]
+                        done += share * decided[k - 1, kept]
+                        for truth in range(able.size):
+                            chance[truth] += share * spared[k - 1, truth, kept]
+                if scale[left, action] == 0:  # no outcome is possible, and Algorithm 3 counts nothing after it
+                    done = 1.0
+                ahead[k - 1, left, action] = 1 + steps
+                least = min(least, 1 + steps)
+                decided[k, left] = max(decided[k, left], done)
+                for truth in range(able.size):
+                    if able[truth] >> action & 1:
+                        spared[k, truth, left] = max(spared[k, truth, left], chance[truth])
+                        if k == 1:
+                            single[truth, action, left] = chance[truth]
+            if size[left] > 1:
+                relaxed[k, left] = least
+            else:
+                decided[k, left] = 1
+    return relaxed, decided, spared, single, ahead
