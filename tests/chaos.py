@@ -147,7 +147,11 @@ class Result:
     seconds: float
     """From the first replica's readiness to the last episode, as the run itself notes it."""
     wall: float
-    left_over: list[str]
+    run: Run
+
+    def left_over(self) -> list[str]:
+        """See ``Run.left_over``."""
+        return self.run.left_over()
 
 
 def finish(run: Run, started: float) -> Result:
@@ -164,7 +168,7 @@ def finish(run: Run, started: float) -> Result:
         rows={row["episode_id"]: (row["status"], row["success"], row["steps"], row["error"]) for row in ledger},
         seconds=sum(session["playing_seconds"] for session in timings),
         wall=wall,
-        left_over=run.left_over(),
+        run=run,
     )
 
 
@@ -245,7 +249,7 @@ def disturbed(folder: Path, workload: Workload, disturbance: str, moment: str) -
                 folder, workload, "cluster=ray", f"cluster.address={address}", f"cluster.replicas={workload.replicas}"
             )
             run.command += ["model.replica.cpus=1"]
-            run.environment["RAY_AUTH_TOKEN"] = TOKEN
+            run.environment |= TOKEN
             return _play(run, rows, lambda run: lose_node())
     else:
         run = prepare(folder, workload)
@@ -255,7 +259,7 @@ def disturbed(folder: Path, workload: Workload, disturbance: str, moment: str) -
     return _play(run, rows, DISTURBANCES[disturbance])
 
 
-TOKEN = secrets.token_hex(32)
+TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 UNREACHABLE = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}
 
 
@@ -340,7 +344,7 @@ def two_nodes(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
     try:
         for number, command in enumerate(commands):
             with (folder.parent / f"{folder.name}-node-{number}.log").open("wb") as log:
-                environment = {**os.environ, "RAY_AUTH_TOKEN": TOKEN}
+                environment = {**os.environ, **TOKEN}
                 nodes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment))
             time.sleep(8)
         yield address, lambda: _end(nodes[1])
