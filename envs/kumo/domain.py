@@ -1,18 +1,17 @@
 """Domains of KumO: what may be true, which tests there are, and which truths each outcome rules out.
 
-A domain is one YAML file; ``load_domain`` reads and validates it. Run ``python -m envs.kumo.domain FILE...`` to check files.
+A domain is one YAML file; ``load_domain`` reads and validates it, and so does ``raycade kumo check FILE...``.
 """
 
 from __future__ import annotations
 
 import difflib
 import itertools
-import sys
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
@@ -44,8 +43,7 @@ class Noun:
     plural: str
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """One possible outcome of an action: a name, or a closed range of numbers, with the truths that it rules out."""
 
     value: str | Range
@@ -88,12 +86,14 @@ class Action:
 
     def restricted(self, truths: Iterable[str]) -> Action:
         """The same action where only ``truths`` are in question; what is ruled out stands in their order."""
-        place = {truth: number for number, truth in enumerate(truths)}
-        states = [
-            State(state.value, tuple(sorted((t for t in state.rules_out if t in place), key=place.__getitem__)))
-            for state in self.states
-        ]
+        kept = tuple(truths)
+        rules = zip(self.states, self._ruled_out, strict=True)
+        states = [State(state.value, tuple([truth for truth in kept if truth in gone])) for state, gone in rules]
         return Action(self.name, self.outcome, tuple(states), self.unit)
+
+    @cached_property
+    def _ruled_out(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(state.rules_out) for state in self.states)
 
 
 @dataclass(frozen=True)
@@ -315,23 +315,3 @@ class _Reader:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300  # neither inf nor nan
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Check domain files; says for each what it holds or what is wrong with it, and returns the exit code (0 or 2)."""
-    code = 0 if arguments else 2
-    for argument in arguments:
-        try:
-            domain = load_domain(argument)
-        except DomainError as error:
-            print(error, file=sys.stderr)
-            code = 2
-        else:
-            print(f"ok: {len(domain.truths)} truths, {len(domain.actions)} actions")
-    if not arguments:
-        print("usage: python -m envs.kumo.domain FILE...", file=sys.stderr)
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

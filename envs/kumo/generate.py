@@ -99,22 +99,23 @@ class _Generator:
         table = self.domain.rules_out
         sample = tuple(rng.sample(range(len(self.domain.truths)), self.truths))
         valid = 1 << rng.choice(sample)
-        invalid = sum(1 << truth for truth in sample) & ~valid
+        sampled = sum([1 << truth for truth in sample])
         decisive: dict[int, dict[int, list[int]]] = {}
         related: list[int] = []
         for action, states in enumerate(table):
             touches = False
             groups: dict[int, list[int]] = {}
             for state, gone in enumerate(states):
-                if gone & valid:
+                hit = gone & sampled
+                if hit & valid:
                     touches = True
-                elif gone & invalid:
-                    groups.setdefault(gone & invalid, []).append(state)
+                elif hit:
+                    groups.setdefault(hit, []).append(state)
             if groups:
                 decisive[action] = groups
             if groups or touches:
                 related.append(action)
-        chosen = _decide(decisive, invalid, self.actions, rng)
+        chosen = _decide(decisive, sampled ^ valid, self.actions, rng)
         if chosen is None:
             return None
         spare = [action for action in related if action not in chosen]
@@ -150,7 +151,9 @@ class _Generator:
             index=index,
             seed=seed,
         )
-        survivors = task.survivors(dict(zip(task.action_names, observations, strict=True)))
+        shown = zip(task.actions, observations, strict=True)
+        gone = {truth for action, observation in shown for truth in action.state_of(observation).rules_out}
+        survivors = tuple([truth for truth in truths if truth not in gone])
         if survivors != (task.valid_truth,):
             raise AssertionError(f"task {index} of {self.domain.name!r} leaves {survivors}, not {task.valid_truth!r}")
         return task
@@ -179,11 +182,12 @@ def _decide(
     for variable, (action, _) in enumerate(options, 1):
         of_action.setdefault(action, []).append(variable)
     clauses = [[-one, -two] for variables in of_action.values() for one, two in combinations(variables, 2)]
-    for bit in range(invalid.bit_length()):
-        if invalid >> bit & 1:
-            clauses.append([variable for variable, (_, gone) in enumerate(options, 1) if gone >> bit & 1])
-            if not clauses[-1]:
-                return None
+    while invalid:
+        bit = invalid & -invalid
+        invalid ^= bit
+        clauses.append([variable for variable, (_, gone) in enumerate(options, 1) if gone & bit])
+        if not clauses[-1]:
+            return None
     with Minisat22(bootstrap_with=clauses) as solver:
         # "At most so many" takes by far the most clauses, and the first model, which has few true variables, hardly ever
         # needs them.

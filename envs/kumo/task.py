@@ -139,8 +139,8 @@ def read_official(path: Path, domain: str, actions: Mapping[str, Action]) -> lis
 
 def write_tasks(path: Path, tasks: Iterable[Task]) -> None:
     """Write tasks as JSON lines."""
-    text = "".join(json.dumps(task.to_json(), ensure_ascii=False) + "\n" for task in tasks)
-    path.write_text(text, encoding="utf-8")
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    path.write_text("".join(encode(task.to_json()) + "\n" for task in tasks), encoding="utf-8")
 
 
 def read_tasks(path: Path) -> list[Task]:

@@ -157,11 +157,11 @@ def test_values_do_not_depend_on_the_order_of_truths_and_actions():
 
 
 def test_a_memo_too_small_for_the_game_changes_no_value():
-    for task in generate_tasks(load_domain("music"), 8, 10, count=2):
-        large, small = OptimalSearch(task), OptimalSearch(task, slots=32)
+    for task in generate_tasks(load_domain("music"), 9, 12, count=3):
+        large, small = OptimalSearch(task), OptimalSearch(task, slots=64)
         assert small.expected_steps == pytest.approx(large.expected_steps, abs=1e-12)
         assert small.rollout() == large.rollout()
-        assert small.states_known <= 32 < large.states_known
+        assert small.states_known <= 64 < large.states_known
 
 
 def test_a_truth_that_nothing_can_rule_out_any_more_is_named():
