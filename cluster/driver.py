@@ -16,6 +16,7 @@ import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from cluster import placement
+from cluster.admission import fair_share
 from cluster.errors import RunFailedError
 from cluster.fleet import Fleet
 from cluster.ledger import RunDirectory
@@ -165,9 +166,10 @@ class Driver:
         delivered: dict[str, NewReplica] = {}
         begun = 1
         while lane.queue.open and (begun or not lane.queue.closed):
-            episodes = lane.queue.take(room)
-            held.update({episode.id: episode for episode in episodes})
             care = lane.fleet.in_care_of(name) if lane.fleet else {}
+            mine, everyones = (len(care), self.tally.replicas_up) if lane.fleet else (1, lane.runners)
+            episodes = lane.queue.take(min(room, fair_share(lane.queue.open, len(held), mine, everyones)))
+            held.update({episode.id: episode for episode in episodes})
             orders = Orders(
                 episodes=episodes,
                 replicas=tuple(replica for replica in care.values() if replica.name not in delivered),

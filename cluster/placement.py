@@ -13,6 +13,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
+from cluster.admission import REPLICAS_PER_RUNNER
 from cluster.engine import EngineDiedError, Request
 from cluster.errors import UserError
 from cluster.model_player import Decoding, ModelPlayer
@@ -111,7 +112,7 @@ def count_runners(cluster: ClusterSettings, model: ModelSettings) -> int:
     if cluster.runners != "auto":
         return cluster.runners
     replicas = replicas_that_fit(model) if cluster.replicas == "fit" else cluster.replicas
-    return max(1, math.ceil(replicas / 16))
+    return max(1, math.ceil(replicas / REPLICAS_PER_RUNNER))
 
 
 # --- actors ---

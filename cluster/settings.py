@@ -97,7 +97,7 @@ class ClusterSettings:
     replicas: int | Literal["fit"] = 1
     """How many, or as many as fit the cluster, nodes that join later included."""
     runners: int | Literal["auto"] = "auto"
-    """Processes that play episodes; ``auto`` is one for every sixteen replicas."""
+    """Processes that play episodes; ``auto`` is one for every eight replicas."""
     policy: Policy = "sticky"
     commit_seconds: float = 2.0
     health_seconds: float = 5.0
