@@ -77,7 +77,6 @@ def judge(disturbance: str, moment: str, calm: Result, result: Result) -> tuple[
         moment,
         len(result.rows),
         same,
-        len(result.left_over),
         round(ratio, 2),
         "; ".join(wrong) or "ok",
     )
