@@ -17,22 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from envs.kumo.memo import FULL, Memo, recall, store
 from envs.kumo.tables import HORIZON, Floats, Integers, Tables, compiled, compiled_lean, inlined
 
-PROBES = 8
-"""Slots that an entry of the memo may be away from its home."""
-USED, FULL = 0, 1
-
-
-class Memo(NamedTuple):
-    """Hash table from game state to what is known: its value, or the negative of a lower bound."""
-
-    keys: Integers
-    values: Floats
-    status: Integers
-    """Number of slots used; whether the table asks to be grown."""
-    limit: int
-    """Slots beyond which it is never grown; entries are overwritten instead."""
+PATIENCE = 1.2
+"""How far the bound of a state is raised in one go, times the number of its truths: less makes the search return to it
+more often, more makes it look at states that turn out not to matter."""
 
 
 class Stack(NamedTuple):
@@ -68,12 +58,6 @@ class Stack(NamedTuple):
     """(D, A, S): what is known of the state after each outcome: its value, or the negative of a lower bound."""
 
 
-def new_memo(slots: int, limit: int) -> Memo:
-    """An empty memo; both numbers are powers of two."""
-    slots = min(slots, limit)
-    return Memo(np.zeros(slots, np.int64), np.zeros(slots), np.zeros(2, np.int64), limit)
-
-
 def new_stack(tables: Tables) -> Stack:
     """Frames for the longest possible game."""
     actions, states = tables.keep.shape
@@ -88,63 +72,6 @@ def new_stack(tables: Tables) -> Stack:
             for name in Stack._fields
         )
     )
-
-
-# --- the memo --------------------------------------------------------------------------------------------------------
-
-
-@inlined
-def home(memo: Memo, key: int) -> int:
-    """The slot where the search for a key begins."""
-    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed ^ mixed >> np.uint64(32)) & np.uint64(memo.keys.size - 1))  # type: ignore[return-value]
-
-
-@compiled
-def look_up(memo: Memo, key: int) -> float:
-    """See ``recall``."""
-    return recall(memo, key)
-
-
-@inlined
-def recall(memo: Memo, key: int) -> float:
-    """What the memo holds under a key, or 0."""
-    slot, found = home(memo, key), 0.0
-    for _ in range(PROBES):
-        if memo.keys[slot] == key:
-            found = memo.values[slot]
-            break
-        if memo.keys[slot] == 0:
-            break
-        slot = slot + 1 & memo.keys.size - 1
-    return found
-
-
-@compiled
-def store(memo: Memo, key: int, value: float) -> None:
-    """Remember what is known; asks for a larger table when half full, and overwrites once none larger is allowed."""
-    start = home(memo, key)
-    slot = start
-    for _ in range(PROBES):
-        if memo.keys[slot] == key or memo.keys[slot] == 0:
-            break
-        slot = slot + 1 & memo.keys.size - 1
-    else:
-        slot = start
-    if memo.keys[slot] == 0:
-        memo.status[USED] += 1
-        if 2 * memo.status[USED] > memo.keys.size and memo.keys.size < memo.limit:
-            memo.status[FULL] = 1
-    memo.keys[slot] = key
-    memo.values[slot] = value
-
-
-@compiled
-def rehash(old: Memo, new: Memo) -> None:
-    """Fill a larger table from a smaller one."""
-    for slot in range(old.keys.size):
-        if old.keys[slot] != 0:
-            store(new, old.keys[slot], old.values[slot])
 
 
 # --- what can be said of a game state at a glance --------------------------------------------------------------------
@@ -328,6 +255,41 @@ def survey(tables: Tables, memo: Memo, stack: Stack, depth: int, place: int) -> 
     return steps
 
 
+@inlined
+def cheapest(stack: Stack, depth: int) -> tuple[int, float, float]:
+    """The listed action with the least bound below the limit, or -1; its bound; and the next best, at most the limit."""
+    place, least, second = -1, stack.limit[depth], stack.limit[depth]
+    for other in range(stack.tried[depth]):
+        bound = stack.bound[depth, other]
+        if bound < least:
+            place, least, second = other, bound, least
+        else:
+            second = min(second, bound)
+    return place, least, second
+
+
+@inlined
+def least_bound(stack: Stack, depth: int) -> float:
+    """The least bound of all actions of a frame, dismissed or listed."""
+    least = stack.floor[depth]
+    for place in range(stack.tried[depth]):
+        least = min(least, stack.bound[depth, place])
+    return least  # type: ignore[no-any-return]
+
+
+@inlined
+def most_urgent(tables: Tables, stack: Stack, depth: int, place: int) -> int:
+    """The outcome of an action to look into next, or -1 if all are known: likely ones, and few truths are settled soon."""
+    outcome, urgency = -1, 0.0
+    for state in range(tables.keep.shape[1]):
+        if stack.guess[depth, place, state] < 0:
+            kept = stack.left[depth] & tables.keep[stack.action[depth, place], state]
+            pull = stack.share[depth, place, state] ** 0.5 / tables.size[kept]
+            if pull > urgency:
+                outcome, urgency = state, pull
+    return outcome
+
+
 @compiled_lean
 def explore(tables: Tables, memo: Memo, stack: Stack, left: int, unused: int, offered: int, limit: float) -> float:
     """The value of a game state that is not over if it is below ``limit``, else a lower bound not below ``limit``.
@@ -357,32 +319,13 @@ def explore(tables: Tables, memo: Memo, stack: Stack, left: int, unused: int, of
             for state in range(states):
                 steps += stack.share[depth, place, state] * abs(stack.guess[depth, place, state])
             stack.bound[depth, place] = steps
-        limit = stack.limit[depth]
-        while True:  # find the action with the least bound, and the bound of the next best
-            place, least, second = -1, limit, limit
-            for other in range(stack.tried[depth]):
-                bound = stack.bound[depth, other]
-                if bound < least:
-                    place, least, second = other, bound, least
-                else:
-                    second = min(second, bound)
-            if place < 0 or stack.surveyed[depth, place]:
-                break
+        place, least, second = cheapest(stack, depth)
+        while place >= 0 and not stack.surveyed[depth, place]:
             stack.bound[depth, place] = survey(tables, memo, stack, depth, place)
-        outcome, urgency = -1, 0.0
-        if place >= 0:
-            for state in range(states):  # few truths are quickly settled
-                if stack.guess[depth, place, state] < 0:
-                    kept = stack.left[depth] & tables.keep[stack.action[depth, place], state]
-                    pull = stack.share[depth, place, state] ** 0.5 / tables.size[kept]
-                    if pull > urgency:
-                        outcome, urgency = state, pull
+            place, least, second = cheapest(stack, depth)
+        outcome = most_urgent(tables, stack, depth, place) if place >= 0 else -1
         if outcome < 0:  # the value is known, or reaches the limit
-            found = least
-            if place < 0:
-                found = stack.floor[depth]
-                for other in range(stack.tried[depth]):
-                    found = min(found, stack.bound[depth, other])
+            found = least if place >= 0 else least_bound(stack, depth)
             if (place >= 0 or stack.tried[depth] > 0) and (depth > 0 or offered == -1):
                 key = stack.left[depth] | stack.unused[depth] << tables.able.size
                 store(memo, key, found if place >= 0 else -found)
@@ -394,7 +337,8 @@ def explore(tables: Tables, memo: Memo, stack: Stack, left: int, unused: int, of
         stack.place[depth], stack.outcome[depth] = place, outcome
         kept = stack.left[depth] & tables.keep[stack.action[depth, place], outcome]
         share = stack.share[depth, place, outcome]
-        raised = min(max((second - least) / share, 1.2 / tables.size[kept]), (limit - least) / share)
+        enough = (stack.limit[depth] - least) / share  # and a little more, so that rounding cannot stall the search
+        raised = min(max((second - least) / share, PATIENCE / tables.size[kept]), enough) + 1e-12
         stack.left[depth + 1], stack.unused[depth + 1] = kept, stack.rest[depth, place, outcome]
         stack.limit[depth + 1] = raised - stack.guess[depth, place, outcome]
         depth += 1

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from envs.kumo import kernel
+from envs.kumo import kernel, memo
 from envs.kumo.domain import Observation
 from envs.kumo.tables import build
 from envs.kumo.task import Task
@@ -45,7 +45,7 @@ class OptimalSearch:
         self.task = task
         self._tables = build(_outcomes(task), truths)
         self._stack = kernel.new_stack(self._tables)
-        self._memo = kernel.new_memo(1 << 12, slots)
+        self._memo = memo.new_memo(1 << 12, slots)
         self._start = (1 << truths) - 1, (1 << actions) - 1
 
     @property
@@ -56,7 +56,7 @@ class OptimalSearch:
     @property
     def states_known(self) -> int:
         """Game states in the memo, values and bounds together."""
-        return int(self._memo.status[kernel.USED])
+        return int(self._memo.status[memo.USED])
 
     def action_values(self) -> dict[str, float]:
         """Expected number of tests if perfect play follows after each first action, that action included."""
@@ -114,17 +114,17 @@ class OptimalSearch:
         if self._is_over(left, unused):
             return 0.0
         key = left | kernel.fold(self._tables, left, unused) << len(self.task.truths)
-        known = kernel.look_up(self._memo, key)
+        known = memo.look_up(self._memo, key)
         return known if known > 0 else self._explore(left, unused, -1, math.inf)
 
     def _explore(self, left: int, unused: int, offered: int, limit: float) -> float:
         unused = kernel.fold(self._tables, left, unused)
         while True:
             value = kernel.explore(self._tables, self._memo, self._stack, left, unused, offered, limit)
-            if not self._memo.status[kernel.FULL]:
+            if not self._memo.status[memo.FULL]:
                 return value
-            larger = kernel.new_memo(4 * self._memo.keys.size, self._memo.limit)
-            kernel.rehash(self._memo, larger)
+            larger = memo.new_memo(4 * self._memo.keys.size, self._memo.limit)
+            memo.rehash(self._memo, larger)
             self._memo = larger
 
     def _is_over(self, left: int, unused: int) -> bool:

@@ -39,7 +39,7 @@ def compiled(function: Function) -> Function:
 def compiled_lean(function: Function) -> Function:
     """``compiled`` for functions that create no arrays: leaves out the counting of references, most of their time."""
     try:
-        return numba.njit(cache=True, _nrt=False)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
     except (RuntimeError, KeyError):  # no place for the cache, or a numba without this option
         return compiled(function)
 
@@ -83,7 +83,7 @@ class Tables(NamedTuple):
     single: Floats
     """(T, A, L): probability that a truth survives an action that could rule it out."""
     ahead: Floats
-    """(K, L, A): expected tests if an action comes first and then the relaxed game of k tests."""
+    """(K - 1, L, A): expected tests if an action comes first and then the relaxed game of k tests."""
 
 
 def build(outcomes: Sequence[Mapping[int, int]], truths: int) -> Tables:
@@ -204,7 +204,7 @@ def _bounds(
     """The tables ``relaxed, decided, spared, single, ahead``."""
     actions, sets = keep.shape[0], size.size
     relaxed, decided = np.zeros((HORIZON + 1, sets)), np.zeros((HORIZON + 1, sets))
-    spared, ahead = np.zeros((HORIZON + 1, able.size, sets)), np.ones((HORIZON + 1, sets, actions))
+    spared, ahead = np.zeros((HORIZON + 1, able.size, sets)), np.ones((HORIZON, sets, actions))
     single = np.zeros((able.size, actions, sets))
     chance = np.zeros(able.size)
     for left in range(sets):
