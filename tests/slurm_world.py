@@ -25,7 +25,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CryptoType=crypto/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=3
+AuthInfo=socket={folder}/munge.socket,cred_expire=6
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool.%n
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -95,10 +95,32 @@ class SlurmWorld:
             time.sleep(0.5)
         return job
 
-    def node_dies(self, node: str) -> None:
-        """Slurm loses a node: its daemon ends, and with it every process of the node's jobs."""
-        _kill_all(self.daemons[node])
+    def processes(self, node: str = "") -> list[psutil.Process]:
+        """What Slurm's jobs have running (on one node): stepds, batch scripts and everything below them."""
+        daemons = {process.pid for daemon in self.daemons.values() for process in _family(daemon.pid)}
+        return [
+            process
+            for process in _knowing(self.environment["SLURM_CONF"])
+            if process.pid not in daemons and (not node or node_of(process) == node)
+        ]
+
+    def lose(self, node: str) -> None:
+        """The node dies: its daemon, and every process of its jobs."""
+        for process in [*_family(self.daemons[node].pid), *self.processes(node)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.daemons[node].wait()
         self.run("scontrol", "update", f"nodename={node}", "state=down", "reason=died")
+
+    def mend(self, node: str) -> None:
+        """The node comes back."""
+        self.daemons[node] = self.start_daemon(node, "slurmd", "-D", "-N", node)
+        self.run("scontrol", "update", f"nodename={node}", "state=resume")
+
+    def start_daemon(self, name: str, *command: str) -> subprocess.Popen:
+        """Start one of Slurm's daemons."""
+        with (self.folder / f"{name}.out").open("ab") as log:
+            return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
 
 
 @contextmanager
@@ -116,42 +138,49 @@ def slurm(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[SlurmWorld]:
     (folder / "state").mkdir(exist_ok=True)
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
     environment["PATH"] = environment.get("PATH", "") + ":/usr/sbin:/sbin"
-    with ExitStack() as stack:
-        daemons: dict[str, subprocess.Popen] = {}
-
-        def daemon(name: str, *command: str) -> None:
-            log = stack.enter_context((folder / f"{name}.out").open("wb"))
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-            daemons[name] = process
-            stack.callback(_kill_all, process)
-
-        key = folder / "munge.key"
-        key.write_bytes(os.urandom(1024))
-        key.chmod(0o400)
-        daemon(
-            "munged",
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+    places = [f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "seed", "log")]
+    world = SlurmWorld(folder, environment, {})
+    commands = {
+        "munged": [
             "munged",
             "--foreground",
             "--force",
             f"--key-file={key}",
-            *(f"--{kind}-file={folder}/munge.{kind}" for kind in ("pid", "seed", "log")),
+            *places,
             f"--socket={folder}/munge.socket",
-        )
-        _until((folder / "munge.socket").exists, "munged", folder)
-        daemon("slurmctld", "slurmctld", "-D", "-c")
-        for name in names:
-            daemon(name, "slurmd", "-D", "-N", name)
-        world = SlurmWorld(folder, environment, daemons)
-
-        def up() -> bool:
-            states = subprocess.run(
-                ["sinfo", "--noheader", "--Node", "--format=%T"], env=environment, capture_output=True, text=True
-            )
-            return states.stdout.split().count("idle") == nodes
-
-        stack.callback(_kill_jobs, environment["SLURM_CONF"])
-        _until(up, "slurmctld", folder)
+        ],
+        "slurmctld": ["slurmctld", "-D", "-c"],
+        **{name: ["slurmd", "-D", "-N", name] for name in names},
+    }
+    try:
+        for name, command in commands.items():
+            world.daemons[name] = world.start_daemon(name, *command)
+            if name == "munged":
+                _until((folder / "munge.socket").exists, name, folder)
+        _until(lambda: _idle(world) == nodes, "slurmctld", folder)
         yield world
+    finally:
+        _end(world)
+
+
+def _idle(world: SlurmWorld) -> int:
+    command = ["sinfo", "--noheader", "--Node", "--format=%T"]
+    told = subprocess.run(command, env=world.environment, capture_output=True, text=True, check=False)
+    return told.stdout.split().count("idle")
+
+
+def _end(world: SlurmWorld) -> None:
+    for daemon in reversed(world.daemons.values()):
+        for process in _family(daemon.pid):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        daemon.wait()
+    for process in world.processes():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _until(condition, name: str, folder: Path) -> None:
@@ -171,31 +200,27 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _kill_jobs(configuration: str) -> None:
-    """End whatever of this Slurm's jobs is left; its stepds are nobody's children."""
-    for process in of_this_world(configuration):
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-
-
-def of_this_world(configuration: str) -> list[psutil.Process]:
-    """Living processes that know this Slurm by their environment: stepds, batch scripts and all below them."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.pid != os.getpid() and process.environ().get("SLURM_CONF") == configuration:
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-    return found
-
-
-def _kill_all(daemon: subprocess.Popen) -> None:
-    """End a daemon and everything below it."""
+def _family(pid: int) -> list[psutil.Process]:
     try:
-        below = psutil.Process(daemon.pid).children(recursive=True)
+        parent = psutil.Process(pid)
+        return [parent, *parent.children(recursive=True)]
     except psutil.NoSuchProcess:
-        below = []
-    for process in [*below, psutil.Process(daemon.pid)] if daemon.poll() is None else below:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    daemon.wait()
+        return []
+
+
+def _knowing(configuration: str) -> list[psutil.Process]:
+    """Living processes that have this Slurm in their environment, whoever their parents are."""
+    others = [process for process in psutil.process_iter() if process.pid != os.getpid()]
+    return [process for process in others if _variable(process, "SLURM_CONF") == configuration]
+
+
+def _variable(process: psutil.Process, name: str) -> str:
+    try:
+        return "" if process.status() == psutil.STATUS_ZOMBIE else process.environ().get(name, "")
+    except psutil.Error:
+        return ""
+
+
+def node_of(process: psutil.Process) -> str:
+    """The node that a job's process is on."""
+    return _variable(process, "SLURMD_NODENAME")
