@@ -15,10 +15,11 @@
 set -euo pipefail
 
 CONTINUE=75 # raycade's exit code for: stopped early, run the same command again
-STOP_SECONDS=60
+TERM_SECONDS=10 # what is left after SIGTERM before Slurm's SIGKILL (KillWait, 30 by default) is for cleaning up
 
 say() { printf 'raycade: %s\n' "$*" >&2; }
 die() { local code="$1"; shift; say "$*"; exit "$code"; }
+kill_after() { (sleep "$1" && kill -KILL "$2") &>/dev/null & }
 running() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
 
 # --- on the login node ------------------------------------------------------------------------------------------------
@@ -69,7 +70,9 @@ job() {
 pass_on() {
     told="$1"
     say "received SIG$1"
-    if running "$driver"; then kill -s "$1" "$driver"; else exit "$CONTINUE"; fi
+    running "$driver" || exit "$CONTINUE"
+    kill -s "$1" "$driver"
+    [[ $1 != TERM ]] || kill_after "$TERM_SECONDS" "$driver" # Slurm told the Ray nodes too: there is nothing to wait for
 }
 
 # Address, ports, temporary directories and token that no other job uses, on nodes shared with others too.
@@ -86,6 +89,7 @@ prepare() {
     RAY_AUTH_TOKEN="$("$python" -c 'import secrets; print(secrets.token_hex(32))')"
     (umask 077 && printf '%s' "$RAY_AUTH_TOKEN" >"$RAYCADE_TEMPORARY/token")
     export RAY_AUTH_TOKEN RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
+    export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0 # else a Ray node that is told to end waits half a minute for its actors
 }
 
 address_of() { scontrol show node -o "$1" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p'; }
@@ -121,7 +125,7 @@ drive() {
             orphaned=yes
             say "the Ray nodes are gone; stopping the run"
             kill -TERM "$driver"
-            (sleep "$STOP_SECONDS" && kill -KILL "$driver") &>/dev/null &
+            kill_after "$TERM_SECONDS" "$driver"
         fi
     done
     wait "$driver" || code=$?
@@ -151,7 +155,7 @@ clean_up() {
     if running "$driver"; then kill -KILL "$driver"; fi
     if running "$nodes"; then
         scancel --signal=URG "$SLURM_JOB_ID.0" || true # a signal that all but this script ignore: Ray ends in order
-        (sleep "$STOP_SECONDS" && kill -KILL "$nodes") &>/dev/null &
+        kill_after 60 "$nodes"
         wait "$nodes" || true
     fi
     [[ -z ${RAYCADE_TEMPORARY:-} ]] || rm -rf "$RAYCADE_TEMPORARY"

@@ -1,0 +1,220 @@
+"""A real Slurm of two nodes: runs are submitted, killed, requeued, cancelled, and swept over models."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from cluster.ledger import read_episodes, read_plan
+from cluster.rendezvous import PORTS_PER_JOB, ports_of_job
+from tests import slurm_world
+from tests.cluster.conftest import ROOT, raycade
+
+on_slurm = [
+    pytest.mark.ray,
+    pytest.mark.skipif(bool(slurm_world.why_not()), reason=slurm_world.why_not() or "Slurm can be started"),
+]
+SUBMIT = str(ROOT / "cluster" / "slurm.sh")
+"""What ``./launch.sh slurm`` runs once it has seen that raycade is installed."""
+OPTIONS = ["--nodes=2", "--cpus-per-task=2"]
+GAMES = [
+    "suite=kumo",
+    "suite.domains=[medical]",
+    "suite.difficulties=[easy]",
+    "suite.tasks_per_domain=25",
+    "suite.repeats=4",
+    "model=simulated",
+    "model.engine.max_num_seqs=2",
+    "model.engine.median_tokens=60",
+]
+CLUSTER = ["model.replica.cpus=1", "cluster.commit_seconds=0.3", "cluster.grace_seconds=1"]
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    with slurm_world.slurm(tmp_path_factory.mktemp("slurm")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> dict:
+    run_dir = tmp_path_factory.mktemp("undisturbed") / "run"
+    result = raycade("run", *GAMES, "cluster.replicas=8", f"run_dir={run_dir}")
+    assert result.returncode == 0, result.stderr
+    return json.loads((run_dir / "summary.json").read_text())
+
+
+class Job:
+    """One submitted run."""
+
+    def __init__(self, world: slurm_world.SlurmWorld, run_dir: Path, *overrides: str, **environment: str) -> None:
+        self.world = world
+        self.run_dir = run_dir
+        submitted = subprocess.run(
+            [SUBMIT, "submit", *OPTIONS, "--", *GAMES, *CLUSTER, f"run_dir={run_dir}", *overrides],
+            env={**world.environment, **environment},
+            cwd=world.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert submitted.returncode == 0, submitted.stderr
+        self.number = submitted.stderr.split("submitted job ")[1].split(".")[0]
+        self.log_file = world.folder / f"raycade-{self.number}.log"
+        assert str(self.log_file) in submitted.stderr
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text() if self.log_file.exists() else ""
+
+    def rows(self) -> int:
+        return sum(pq.read_metadata(part).num_rows for part in (self.run_dir / "episodes").glob("part-*.parquet"))
+
+    def until(self, condition, what: str, seconds: float = 120) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            state = self.world.job(self.number)
+            assert time.monotonic() < end, f"{what}: not yet. Job: {state}\n{self.log}"
+            time.sleep(0.1)
+
+    def until_played(self, rows: int) -> None:
+        self.until(lambda: self.rows() >= rows, f"{rows} rows")
+
+    def until_ended(self) -> dict[str, str]:
+        self.until(lambda: self.world.job(self.number)["JobState"] in ENDED, "the end")
+        return self.world.job(self.number)
+
+    def driver(self):
+        [driver] = [process for process in self.world.processes() if process.cmdline()[1:4] == ["-m", "cluster", "run"]]
+        return driver
+
+    def temporary(self) -> set[Path]:
+        return set(Path("/tmp").glob(f"raycade-{self.number}.*"))
+
+    def assert_nothing_is_left(self, but: frozenset[Path] = frozenset()) -> None:
+        self.until(lambda: not self.world.processes(), f"no process left {self.world.processes()}", 60)
+        assert self.temporary() == but
+
+    def assert_complete(self, undisturbed: dict) -> None:
+        planned = sorted(episode.id for episode in read_plan(self.run_dir))
+        assert sorted(read_episodes(self.run_dir).table["episode_id"].to_pylist()) == planned
+        assert json.loads((self.run_dir / "summary.json").read_text()) == undisturbed
+
+
+@pytest.mark.usefixtures("world")
+class TestOnSlurm:
+    pytestmark = on_slurm
+
+    def test_a_killed_driver_is_started_again_and_ends_its_run(self, world, tmp_path, undisturbed):
+        job = Job(world, tmp_path / "run")
+        job.until_played(20)
+        nodes = {slurm_world.node_of(each) for each in world.processes() if "_ReplicaActor" in " ".join(each.cmdline())}
+        assert nodes == {"n1", "n2"}, "replicas on both nodes"
+        job.driver().kill()
+        state = job.until_ended()
+        assert (state["JobState"], state["Restarts"]) == ("COMPLETED", "1"), job.log
+        assert job.log.count("2 Ray nodes are ready") == 2
+        assert "not done (exit code 137): back into the queue" in job.log
+        job.assert_complete(undisturbed)
+        job.assert_nothing_is_left()
+
+    def test_a_lost_node_requeues_the_run_and_the_cap_on_requeues_holds(self, world, tmp_path):
+        job = Job(world, tmp_path / "run", RAYCADE_MAX_REQUEUES="1")
+        job.until_played(20)
+        token = Path(f"/tmp/raycade-{job.number}.0/token")
+        assert token.stat().st_mode & 0o777 == 0o600
+        secret = token.read_text()
+        world.lose("n2")
+        on_lost_node = frozenset({Path(f"/tmp/raycade-{job.number}.0.1")})
+        job.until(lambda: world.job(job.number)["JobState"] == "PENDING", "back in the queue")
+        before = job.rows()
+        world.mend("n2")
+        job.until_played(before + 10)
+        world.run("scancel", "--batch", "--signal=USR1", job.number)  # as Slurm does some time before the job's end
+        state = job.until_ended()
+        assert (state["JobState"], state["ExitCode"], state["Restarts"]) == ("FAILED", "75:0", "1"), job.log
+        assert "stopped before the end: the same command goes on from here" in job.log
+        assert "RAYCADE_MAX_REQUEUES=1" in job.log
+        ledger = read_episodes(job.run_dir).table["episode_id"].to_pylist()
+        assert before < len(ledger) == len(set(ledger))
+        assert len(secret) == 64 and secret not in job.log
+        job.assert_nothing_is_left(but=on_lost_node)
+        shutil.rmtree(*on_lost_node)
+
+    def test_a_cancelled_run_leaves_its_ledger_and_nothing_else(self, world, tmp_path):
+        job = Job(world, tmp_path / "run")
+        job.until_played(10)
+        world.run("scancel", job.number)
+        assert job.until_ended()["JobState"] == "CANCELLED"
+        job.assert_nothing_is_left()
+        assert len(read_episodes(job.run_dir).table) >= 10
+        time.sleep(8)  # as long as a requeued job has to wait
+        assert world.job(job.number)["JobState"] == "CANCELLED", "cancelled is cancelled"
+
+    def test_a_node_that_does_not_come_up_is_named(self, world, tmp_path):
+        number = 1 + max((int(line) for line in world.run("squeue", "-h", "-t", "all", "-o", "%A").split()), default=0)
+        in_the_way = Path(f"/tmp/raycade-{number}.0.1")
+        in_the_way.write_text("the second node cannot make its temporary directory")
+        try:
+            job = Job(world, tmp_path / "run", RAYCADE_READY_SECONDS="20")
+            assert job.number == str(number)
+            state = job.until_ended()
+        finally:
+            in_the_way.unlink()
+        assert (state["JobState"], state["ExitCode"], state["Restarts"]) == ("FAILED", "1:0", "0")
+        assert "have not joined Ray: n2." in job.log or "have not joined Ray: n1, n2." in job.log, job.log
+        job.assert_nothing_is_left()
+
+    def test_multirun_brings_each_jobs_exit_code_home(self, world, tmp_path):
+        command = [
+            sys.executable,
+            "-m",
+            "cluster",
+            "run",
+            "-m",
+            "hydra/launcher=slurm",
+            f"hydra.sweep.dir={tmp_path}/sweep",
+        ]
+        games = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=2"]
+        done = subprocess.run(
+            [*command, *games, "suite.repeats=1,-1", "model=simulated", "hydra.launcher.cpus_per_task=2"],
+            env={**world.environment, "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert "suite.repeats=1: exit code 0: runs/kumo-simulated-" in done.stderr
+        assert "suite.repeats=-1: exit code 2: suite: suite.repeats must be" in done.stderr
+        [run_dir] = (tmp_path / "runs").iterdir()
+        assert len(read_episodes(run_dir).table) == 2
+
+
+def test_a_submission_without_the_double_dash_or_with_bad_overrides_is_refused(tmp_path):
+    for arguments, told in ((["--nodes=2"], "the -- between"), (["--", "-m", "model=a,b"], "hydra/launcher=slurm")):
+        done = subprocess.run([SUBMIT, "submit", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and told in done.stderr
+
+
+def test_multirun_on_this_machine_plays_what_it_can(tmp_path):
+    games = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=1"]
+    done = raycade("run", "-m", *games, "model=oracle", "suite.repeats=-1,1", f"run_dir={tmp_path}/run",
+                   f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
+    assert done.returncode == 2
+    assert "suite.repeats=-1: exit code 2" in done.stderr and "suite.repeats=1: exit code 0" in done.stderr
+    assert len(read_episodes(tmp_path / "run").table) == 1
+
+
+def test_jobs_that_run_at_the_same_time_share_no_port():
+    blocks = [set(ports_of_job(job)) for job in range(41_000, 41_700)]
+    assert len(set.union(*blocks)) == 700 * PORTS_PER_JOB
+    assert min(map(min, blocks)) >= 20_000 and max(map(max, blocks)) < 32_768
