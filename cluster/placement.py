@@ -16,11 +16,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, Place
 from cluster.admission import REPLICAS_PER_RUNNER
 from cluster.engine import EngineDiedError, Request
 from cluster.errors import UserError
+from cluster.metrics import RunnerMetrics
 from cluster.model_player import Decoding, ModelPlayer
 from cluster.rendezvous import listens
 from cluster.replica import Replica
 from cluster.router import Policy, Router
-from cluster.runner import Runner
+from cluster.runner import Orders, Report, Runner
 from cluster.settings import ClusterSettings, ModelSettings, ReplicaNeeds
 from evals.contracts import Reply, Suite
 
@@ -128,8 +129,14 @@ class _ReplicaActor(Replica):
 class _RunnerActor(Runner):
     """Builds the runner's player where it will be used."""
 
-    def __init__(self, suite: Suite, decoding: Decoding | None, policy: Policy) -> None:
+    def __init__(self, name: str, suite: Suite, decoding: Decoding | None, policy: Policy) -> None:
         super().__init__(suite, ModelPlayer(Router(policy), decoding) if decoding else None)
+        self._metrics = RunnerMetrics(name)
+
+    async def exchange(self, orders: Orders) -> Report:
+        report = await super().exchange(orders)
+        self._metrics.show(report)
+        return report
 
     async def node(self) -> str:
         return str(ray.get_runtime_context().get_node_id())
@@ -170,7 +177,9 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     return handle
 
 
-def create_runner(suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> ray.actor.ActorHandle:
+def create_runner(
+    name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int
+) -> ray.actor.ActorHandle:
     """A runner in a process of its own; without decoding it plays for the built-in players only.
 
     Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node.
@@ -179,7 +188,7 @@ def create_runner(suite: Suite, decoding: Decoding | None, policy: Policy, turn:
     options |= {"max_restarts": 0, "max_task_retries": 0}
     if nodes := sorted(node["NodeID"] for node in living_nodes()):
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
-    return ray.remote(_RunnerActor).options(**options).remote(suite, decoding, policy)
+    return ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy)
 
 
 def end_actor(handle: ray.actor.ActorHandle) -> None:

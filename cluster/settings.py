@@ -41,6 +41,7 @@ OPERATIONAL = frozenset(
         "max_num_seqs",
         "max_tries",
         "mm_processor_cache_gb",
+        "pipeline_parallel_size",
         "poison",
         "prompt_price",
         "requests_per_minute",

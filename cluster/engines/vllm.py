@@ -44,6 +44,7 @@ class VLLMEngine:
         model: str,
         revision: str | None = None,
         tensor_parallel_size: int = 1,
+        pipeline_parallel_size: int = 1,
         max_model_len: int | None = None,
         max_num_seqs: int = 64,
         max_num_batched_tokens: int | None = None,
@@ -62,7 +63,8 @@ class VLLMEngine:
             sampling: how replies are drawn.
             model: a folder, a name on the Hugging Face hub, or ``tiny`` for the model that is made on the spot.
             revision: branch, tag or commit on the hub.
-            tensor_parallel_size: GPUs of this node that share the model.
+            tensor_parallel_size: GPUs that share each layer; best those of one node.
+            pipeline_parallel_size: groups of such GPUs, each with a part of the layers: the nodes of a replica over several.
             max_model_len: most tokens of prompt and reply together; by default what the model was made for.
             max_num_seqs: requests in one batch.
             max_num_batched_tokens: most tokens of one step; vLLM's choice by default.
@@ -81,6 +83,7 @@ class VLLMEngine:
         self._arguments: dict[str, Any] = {
             "revision": revision,
             "tensor_parallel_size": tensor_parallel_size,
+            "pipeline_parallel_size": pipeline_parallel_size,
             "max_model_len": max_model_len,
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max_num_batched_tokens,
@@ -92,8 +95,7 @@ class VLLMEngine:
             "mm_processor_kwargs": dict(mm_processor_kwargs) if mm_processor_kwargs else None,
             "mm_processor_cache_gb": mm_processor_cache_gb,
             "trust_remote_code": trust_remote_code,
-            # In a Ray actor vLLM would otherwise place its workers itself.
-            "distributed_executor_backend": "uni" if tensor_parallel_size == 1 else "mp",
+            "distributed_executor_backend": executor(tensor_parallel_size * pipeline_parallel_size),
             "scheduling_policy": "priority",
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
@@ -341,6 +343,18 @@ def label_scores(tokens: Sequence[int], answer: Any) -> LabelScores:
     logprobs = tuple(float(row[token].logprob) for token in tokens)
     mass = math.fsum(math.exp(logprob) for logprob in logprobs)
     return LabelScores(logprobs, mass=mass, argmax_is_label=answer.token_ids[0] in tokens)
+
+
+def executor(gpus: int) -> str:
+    """How vLLM reaches its workers: within this process or node, or, in a replica over several nodes, through Ray.
+
+    Said expressly, because in a Ray actor vLLM would otherwise place its workers itself.
+    """
+    import ray
+
+    if ray.is_initialized() and ray.util.get_current_placement_group() is not None:
+        return "ray"
+    return "uni" if gpus == 1 else "mp"
 
 
 def prepare_environment(local: bool) -> None:

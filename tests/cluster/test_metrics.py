@@ -1,0 +1,40 @@
+"""Ray's own metrics endpoint shows what a runner is doing."""
+
+import time
+import urllib.request
+
+import pytest
+import ray
+
+from cluster.metrics import RunnerMetrics
+from cluster.runner import Report
+
+pytestmark = pytest.mark.ray
+
+
+def test_a_runner_s_report_is_served_by_its_node():
+    ray.init(address="local", include_dashboard=False, logging_level=40, log_to_driver=False, num_cpus=1)
+    try:
+        metrics = RunnerMetrics("tiny/runner-0")
+        port = next(node["MetricsExportPort"] for node in ray.nodes())
+        if port < 0:
+            pytest.skip("this Ray serves no metrics: they need the packages of ray[default]")
+        end = time.monotonic() + 60
+        served = ""
+        while "raycade_replica_requests" not in served:
+            assert time.monotonic() < end, "never served"
+            metrics.show(Report(None, room=0, begun=7, loads={"replica-0.0": 3}))
+            time.sleep(1)
+            try:
+                served = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+            except OSError:
+                continue
+        lines = [line for line in served.splitlines() if line.startswith("ray_raycade_")]
+        assert any(
+            "episodes_alive" in line and 'runner="tiny/runner-0"' in line and line.endswith(" 7.0") for line in lines
+        )
+        assert any(
+            "replica_requests" in line and 'replica="replica-0.0"' in line and line.endswith(" 3.0") for line in lines
+        )
+    finally:
+        ray.shutdown()
