@@ -11,8 +11,8 @@ BACKLOG = 0.25
 """Episodes kept ready beyond the room there is now, as a share of the capacity, so that no place waits for the driver."""
 
 REPLICAS_PER_RUNNER = 8
-"""A runner's core is full at about 2,000 turns/s (``python -m benchmarks.scale``); this leaves half of it free where
-replicas answer 125 turns/s each, and one runner to a node of eight GPUs."""
+"""A runner's core is full at about 1,700 turns/s (``python -m benchmarks.scale``); this leaves half of it free where
+replicas answer 100 turns/s each, and one runner to a node of eight GPUs."""
 
 
 def free_places(capacity: int, turns: int, silent: int) -> int:

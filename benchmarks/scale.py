@@ -1,0 +1,275 @@
+"""The scheduler beyond one machine: the real router, queue and admission in virtual time, with measured costs.
+
+    python -m benchmarks.scale                         all tables, up to 64 replicas: a few minutes
+    python -m benchmarks.scale policies --full         1,000 replicas and 1,000,000 episodes: under an hour
+    python -m benchmarks.scale costs                   measure on this machine what scheduling costs (starts Ray)
+    python -m benchmarks.scale run --replicas 8 --trace runs/NAME [--episodes N]
+                                                       play the turns of a real run on another number of replicas
+
+All results are ratios; docs/scale.md says what they mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.simulation.cluster import BATCH, SPEED, Costs, Result, play, play_one_at_a_time, play_static_shards
+from benchmarks.simulation.workload import MIX, QUESTIONS, STEADY, Workload, draw, from_run
+from cluster import admission, queue, router
+from cluster.cli import show
+from evals.tables import Cell, Table
+
+MEASURED = Costs(turn=0.0006, report=0.002, exchange=0.0015, row=0.00003, transport=0.001)
+"""What ``python -m benchmarks.scale costs`` gave on one core of a small machine, rounded up."""
+
+EPISODES = 1000
+"""For each replica, where nothing else is said."""
+
+WAYS: dict[str, Callable[..., Result]] = {
+    **{policy: partial(play, policy=policy, costs=MEASURED) for policy in ("sticky", "least_loaded", "round_robin")},
+    "static shards": play_static_shards,
+    "one episode at a time": play_one_at_a_time,
+}
+
+Row = tuple[Cell, ...]
+
+
+def policies(options: argparse.Namespace) -> Table:
+    """Routing policies and two peers, at several sizes."""
+    rows: list[Row] = []
+    for replicas in (8, 64, 1000) if options.full else (8, 64):
+        work = draw(replicas * EPISODES)
+        alone = work.longest_alone(SPEED)
+        for name, way in WAYS.items():
+            result = timed(name, way, work, replicas)
+            moved = result.moves / len(work.episodes)
+            row = (result.share_of_ideal, result.hit_rate, moved, result.tail, alone / result.makespan)
+            rows.append((replicas, len(work.episodes), name, *row))
+    columns = ("share of ideal", "cache hits", "moves per episode", "tail", "longest episode alone")
+    notes = (
+        "share of ideal: the least possible work (no chat read twice, full batches) over all replicas' capacity, by the "
+        "makespan",
+        "tail: time from 99 % of the episodes done to the end, over the makespan",
+        "longest episode alone: its time on an empty replica over the makespan; no scheduler gets below it",
+        "peers pay nothing for scheduling; the three policies pay the measured costs",
+    )
+    return Table("policies", "Policies and peers", ("replicas", "episodes", "way", *columns), tuple(rows), notes)
+
+
+def lengths(options: argparse.Namespace) -> Table:
+    """More episodes on the same replicas: the tail's share shrinks, the scheduler's does not grow."""
+    rows: list[Row] = []
+    for name, mix in (("mixed games", MIX), ("even games", STEADY)):
+        for episodes in (100, 300, 1000, 4000):
+            work = draw(16 * episodes, mix=mix)
+            result = timed(f"{name} {episodes}", play, work, 16, costs=MEASURED)
+            alone = work.longest_alone(SPEED) / result.makespan
+            rows.append((name, episodes, result.share_of_ideal, result.tail, alone))
+    columns = ("workload", "episodes per replica", "share of ideal", "tail", "longest episode alone")
+    return Table("lengths", "Longer runs on 16 replicas", columns, tuple(rows))
+
+
+def orders(options: argparse.Namespace) -> Table:
+    """What the order of the queue does to the tail; mean of several seeds, as one long episode decides each."""
+    rules: dict[str, Callable[[Any], float]] = {
+        "longest expected first": queue.expected_work,
+        "plan order": lambda episode: 0.0,
+        "shortest expected first": lambda episode: -queue.expected_work(episode),
+    }
+    rows: list[Row] = []
+    for name, rule in rules.items():
+        with patched(queue, "expected_work", rule):
+            results = [play(draw(8 * EPISODES, seed), 8, costs=MEASURED) for seed in range(4)]
+        rows.append((name, fmean(each.share_of_ideal for each in results), fmean(each.tail for each in results)))
+    return Table("orders", "Order of the queue, 8 replicas", ("order", "share of ideal", "tail"), tuple(rows))
+
+
+def runners(options: argparse.Namespace) -> Table:
+    """How many replicas one runner can look after, and what splitting them among runners loses."""
+    rows: list[Row] = []
+    for title, mix, episodes in (("mixed games", MIX, EPISODES), ("questions", QUESTIONS, 2 * EPISODES)):
+        work = draw(64 * episodes, mix=mix)
+        rate = work.turns / work.ideal_work(SPEED, BATCH)
+        free = play(work, 64, per_runner=64)
+        rows.append((title, rate, "64, at no cost", free.share_of_ideal, free.hit_rate, None, None))
+        for per_runner in (4, 8, 16, 32, 64):
+            result = timed(f"{title} {per_runner}", play, work, 64, per_runner=per_runner, costs=MEASURED)
+            busy = (result.share_of_ideal, result.hit_rate, result.runner_busy, result.driver_busy)
+            rows.append((title, rate, str(per_runner), *busy))
+    columns = ("workload", "turns/s per replica", "replicas per runner")
+    columns += ("share of ideal", "cache hits", "runner busy", "driver busy")
+    return Table("runners", "Runners for 64 replicas", columns, tuple(rows))
+
+
+def driver(options: argparse.Namespace) -> Table:
+    """A driver that is slower by a factor has the load of so many times more replicas."""
+    rows: list[Row] = []
+    for title, mix, episodes in (("mixed games", MIX, EPISODES), ("questions", QUESTIONS, 2 * EPISODES)):
+        work = draw(64 * episodes, mix=mix)
+        rate = len(work.episodes) / work.ideal_work(SPEED, BATCH)
+        for factor in (1, 4, 16, 64, 256):
+            slow = {name: factor * getattr(MEASURED, name) for name in ("exchange", "row")}
+            result = timed(f"{title} {factor}", play, work, 64, costs=dataclasses.replace(MEASURED, **slow))
+            per_exchange = len(work.episodes) / result.exchanges
+            rows.append((title, rate, 64 * factor, result.share_of_ideal, result.driver_busy, per_exchange))
+    columns = (
+        "workload",
+        "episodes/s per replica",
+        "replicas",
+        "share of ideal",
+        "driver busy",
+        "episodes per exchange",
+    )
+    return Table("driver", "The driver's load, as of so many replicas", columns, tuple(rows))
+
+
+def small_plans(options: argparse.Namespace) -> Table:
+    """A plan that does not fill the cluster: runners held to their share, or first come, first served."""
+    rows: list[Row] = []
+    for episodes in (10, 40, 100, 300):
+        work = draw(64 * episodes, mix=STEADY)
+        shared = play(work, 64, costs=MEASURED)
+        greedy = play(work, 64, costs=MEASURED, fair=False)
+        one = play(work, 64, per_runner=64)
+        rows.append((episodes, *(one.makespan / each.makespan for each in (shared, greedy))))
+    columns = ("episodes per replica", "fair shares", "first come, first served")
+    notes = ("makespan of one runner without costs, by theirs: what splitting the replicas among 8 runners leaves",)
+    return Table("small_plans", "Plans smaller than 64 replicas", columns, tuple(rows), notes)
+
+
+def slow_replica(options: argparse.Namespace) -> Table:
+    """One of eight replicas is slower than the others."""
+    work = draw(8 * EPISODES)
+    rows: list[Row] = []
+    usual = play(work, 8, costs=MEASURED).makespan
+    for slower in (2.0, 5.0, 20.0):
+        least = usual * 8 / (7 + 1 / slower)
+        results = [
+            play(work, 8, policy, costs=MEASURED, slower=slower) for policy in ("sticky", "least_loaded", "round_robin")
+        ]
+        results.append(play_static_shards(work, 8, slower))
+        rows.append((slower, least / usual, *(each.makespan / usual for each in results)))
+    columns = ("times slower", "capacity lost", "sticky", "least_loaded", "round_robin", "static shards")
+    notes = ("makespan, by that of eight equal replicas under sticky",)
+    return Table("slow_replica", "One slow replica of eight", columns, tuple(rows), notes)
+
+
+def constants(options: argparse.Namespace) -> Table:
+    """The constants of router and runner, each varied alone; what the code has is marked."""
+    work, questions = draw(16 * 600), draw(16 * 2 * EPISODES, mix=QUESTIONS)
+    rows: list[Row] = []
+    for where, name, values in (
+        (router, "MARGIN", (0.0, 0.05, 0.1, 0.15, 0.3, 10.0)),
+        (router, "OVERCOMMIT", (1.0, 1.05, 1.1, 1.25, 2.0)),
+        (admission, "BACKLOG", (0.0, 0.05, 0.25, 1.0, 3.0)),
+    ):
+        usual = getattr(where, name)
+        for value in values:
+            with patched(where, name, value):
+                result = play(work, 16, costs=MEASURED)
+                quick = play(questions, 16, costs=MEASURED)
+            mark = " (ours)" if value == usual else ""
+            moved = result.moves / len(work.episodes)
+            rows.append(
+                (f"{name} {value:g}{mark}", result.share_of_ideal, result.hit_rate, moved, quick.share_of_ideal)
+            )
+    columns = ("constant", "share of ideal", "cache hits", "moves per episode", "share of ideal, questions")
+    return Table("constants", "Constants varied, 16 replicas", columns, tuple(rows))
+
+
+def costs(options: argparse.Namespace) -> Table:
+    """What scheduling costs on this machine."""
+    from benchmarks.simulation import costs as measure
+
+    return measure.table()
+
+
+def run(options: argparse.Namespace) -> Table:
+    """One simulated run, of the mix or of a trace."""
+    work = from_run(options.trace, options.episodes) if options.trace else draw(options.episodes or 8 * EPISODES)
+    rows: list[Row] = []
+    for replicas in options.replicas:
+        result = timed(f"{replicas}", play, work, replicas, options.policy, costs=MEASURED)
+        rows.append(
+            (
+                replicas,
+                len(work.episodes),
+                work.turns,
+                result.share_of_ideal,
+                result.hit_rate,
+                result.moves,
+                result.tail,
+                work.longest_alone(SPEED) / result.makespan,
+            )
+        )
+    columns = (
+        "replicas",
+        "episodes",
+        "turns",
+        "share of ideal",
+        "cache hits",
+        "moves",
+        "tail",
+        "longest episode alone",
+    )
+    return Table("run", f"A simulated run of {options.trace or 'mixed games'}", columns, tuple(rows))
+
+
+def timed(name: str, way: Callable[..., Result], work: Workload, *arguments: Any, **more: Any) -> Result:
+    """Play, and say what it took us."""
+    start = time.process_time()
+    result = way(work, *arguments, **more)
+    seconds = time.process_time() - start
+    print(
+        f"  {name}: {len(work.episodes):,} episodes, {seconds / work.turns * 1e6:.0f} µs of ours per turn", flush=True
+    )
+    return result
+
+
+@contextmanager
+def patched(where: Any, name: str, value: Any) -> Iterator[None]:
+    """A module's constant or function replaced for a while."""
+    usual = getattr(where, name)
+    setattr(where, name, value)
+    try:
+        yield
+    finally:
+        setattr(where, name, usual)
+
+
+TABLES = {
+    each.__name__: each for each in (policies, lengths, orders, runners, driver, small_plans, slow_replica, constants)
+}
+EXTRA = {each.__name__: each for each in (costs, run)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "tables",
+        nargs="*",
+        metavar="TABLE",
+        help=f"of {', '.join([*TABLES, *EXTRA])}; all but the last two if not given",
+    )
+    parser.add_argument("--full", action="store_true", help="policies also with 1,000 replicas, 1,000,000 episodes")
+    parser.add_argument("--replicas", type=int, nargs="+", default=[8], help="of run")
+    parser.add_argument("--policy", default="sticky", choices=["sticky", "least_loaded", "round_robin"], help="of run")
+    parser.add_argument("--trace", type=Path, help="of run: a run directory whose turns are played again")
+    parser.add_argument("--episodes", type=int, help="of run: how many; from a trace they are drawn with repeats")
+    options = parser.parse_args()
+    if unknown := set(options.tables) - {*TABLES, *EXTRA}:
+        parser.error(f"no such table: {', '.join(sorted(unknown))}")
+    for name in options.tables or TABLES:
+        show([{**TABLES, **EXTRA}[name](options)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""What scheduling really costs, in seconds of one core: small measurements of the real classes, with and without Ray.
+
+CPU time is taken, not wall time, so that a busy machine does not matter much. A process counts with all its threads:
+Ray's own need the interpreter or the core just as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import ray
+
+from cluster.engine import Request, Sampling
+from cluster.engines.simulated import SimulatedEngine, random_answer
+from cluster.ledger import RunDirectory
+from cluster.model_player import ModelPlayer, ReplicaPort
+from cluster.placement import RayReplica, start_ray
+from cluster.queue import EpisodeQueue
+from cluster.replica import Replica
+from cluster.router import Router
+from cluster.runner import NewReplica, Orders, Report, Runner
+from cluster.settings import ClusterSettings, load_settings
+from cluster.tally import Tally
+from evals.contracts import Episode, Reply, Suite
+from evals.records import plan_to_table
+from evals.tables import Table
+
+BATCH = 64
+
+
+class Instant:
+    """A replica without an engine, in the runner's own process."""
+
+    async def complete(self, request: Request) -> Reply:
+        """One of the options, at once."""
+        return Reply(random_answer(request), prompt_tokens=1000, completion_tokens=100)
+
+
+class RunnerActor(Runner):
+    """A runner that says what it has used of its core."""
+
+    def __init__(self, suite: Suite) -> None:
+        super().__init__(suite, ModelPlayer(Router(), "choice"))
+
+    async def cpu_seconds(self) -> float:
+        """Of all threads of the process so far."""
+        return time.process_time()
+
+
+class Courier:
+    """Stands where a runner stands: answers orders with always the same report."""
+
+    def __init__(self, report: Report) -> None:
+        self.answer = report
+
+    async def exchange(self, orders: Orders) -> Report:
+        """The report."""
+        return self.answer
+
+
+def router_seconds(replicas: int, turns: int = 20_000) -> float:
+    """One turn's request and release with all replicas full, a fifth of the turns beginning a new episode."""
+    router, chance = Router(), random.Random(1)
+    for number in range(replicas):
+        router.add(f"replica-{number}", BATCH)
+    tickets = [router.request(f"episode-{number}", lambda _: None) for number in range(router.capacity)]
+    start = time.process_time()
+    for number in range(turns):
+        place = chance.randrange(len(tickets))
+        router.release(tickets[place])
+        affinity = tickets[place].affinity if number % 5 else f"new-{number}"
+        tickets[place] = router.request(affinity, lambda _: None)
+    return (time.process_time() - start) / turns
+
+
+def queue_seconds(count: int = 100_000) -> float:
+    """An episode's way through the driver's queue."""
+    episodes = [_some_episode(number) for number in range(count)]
+    start = time.process_time()
+    queue = EpisodeQueue(episodes)
+    while queue.take(100):
+        pass
+    return (time.process_time() - start) / count
+
+
+def plan_seconds(count: int = 20_000) -> float:
+    """An episode's identity and its row in the stored plan: what the driver pays before it starts anything."""
+    start = time.process_time()
+    plan_to_table([_some_episode(number) for number in range(count)])
+    return (time.process_time() - start) / count
+
+
+def runner_seconds(overrides: Sequence[str]) -> tuple[float, pa.Table]:
+    """A runner without Ray playing a real suite with instant replies: seconds per turn, and the rows."""
+    settings = load_settings([*overrides, "model=simulated"])
+    episodes = settings.plan
+    runner = Runner(settings.suite, ModelPlayer(Router(), "choice"))
+    start = time.process_time()
+    table = asyncio.run(_play(runner, episodes, [Instant()]))
+    seconds = time.process_time() - start
+    turns = sum(map(len, table["turns"].to_pylist()))
+    return seconds / turns, table
+
+
+async def _play(runner: Runner, episodes: tuple[Episode, ...], ports: Sequence[ReplicaPort]) -> pa.Table:
+    orders = Orders(episodes, tuple(NewReplica(f"r{n}", port, BATCH) for n, port in enumerate(ports)))
+    tables: list[pa.Table] = []
+    while sum(table.num_rows for table in tables) < len(episodes):
+        report = await runner.exchange(orders)
+        orders = Orders()
+        tables += [report.finished] if report.finished is not None else []
+    return pa.concat_tables(tables)
+
+
+def ray_runner_seconds(overrides: Sequence[str], replicas: int = 2) -> float:
+    """A runner in a process of its own, its replicas in others: seconds per turn, actor calls included."""
+    settings = load_settings([*overrides, "model=simulated"])
+    options = {"num_cpus": 0, "max_concurrency": 1000}
+
+    def engine() -> SimulatedEngine:
+        return SimulatedEngine(Sampling(), step_seconds=1e-6, prefill_tokens_per_second=1e9)
+
+    handles = [ray.remote(Replica).options(**options).remote(f"r{number}", engine) for number in range(replicas)]
+    ray.get([handle.start.remote() for handle in handles])
+    runner = ray.remote(RunnerActor).options(**options).remote(settings.suite)
+    before = ray.get(runner.cpu_seconds.remote())
+    orders = Orders(
+        settings.plan, tuple(NewReplica(f"r{n}", RayReplica(each), BATCH) for n, each in enumerate(handles))
+    )
+    finished = turns = 0
+    while finished < len(settings.plan):
+        report: Report = ray.get(runner.exchange.remote(orders))
+        orders = Orders()
+        turns = report.counts.turns
+        finished += report.finished.num_rows if report.finished is not None else 0
+    seconds = ray.get(runner.cpu_seconds.remote()) - before
+    for handle in (runner, *handles):
+        ray.kill(handle)
+    return float(seconds / turns)
+
+
+def driver_seconds(table: pa.Table, runners: int) -> tuple[float, float]:
+    """The driver's side of an exchange with one of so many runners, and of one finished episode, commit included."""
+    few, many = 1, min(200, table.num_rows)
+    episodes = [_some_episode(number) for number in range(many)]
+    one, more = (asyncio.run(_exchange(table.take(list(range(rows))), episodes, runners)) for rows in (few, many))
+    row = (more - one) / (many - few)
+    return one - row, row + _commit_seconds(table)
+
+
+async def _exchange(finished: pa.Table, episodes: Sequence[Episode], runners: int, times: int = 300) -> float:
+    rows = finished.num_rows
+    report = Report(finished, rows, 1000, loads={f"replica-{number}": BATCH for number in range(16)})
+    courier = ray.remote(Courier).options(num_cpus=0, max_concurrency=4).remote(report)
+    tally = Tally()
+    tally.plan(episodes)
+    orders = Orders(tuple(episodes[:rows]))
+    for number in range(runners):
+        tally.report(f"runner-{number}", await courier.exchange.remote(orders))
+    start = time.process_time()
+    for _ in range(times):
+        answer: Report = await courier.exchange.remote(orders)
+        answer.finished["episode_id"].to_pylist()
+        tally.finished(answer.finished)
+        tally.report("runner-0", answer)
+    seconds = (time.process_time() - start) / times
+    ray.kill(courier)
+    return seconds
+
+
+def report_seconds(table: pa.Table, times: int = 300) -> float:
+    """A report's way out of a runner, beside building its rows (which counts to the turns): its serialisation."""
+    report = Report(table.take([0]), 1, 1000)
+    start = time.process_time()
+    for _ in range(times):
+        ray.cloudpickle.dumps(report)
+    return (time.process_time() - start) / times
+
+
+def _commit_seconds(table: pa.Table) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        directory = RunDirectory(Path(folder))
+        directory.claim()
+        start = time.process_time()
+        for _ in range(5):
+            directory.commit(table)
+        seconds = time.process_time() - start
+        directory.release()
+    return seconds / 5 / table.num_rows
+
+
+def _some_episode(number: int) -> Episode:
+    return Episode("suite", "task", "level", "mode", number, 0, number, "identity", 50, 5.0, float(number % 1000))
+
+
+SUITES = {
+    "kumo": ("suite=kumo", "suite.domains=[medical]", "suite.tasks_per_domain=10", "suite.repeats=20"),
+    "kidgym": ("suite=kidgym", "suite.tasks=[CL,SE,PU,DMA]", "suite.episodes=10"),
+}
+
+
+def table() -> Table:
+    """Everything above, measured here and now."""
+    rows: list[tuple[str, float]] = []
+    for replicas in (1, 8, 16, 64, 1000):
+        rows.append((f"router, a turn, {replicas} replicas", router_seconds(replicas)))
+    rows.append(("driver's queue, an episode", queue_seconds()))
+    rows.append(("plan, an episode", plan_seconds()))
+    played: dict[str, pa.Table] = {}
+    for name, overrides in SUITES.items():
+        seconds, played[name] = runner_seconds(overrides)
+        rows.append((f"runner without Ray, a turn of {name}", seconds))
+    start_ray(ClusterSettings())
+    for name, overrides in SUITES.items():
+        ray_runner_seconds(overrides)  # the first calls open connections
+        rows.append((f"runner, a turn of {name}", ray_runner_seconds(overrides)))
+    rows.append(("runner, a report", report_seconds(played["kidgym"])))
+    for runners in (1, 125):
+        exchange, row = driver_seconds(played["kidgym"], runners)
+        rows.append((f"driver, an exchange, {runners} runners", exchange))
+        rows.append((f"driver, an episode's row, {runners} runners", row))
+    ray.shutdown()
+    turn = dict(rows)["runner, a turn of kidgym"]
+    return Table(
+        "costs",
+        "What scheduling costs",
+        ("what", "µs of a core", "of a runner's turn"),
+        tuple((name, seconds * 1e6, seconds / turn) for name, seconds in rows),
+    )

@@ -1,0 +1,153 @@
+"""A simulated engine in virtual time: the batches, steps and prefix cache of ``SimulatedEngine``, by events."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.simulation.workload import Workload
+from cluster.engines.simulated import Speed
+from cluster.router import Ticket
+
+CACHE_TOKENS = 1_000_000
+
+
+class Clock:
+    """Virtual time: things happen in the order of their times."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._events: list[tuple[float, int, Callable[[Any], None], Any]] = []
+        self._orders = itertools.count()
+
+    def at(self, time: float, what: Callable[[Any], None], argument: Any = None) -> None:
+        """Call ``what(argument)`` when it is ``time``."""
+        heapq.heappush(self._events, (time, next(self._orders), what, argument))
+
+    def run(self) -> None:
+        """Until nothing is left to happen."""
+        events = self._events
+        while events:
+            self.now, _, what, argument = heapq.heappop(events)
+            what(argument)
+
+
+@dataclass(slots=True)
+class Play:
+    """An episode being played."""
+
+    number: int
+    """In the workload."""
+    affinity: str
+    """What the router keeps together."""
+    beginning: int | str
+    """Names the first prompt, which the episodes of a group share."""
+    kind: str
+    turn: int
+    """The present one, as an index into the workload's token arrays."""
+    first: int
+    end: int
+    ticket: Ticket | None = None
+
+
+class VirtualReplica:
+    """One engine; see ``SimulatedEngine`` for what is imitated, line by line."""
+
+    def __init__(
+        self, clock: Clock, workload: Workload, speed: Speed, batch: int, answered: Callable[[Play], None]
+    ) -> None:
+        """``answered`` is called with a play whose present turn has its reply."""
+        self.batch = batch
+        self.answered = answered
+        self.prompt_tokens = self.cached_tokens = 0
+        self._clock, self._work, self._speed = clock, workload, speed
+        self._cache = Cache(CACHE_TOKENS)
+        self._waiting: deque[Play] = deque()
+        self._running: list[tuple[float, int, Play]] = []
+        self._orders = itertools.count()
+        self._steps = self._debt = self._seen = 0.0
+        self._wake_at = float("inf")
+
+    def send(self, play: Play) -> None:
+        """Answer the play's present turn as soon as the batch allows."""
+        if len(self._running) >= self.batch:
+            self._waiting.append(play)
+            return
+        self._advance()
+        self._begin(play)
+        self._set_alarm()
+
+    def _begin(self, play: Play) -> None:
+        prompt = self._work.prompts[play.turn]
+        cached = self._cache.admit(play, prompt, self._work.kept[play.turn], self._work.common[play.turn])
+        self.prompt_tokens += prompt
+        self.cached_tokens += cached
+        self._debt += (prompt - cached) / self._speed.prefill_tokens_per_second
+        heapq.heappush(self._running, (self._steps + self._work.replies[play.turn], next(self._orders), play))
+
+    def _advance(self) -> None:
+        elapsed, self._seen = self._clock.now - self._seen, self._clock.now
+        if not self._running:
+            self._debt = 0.0
+            return
+        paid = min(elapsed, self._debt)
+        self._debt -= paid
+        self._steps += (elapsed - paid) / self._speed.step(len(self._running))
+
+    def _set_alarm(self) -> None:
+        """An alarm that rings too early (what came since slowed the batch) is simply set again."""
+        if not self._running:
+            return
+        left = (self._running[0][0] - self._steps) * self._speed.step(len(self._running))
+        when = self._clock.now + self._debt + left
+        if when < self._wake_at:
+            self._wake_at = when
+            self._clock.at(when, self._ring, when)
+
+    def _ring(self, when: float) -> None:
+        if when != self._wake_at:
+            return  # an earlier alarm took its place
+        self._wake_at = float("inf")
+        self._advance()
+        finished = []
+        while self._running and self._running[0][0] <= self._steps + 1e-6:
+            finished.append(heapq.heappop(self._running)[2])
+        while self._waiting and len(self._running) < self.batch:
+            self._begin(self._waiting.popleft())
+        self._set_alarm()
+        for play in finished:
+            self.answered(play)
+
+
+class Cache:
+    """Which chats' prompts a replica has read; the least recently used are forgotten."""
+
+    def __init__(self, capacity: int) -> None:
+        """``capacity`` is in tokens."""
+        self._room = capacity
+        self._chats: OrderedDict[int | str, int] = OrderedDict()
+        self._kinds: set[str] = set()
+
+    def admit(self, play: Play, prompt: int, kept: int, common: int) -> int:
+        """Remember the prompt of the play's present turn; returns how many of its tokens were known.
+
+        Args:
+            play: Its present turn is asked.
+            prompt: Tokens of the prompt.
+            kept: Of those, what is known where the episode's (or for its first turn its group's) last turn was.
+            common: Of those, what is known where any episode of the kind has been.
+        """
+        key: int | str = play.number if play.turn > play.first else play.beginning
+        known = kept if key in self._chats else common if play.kind in self._kinds else 0
+        self._kinds.add(play.kind)
+        for name in {play.number: None, key: None}:
+            self._room -= prompt - self._chats.get(name, 0)
+            self._chats[name] = prompt
+            self._chats.move_to_end(name)
+        while self._room < 0:
+            self._room += self._chats.popitem(last=False)[1]
+        return min(known, prompt)
