@@ -30,6 +30,7 @@ OPERATIONAL = frozenset(
     {
         "api_key_env",
         "base_url",
+        "block_size",
         "cache_tokens",
         "completion_price",
         "dtype",

@@ -52,6 +52,7 @@ class VLLMEngine:
         gpu_memory_utilization: float = 0.9,
         kv_cache_gib: float | None = None,
         enforce_eager: bool = False,
+        block_size: int | None = None,
         limit_mm_per_prompt: Mapping[str, int] | None = None,
         mm_processor_kwargs: Mapping[str, Any] | None = None,
         mm_processor_cache_gb: float = 1.0,
@@ -72,6 +73,7 @@ class VLLMEngine:
             gpu_memory_utilization: share of the GPU's memory to use.
             kv_cache_gib: size of the KV cache in GiB, instead of a share of the memory; needed without a GPU.
             enforce_eager: start sooner, run slower.
+            block_size: tokens of a KV-cache block; the prefix cache shares whole blocks only. vLLM's choice by default.
             limit_mm_per_prompt: most pictures of one prompt: ``{image: 16}``. Ignored by models that read text only.
             mm_processor_kwargs: for the model's image processor; for Qwen2.5-VL the range of pixels, such as
                 ``{size: {shortest_edge: 3136, longest_edge: 1003520}}``.
@@ -91,6 +93,7 @@ class VLLMEngine:
             "gpu_memory_utilization": gpu_memory_utilization,
             "kv_cache_memory_bytes": int(kv_cache_gib * 2**30) if kv_cache_gib else None,
             "enforce_eager": enforce_eager,
+            "block_size": block_size,
             "limit_mm_per_prompt": {"video": 0, **(limit_mm_per_prompt or {})},
             "mm_processor_kwargs": dict(mm_processor_kwargs) if mm_processor_kwargs else None,
             "mm_processor_cache_gb": mm_processor_cache_gb,
