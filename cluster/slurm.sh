@@ -19,8 +19,16 @@ TERM_SECONDS=10 # what is left after SIGTERM before Slurm's SIGKILL (KillWait, 3
 
 say() { printf 'raycade: %s\n' "$*" >&2; }
 die() { local code="$1"; shift; say "$*"; exit "$code"; }
-kill_after() { (sleep "$1" && kill -KILL "$2") &>/dev/null & }
 running() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
+# So many seconds for a process to end by itself.
+end_within() {
+    local tick
+    for ((tick = 0; tick < 5 * $1; tick++)); do
+        running "$2" || return 0
+        sleep 0.2
+    done
+    kill -KILL "$2"
+}
 
 # --- on the login node ------------------------------------------------------------------------------------------------
 
@@ -72,7 +80,6 @@ pass_on() {
     say "received SIG$1"
     running "$driver" || exit "$CONTINUE"
     kill -s "$1" "$driver"
-    [[ $1 != TERM ]] || kill_after "$TERM_SECONDS" "$driver" # Slurm told the Ray nodes too: there is nothing to wait for
 }
 
 # Address, ports, temporary directories and token that no other job uses, on nodes shared with others too.
@@ -121,12 +128,13 @@ drive() {
     driver=$!
     while running "$driver"; do
         wait -n || true # until a process ends or a signal comes
-        if ! running "$nodes" && running "$driver" && [[ -z $orphaned$told ]]; then
+        if ! running "$nodes" && running "$driver" && [[ $told != TERM ]]; then
             orphaned=yes
             say "the Ray nodes are gone; stopping the run"
             kill -TERM "$driver"
-            kill_after "$TERM_SECONDS" "$driver"
         fi
+        # Slurm ends Ray and the driver at once, so that the driver has little left to wait for.
+        if [[ $told == TERM || -n $orphaned ]]; then end_within "$TERM_SECONDS" "$driver"; fi
     done
     wait "$driver" || code=$?
     if ((code == 0)); then return; fi
@@ -154,9 +162,9 @@ clean_up() {
     trap '' TERM USR1
     if running "$driver"; then kill -KILL "$driver"; fi
     if running "$nodes"; then
-        scancel --signal=URG "$SLURM_JOB_ID.0" || true # a signal that all but this script ignore: Ray ends in order
-        kill_after 60 "$nodes"
-        wait "$nodes" || true
+        # A signal that all but this script ignore, so that Ray ends in order.
+        scancel --signal=URG "$SLURM_JOB_ID.0" 2>/dev/null || true
+        end_within 60 "$nodes"
     fi
     [[ -z ${RAYCADE_TEMPORARY:-} ]] || rm -rf "$RAYCADE_TEMPORARY"
 }

@@ -29,7 +29,7 @@ GAMES = [
     "suite.tasks_per_domain=25",
     "suite.repeats=4",
     "model=simulated",
-    "model.engine.max_num_seqs=2",
+    "model.engine.max_num_seqs=4",
     "model.engine.median_tokens=60",
 ]
 CLUSTER = ["model.replica.cpus=1", "cluster.commit_seconds=0.3", "cluster.grace_seconds=1"]
