@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +22,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.simulation.cluster import BATCH, SPEED, Costs, Result, play, play_one_at_a_time, play_static_shards
+from benchmarks.simulation.cluster import GPU, Costs, Machine, Result, play, play_one_at_a_time, play_static_shards
 from benchmarks.simulation.workload import MIX, QUESTIONS, STEADY, Workload, draw, from_run
 from cluster import admission, queue, router
 from cluster.cli import show
+from cluster.engines.simulated import Speed
+from evals.contracts import Episode
 from evals.tables import Cell, Table
 
 MEASURED = Costs(turn=0.0006, report=0.002, exchange=0.0015, row=0.00003, transport=0.001)
@@ -47,7 +50,7 @@ def policies(options: argparse.Namespace) -> Table:
     rows: list[Row] = []
     for replicas in (8, 64, 1000) if options.full else (8, 64):
         work = draw(replicas * EPISODES)
-        alone = work.longest_alone(SPEED)
+        alone = work.longest_alone(GPU.speed)
         for name, way in WAYS.items():
             result = timed(name, way, work, replicas)
             moved = result.moves / len(work.episodes)
@@ -71,7 +74,7 @@ def lengths(options: argparse.Namespace) -> Table:
         for episodes in (100, 300, 1000, 4000):
             work = draw(16 * episodes, mix=mix)
             result = timed(f"{name} {episodes}", play, work, 16, costs=MEASURED)
-            alone = work.longest_alone(SPEED) / result.makespan
+            alone = work.longest_alone(GPU.speed) / result.makespan
             rows.append((name, episodes, result.share_of_ideal, result.tail, alone))
     columns = ("workload", "episodes per replica", "share of ideal", "tail", "longest episode alone")
     return Table("lengths", "Longer runs on 16 replicas", columns, tuple(rows))
@@ -79,10 +82,11 @@ def lengths(options: argparse.Namespace) -> Table:
 
 def orders(options: argparse.Namespace) -> Table:
     """What the order of the queue does to the tail; mean of several seeds, as one long episode decides each."""
-    rules: dict[str, Callable[[Any], float]] = {
-        "longest expected first": queue.expected_work,
+    usual = queue.expected_work
+    rules: dict[str, Callable[[Episode], float]] = {
+        "longest expected first": usual,
         "plan order": lambda episode: 0.0,
-        "shortest expected first": lambda episode: -queue.expected_work(episode),
+        "shortest expected first": lambda episode: -usual(episode),
     }
     rows: list[Row] = []
     for name, rule in rules.items():
@@ -97,16 +101,16 @@ def runners(options: argparse.Namespace) -> Table:
     rows: list[Row] = []
     for title, mix, episodes in (("mixed games", MIX, EPISODES), ("questions", QUESTIONS, 2 * EPISODES)):
         work = draw(64 * episodes, mix=mix)
-        rate = work.turns / work.ideal_work(SPEED, BATCH)
+        rate = work.turns / work.ideal_work(GPU.speed, GPU.batch)
         free = play(work, 64, per_runner=64)
         rows.append((title, rate, "64, at no cost", free.share_of_ideal, free.hit_rate, None, None))
         for per_runner in (4, 8, 16, 32, 64):
             result = timed(f"{title} {per_runner}", play, work, 64, per_runner=per_runner, costs=MEASURED)
             busy = (result.share_of_ideal, result.hit_rate, result.runner_busy, result.driver_busy)
             rows.append((title, rate, str(per_runner), *busy))
-    columns = ("workload", "turns/s per replica", "replicas per runner")
-    columns += ("share of ideal", "cache hits", "runner busy", "driver busy")
-    return Table("runners", "Runners for 64 replicas", columns, tuple(rows))
+    columns = ("share of ideal", "cache hits", "runner busy", "driver busy")
+    names = ("workload", "turns/s per replica", "replicas per runner", *columns)
+    return Table("runners", "Runners for 64 replicas", names, tuple(rows))
 
 
 def driver(options: argparse.Namespace) -> Table:
@@ -114,7 +118,7 @@ def driver(options: argparse.Namespace) -> Table:
     rows: list[Row] = []
     for title, mix, episodes in (("mixed games", MIX, EPISODES), ("questions", QUESTIONS, 2 * EPISODES)):
         work = draw(64 * episodes, mix=mix)
-        rate = len(work.episodes) / work.ideal_work(SPEED, BATCH)
+        rate = len(work.episodes) / work.ideal_work(GPU.speed, GPU.batch)
         for factor in (1, 4, 16, 64, 256):
             slow = {name: factor * getattr(MEASURED, name) for name in ("exchange", "row")}
             result = timed(f"{title} {factor}", play, work, 64, costs=dataclasses.replace(MEASURED, **slow))
@@ -195,21 +199,15 @@ def costs(options: argparse.Namespace) -> Table:
 def run(options: argparse.Namespace) -> Table:
     """One simulated run, of the mix or of a trace."""
     work = from_run(options.trace, options.episodes) if options.trace else draw(options.episodes or 8 * EPISODES)
+    speed = Speed(options.step_seconds, options.step_seconds_per_seq, options.prefill_tokens_per_second)
+    machine = Machine(speed, options.batch)
     rows: list[Row] = []
     for replicas in options.replicas:
-        result = timed(f"{replicas}", play, work, replicas, options.policy, costs=MEASURED)
-        rows.append(
-            (
-                replicas,
-                len(work.episodes),
-                work.turns,
-                result.share_of_ideal,
-                result.hit_rate,
-                result.moves,
-                result.tail,
-                work.longest_alone(SPEED) / result.makespan,
-            )
-        )
+        result = timed(f"{replicas}", play, work, replicas, options.policy, costs=MEASURED, machine=machine)
+        alone = work.longest_alone(speed) / result.makespan
+        measured = measured_seconds(options.trace, replicas) if options.trace and not options.episodes else None
+        figures = (result.share_of_ideal, result.hit_rate, result.moves, result.tail, alone)
+        rows.append((replicas, len(work.episodes), work.turns, *figures, measured and result.makespan / measured))
     columns = (
         "replicas",
         "episodes",
@@ -220,7 +218,15 @@ def run(options: argparse.Namespace) -> Table:
         "tail",
         "longest episode alone",
     )
-    return Table("run", f"A simulated run of {options.trace or 'mixed games'}", columns, tuple(rows))
+    title = f"A simulated run of {options.trace or 'mixed games'}"
+    return Table("run", title, (*columns, "makespan by the real one"), tuple(rows))
+
+
+def measured_seconds(run_dir: Path, replicas: int) -> float | None:
+    """How long a run really played, if it was one session with so many replicas."""
+    sessions = [json.loads(line) for line in (run_dir / "timings.jsonl").read_text().splitlines()]
+    same = len(sessions) == 1 and sessions[0]["replicas"] == replicas
+    return float(sessions[0]["playing_seconds"]) if same else None
 
 
 def timed(name: str, way: Callable[..., Result], work: Workload, *arguments: Any, **more: Any) -> Result:
@@ -262,6 +268,9 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="policies also with 1,000 replicas, 1,000,000 episodes")
     parser.add_argument("--replicas", type=int, nargs="+", default=[8], help="of run")
     parser.add_argument("--policy", default="sticky", choices=["sticky", "least_loaded", "round_robin"], help="of run")
+    parser.add_argument("--batch", type=int, default=GPU.batch, help="of run: each replica's max_num_seqs")
+    for name, value in vars(GPU.speed).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=value, help="of run: a replica's speed")
     parser.add_argument("--trace", type=Path, help="of run: a run directory whose turns are played again")
     parser.add_argument("--episodes", type=int, help="of run: how many; from a trace they are drawn with repeats")
     options = parser.parse_args()

@@ -21,9 +21,19 @@ from cluster.router import OVERCOMMIT, Policy, Router
 from cluster.runner import PATIENCE, TICK
 from evals.contracts import Episode
 
-SPEED = Speed(step_seconds=0.01, step_seconds_per_seq=0.0001)
-"""A model of about 7B parameters on one large GPU: 100 tokens/s alone, 3,900 tokens/s with 64 requests."""
-BATCH = 64
+
+@dataclass(frozen=True)
+class Machine:
+    """What every replica runs on; by default a model of about 7B parameters on one large GPU.
+
+    That one writes 100 tokens/s for a request alone and 3,900 tokens/s for 64 of them.
+    """
+
+    speed: Speed = field(default_factory=lambda: Speed(step_seconds=0.01, step_seconds_per_seq=0.0001))
+    batch: int = 64
+
+
+GPU = Machine()
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,7 @@ class _Scene:
     """What all actors of a simulation share."""
 
     workload: Workload
+    machine: Machine
     costs: Costs
     numbers: dict[int, int]
     """From the identity of an episode object to its number."""
@@ -257,6 +268,7 @@ def play(
     costs: Costs = FREE,
     fair: bool = True,
     slower: float = 1.0,
+    machine: Machine = GPU,
 ) -> Result:
     """Play the workload as raycade does.
 
@@ -268,8 +280,9 @@ def play(
         costs: What scheduling costs.
         fair: Whether runners are held to their share of the episodes, or take what they have room for.
         slower: The first replica takes so many times longer for everything.
+        machine: What the replicas run on.
     """
-    scene = _scene(workload, costs)
+    scene = _scene(workload, machine, costs)
     driver = VirtualDriver(scene, EpisodeQueue(workload.episodes), replicas, fair)
     runners = [VirtualRunner(scene, policy, driver) for _ in range(math.ceil(replicas / per_runner))]
     machines = []
@@ -277,7 +290,7 @@ def play(
         runner, name = runners[number % len(runners)], f"replica-{number}"
         machines.append(_replica(scene, runner.answered, 1.0 if number else slower))
         runner.replicas[name] = machines[-1]
-        runner.router.add(name, BATCH)
+        runner.router.add(name, machine.batch)
     for runner in runners:
         runner.orders(())
     scene.clock.run()
@@ -291,15 +304,15 @@ def play(
 
 def play_static_shards(workload: Workload, replicas: int, slower: float = 1.0) -> Result:
     """The plan dealt out like cards before the start; each replica keeps its batch full for as long as its hand lasts."""
-    scene = _scene(workload, FREE)
+    scene = _scene(workload, GPU, FREE)
     hands = [deque(workload.episodes[number::replicas]) for number in range(replicas)]
-    alive = math.ceil(BATCH * OVERCOMMIT)
+    alive = math.ceil(GPU.batch * OVERCOMMIT)
     return _play_shards(scene, [_Shard(scene, hand, alive, 1.0 if n else slower) for n, hand in enumerate(hands)])
 
 
 def play_one_at_a_time(workload: Workload, replicas: int) -> Result:
     """Each replica plays one episode after the other, all from one queue, the longest first."""
-    scene = _scene(workload, FREE)
+    scene = _scene(workload, GPU, FREE)
     queue = deque(longest_first(workload.episodes))
     return _play_shards(scene, [_Shard(scene, queue, 1) for _ in range(replicas)])
 
@@ -312,23 +325,25 @@ def _play_shards(scene: _Scene, shards: list[_Shard]) -> Result:
 
 
 def _replica(scene: _Scene, answered: Callable[[Play], None], slower: float = 1.0) -> VirtualReplica:
+    usual = scene.machine.speed
     speed = Speed(
-        SPEED.step_seconds * slower, SPEED.step_seconds_per_seq * slower, SPEED.prefill_tokens_per_second / slower
+        usual.step_seconds * slower, usual.step_seconds_per_seq * slower, usual.prefill_tokens_per_second / slower
     )
-    return VirtualReplica(scene.clock, scene.workload, speed, BATCH, answered)
+    return VirtualReplica(scene.clock, scene.workload, speed, scene.machine.batch, answered)
 
 
-def _scene(workload: Workload, costs: Costs) -> _Scene:
+def _scene(workload: Workload, machine: Machine, costs: Costs) -> _Scene:
     numbers = {id(episode): number for number, episode in enumerate(workload.episodes)}
-    return _Scene(workload, costs, numbers, finished=array("d", [-1.0]) * len(workload.episodes))
+    return _Scene(workload, machine, costs, numbers, finished=array("d", [-1.0]) * len(workload.episodes))
 
 
 def _result(scene: _Scene, machines: Sequence[VirtualReplica]) -> Result:
     assert min(scene.finished) >= 0, "an episode never ended"
     makespan = max(scene.finished)
+    ideal = scene.workload.ideal_work(scene.machine.speed, scene.machine.batch) / len(machines)
     return Result(
         makespan=makespan,
-        share_of_ideal=scene.workload.ideal_work(SPEED, BATCH) / len(machines) / makespan,
+        share_of_ideal=ideal / makespan,
         finished=scene.finished,
         hit_rate=sum(each.cached_tokens for each in machines) / sum(each.prompt_tokens for each in machines),
     )

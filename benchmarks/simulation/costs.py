@@ -139,10 +139,10 @@ def ray_runner_seconds(overrides: Sequence[str], replicas: int = 2) -> float:
         orders = Orders()
         turns = report.counts.turns
         finished += report.finished.num_rows if report.finished is not None else 0
-    seconds = ray.get(runner.cpu_seconds.remote()) - before
+    seconds: float = ray.get(runner.cpu_seconds.remote()) - before
     for handle in (runner, *handles):
         ray.kill(handle)
-    return float(seconds / turns)
+    return seconds / turns
 
 
 def driver_seconds(table: pa.Table, runners: int) -> tuple[float, float]:
@@ -166,6 +166,7 @@ async def _exchange(finished: pa.Table, episodes: Sequence[Episode], runners: in
     start = time.process_time()
     for _ in range(times):
         answer: Report = await courier.exchange.remote(orders)
+        assert answer.finished is not None
         answer.finished["episode_id"].to_pylist()
         tally.finished(answer.finished)
         tally.report("runner-0", answer)

@@ -170,7 +170,7 @@ def from_run(run_dir: Path, count: int | None = None, seed: int = 0) -> Workload
         ValueError: the run has no finished episode of a model.
     """
     plan = {episode.id: episode for episode in read_plan(run_dir)}
-    ledger = read_ledger(run_dir, ("status", "turns")).table
+    ledger = read_ledger(run_dir, ("episode_id", "turns")).table
     rows = [
         (plan[episode_id], turns)
         for episode_id, turns in zip(ledger["episode_id"].to_pylist(), ledger["turns"].to_pylist(), strict=True)
