@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,8 +159,8 @@ def slurm(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[SlurmWorld]:
         for name, command in commands.items():
             world.daemons[name] = world.start_daemon(name, *command)
             if name == "munged":
-                _until((folder / "munge.socket").exists, name, folder)
-        _until(lambda: _idle(world) == nodes, "slurmctld", folder)
+                _await(until((folder / "munge.socket").exists, READY_SECONDS), name, folder)
+        _await(until(lambda: _idle(world) == nodes, READY_SECONDS), "slurmctld", folder)
         yield world
     finally:
         _end(world)
@@ -183,12 +183,19 @@ def _end(world: SlurmWorld) -> None:
             process.kill()
 
 
-def _until(condition, name: str, folder: Path) -> None:
-    end = time.monotonic() + READY_SECONDS
+def until(condition: Callable[[], object], seconds: float) -> bool:
+    """Whether a condition comes true in time."""
+    end = time.monotonic() + seconds
     while not condition():
-        logs = "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in sorted(folder.glob("*.out")))
-        assert time.monotonic() < end, f"{name} is not up after {READY_SECONDS:g} s\n{logs}"
+        if time.monotonic() > end:
+            return False
         time.sleep(0.2)
+    return True
+
+
+def _await(up: bool, name: str, folder: Path) -> None:
+    logs = "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in sorted(folder.glob("*.out")))
+    assert up, f"{name} is not up after {READY_SECONDS:g} s\n{logs}"
 
 
 def free_ports(count: int) -> list[int]:

@@ -32,7 +32,8 @@ GAMES = [
     "model.engine.max_num_seqs=4",
     "model.engine.median_tokens=60",
 ]
-CLUSTER = ["model.replica.cpus=1", "cluster.commit_seconds=0.3", "cluster.grace_seconds=1"]
+COMMITS = ["cluster.commit_seconds=0.3", "cluster.grace_seconds=1"]
+CLUSTER = ["model.replica.cpus=1", *COMMITS]
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
 
@@ -172,31 +173,38 @@ class TestOnSlurm:
         assert "have not joined Ray: n2." in job.log or "have not joined Ray: n1, n2." in job.log, job.log
         job.assert_nothing_is_left()
 
-    def test_multirun_brings_each_jobs_exit_code_home(self, world, tmp_path):
-        command = [
-            sys.executable,
-            "-m",
-            "cluster",
-            "run",
-            "-m",
-            "hydra/launcher=slurm",
-            f"hydra.sweep.dir={tmp_path}/sweep",
-        ]
-        games = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=2"]
-        done = subprocess.run(
-            [*command, *games, "suite.repeats=1,-1", "model=simulated", "hydra.launcher.cpus_per_task=2"],
-            env={**world.environment, "PYTHONPATH": str(ROOT)},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-        assert done.returncode == 2, done.stderr
-        assert "suite.repeats=1: exit code 0: runs/kumo-simulated-" in done.stderr
-        assert "suite.repeats=-1: exit code 2: suite: suite.repeats must be" in done.stderr
-        [run_dir] = (tmp_path / "runs").iterdir()
-        assert len(read_episodes(run_dir).table) == 2
+    def test_multirun_goes_on_after_a_time_out_and_brings_each_jobs_exit_code_home(self, world, tmp_path):
+        folder = f"hydra.sweep.dir={tmp_path}/sweep"
+        command = [sys.executable, "-m", "cluster", "run", "-m", "hydra/launcher=slurm", folder]
+        games = [override for override in GAMES if "repeats" not in override]
+        with (tmp_path / "log").open("wb") as log:
+            sweep = subprocess.Popen(
+                [
+                    *command,
+                    *games,
+                    "suite.repeats=4,-1",
+                    "hydra.launcher.cpus_per_task=2",
+                    "cluster.replicas=4",
+                    *COMMITS,
+                ],
+                env={**world.environment, "PYTHONPATH": str(ROOT)},
+                cwd=tmp_path,
+                stdout=log,
+                stderr=log,
+            )
+        parts = lambda: list(tmp_path.glob("runs/*/episodes/*.parquet"))  # noqa: E731
+        assert slurm_world.until(lambda: parts() or sweep.poll() is not None, 60) and sweep.poll() is None
+        [job] = world.run("squeue", "--noheader", "--states=RUNNING", "--format=%F_%K").split()
+        world.run("scancel", "--signal=USR2", job)  # what submitit asks Slurm to send some time before the job's end
+        assert sweep.wait(timeout=120) == 2, (tmp_path / "log").read_text()
+        log = (tmp_path / "log").read_text()
+        assert "suite.repeats=4: exit code 0: runs/kumo-simulated-" in log
+        assert "suite.repeats=-1: exit code 2: suite: suite.repeats must be" in log
+        said = "".join(path.read_text() for path in tmp_path.glob("sweep/.submitit/*/*_log.out"))
+        assert "this job is preempted" in said and "episodes are there; going on" in said, said
+        [run_dir] = {part.parents[1] for part in parts()}
+        ledger = read_episodes(run_dir).table["episode_id"].to_pylist()
+        assert len(ledger) == len(set(ledger)) == 100
 
 
 def test_a_submission_without_the_double_dash_or_with_bad_overrides_is_refused(tmp_path):
