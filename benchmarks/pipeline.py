@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -74,6 +75,7 @@ def bare(work: Path) -> None:
     from cluster.engines.vllm import prepare_cpu, prepare_environment
     from cluster.tiny_model import ensure_tiny_model
 
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1"  # vLLM's own way, so that reading prompts and the model overlap
     prepare_environment(local=True)
     prepare_cpu(1, True)
     from vllm import LLM, SamplingParams
@@ -88,6 +90,7 @@ def bare(work: Path) -> None:
         max_num_seqs=engine["max_num_seqs"],
         kv_cache_memory_bytes=int(engine["kv_cache_gib"] * 2**30),
         enforce_eager=engine["enforce_eager"],
+        block_size=engine["block_size"],
         limit_mm_per_prompt={"video": 0, **engine["limit_mm_per_prompt"]},
     )
     sampling = [
@@ -109,5 +112,5 @@ def bare(work: Path) -> None:
     work.with_suffix(".result").write_text(json.dumps(result))
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # vLLM starts its core as a process of its own, which imports this file again
     main()
