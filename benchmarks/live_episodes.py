@@ -1,6 +1,6 @@
 """Memory of driver and runners with 10,000 live episodes.
 
-    python benchmarks/live_episodes.py [--live N]
+    python -m benchmarks.live_episodes [--live N]
 
 KidGym on simulated engines whose batches hold that many; each episode is a coroutine with its world and its chat.
 """

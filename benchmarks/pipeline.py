@@ -1,6 +1,6 @@
 """The whole pipeline on the tiny model beside bare vLLM: the same prompts, once as episodes, once in one offline batch.
 
-    python benchmarks/pipeline.py [hydra overrides, default 400 KUMO episodes]
+    python -m benchmarks.pipeline [hydra overrides, default 400 KUMO episodes]
 
 The pipeline plays turn after turn through driver, runner, router and replica and writes a ledger; the bare engine gets all
 prompts of that ledger at once. Both are warm, have the same settings, and use the prefix cache.

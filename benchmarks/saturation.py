@@ -1,6 +1,6 @@
 """How full the scheduler keeps simulated engines: requests/s and the share of the ideal makespan.
 
-    python benchmarks/saturation.py [--replicas N] [hydra overrides, default the 2,500 KUMO episodes]
+    python -m benchmarks.saturation [--replicas N] [hydra overrides, default the 2,500 KUMO episodes]
 
 The ideal makespan is the work that the engines did (prefill of uncached tokens, decoding steps at full batch) over the
 capacity of all replicas: nothing can finish sooner.
