@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
+from benchmarks.arguments import whole_numbers
 from envs.kidgym import TASKS, make, plan
 
 
@@ -32,4 +33,4 @@ def main(seeds: int = 1000) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main(*whole_numbers(__doc__, seeds=1000)))

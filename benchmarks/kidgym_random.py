@@ -11,6 +11,7 @@ import math
 import sys
 import time
 
+from benchmarks.arguments import whole_numbers
 from envs.kidgym import TASKS, make, play_randomly, random_success
 from envs.kidgym.chance import ANALYTIC, CHANGED
 
@@ -41,4 +42,4 @@ def main(seeds: int = 1000, plays: int = 5) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main(*whole_numbers(__doc__, seeds=1000, plays=5)))
