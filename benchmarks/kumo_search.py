@@ -9,12 +9,12 @@ import functools
 import math
 import resource
 import statistics
-import sys
 import time
 from dataclasses import dataclass
 
 from rich.console import Console
 
+from benchmarks.arguments import whole_numbers
 from envs.kumo import DIFFICULTIES, OptimalSearch, Task, available_domains, generate_tasks, load_domain
 from evals.tables import Cell, Table
 
@@ -142,4 +142,4 @@ def row(difficulty: str, name: str, runs: list[Run]) -> tuple[Cell, ...]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)
+    main(*whole_numbers(__doc__, tasks=50))

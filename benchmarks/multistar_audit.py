@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from benchmarks.arguments import whole_numbers
 from envs.raven import CONFIGURATIONS, STYLES, Problem, RavenPicture, Style, generate
 from evals.multistar.questions import Question, chain_questions, direct_questions
 from tests.evals.multistar_reader import UnreadableError, read
@@ -145,4 +146,4 @@ def main(count: int = 200) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main(*whole_numbers(__doc__, problems=200)))
