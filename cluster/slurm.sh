@@ -194,7 +194,7 @@ node() {
     while running "$ray"; do wait "$ray" || code=$?; done
     if [[ -n ${RAYCADE_KEEP_LOGS:-} ]]; then
         mkdir -p "$RAYCADE_KEEP_LOGS/$SLURMD_NODENAME"
-        cp -r "$temporary"/session_*/logs/. "$RAYCADE_KEEP_LOGS/$SLURMD_NODENAME/" || true
+        cp -r "$temporary/session_latest/logs/." "$RAYCADE_KEEP_LOGS/$SLURMD_NODENAME/" || true
     fi
     if [[ -z $told ]]; then
         say "Ray on $SLURMD_NODENAME ended with exit code $code. It said:"
