@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -82,16 +83,21 @@ def lengths(options: argparse.Namespace) -> Table:
 
 def orders(options: argparse.Namespace) -> Table:
     """What the order of the queue does to the tail; mean of several seeds, as one long episode decides each."""
+    works = [draw(8 * EPISODES, seed) for seed in range(4)]
+    tokens = {id(each): work.reply_tokens(number) for work in works for number, each in enumerate(work.episodes)}
     usual = queue.expected_work
     rules: dict[str, Callable[[Episode], float]] = {
         "longest expected first": usual,
+        "most prompt tokens first": lambda episode: episode.prompt_tokens,
+        "most calls first": lambda episode: episode.calls,
         "plan order": lambda episode: 0.0,
         "shortest expected first": lambda episode: -usual(episode),
+        "longest in truth first": lambda episode: tokens[id(episode)],
     }
     rows: list[Row] = []
     for name, rule in rules.items():
         with patched(queue, "expected_work", rule):
-            results = [play(draw(8 * EPISODES, seed), 8, costs=MEASURED) for seed in range(4)]
+            results = [play(work, 8, costs=MEASURED) for work in works]
         rows.append((name, fmean(each.share_of_ideal for each in results), fmean(each.tail for each in results)))
     return Table("orders", "Order of the queue, 8 replicas", ("order", "share of ideal", "tail"), tuple(rows))
 
@@ -278,6 +284,8 @@ def main() -> None:
         parser.error(f"no such table: {', '.join(sorted(unknown))}")
     for name in options.tables or TABLES:
         show([{**TABLES, **EXTRA}[name](options)])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(f"peak memory {peak / 1e9:.1f} GB")
 
 
 if __name__ == "__main__":

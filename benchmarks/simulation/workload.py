@@ -86,6 +86,10 @@ class Workload:
         """Of all episodes."""
         return len(self.prompts)
 
+    def reply_tokens(self, number: int) -> int:
+        """Tokens that an episode's replies have together, which nobody knows before they are written."""
+        return sum(self.replies[self.starts[number] : self.starts[number + 1]])
+
     def ideal_work(self, speed: Speed, batch: int) -> float:
         """Seconds of a full replica that everything takes if no prefix is ever read twice by the same chat."""
         prompts, kept, replies = (np.frombuffer(each, np.int32) for each in (self.prompts, self.kept, self.replies))
