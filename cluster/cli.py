@@ -41,6 +41,7 @@ examples:
   raycade run
   raycade run suite=kumo suite.domains=[medical,music] suite.difficulties=[easy] model=qwen2_5_vl_7b
   raycade run -m suite=kumo model=oracle,random          one run after the other (Hydra multirun)
+  raycade run -m hydra/launcher=slurm model=a,b          each as a Slurm job; one run over several nodes: ./launch.sh slurm
 """
 
 EPILOG = "`raycade COMMAND --help` says more. Bad input ends with exit code 2, a run that was stopped early with 75."
