@@ -193,7 +193,8 @@ def _commit_seconds(table: pa.Table) -> float:
             directory.commit(table)
         seconds = time.process_time() - start
         directory.release()
-    return seconds / 5 / table.num_rows
+    each: float = seconds / 5 / table.num_rows
+    return each
 
 
 def _some_episode(number: int) -> Episode:
