@@ -166,6 +166,9 @@ class Driver:
         delivered: dict[str, NewReplica] = {}
         begun = 1
         while lane.queue.open and (begun or not lane.queue.closed):
+            if lane.fleet and held and lane.fleet.forsakes(name):
+                self.progress.say(f"{name} has no replica left: its {len(held)} episodes go back to the queue")
+                return
             care = lane.fleet.in_care_of(name) if lane.fleet else {}
             mine, everyones = (len(care), self.tally.replicas_up) if lane.fleet else (1, lane.runners)
             episodes = lane.queue.take(min(room, fair_share(lane.queue.open, len(held), mine, everyones)))

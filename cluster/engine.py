@@ -76,6 +76,11 @@ class Engine(Protocol):
         """How many requests the engine runs at once."""
         ...
 
+    @property
+    def metered(self) -> bool:
+        """Whether every answer costs money, so that nothing is asked twice to save time."""
+        ...
+
     async def start(self) -> None:
         """Load the model and warm up.
 

@@ -33,7 +33,8 @@ NEAR = 0.5
 @dataclass
 class _Runner:
     node: str
-    replicas: dict[str, NewReplica] = field(default_factory=dict)
+    replicas: dict[str, tuple[str, NewReplica]] = field(default_factory=dict)
+    """In its care, with the node of each."""
 
 
 class Fleet:
@@ -58,16 +59,21 @@ class Fleet:
         orphans, self._orphans = self._orphans, {}
         for replica_node, replica in orphans.values():
             self._give(replica, replica_node)
+        self._balance()
 
     def remove_runner(self, name: str) -> None:
         """A runner is gone; its replicas go to the others, or wait for the next."""
         runner = self._runners.pop(name, None)
-        for replica in runner.replicas.values() if runner else ():
-            self._give(replica, runner.node if runner else "")
+        for node, replica in runner.replicas.values() if runner else ():
+            self._give(replica, node)
 
     def in_care_of(self, runner: str) -> dict[str, NewReplica]:
         """The replicas that a runner should have."""
-        return dict(self._runners[runner].replicas)
+        return {name: replica for name, (_, replica) in self._runners[runner].replicas.items()}
+
+    def forsakes(self, runner: str) -> bool:
+        """Whether a runner has no replica although others have: there are fewer replicas than runners."""
+        return not self._runners[runner].replicas and any(each.replicas for each in self._runners.values())
 
     def lost(self, replicas: Iterable[str]) -> None:
         """Somebody found these replicas dead."""
@@ -80,12 +86,26 @@ class Fleet:
             self._orphans[replica.name] = (node, replica)
             return
         runner = min(self._runners.values(), key=lambda each: len(each.replicas) - NEAR * (each.node == node))
-        runner.replicas[replica.name] = replica
+        runner.replicas[replica.name] = node, replica
 
     def _take(self, name: str) -> None:
         self._orphans.pop(name, None)
         for runner in self._runners.values():
             runner.replicas.pop(name, None)
+        self._balance()
+
+    def _balance(self) -> None:
+        """Move replicas from the runner with most to the one with fewest, until these differ by one at most.
+
+        What is inside a replica that moves is still answered to the runner that asked.
+        """
+        while self._runners:
+            ranked = sorted(self._runners.values(), key=lambda each: len(each.replicas))
+            poor, rich = ranked[0], ranked[-1]
+            if len(rich.replicas) - len(poor.replicas) < 2:
+                return
+            names = sorted(rich.replicas, key=lambda name: rich.replicas[name][0] != poor.node)
+            poor.replicas[names[0]] = rich.replicas.pop(names[0])
 
     # --- life ---
 
@@ -128,7 +148,7 @@ class Fleet:
                     info = await handle.start.remote()
                 self.progress.at("")
                 failures = 0
-                replica = NewReplica(f"{slot}.{incarnation}", placement.RayReplica(handle), info["batch"])
+                replica = NewReplica(f"{slot}.{incarnation}", placement.RayReplica(handle), **info)
                 cause = await self._serve(replica, handle, node)
                 self.tally.replicas_lost += 1
                 warn(f"{slot} {cause} and is replaced")

@@ -19,6 +19,10 @@ MAX_TRIES = 8
 """Engine failures (not deaths) that one turn survives."""
 DEATHS_TO_SUSPECT = 2
 """Engines that died with a turn inside before the turn is asked with nobody beside it."""
+LATE = 2.0
+"""A turn that has been with its replica for so many times the mean is late; in a run's tail it is asked again elsewhere."""
+LOOK_SECONDS = 0.5
+"""Between looks at whether a late turn can be asked again."""
 DEATHS_TO_CONVICT = 4
 """Engines that died before a turn fails; the last two died with nobody beside it, which chance alone hardly does."""
 
@@ -48,6 +52,10 @@ class PlayerCounts:
     completion_tokens: int = 0
     cached_tokens: int = 0
     retries: int = 0
+    hedges: int = 0
+    """Late turns asked a second time on an idle replica."""
+    overtaken: int = 0
+    """Of those, turns that the second replica answered first."""
     engine_deaths: int = 0
     router_seconds: float = 0.0
     """Time that turns waited for a place."""
@@ -72,6 +80,8 @@ class ModelPlayer:
         self.decoding = decoding
         self.ports: dict[str, ReplicaPort] = {}
         self.counts = PlayerCounts()
+        self.hedging = False
+        """Ask late turns a second time where a place is idle: worth it when no episode is left to begin there."""
         self.closed = ""
         """Why no engine will answer anything more, if so; the run stops."""
         self.lost = asyncio.Queue[str]()
@@ -125,18 +135,9 @@ class ModelPlayer:
 
     async def _try(self, request: Request, affinity: str, alone: bool) -> Reply:
         asked = time.monotonic()
-        ticket, replica = await self._place(affinity, -math.inf if alone else request.priority, alone)
+        ticket = await self._place(affinity, -math.inf if alone else request.priority, alone)
         sent = time.monotonic()
-        try:
-            reply = await self.ports[replica].complete(request)
-        except EngineDiedError:
-            if ticket.place is not None and self.router.holds(ticket.place):
-                self.counts.engine_deaths += 1
-                self.remove_replica(replica)
-                self.lost.put_nowait(replica)
-            raise
-        finally:
-            self.router.release(ticket)
+        reply = await self._first_answer(request, ticket, sent)
         counts = self.counts
         counts.turns += 1
         counts.prompt_tokens += reply.prompt_tokens
@@ -147,7 +148,57 @@ class ModelPlayer:
         counts.engine_seconds += reply.seconds
         return reply
 
-    async def _place(self, affinity: str, priority: float, alone: bool) -> tuple[Ticket, str]:
+    async def _first_answer(self, request: Request, first: Ticket, sent: float) -> Reply:
+        """The replica's answer; a late turn is asked again where a place is idle, and the first answer counts.
+
+        Turns are seeded, so that it does not matter to the scores who answers.
+        """
+        copies = {asyncio.create_task(self._ask(request, first)): first}
+        second: Ticket | None = None
+        try:
+            while True:
+                done, _ = await asyncio.wait(
+                    copies, timeout=self._until_late(sent), return_when=asyncio.FIRST_COMPLETED
+                )
+                for copy in done:
+                    ticket = copies.pop(copy)
+                    self.router.release(ticket)
+                    if copy.exception() is not None and copies:
+                        continue  # the other may still answer
+                    reply = copy.result()
+                    if ticket is second:
+                        self.counts.overtaken += 1
+                        self.router.overtaken(first, second)
+                    return reply
+                if self.hedging and not done and second is None and not first.alone:
+                    second = self.router.again(first)
+                    if second is not None:
+                        self.counts.hedges += 1
+                        copies[asyncio.create_task(self._ask(request, second))] = second
+        finally:
+            for copy, ticket in copies.items():
+                copy.cancel()
+                self.router.release(ticket)
+
+    def _until_late(self, sent: float) -> float:
+        counts = self.counts
+        mean = counts.replica_seconds / counts.turns if counts.turns else 0.0
+        return max(LOOK_SECONDS, sent + LATE * mean - time.monotonic())
+
+    async def _ask(self, request: Request, ticket: Ticket) -> Reply:
+        place = ticket.place
+        if place is None or not self.router.holds(place):
+            raise EngineError("the replica left before it was asked")
+        try:
+            return await self.ports[place.name].complete(request)
+        except EngineDiedError:
+            if self.router.holds(place):
+                self.counts.engine_deaths += 1
+                self.remove_replica(place.name)
+                self.lost.put_nowait(place.name)
+            raise
+
+    async def _place(self, affinity: str, priority: float, alone: bool) -> Ticket:
         granted = asyncio.get_running_loop().create_future()
 
         def grant(replica: str) -> None:
@@ -156,7 +207,8 @@ class ModelPlayer:
 
         ticket = self.router.request(affinity, grant, priority, alone)
         try:
-            return ticket, await granted
+            await granted
+            return ticket
         except asyncio.CancelledError:
             self.router.release(ticket)
             raise

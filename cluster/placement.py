@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import os
@@ -207,8 +208,12 @@ class RayReplica:
 
     async def complete(self, request: Request) -> Reply:
         """As ``Engine.complete``."""
+        answer = self._handle.complete.remote(request)
         try:
-            reply: Reply = await self._handle.complete.remote(request)
+            reply: Reply = await answer
+        except asyncio.CancelledError:
+            ray.cancel(answer)
+            raise
         except RayActorError as error:
             raise EngineDiedError(first_line(error)) from error
         except RayTaskError as error:

@@ -30,7 +30,7 @@ class Replica:
         """Load the engine; returns what the router and the display need to know."""
         self._engine = self._make_engine()
         await self._engine.start()
-        return {"batch": self._engine.max_num_seqs, "pid": os.getpid()}
+        return {"batch": self._engine.max_num_seqs, "metered": self._engine.metered}
 
     async def complete(self, request: Request) -> Reply:
         """As ``Engine.complete``; a dead engine takes the process with it."""

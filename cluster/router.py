@@ -20,6 +20,9 @@ OVERCOMMIT = 1.1
 """Requests granted to a replica per place in its batch: enough that a free place is taken at once, no more."""
 MARGIN = 0.15
 """An episode leaves its home when the home is busier than the idlest replica by this share of a batch."""
+HANDICAP = 1.0
+"""Load, in batches, that a replica is taken to have beyond its own for each turn that another answered sooner, though later
+asked."""
 HOMES_KEPT = 200_000
 """Affinities remembered; an older episode simply gets a new home."""
 
@@ -49,6 +52,8 @@ class _Place:
     number: int
     """In the order of joining; decides between equals."""
     sent: int = 0
+    handicap: float = 0.0
+    """Load that it is taken to have because it is slow."""
     closed: bool = False
     """A turn that wanted the replica for itself is inside: nothing else may enter."""
     waiting: list[Ticket] = field(default_factory=list)
@@ -60,7 +65,7 @@ class _Place:
 
     @property
     def load(self) -> float:
-        return (self.sent + len(self.waiting)) / self.batch
+        return (self.sent + len(self.waiting)) / self.batch + self.handicap
 
 
 class _Ranking:
@@ -188,6 +193,32 @@ class Router:
         ticket = Ticket(priority, next(self._orders), affinity, granted, alone)
         self._queue(ticket)
         return ticket
+
+    def again(self, late: Ticket) -> Ticket | None:
+        """A second place for a turn whose replica lets it wait: an idle one elsewhere, at once or not at all.
+
+        Both tickets are to be released; whichever replica answers first, tell ``overtaken`` if it is the second.
+        """
+        idle = (
+            place
+            for place in self._places.values()
+            if place is not late.place and not (place.closed or place.waiting) and place.sent < place.batch
+        )
+        place = min(idle, key=lambda each: (each.load, each.number), default=None)
+        if place is None:
+            return None
+        ticket = Ticket(late.priority, next(self._orders), late.affinity, late.granted, place=place, inside=True)
+        place.sent += 1
+        self._note(place)
+        return ticket
+
+    def overtaken(self, late: Ticket, winner: Ticket) -> None:
+        """The second place answered first: the episode stays there, and the late replica is asked less from now on."""
+        if winner.place is not None and self.holds(winner.place):
+            self._settle(winner.affinity, winner.place)
+        if late.place is not None and self.holds(late.place):
+            late.place.handicap += HANDICAP
+            self._note(late.place)
 
     def release(self, ticket: Ticket) -> None:
         """The turn was answered, failed, or is no longer wanted; its place is free."""

@@ -40,6 +40,8 @@ class NewReplica:
     name: str
     port: ReplicaPort
     batch: int
+    metered: bool = False
+    """Nothing is asked twice to save time."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Runner:
         """Episodes begun that have not asked their first turn yet."""
         self._finished: list[Record] = []
         self._remaining = 0
+        self._metered = False
         self._news = asyncio.Event()
         self._admitting: asyncio.Task[None] | None = None
 
@@ -104,6 +107,7 @@ class Runner:
         for replica in orders.replicas:
             assert self.model is not None, "a runner without a model was given a replica"
             self.model.add_replica(replica.name, replica.port, replica.batch)
+            self._metered |= replica.metered
         self._ready.put(orders.episodes)
         self._remaining = orders.remaining
         self._ready.closed = orders.closing
@@ -146,11 +150,13 @@ class Runner:
         """Note how full the replicas were, and whether it was our fault that they were not."""
         if self.model is None:
             return
+        left = bool(self._ready or self._remaining)
+        self.model.hedging = not (left or self._metered)
         places, filled = self.model.router.places, self.model.router.filled
         counts = self.model.counts
         counts.place_seconds += places * seconds
         counts.filled_seconds += filled * seconds
-        if self._ready or self._remaining:
+        if left:
             counts.idle_seconds += (places - filled) * seconds
 
     def _room(self) -> int:

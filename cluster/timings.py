@@ -75,6 +75,8 @@ def timing_table(run_dir: Path) -> Table | None:
         ("places idle in the tail", tail / places if places else None, "when all episodes had begun"),
         ("episodes moved", total["moves"], "to a less busy replica"),
         ("requests asked again", total["retries"], "after an engine's failure or death"),
+        ("late requests asked twice", total.get("hedges", 0), "on places idle in the tail"),
+        ("of them answered sooner by the second", total.get("overtaken", 0), ""),
         ("replicas lost", total["replicas_lost"], "and replaced"),
     ]
     return Table("timings", "Where the time went", ("what", "how much", "of what"), tuple(rows))

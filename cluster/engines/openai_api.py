@@ -95,6 +95,11 @@ class OpenAIEngine:
         """Most requests at once."""
         return self._most
 
+    @property
+    def metered(self) -> bool:
+        """Tokens are paid for."""
+        return True
+
     async def start(self) -> None:
         """Nothing to load; a wrong key or model shows with the first request."""
 

@@ -134,6 +134,11 @@ class SimulatedEngine:
         """Requests in one batch."""
         return self._max_num_seqs
 
+    @property
+    def metered(self) -> bool:
+        """The hardware is one's own."""
+        return False
+
     async def start(self) -> None:
         """Wait for ``start_seconds``, then begin to step."""
         await asyncio.sleep(self.start_seconds)
@@ -162,10 +167,15 @@ class SimulatedEngine:
         tokens = self._length(chance, self.max_model_len - prompt_tokens) if not request.labels else 1
         fails = chance.random() < self.failure_rate and request.id not in self._failed_once
         self.load.waiting += 1
-        async with self._slots:
+        try:
+            await self._slots.acquire()
+        finally:
             self.load.waiting -= 1
+        try:
             cached = self._cache.admit(request.chat)
             await self._decode(prompt_tokens - cached, tokens)
+        finally:
+            self._slots.release()
         if fails:
             self._failed_once.add(request.id)
             raise EngineError("simulated failure")
@@ -227,7 +237,14 @@ class SimulatedEngine:
         heapq.heappush(self._batch, running)
         self.load.running = len(self._batch)
         self._changed.set()
-        await running.done
+        try:
+            await running.done
+        except asyncio.CancelledError:  # nobody wants the answer any more
+            self._advance()
+            self._batch = [each for each in self._batch if each is not running]
+            heapq.heapify(self._batch)
+            self._changed.set()
+            raise
 
     def _advance(self) -> None:
         """Bring the step counter up to now; prefill time is paid before any step."""

@@ -114,6 +114,11 @@ class VLLMEngine:
         """Requests in one batch."""
         return self._max_num_seqs
 
+    @property
+    def metered(self) -> bool:
+        """The hardware is one's own."""
+        return False
+
     async def start(self) -> None:
         """Load the model and ask it a few short things, so that the first real request meets a warm engine.
 

@@ -97,3 +97,63 @@ async def test_a_cancelled_turn_frees_its_place():
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert (model.router.sent, model.router.waiting) == (0, 0)
+
+
+def hedging(*replicas: FakeReplica) -> ModelPlayer:
+    """A player in the tail of its run, which knows that turns take 10 ms."""
+    model = player(*replicas)
+    model.hedging = True
+    model.counts.turns, model.counts.replica_seconds = 100, 1.0
+    return model
+
+
+async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answer_counts(monkeypatch):
+    monkeypatch.setattr("cluster.model_player.LOOK_SECONDS", 0.01)
+    slow, quick = FakeReplica(seconds=30), FakeReplica()
+    model = hedging(slow, quick)
+    replies = await asyncio.wait_for(asyncio.gather(*(model.reply(turn(episode)) for episode in range(4))), 5)
+    assert [reply.text for reply in replies] == ["red"] * 4
+    assert (model.counts.hedges, model.counts.overtaken, model.counts.turns) == (2, 2, 104)
+    assert {request.seed for request in slow.asked} <= {request.seed for request in quick.asked}
+    await asyncio.sleep(0.01)
+    assert slow.inside == 0, "whoever was overtaken is told to stop"
+    assert (model.router.sent, model.router.waiting) == (0, 0)
+    before = len(slow.asked)
+    await asyncio.gather(*(model.reply(turn(episode, 1)) for episode in range(4)))
+    assert len(slow.asked) == before, "the episodes stay with the quick replica"
+
+
+async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idle(monkeypatch):
+    monkeypatch.setattr("cluster.model_player.LOOK_SECONDS", 0.01)
+    busy = hedging(FakeReplica(seconds=0.1), FakeReplica(seconds=0.1))
+    await asyncio.gather(*(busy.reply(turn(episode)) for episode in range(8)))
+    early = hedging(FakeReplica(seconds=0.1), FakeReplica())
+    early.hedging = False
+    await early.reply(turn())
+    assert busy.counts.hedges == early.counts.hedges == 0
+
+
+async def test_one_of_two_copies_may_fail(monkeypatch):
+    monkeypatch.setattr("cluster.model_player.LOOK_SECONDS", 0.01)
+    model = hedging(FakeReplica(seconds=0.2), FakeReplica(lambda request: EngineDiedError("gone")))
+    assert (await model.reply(turn())).text == "red"
+    assert (model.counts.hedges, model.counts.overtaken, model.counts.retries) == (1, 0, 0)
+    assert model.lost.get_nowait() == "r1"
+    assert model.router.sent == 0
+
+
+async def test_a_suspect_is_never_asked_twice_at_once(monkeypatch):
+    monkeypatch.setattr("cluster.model_player.LOOK_SECONDS", 0.01)
+    deaths = iter([EngineDiedError("killed"), EngineDiedError("killed")])
+    model = hedging(*(FakeReplica(lambda request: next(deaths, None) or first_option(request), 0.1) for _ in range(4)))
+    assert (await model.reply(turn())).text == "red"
+    assert model.counts.engine_deaths == 2
+    assert model.counts.hedges <= 2, "not in its third try, which it has for itself"
+
+
+async def test_a_replica_that_leaves_between_grant_and_question_costs_a_retry():
+    model = player(FakeReplica(), FakeReplica())
+    asking = asyncio.create_task(model.reply(turn()))
+    await asyncio.sleep(0)  # granted, not asked yet
+    model.remove_replica("r0")
+    assert (await asking).text == "red"

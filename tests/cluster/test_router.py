@@ -162,3 +162,30 @@ def test_nothing_is_lost_or_granted_twice_under_random_traffic(policy):
         for turn in granted:
             t.end(turn)
             live.remove(turn)
+
+
+def test_a_late_turn_gets_a_second_place_only_where_one_is_idle():
+    t = traffic(2, 2)
+    assert t.ask("a") == "r0"
+    second = t.router.again(t.tickets["a"])
+    assert second is not None and second.place.name == "r1"
+    assert t.router.sent == 2
+    t.router.release(second)
+    assert t.router.sent == 1
+    for n in range(3):
+        t.ask(f"x{n}")
+    assert t.router.again(t.tickets["a"]) is None, "every place is taken"
+
+
+@pytest.mark.parametrize("policy", ["sticky", "least_loaded"])
+def test_a_replica_that_was_overtaken_is_asked_less(policy):
+    t = traffic(4, 4, policy=policy)
+    assert t.ask("a-0", "a") == "r0"
+    second = t.router.again(t.tickets["a-0"])
+    t.router.overtaken(t.tickets["a-0"], second)
+    t.router.release(second)
+    t.end("a-0")
+    assert t.ask("a-1", "a") == "r1"
+    others = [t.ask(f"x{n}") for n in range(3)]
+    assert others == ["r1"] * 3, "a whole batch is given elsewhere first"
+    assert "r0" in [t.ask(f"y{n}") for n in range(6)], "but it is not shut out"

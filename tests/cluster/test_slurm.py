@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -10,8 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from cluster.errors import UserError
 from cluster.ledger import read_episodes, read_plan
-from cluster.rendezvous import PORTS_PER_JOB, ports_of_job
+from cluster.rendezvous import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
 from tests import slurm_world
 from tests.cluster.conftest import ROOT, raycade
 
@@ -226,3 +228,20 @@ def test_jobs_that_run_at_the_same_time_share_no_port():
     blocks = [set(ports_of_job(job)) for job in range(41_000, 41_700)]
     assert len(set.union(*blocks)) == 700 * PORTS_PER_JOB
     assert min(map(min, blocks)) >= 20_000 and max(map(max, blocks)) < 32_768
+
+
+def test_a_port_that_somebody_has_is_left_out_and_found_to_be_answered():
+    job = 41_000
+    before = free_ports(job, 2)
+    with socket.create_server(("127.0.0.1", before[0])):
+        assert listens(f"127.0.0.1:{before[0]}")
+        assert free_ports(job, 2)[0] == before[1]
+    assert not listens(f"127.0.0.1:{before[0]}")
+    with pytest.raises(UserError, match=r"nobody answers after 0\.1 s"):
+        await_listener(f"127.0.0.1:{before[0]}", 0.1)
+
+
+def test_a_node_without_a_way_to_it_is_named():
+    assert address_towards("127.0.0.1") == "127.0.0.1"
+    with pytest.raises(UserError, match=r"node no-such-node\.invalid: no way there"):
+        address_towards("no-such-node.invalid")
