@@ -35,6 +35,18 @@ class EpisodeAbandonedError(Exception):
     """The turn will not be answered in this session of the run; the episode is not over and leaves no row."""
 
 
+def request_for(turn: Turn, decoding: Decoding) -> Request:
+    """What an engine is asked; constrained to the turn's options if ``decoding=choice``."""
+    return Request(
+        id=f"{turn.episode.id}-{turn.number}",
+        chat=turn.chat,
+        options=turn.options if decoding == "choice" else (),
+        labels=turn.labels,
+        seed=turn.seed,
+        priority=-turn.number,  # what has begun goes first, so that the end of a run is short
+    )
+
+
 class ReplicaPort(Protocol):
     """A replica as its users see it, wherever it runs."""
 
@@ -105,14 +117,7 @@ class ModelPlayer:
             EpisodeAbandonedError: no engine will answer anything more.
         """
         start = time.monotonic()
-        request = Request(
-            id=f"{turn.episode.id}-{turn.number}",
-            chat=turn.chat,
-            options=turn.options if self.decoding == "choice" else (),
-            labels=turn.labels,
-            seed=turn.seed,
-            priority=-turn.number,  # what has begun goes first, so that the end of a run is short
-        )
+        request = request_for(turn, self.decoding)
         failures = deaths = 0
         while True:
             suspected = deaths >= DEATHS_TO_SUSPECT
