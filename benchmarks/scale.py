@@ -162,13 +162,15 @@ def slow_replica(options: argparse.Namespace) -> Table:
     usual = play(work, 8, costs=MEASURED).makespan
     for slower in (2.0, 5.0, 20.0):
         least = usual * 8 / (7 + 1 / slower)
-        results = [
-            play(work, 8, policy, costs=MEASURED, slower=slower) for policy in ("sticky", "least_loaded", "round_robin")
-        ]
+        results = [play(work, 8, costs=MEASURED, slower=slower, hedging=hedging) for hedging in (True, False)]
+        results += [play(work, 8, policy, costs=MEASURED, slower=slower) for policy in ("least_loaded", "round_robin")]
         results.append(play_static_shards(work, 8, slower))
         rows.append((slower, least / usual, *(each.makespan / usual for each in results)))
-    columns = ("times slower", "capacity lost", "sticky", "least_loaded", "round_robin", "static shards")
-    notes = ("makespan, by that of eight equal replicas under sticky",)
+    columns = ("times slower", "capacity lost", "sticky", "asked once", "least_loaded", "round_robin", "static shards")
+    notes = (
+        "makespan, by that of eight equal replicas under sticky",
+        "asked once: sticky, but late turns of the tail are not asked a second time",
+    )
     return Table("slow_replica", "One slow replica of eight", columns, tuple(rows), notes)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from cluster.engine import EngineClosedError, EngineDiedError, EngineError, Request
+from cluster.lateness import Lateness
 from cluster.router import Router, Ticket
 from evals.contracts import PlayerError, Reply, Turn
 
@@ -19,10 +20,6 @@ MAX_TRIES = 8
 """Engine failures (not deaths) that one turn survives."""
 DEATHS_TO_SUSPECT = 2
 """Engines that died with a turn inside before the turn is asked with nobody beside it."""
-LATE = 2.0
-"""A turn that has been with its replica for so many times the mean is late; in a run's tail it is asked again elsewhere."""
-LOOK_SECONDS = 0.5
-"""Between looks at whether a late turn can be asked again."""
 DEATHS_TO_CONVICT = 4
 """Engines that died before a turn fails; the last two died with nobody beside it, which chance alone hardly does."""
 
@@ -94,6 +91,7 @@ class ModelPlayer:
         self.counts = PlayerCounts()
         self.hedging = False
         """Ask late turns a second time where a place is idle: worth it when no episode is left to begin there."""
+        self._lateness = Lateness()
         self.closed = ""
         """Why no engine will answer anything more, if so; the run stops."""
         self.lost = asyncio.Queue[str]()
@@ -160,35 +158,38 @@ class ModelPlayer:
         """
         copies = {asyncio.create_task(self._ask(request, first)): first}
         second: Ticket | None = None
+        answered = False
+        self._lateness.sent(sent)
         try:
             while True:
-                done, _ = await asyncio.wait(
-                    copies, timeout=self._until_late(sent), return_when=asyncio.FIRST_COMPLETED
-                )
+                now = time.monotonic()
+                look = self._lateness.next_look(sent, now) - now
+                done, _ = await asyncio.wait(copies, timeout=look, return_when=asyncio.FIRST_COMPLETED)
                 for copy in done:
                     ticket = copies.pop(copy)
                     self.router.release(ticket)
                     if copy.exception() is not None and copies:
                         continue  # the other may still answer
                     reply = copy.result()
+                    answered = True
                     if ticket is second:
                         self.counts.overtaken += 1
                         self.router.overtaken(first, second)
                     return reply
-                if self.hedging and not done and second is None and not first.alone:
+                if second is None and not (done or first.alone) and self._worth_asking_again(sent):
                     second = self.router.again(first)
                     if second is not None:
                         self.counts.hedges += 1
                         copies[asyncio.create_task(self._ask(request, second))] = second
         finally:
+            self._lateness.back(sent, time.monotonic(), answered)
             for copy, ticket in copies.items():
                 copy.cancel()
                 self.router.release(ticket)
 
-    def _until_late(self, sent: float) -> float:
-        counts = self.counts
-        mean = counts.replica_seconds / counts.turns if counts.turns else 0.0
-        return max(LOOK_SECONDS, sent + LATE * mean - time.monotonic())
+    def _worth_asking_again(self, sent: float) -> bool:
+        now = time.monotonic()
+        return self.hedging and self._lateness.late_at(sent, now) <= now
 
     async def _ask(self, request: Request, ticket: Ticket) -> Reply:
         place = ticket.place

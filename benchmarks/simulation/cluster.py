@@ -6,6 +6,7 @@ so a simulation shows where they become the bottleneck.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from array import array
 from collections import deque
@@ -16,6 +17,7 @@ from benchmarks.simulation.replica import Clock, Play, VirtualReplica
 from benchmarks.simulation.workload import Workload
 from cluster.admission import REPLICAS_PER_RUNNER, fair_share, free_places, room
 from cluster.engines.simulated import Speed
+from cluster.lateness import Lateness
 from cluster.queue import EpisodeQueue, longest_first
 from cluster.router import OVERCOMMIT, Policy, Router
 from cluster.runner import PATIENCE, TICK
@@ -127,9 +129,9 @@ class _Scene:
 class VirtualRunner:
     """``cluster.runner.Runner`` in virtual time."""
 
-    def __init__(self, scene: _Scene, policy: Policy, driver: VirtualDriver) -> None:
+    def __init__(self, scene: _Scene, policy: Policy, driver: VirtualDriver, hedging: bool) -> None:
         """Replicas are added to ``replicas`` and to the router by whoever builds the scene."""
-        self.scene, self.driver = scene, driver
+        self.scene, self.driver, self.hedging = scene, driver, hedging
         self.router = Router(policy)
         self.replicas: dict[str, VirtualReplica] = {}
         self.core = _Core(scene.clock)
@@ -141,10 +143,16 @@ class VirtualRunner:
         self._asked = False
         """The driver waits for a report."""
         self._report_at = math.inf
+        self._out: dict[int, Play] = {}
+        """Turns that are with replicas, by episode."""
+        self._lateness = Lateness()
+        self._remaining = 0
+        self._tail = False
 
-    def orders(self, episodes: Sequence[Episode]) -> None:
-        """The driver's side of an exchange has arrived."""
+    def orders(self, episodes: Sequence[Episode], remaining: int) -> None:
+        """The driver's side of an exchange has arrived; ``remaining`` episodes it still has."""
         self._ready.put(episodes)
+        self._remaining = remaining
         self._admit()
         self._asked = True
         if self._finished:
@@ -156,6 +164,10 @@ class VirtualRunner:
         for episode in self._ready.take(max(0, self._free())):
             self._silent += 1
             self.scene.clock.at(self.core.take(0.0), self._first_turn, self.scene.play(episode))
+        if self.hedging and not (self._tail or self._ready or self._remaining):
+            self._tail = True
+            for play in self._out.values():
+                self._watch(play)
 
     def _free(self) -> int:
         return free_places(self.router.capacity, self.router.sent + self.router.waiting, self._silent)
@@ -168,7 +180,42 @@ class VirtualRunner:
         self._ask(play)
 
     def _ask(self, play: Play) -> None:
-        play.ticket = self.router.request(play.affinity, lambda replica: self.replicas[replica].send(play))
+        play.twin, play.second = None, False
+        play.ticket = self.router.request(play.affinity, lambda replica: self._send(play, replica))
+
+    def _send(self, play: Play, replica: str) -> None:
+        play.sent = self.scene.clock.now
+        self._lateness.sent(play.sent)
+        self._out[play.number] = play
+        self.replicas[replica].send(play)
+        if self._tail:
+            self._watch(play)
+
+    # --- late turns, as ``cluster.model_player`` asks them twice ---
+
+    def _watch(self, play: Play) -> None:
+        self.scene.clock.at(self._lateness.next_look(play.sent, self.scene.clock.now), self._look, (play, play.turn))
+
+    def _look(self, watched: tuple[Play, int]) -> None:
+        play, turn = watched
+        if play.turn != turn or self._out.get(play.number) is not play:
+            return  # answered meanwhile
+        assert play.ticket is not None
+        now = self.scene.clock.now
+        ticket = self.router.again(play.ticket) if self._lateness.late_at(play.sent, now) <= now else None
+        if ticket is None or ticket.place is None:
+            self._watch(play)
+            return
+        play.twin = dataclasses.replace(play, ticket=ticket, twin=play, second=True)
+        self.replicas[ticket.place.name].send(play.twin)
+
+    def _give_up(self, late: Play, winner: Play) -> None:
+        assert late.ticket is not None and winner.ticket is not None and late.ticket.place is not None
+        self.replicas[late.ticket.place.name].cancel(late)
+        if winner.second:
+            self.router.overtaken(late.ticket, winner.ticket)
+        self.router.release(late.ticket)
+        late.turn = -1  # its answer may be on its way already
 
     def answered(self, play: Play) -> None:
         """A replica's reply is on its way here."""
@@ -176,8 +223,14 @@ class VirtualRunner:
         self.scene.clock.at(self.core.take(costs.turn, costs.transport), self._go_on, play)
 
     def _go_on(self, play: Play) -> None:
+        if play.turn < 0:
+            return
         assert play.ticket is not None
+        self._out.pop(play.number)
+        self._lateness.back(play.sent, self.scene.clock.now, answered=True)
         self.router.release(play.ticket)
+        if play.twin is not None:
+            self._give_up(play.twin, play)
         play.turn += 1
         if play.turn < play.end:
             self._ask(play)
@@ -231,7 +284,7 @@ class VirtualDriver:
             more = min(more, fair_share(unfinished, runner.held, len(runner.replicas), self.replicas))
         episodes = self.queue.take(more)
         runner.held += len(episodes)
-        runner.orders(episodes)
+        runner.orders(episodes, len(self.queue))
 
 
 class _Shard:
@@ -267,6 +320,7 @@ def play(
     per_runner: int = REPLICAS_PER_RUNNER,
     costs: Costs = FREE,
     fair: bool = True,
+    hedging: bool = True,
     slower: float = 1.0,
     machine: Machine = GPU,
 ) -> Result:
@@ -279,12 +333,13 @@ def play(
         per_runner: Replicas in one runner's care.
         costs: What scheduling costs.
         fair: Whether runners are held to their share of the episodes, or take what they have room for.
+        hedging: Whether late turns of the tail are asked a second time.
         slower: The first replica takes so many times longer for everything.
         machine: What the replicas run on.
     """
     scene = _scene(workload, machine, costs)
     driver = VirtualDriver(scene, EpisodeQueue(workload.episodes), replicas, fair)
-    runners = [VirtualRunner(scene, policy, driver) for _ in range(math.ceil(replicas / per_runner))]
+    runners = [VirtualRunner(scene, policy, driver, hedging) for _ in range(math.ceil(replicas / per_runner))]
     machines = []
     for number in range(replicas):
         runner, name = runners[number % len(runners)], f"replica-{number}"
@@ -292,7 +347,7 @@ def play(
         runner.replicas[name] = machines[-1]
         runner.router.add(name, machine.batch)
     for runner in runners:
-        runner.orders(())
+        runner.orders((), len(driver.queue))
     scene.clock.run()
     result = _result(scene, machines)
     result.moves = sum(runner.router.moves for runner in runners)

@@ -52,6 +52,12 @@ class Play:
     first: int
     end: int
     ticket: Ticket | None = None
+    sent: float = 0.0
+    """When the present turn went to its replica."""
+    twin: Play | None = None
+    """The same turn, asked a second time elsewhere."""
+    second: bool = False
+    """This is the later one of two."""
 
 
 class VirtualReplica:
@@ -79,6 +85,16 @@ class VirtualReplica:
             return
         self._advance()
         self._begin(play)
+        self._set_alarm()
+
+    def cancel(self, play: Play) -> None:
+        """Nobody wants the answer any more."""
+        self._advance()
+        self._waiting = deque(each for each in self._waiting if each is not play)
+        self._running = [each for each in self._running if each[2] is not play]
+        heapq.heapify(self._running)
+        while self._waiting and len(self._running) < self.batch:
+            self._begin(self._waiting.popleft())
         self._set_alarm()
 
     def _begin(self, play: Play) -> None:

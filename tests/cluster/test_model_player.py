@@ -1,8 +1,10 @@
 import asyncio
+import math
 
 import pytest
 
 from cluster.engine import EngineDiedError, EngineError
+from cluster.lateness import LATE, Lateness
 from cluster.model_player import EngineKilled, ModelPlayer
 from cluster.router import Router
 from evals.contracts import PlayerError, PromptTooLong, Reply, Turn, message
@@ -103,17 +105,19 @@ def hedging(*replicas: FakeReplica) -> ModelPlayer:
     """A player in the tail of its run, which knows that turns take 10 ms."""
     model = player(*replicas)
     model.hedging = True
-    model.counts.turns, model.counts.replica_seconds = 100, 1.0
+    for _ in range(100):
+        model._lateness.sent(0.0)
+        model._lateness.back(0.0, 0.01, answered=True)
     return model
 
 
 async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answer_counts(monkeypatch):
-    monkeypatch.setattr("cluster.model_player.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
     slow, quick = FakeReplica(seconds=30), FakeReplica()
     model = hedging(slow, quick)
     replies = await asyncio.wait_for(asyncio.gather(*(model.reply(turn(episode)) for episode in range(4))), 5)
     assert [reply.text for reply in replies] == ["red"] * 4
-    assert (model.counts.hedges, model.counts.overtaken, model.counts.turns) == (2, 2, 104)
+    assert (model.counts.hedges, model.counts.overtaken, model.counts.turns) == (2, 2, 4)
     assert {request.seed for request in slow.asked} <= {request.seed for request in quick.asked}
     await asyncio.sleep(0.01)
     assert slow.inside == 0, "whoever was overtaken is told to stop"
@@ -124,7 +128,7 @@ async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answe
 
 
 async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idle(monkeypatch):
-    monkeypatch.setattr("cluster.model_player.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
     busy = hedging(FakeReplica(seconds=0.1), FakeReplica(seconds=0.1))
     await asyncio.gather(*(busy.reply(turn(episode)) for episode in range(8)))
     early = hedging(FakeReplica(seconds=0.1), FakeReplica())
@@ -134,7 +138,7 @@ async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idl
 
 
 async def test_one_of_two_copies_may_fail(monkeypatch):
-    monkeypatch.setattr("cluster.model_player.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
     model = hedging(FakeReplica(seconds=0.2), FakeReplica(lambda request: EngineDiedError("gone")))
     assert (await model.reply(turn())).text == "red"
     assert (model.counts.hedges, model.counts.overtaken, model.counts.retries) == (1, 0, 0)
@@ -143,7 +147,7 @@ async def test_one_of_two_copies_may_fail(monkeypatch):
 
 
 async def test_a_suspect_is_never_asked_twice_at_once(monkeypatch):
-    monkeypatch.setattr("cluster.model_player.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
     deaths = iter([EngineDiedError("killed"), EngineDiedError("killed")])
     model = hedging(*(FakeReplica(lambda request: next(deaths, None) or first_option(request), 0.1) for _ in range(4)))
     assert (await model.reply(turn())).text == "red"
@@ -157,3 +161,16 @@ async def test_a_replica_that_leaves_between_grant_and_question_costs_a_retry():
     await asyncio.sleep(0)  # granted, not asked yet
     model.remove_replica("r0")
     assert (await asking).text == "red"
+
+
+def test_what_is_late_follows_from_all_turns_not_from_the_first_answers():
+    lateness = Lateness()
+    for _ in range(100):
+        lateness.sent(0.0)
+    assert lateness.late_at(0.0, 5.0) == math.inf, "nothing was answered yet"
+    lateness.back(0.0, 1.0, answered=True)
+    assert lateness.late_at(0.0, 1.0) == pytest.approx(LATE * 100), "one answer in 100 seconds of waiting"
+    for _ in range(98):
+        lateness.back(0.0, 2.0, answered=True)
+    assert lateness.late_at(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
+    assert lateness.next_look(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
