@@ -62,7 +62,7 @@ def raycade(overrides: list[str], replicas: int, batch: int) -> tuple[Cell, ...]
         timing = json.loads(Path(folder, "run", "timings.jsonl").read_text())
     uncached = timing["prompt_tokens"] - timing["cached_tokens"]
     work = speed(settings).work(uncached, timing["completion_tokens"], batch)
-    seconds, up = timing["playing_seconds"], timing["place_seconds"] / batch
+    seconds, up = timing["playing_seconds"], sum(use["place_seconds"] for use in timing["use"].values()) / batch
     hits = timing["cached_tokens"] / timing["prompt_tokens"]
     return (
         *(replicas, "raycade", len(ids), timing["turns"], timing["turns"] / seconds),

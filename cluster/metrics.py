@@ -6,6 +6,12 @@ from ray.util.metrics import Gauge
 
 from cluster.runner import Report
 
+STAGES = {
+    "router_seconds": "waited for a place",
+    "replica_seconds": "were with replicas, transport included",
+    "engine_seconds": "were inside engines",
+}
+
 
 class RunnerMetrics:
     """Gauges of one runner, told apart by its ``runner`` tag."""
@@ -26,11 +32,13 @@ class RunnerMetrics:
         self._set("prompt_tokens", counts.prompt_tokens, "Prompt tokens so far")
         self._set("cached_tokens", counts.cached_tokens, "Prompt tokens that the prefix cache served so far")
         self._set("completion_tokens", counts.completion_tokens, "Completion tokens so far")
-        self._set(
-            "places_filled_share", counts.filled_seconds / max(counts.place_seconds, 1e-9), "Of all places, over time"
-        )
-        for replica, load in report.loads.items():
-            self._set("replica_requests", load, "Requests with a replica", replica=replica)
+        self._set("turns_asked_twice", counts.hedges, "Late turns asked a second time so far")
+        for name, what in STAGES.items():
+            self._set(name, getattr(counts, name), f"Time that turns {what} so far, summed")
+        for replica, use in report.use.items():
+            self._set("replica_requests", use.requests, "Requests with a replica", replica=replica)
+            filled = use.filled_seconds / max(use.place_seconds, 1e-9)
+            self._set("replica_filled_share", filled, "Of a replica's places, over time", replica=replica)
 
     def _set(self, name: str, value: float, description: str, **tags: str) -> None:
         if name not in self._gauges:

@@ -72,12 +72,6 @@ class PlayerCounts:
     """Time that turns spent with replicas, transport included."""
     engine_seconds: float = 0.0
     """Time that turns spent inside engines."""
-    place_seconds: float = 0.0
-    """Places in the replicas' batches, times how long they were there."""
-    filled_seconds: float = 0.0
-    """The part of them that was filled."""
-    idle_seconds: float = 0.0
-    """The part that stood empty although episodes were left to begin: our fault. (The rest is the run's tail.)"""
 
 
 class ModelPlayer:

@@ -92,8 +92,14 @@ class Progress:
             f"{tokens:,.0f} tokens/s",
             f"replicas {tally.replicas_busy} busy, {tally.replicas_up} up of {tally.replicas_wanted}",
         ]
-        if tally.counts.retries:
-            parts.append(f"{tally.counts.retries} turns asked again")
+        counts = tally.counts
+        if counts.prompt_tokens:
+            parts.append(f"cache hits {counts.cached_tokens / counts.prompt_tokens:.2f}")
+        happened = ((tally.waiting, "waiting"), (counts.retries, "asked again"), (counts.hedges, "asked twice"))
+        if said := ", ".join(f"{count} {what}" for count, what in happened if count):
+            parts.append(f"turns {said}")
+        if tally.moves:
+            parts.append(f"{tally.moves} episodes moved")
         left = tally.seconds_left()
         parts.append(f"{_clock(tally.seconds)} gone" + (f", {_clock(left)} left" if left is not None else ""))
         if self.stage:

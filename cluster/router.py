@@ -161,16 +161,6 @@ class Router:
         return self._capacity
 
     @property
-    def places(self) -> int:
-        """Places in the batches of all replicas."""
-        return sum(place.batch for place in self._places.values())
-
-    @property
-    def filled(self) -> int:
-        """How many of them have a request."""
-        return sum(min(place.sent, place.batch) for place in self._places.values())
-
-    @property
     def sent(self) -> int:
         """Requests that are with replicas now."""
         return self._sent
@@ -180,9 +170,9 @@ class Router:
         """Requests that wait for a place."""
         return len(self._stranded) + self._waiting
 
-    def loads(self) -> dict[str, int]:
-        """Requests with each replica."""
-        return {name: place.sent for name, place in self._places.items()}
+    def loads(self) -> dict[str, tuple[int, int]]:
+        """Requests with each replica, and the places in its batch."""
+        return {name: (place.sent, place.batch) for name, place in self._places.items()}
 
     # --- turns come and go ---
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -58,6 +59,18 @@ class Orders:
     """Begin no further episode; let those begun end."""
 
 
+@dataclass
+class ReplicaUse:
+    """How full a replica was kept; seconds are those of one place in its batch."""
+
+    requests: int = 0
+    """With it now."""
+    place_seconds: float = 0.0
+    filled_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    """Empty although episodes were left to begin: our fault. (What else was empty is the run's tail.)"""
+
+
 @dataclass(frozen=True)
 class Report:
     """From a runner to the driver."""
@@ -73,8 +86,8 @@ class Report:
     counts: PlayerCounts = field(default_factory=PlayerCounts)
     closed: str = ""
     """Why no engine will answer anything more, if so."""
-    loads: Mapping[str, int] = field(default_factory=dict)
-    """Requests with each replica."""
+    use: Mapping[str, ReplicaUse] = field(default_factory=dict)
+    """Of each replica that was in its care."""
     moves: int = 0
     waiting: int = 0
     """Turns that wait for a place at a replica."""
@@ -94,6 +107,7 @@ class Runner:
         self._finished: list[Record] = []
         self._remaining = 0
         self._metered = False
+        self._use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
         self._news = asyncio.Event()
         self._admitting: asyncio.Task[None] | None = None
 
@@ -152,12 +166,11 @@ class Runner:
             return
         left = bool(self._ready or self._remaining)
         self.model.hedging = not (left or self._metered)
-        places, filled = self.model.router.places, self.model.router.filled
-        counts = self.model.counts
-        counts.place_seconds += places * seconds
-        counts.filled_seconds += filled * seconds
-        if left:
-            counts.idle_seconds += (places - filled) * seconds
+        for name, (sent, places) in self.model.router.loads().items():
+            use, filled = self._use[name], min(sent, places)
+            use.place_seconds += places * seconds
+            use.filled_seconds += filled * seconds
+            use.idle_seconds += (places - filled) * seconds if left else 0.0
 
     def _room(self) -> int:
         capacity = BUILT_IN_AT_ONCE if self.model is None else self.model.router.capacity
@@ -204,6 +217,9 @@ class Runner:
         while not self.model.lost.empty():
             lost.append(self.model.lost.get_nowait())
         router = self.model.router
+        loads = router.loads()
+        for name, use in self._use.items():
+            use.requests = loads[name][0] if name in loads else 0
         return Report(
             finished=table,
             room=more,
@@ -211,7 +227,7 @@ class Runner:
             lost=tuple(lost),
             counts=self.model.counts,
             closed=self.model.closed,
-            loads=router.loads(),
+            use=self._use,
             moves=router.moves,
             waiting=router.waiting,
         )

@@ -13,7 +13,7 @@ import yaml
 from cluster.errors import UserError
 from cluster.ledger import read_episodes, read_plan, write_durably
 from cluster.settings import make_suite
-from cluster.timings import timing_table
+from cluster.timings import replica_table, timing_table
 from evals.contracts import Episode, Suite
 from evals.records import plan_to_table
 from evals.tables import Table, tables_to_json
@@ -48,8 +48,8 @@ def score_run(run_dir: Path) -> tuple[list[Table], dict[str, object]]:
     ledger = read_episodes(run_dir).table
     tables = [coverage(plan, ledger), *suite.score(plan_to_table(plan), ledger)]
     summary = summarise(plan, ledger, tables)
-    timings = timing_table(run_dir)
-    return (tables if timings is None else [*tables, timings]), summary
+    times = (timing_table(run_dir), replica_table(run_dir))
+    return [*tables, *(table for table in times if table is not None)], summary
 
 
 def coverage(plan: Sequence[Episode], ledger: pa.Table) -> Table:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 
 from cluster.model_player import PlayerCounts
 from cluster.queue import expected_work
-from cluster.runner import Report
+from cluster.runner import ReplicaUse, Report
 from evals.contracts import Episode
 
 WINDOW = 15.0
@@ -50,6 +52,8 @@ class Tally:
     _reports: dict[str, Report] = field(default_factory=dict)
     _past: PlayerCounts = field(default_factory=PlayerCounts)
     """Counts of runners that are no more."""
+    _past_use: dict[str, ReplicaUse] = field(default_factory=dict)
+    _past_moves: int = 0
     _work: dict[str, float] = field(default_factory=dict)
     _work_done: float = 0.0
     _started: float = field(default_factory=time.monotonic)
@@ -98,7 +102,10 @@ class Tally:
         """A runner is gone; what it counted stays."""
         report = self._reports.pop(runner, None)
         if report is not None:
-            self._past = _sum([self._past, report.counts])
+            add(self._past, report.counts)
+            for name, use in report.use.items():
+                add(self._past_use.setdefault(name, ReplicaUse()), dataclasses.replace(use, requests=0))
+            self._past_moves += report.moves
 
     def _count(self, rows: pa.Table) -> None:
         for player, status, success, error in zip(
@@ -131,22 +138,39 @@ class Tally:
     @property
     def counts(self) -> PlayerCounts:
         """All runners' counts."""
-        return _sum([self._past, *(report.counts for report in self._reports.values())])
+        total = PlayerCounts()
+        for counts in (self._past, *(report.counts for report in self._reports.values())):
+            add(total, counts)
+        return total
 
     @property
-    def loads(self) -> Mapping[str, int]:
-        """Requests with each replica."""
-        return {name: load for report in self._reports.values() for name, load in report.loads.items()}
+    def use(self) -> Mapping[str, ReplicaUse]:
+        """Of each replica that there is or was."""
+        use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
+        for each in (self._past_use, *(report.use for report in self._reports.values())):
+            for name, part in each.items():
+                add(use[name], part)
+        return use
+
+    @property
+    def waiting(self) -> int:
+        """Turns that wait for a place at a replica."""
+        return sum(report.waiting for report in self._reports.values())
+
+    @property
+    def alive(self) -> int:
+        """Episodes being played."""
+        return sum(report.begun for report in self._reports.values())
 
     @property
     def moves(self) -> int:
         """Times that an episode changed its replica."""
-        return sum(report.moves for report in self._reports.values())
+        return self._past_moves + sum(report.moves for report in self._reports.values())
 
     @property
     def replicas_busy(self) -> int:
         """Replicas with at least one request."""
-        return sum(load > 0 for load in self.loads.values())
+        return sum(each.requests > 0 for each in self.use.values())
 
     @property
     def seconds(self) -> float:
@@ -170,6 +194,7 @@ class Tally:
     def to_json(self) -> dict[str, float]:
         """Flat numbers for a tracker."""
         requests, tokens = self.rates()
+        counts, use = self.counts, self.use
         flat: dict[str, float] = {
             "episodes/done": self.done,
             "episodes/failed": self.failed,
@@ -179,20 +204,35 @@ class Tally:
             "replicas/up": self.replicas_up,
             "replicas/busy": self.replicas_busy,
             "replicas/lost": self.replicas_lost,
-            "turns/retried": self.counts.retries,
-            "turns/moved": self.moves,
+            "episodes/alive": self.alive,
+            "episodes/queued": self.planned - self.done - self.failed - self.alive,
+            "episodes/moved": self.moves,
+            "turns/waiting": self.waiting,
+            "turns/retried": counts.retries,
+            "turns/asked_twice": counts.hedges,
         }
         for name, tally in self.players.items():
             if tally.finished:
                 flat[f"success/{name}"] = tally.successes / tally.finished
-        if self.counts.prompt_tokens:
-            flat["prefix_cache_hit_rate"] = self.counts.cached_tokens / self.counts.prompt_tokens
+        if counts.prompt_tokens:
+            flat["prefix_cache_hit_rate"] = counts.cached_tokens / counts.prompt_tokens
+        if counts.turns:
+            flat["seconds_per_turn/waiting_for_a_place"] = counts.router_seconds / counts.turns
+            flat["seconds_per_turn/on_the_way"] = (counts.replica_seconds - counts.engine_seconds) / counts.turns
+            flat["seconds_per_turn/inside_the_engine"] = counts.engine_seconds / counts.turns
+        if places := sum(each.place_seconds for each in use.values()):
+            flat["places/filled"] = sum(each.filled_seconds for each in use.values()) / places
+            flat["places/idle_because_of_us"] = sum(each.idle_seconds for each in use.values()) / places
+        for name, each in use.items():
+            if each.place_seconds:
+                flat[f"replica_filled/{name.partition('.')[0]}"] = each.filled_seconds / each.place_seconds
         return flat
 
 
-def _sum(counts: Sequence[PlayerCounts]) -> PlayerCounts:
-    total = PlayerCounts()
-    for each in counts:
-        for name, value in vars(each).items():
-            setattr(total, name, getattr(total, name) + value)
-    return total
+Counts = TypeVar("Counts", PlayerCounts, ReplicaUse)
+
+
+def add(total: Counts, part: Counts) -> None:
+    """Add each number of ``part`` to the one of the same name."""
+    for name, value in vars(part).items():
+        setattr(total, name, getattr(total, name) + value)

@@ -24,7 +24,7 @@ from cluster.placement import RayReplica, start_ray
 from cluster.queue import EpisodeQueue
 from cluster.replica import Replica
 from cluster.router import Router
-from cluster.runner import NewReplica, Orders, Report, Runner
+from cluster.runner import NewReplica, Orders, ReplicaUse, Report, Runner
 from cluster.settings import ClusterSettings, load_settings
 from cluster.tally import Tally
 from evals.contracts import Episode, Reply, Suite
@@ -156,7 +156,7 @@ def driver_seconds(table: pa.Table, runners: int) -> tuple[float, float]:
 
 async def _exchange(finished: pa.Table, episodes: Sequence[Episode], runners: int, times: int = 300) -> float:
     rows = finished.num_rows
-    report = Report(finished, rows, 1000, loads={f"replica-{number}": BATCH for number in range(16)})
+    report = Report(finished, rows, 1000, use={f"replica-{number}": ReplicaUse(BATCH) for number in range(16)})
     courier = ray.remote(Courier).options(num_cpus=0, max_concurrency=4).remote(report)
     tally = Tally()
     tally.plan(episodes)

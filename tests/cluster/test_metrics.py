@@ -7,7 +7,7 @@ import pytest
 import ray
 
 from cluster.metrics import RunnerMetrics
-from cluster.runner import Report
+from cluster.runner import ReplicaUse, Report
 
 pytestmark = pytest.mark.ray
 
@@ -23,7 +23,7 @@ def test_a_runner_s_report_is_served_by_its_node():
         served = ""
         while "raycade_replica_requests" not in served:
             assert time.monotonic() < end, "never served"
-            metrics.show(Report(None, room=0, begun=7, loads={"replica-0.0": 3}))
+            metrics.show(Report(None, room=0, begun=7, use={"replica-0.0": ReplicaUse(3)}))
             time.sleep(1)
             try:
                 served = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
