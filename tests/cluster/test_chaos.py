@@ -20,7 +20,13 @@ def undisturbed(tmp_path_factory) -> Result:
 
 @pytest.mark.parametrize(
     ("disturbance", "moment"),
-    [("engine exits", "early"), ("engine hangs", "middle"), ("replica SIGKILL", "last 1 %"), ("disk full", "early")],
+    [
+        ("engine exits", "early"),
+        ("engine hangs", "middle"),
+        ("replica SIGKILL", "last 1 %"),
+        ("one replica 20x slower", "last 1 %"),
+        ("disk full", "early"),
+    ],
 )
 def test_nothing_is_lost_and_the_scores_are_the_same(tmp_path, undisturbed, disturbance, moment):
     if disturbance == "disk full" and not can_mount():
