@@ -100,19 +100,19 @@ def join(plan: pa.Table, ledger: pa.Table) -> list[Played]:
 
 
 def answers_of(
-    played: Sequence[Played], planned_questions: Callable[[Episode], Sequence[Question]], convention: Convention
+    played: Sequence[Played], lost_questions: Callable[[Episode], Sequence[Question]], convention: Convention
 ) -> list[Answered]:
     """All questions of all episodes that were played, failed ones included.
 
     Args:
         played: As ``join`` gives them.
-        planned_questions: What an episode without outcome would have asked.
+        lost_questions: What a failed episode would have asked; empty where that is unknown.
         convention: How CMI is computed.
     """
     found: list[Answered] = []
     for item in played:
         if item.failed:
-            found += (_lost(item.episode, question) for question in planned_questions(item.episode))
+            found += (_lost(item.episode, question) for question in lost_questions(item.episode))
         elif item.row is not None:
             found += _answered(item.episode, item.row["nodes"] or (), convention)
     return found

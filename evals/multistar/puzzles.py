@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from envs.raven import Generated, Imported, RavenFileError, Style, load, read
+from envs.raven import Generated, Imported, RavenFileError, Style, configuration_named, load, read
 from evals.contracts import Episode, PlayerError, stable_seed
-from evals.multistar.questions import Question, chain_questions, direct_questions
+from evals.multistar.questions import Question, chain_questions, direct_nodes, direct_questions
 from evals.multistar.reformat import prior_sentence
 
 Subtask = Literal["chain", "direct"]
@@ -25,7 +25,13 @@ QUESTION_SEED = 0
 
 
 QUESTIONS_PER_PUZZLE = 100
-"""More than there are; the index of a direct question is its puzzle's times this, plus its own."""
+"""More than there are; the index of a direct question is its puzzle's times this, plus the number of its template."""
+
+UNREADABLE = "unreadable"
+"""Level of a direct episode whose puzzle could not be read when it was planned: nobody knows what it would have asked."""
+
+_STAND_INS = 32
+"""Generated problems of a configuration among which every template that it can bear occurs."""
 
 
 class PuzzleUnreadable(PlayerError):  # noqa: N818 - a cause that is read by people
@@ -35,6 +41,14 @@ class PuzzleUnreadable(PlayerError):  # noqa: N818 - a cause that is read by peo
 def puzzle_of(episode: Episode) -> int:
     """Index of the puzzle that an episode asks about."""
     return episode.index if episode.level == CHAIN else episode.index // QUESTIONS_PER_PUZZLE
+
+
+def asked_by(episode: Episode, questions: Sequence[Question]) -> list[Question]:
+    """Those of a puzzle's questions that an episode asks: all of them (chain), or the one of its template, if there is one."""
+    if episode.level == CHAIN:
+        return [*questions]
+    node = direct_nodes(configuration_named(episode.task))[episode.index % QUESTIONS_PER_PUZZLE]
+    return [question for question in questions if question.node == node]
 
 
 def puzzle_seed(configuration: str, index: int) -> int:
@@ -68,6 +82,20 @@ def questions_of(
         dataclasses.replace(question, parents=tuple(parent for parent in question.parents if parent in names))
         for question in kept
     )
+
+
+@functools.lru_cache(maxsize=64)
+def stand_ins(configuration: str, subtask: Subtask, attributes: tuple[str, ...]) -> tuple[Question, ...]:
+    """A question of every kind that problems of a configuration are asked, on generated problems.
+
+    Nodes, stages, attributes, parts and numbers of options do not depend on the problem, so that they tell what an episode
+    would have asked whose puzzle is not at hand.
+    """
+    found: dict[str, Question] = {}
+    for index in range(1 if subtask == "chain" else _STAND_INS):
+        for question in questions_of(generated(configuration, index, "iraven"), subtask, attributes):
+            found.setdefault(question.node, question)
+    return tuple(found.values())
 
 
 def generated(configuration: str, index: int, answer_sets: Style) -> Generated:

@@ -29,7 +29,7 @@ MEASURES = (
 def score_multistar(
     plan: pa.Table,
     ledger: pa.Table,
-    planned_questions: Callable[[Episode], Sequence[Question]],
+    lost_questions: Callable[[Episode], Sequence[Question]],
     convention: Convention,
 ) -> Sequence[Table]:
     """All tables of MultiStAR; rows of the ledger that are not planned do not count.
@@ -37,12 +37,13 @@ def score_multistar(
     Args:
         plan: The suite's part of the plan (``evals.records.PLAN_SCHEMA``).
         ledger: The suite's part of the ledger, in any order and possibly partial.
-        planned_questions: What an episode without outcome would have asked.
+        lost_questions: What a failed episode would have asked, told from the plan; empty where that is unknown.
         convention: How MSEval's weights are computed.
     """
     played = join(plan, ledger)
-    answers = answers_of(played, planned_questions, convention)
-    notes = (*_NOTES, *_state_notes(played, answers))
+    answers = answers_of(played, lost_questions, convention)
+    unknown = sum(item.failed and not lost_questions(item.episode) for item in played)
+    notes = (*_NOTES, *_state_notes(played, answers, unknown))
     chain = any(item.episode.level == "chain" for item in played)
     tables = [
         _measures_table("stages", "by stage", (), answers, notes),
@@ -112,7 +113,7 @@ def _calls_table(played: Sequence[Played]) -> Table:
     )
 
 
-def _state_notes(played: Sequence[Played], answers: Sequence[Answered]) -> list[str]:
+def _state_notes(played: Sequence[Played], answers: Sequence[Answered], unknown: int) -> list[str]:
     """How failed episodes, refused scores and unplayed episodes enter the figures."""
     failed = sum(answer.failed for answer in answers)
     inexact = sum(answer.inexact for answer in answers)
@@ -122,6 +123,10 @@ def _state_notes(played: Sequence[Played], answers: Sequence[Answered]) -> list[
     notes = []
     if failed:
         notes.append(f"{failed:,} questions of failed episodes count as answered wrong, and have no MSEval.")
+    if unknown:
+        notes.append(
+            f"{unknown:,} failed episodes whose questions are unknown (their puzzle cannot be read) count nowhere."
+        )
     if inexact:
         notes.append(
             f"{inexact:,} questions have no MSEval: the engine gave no exact probabilities for them or for what they build "

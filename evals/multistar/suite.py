@@ -19,9 +19,11 @@ from evals.multistar.prompts import PROMPT_IDENTITY, Style, prompt
 from evals.multistar.puzzles import (
     CHAIN,
     QUESTIONS_PER_PUZZLE,
+    UNREADABLE,
     Prior,
     PuzzleUnreadable,
     Subtask,
+    asked_by,
     generated,
     imported,
     planned_calls,
@@ -29,8 +31,9 @@ from evals.multistar.puzzles import (
     puzzle_seed,
     questions_of,
     sentences_of,
+    stand_ins,
 )
-from evals.multistar.questions import QUESTION_ATTRIBUTES, Question
+from evals.multistar.questions import QUESTION_ATTRIBUTES, Question, direct_nodes
 from evals.multistar.score import score_multistar
 from evals.tables import Table
 
@@ -113,15 +116,14 @@ class MultiStarSuite:
 
     async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
         """Ask one question, or one chain."""
-        questions = self._questions(episode.task, puzzle_of(episode))
-        manner = self._manner(episode.mode)
+        asked, manner = self._asked(episode), self._manner(episode.mode)
         if self.subtask == "chain":
-            return await play_chain(questions, conversation, manner)
-        return await play_direct(questions[episode.index % QUESTIONS_PER_PUZZLE], conversation, manner)
+            return await play_chain(asked, conversation, manner)
+        return await play_direct(asked[0], conversation, manner)
 
     def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
         """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""
-        return score_multistar(plan, ledger, self._planned_questions, Convention.named(self.convention))
+        return score_multistar(plan, ledger, self._lost, Convention.named(self.convention))
 
     # --- episodes ---
 
@@ -163,13 +165,14 @@ class MultiStarSuite:
     def _questions(self, configuration: str, puzzle: int) -> tuple[Question, ...]:
         return questions_of(self._source(configuration, puzzle), self.subtask, tuple(self.attributes))
 
-    def _planned_questions(self, episode: Episode) -> list[Question]:
-        """The questions of an episode that has no outcome; none where its puzzle cannot be read."""
-        try:
-            questions = self._questions(episode.task, puzzle_of(episode))
-        except PuzzleUnreadable:
+    def _asked(self, episode: Episode) -> list[Question]:
+        return asked_by(episode, self._questions(episode.task, puzzle_of(episode)))
+
+    def _lost(self, episode: Episode) -> list[Question]:
+        """Questions of the kinds that an episode without outcome would have asked; none where the plan does not say."""
+        if episode.level == UNREADABLE:
             return []
-        return [questions[episode.index % QUESTIONS_PER_PUZZLE]] if self.subtask == "direct" else [*questions]
+        return asked_by(episode, stand_ins(episode.task, self.subtask, tuple(self.attributes)))
 
     def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:
         group = stable_hash(self.name, str(self._source(configuration, puzzle)))
@@ -193,16 +196,17 @@ class MultiStarSuite:
         try:
             questions = self._questions(configuration, puzzle)
         except PuzzleUnreadable as error:  # played all the same: it fails with its cause, and nothing vanishes
-            level = CHAIN if self.subtask == "chain" else "unreadable"
+            level = CHAIN if self.subtask == "chain" else UNREADABLE
             yield from (_Draft(mode, level, str(error)) for mode in self._modes)
             return
+        templates = direct_nodes(configuration_named(configuration))
         for mode in self._modes:
             manner = self._manner(mode)
             if self.subtask == "chain":
                 yield _chain_draft(mode, questions, manner)
                 continue
-            for number, question in enumerate(questions):
-                content = stable_hash(_content(question))
+            for question in questions:
+                content, number = stable_hash(_content(question)), templates.index(question.node)
                 yield _Draft(mode, question.stage, content, number, 1, _tokens(question, manner.style))
 
     # --- settings ---

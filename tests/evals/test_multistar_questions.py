@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from envs.raven import CONFIGURATIONS, generate
-from evals.multistar.questions import QUESTION_ATTRIBUTES, chain_questions, direct_questions
+from evals.multistar.questions import QUESTION_ATTRIBUTES, chain_questions, direct_nodes, direct_questions
 
 TWO_PARTS = {
     "left_center_single_right_center_single": ("left", "right"),
@@ -106,6 +106,15 @@ def test_there_are_25_templates_and_38_where_panels_have_two_parts(problems):
     assert all(len(nodes[name]) == 38 for name in TWO_PARTS)
     stages = Counter(node.split("/")[0] for node in nodes["in_center_single_out_center_single"])
     assert stages == {"1P-B": 3, "1P-C": 7, "2P": 8, "1R": 10, "2R": 10}
+
+
+def test_templates_are_named_in_the_order_in_which_they_are_asked(problems):
+    for name, own in problems.items():
+        nodes = direct_nodes(CONFIGURATIONS[name])
+        assert len(nodes) == len(set(nodes)) == (38 if name in TWO_PARTS else 25)
+        for problem in own:
+            numbers = [nodes.index(question.node) for question in direct_questions(problem, 0)]
+            assert numbers == sorted(numbers)
 
 
 def test_the_direct_set_is_as_large_as_published():

@@ -18,7 +18,7 @@ NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzl
 
 
 def questions(suite):
-    return [question for episode in suite.plan() for question in suite._planned_questions(episode)]
+    return [question for episode in suite.plan() for question in suite._asked(episode)]
 
 
 def following(question, text):
@@ -140,7 +140,7 @@ def test_accuracy_is_clustered_by_puzzle():
     # All questions of half of the puzzles right, of the others wrong: six clusters, not 90 observations.
     records = []
     for episode in suite.plan():
-        asked = suite._planned_questions(episode)
+        asked = suite._asked(episode)
         luck = episode.index % 2
         player = Scripted(asked, lambda question, _, luck=luck: (question.key + luck) % len(question.options))
         records += played(suite, player, episodes=[episode])

@@ -4,24 +4,25 @@ import asyncio
 import dataclasses
 import itertools
 import math
+import shutil
 
 import pytest
 
 from envs.raven import CONFIGURATIONS, generate, official, write
 from evals.contracts import LabelScores, Reply
 from evals.multistar import MultiStarSuite
-from evals.multistar.puzzles import generated, planned_calls, puzzle_of, questions_of
+from evals.multistar.puzzles import generated, imported, planned_calls, puzzle_of, questions_of, stand_ins
 from evals.multistar.questions import QUESTION_ATTRIBUTES
 from evals.multistar.read_answer import read_answer
 from evals.players import BUILT_IN_PLAYERS
-from tests.evals.multistar_fakes import Refusing, Scripted, nodes_of, played
+from tests.evals.multistar_fakes import Refusing, Scripted, nodes_of, played, rows_of, tables_of
 
 ONE_PART = {"center_single", "distribute_four", "distribute_nine"}
 NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1}
 
 
 def questions(suite, episode):
-    return suite._planned_questions(episode)
+    return suite._asked(episode)
 
 
 # --- the plan --------------------------------------------------------------------------------------------------------
@@ -368,6 +369,56 @@ def test_a_damaged_file_fails_with_its_cause_and_the_others_are_played(folder, s
     assert len(failed) == 1 and len(records) > 2
     assert failed[0].error.startswith("PuzzleUnreadable:") and "RAVEN_3_train.npz" in failed[0].error
     assert all(record.outcome.success for record in records if record.done)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_the_kinds_of_questions_are_known_without_the_puzzle(name, subtask):
+    kinds = {question.node: kind(question) for question in stand_ins(name, subtask, QUESTION_ATTRIBUTES)}
+    counts = {"chain": 36, "direct": 18 if name == "center_single" else 25}
+    assert len(kinds) == (counts[subtask] if name in ONE_PART else {"chain": 71, "direct": 38}[subtask])
+    for index in range(3):
+        source = generated(name, index, "raven")
+        for question in questions_of(source, subtask, QUESTION_ATTRIBUTES):
+            assert kinds[question.node] == kind(question)
+
+
+def kind(question):
+    return question.stage, question.attribute, question.part, len(question.options)
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_questions_on_an_unreadable_puzzle_are_counted_as_far_as_they_are_known(folder, subtask):
+    broken = folder / "center_single" / "RAVEN_3_train.npz"
+    broken.write_bytes(broken.read_bytes()[:100])
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], problems=str(folder))
+    tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["oracle"]))
+    rows, notes = rows_of(tables["multistar_stages"]), "\n".join(tables["multistar_stages"].notes)
+    if subtask == "chain":
+        assert sum(row["questions"] for row in rows) == 3 * 36 and sum(row["failed"] for row in rows) == 36
+        assert all(row["accuracy"].mean == pytest.approx(2 / 3) for row in rows)
+        assert "count nowhere" not in notes
+    else:
+        assert sum(row["questions"] for row in rows) == 2 * 18 and not any(row["failed"] for row in rows)
+        assert "1 failed episodes whose questions are unknown" in notes
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_tables_need_no_files_of_imported_problems(folder, subtask):
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], problems=str(folder))
+    records = played(suite, Refusing(BUILT_IN_PLAYERS["oracle"], lambda turn: turn.episode.index % 100 == 1))
+    before = tables_of(suite, records)
+    failed = {row["attribute"]: row["failed"] for row in rows_of(before["multistar_attributes"]) if row["failed"]}
+    assert failed == ({"shape": 3} if subtask == "direct" else dict.fromkeys(QUESTION_ATTRIBUTES, 1) | {"puzzle": 1})
+    shutil.rmtree(folder)
+    forget()
+    assert tables_of(suite, records) == before
+
+
+def forget():
+    """As in another process."""
+    for cached in (imported, questions_of, stand_ins):
+        cached.cache_clear()
 
 
 # --- counting --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ that happens to be true as well is never offered beside the key.
 """
 
 from evals.multistar.questions.chain import chain_questions
-from evals.multistar.questions.direct import direct_questions
+from evals.multistar.questions.direct import direct_nodes, direct_questions
 from evals.multistar.questions.question import QUESTION_ATTRIBUTES, VERSION, Part, Question, QuestionAttribute, Stage
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "QuestionAttribute",
     "Stage",
     "chain_questions",
+    "direct_nodes",
     "direct_questions",
 ]

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 
 from envs.picture import Picture
-from envs.raven import Problem, one_panel, one_row, two_panels, two_rows
+from envs.raven import Configuration, Problem, one_panel, one_row, two_panels, two_rows
 from evals.multistar.questions import comparisons, singles
 from evals.multistar.questions.question import (
     QUESTION_ATTRIBUTES,
@@ -29,6 +29,23 @@ _LOOKS: tuple[QuestionAttribute, ...] = ("shape", "size", "color")
 _PAIRS = tuple((a, b) for a in range(8) for b in range(8) if a != b and a // 3 == b // 3)
 _Drawn = tuple[int, Draft] | None
 """The panel (0..7) and the question on it; None if no panel will do."""
+
+
+_ON_ONE_PANEL = (
+    *(f"1P-B/{attribute}" for attribute in ("number", "shape", "position")),
+    *(f"1P-C/{kind}" for kind in (*(f"compare_{look}" for look in _LOOKS), "compare_position")),
+    *(f"1P-C/same_{look}" for look in _LOOKS),
+)
+
+
+def direct_nodes(configuration: Configuration) -> tuple[str, ...]:
+    """Names of all templates, 25 or 38, in the order of the questions; a problem need not bear every one."""
+    parts = [suffix(part) for part, _ in PARTS[configuration.structure]]
+    looks = [f"2P/{look}{part}" for look in _LOOKS for part in parts]
+    rows = [
+        f"{stage}/{attribute}{part}" for stage in ("1R", "2R") for part in parts for attribute in QUESTION_ATTRIBUTES
+    ]
+    return (*_ON_ONE_PANEL, "2P/number", *looks, "2P/position", *rows)
 
 
 def direct_questions(problem: Problem, seed: int) -> tuple[Question, ...]:
