@@ -6,14 +6,16 @@ Everything it knows is in the plan and the ledger, so that it may die at any mom
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 import pyarrow as pa
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayError
 
 from cluster import placement
 from cluster.admission import fair_share
@@ -69,6 +71,7 @@ class Driver:
         self.progress = progress
         self.watcher = watcher
         self._pending: list[pa.Table] = []
+        self._committing: asyncio.Task[None] | None = None
         self._signals = 0
         self._stopping = asyncio.Event()
         runners = placement.count_runners(settings.cluster, settings.model)
@@ -98,8 +101,12 @@ class Driver:
             loop.add_signal_handler(number, self._signalled)
         try:
             await first_of(self._run_lanes(), self._commit_forever(), self._end_after_grace())
+            await self._commit_all(COMMIT_TRIES)
+        except BaseException:
+            with contextlib.suppress(RunFailedError):  # the first trouble is the one to tell
+                await self._commit_all(1)
+            raise
         finally:
-            await self._commit()
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
@@ -144,7 +151,7 @@ class Driver:
                 async for report in self._exchange(lane, name, handle, held):
                     if report.finished is not None:
                         deaths = 0
-            except (RayActorError, RayTaskError, TimeoutError) as error:
+            except (RayError, TimeoutError) as error:
                 deaths += 1
                 warn(
                     f"{name} died with {len(held)} episodes, which go back to the queue: {placement.first_line(error)}"
@@ -187,7 +194,7 @@ class Driver:
                     held.pop(episode_id)
                 lane.queue.finished(report.finished.num_rows)
                 self._pending.append(report.finished)
-                self.tally.finished(report.finished)
+                self.tally.finished(report.finished, by_model=lane.fleet is not None)
             if lane.fleet:
                 lane.fleet.lost(report.lost)
             self.tally.report(name, report)
@@ -198,10 +205,20 @@ class Driver:
 
     # --- the ledger ---
 
-    async def _commit_forever(self) -> None:
-        failures = 0
+    async def _commit_forever(self) -> NoReturn:
         while True:
             await asyncio.sleep(self.settings.cluster.commit_seconds)
+            await self._commit_all(COMMIT_TRIES)
+            self.watcher.log(self.tally.to_json())
+
+    async def _commit_all(self, tries: int) -> None:
+        """Write what is finished; what cannot be written waits in memory for the next try.
+
+        Raises:
+            RunFailedError: so many tries in a row have failed.
+        """
+        failures = 0
+        while self._pending or self._committing:
             try:
                 await self._commit()
                 failures = 0
@@ -209,15 +226,22 @@ class Driver:
                 failures += 1
                 if failures == 1:
                     warn(f"the ledger cannot be written, episodes wait in memory: {error}")
-                if failures >= COMMIT_TRIES:
+                if failures >= tries:
                     raise RunFailedError(f"the ledger cannot be written: {error}") from error
-            self.watcher.log(self.tally.to_json())
+                await asyncio.sleep(self.settings.cluster.commit_seconds)
 
     async def _commit(self) -> None:
-        """Write what is finished; on failure it stays for the next time."""
-        if not self._pending:
-            return
-        pending = pa.concat_tables(self._pending)
-        count = len(self._pending)
-        await asyncio.to_thread(self.directory.commit, pending)
-        del self._pending[:count]
+        """One commit, the one under way if there is: it ends even if whoever waits for it is cancelled.
+
+        Cut short, its rows would be written but still be pending, and so be written again.
+        """
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._write(len(self._pending)))
+        await asyncio.shield(self._committing)
+
+    async def _write(self, count: int) -> None:
+        try:
+            await asyncio.to_thread(self.directory.commit, pa.concat_tables(self._pending[:count]))
+            del self._pending[:count]
+        finally:
+            self._committing = None

@@ -99,7 +99,7 @@ class Engine(Protocol):
         ...
 
     async def check_health(self) -> None:
-        """Return soon if the engine can still answer.
+        """Return soon if the engine can still answer, never if it stands still: whoever asks has a time-out.
 
         Raises:
             EngineError: it cannot.

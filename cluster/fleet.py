@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
 from cluster import placement
 from cluster.errors import RunFailedError, UserError
@@ -20,6 +20,10 @@ from cluster.settings import Settings
 from cluster.tally import Tally
 from cluster.tasks import all_of, first_of
 
+START_SECONDS = 3600.0
+"""A replica that has not loaded its model in this time never will."""
+REPLY_SECONDS = 5.0
+"""A replica that was asked for its health answers so much later at most than its engine should have."""
 START_FAILURES = 3
 """Failed starts in a row after which a replica is given up."""
 STARTS_PER_NODE = 2
@@ -145,17 +149,17 @@ class Fleet:
                 node = await handle.node.remote()
                 async with self._starting[node]:
                     self.progress.at(f"starting {slot}" + (" again" if incarnation else ""))
-                    info = await handle.start.remote()
+                    info = await asyncio.wait_for(handle.start.remote(), START_SECONDS)
                 self.progress.at("")
                 failures = 0
                 replica = NewReplica(f"{slot}.{incarnation}", placement.RayReplica(handle), **info)
                 cause = await self._serve(replica, handle, node)
                 self.tally.replicas_lost += 1
                 warn(f"{slot} {cause} and is replaced")
-            except (RayActorError, RayTaskError) as error:
+            except (RayError, TimeoutError) as error:
                 failures += 1
                 reason = error.cause if isinstance(error, RayTaskError) else error
-                if incarnation == 0 and isinstance(error, RayTaskError):
+                if self.tally.playing_since is None and isinstance(error, RayTaskError):
                     raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}") from error
                 warn(f"{slot} did not start: {placement.first_line(reason)}")
                 if failures >= START_FAILURES:
@@ -185,10 +189,11 @@ class Fleet:
         while True:
             await asyncio.sleep(cluster.health_seconds)
             try:
-                await asyncio.wait_for(handle.check_health.remote(), cluster.health_timeout)
+                answer = handle.check_health.remote(cluster.health_timeout)
+                await asyncio.wait_for(answer, cluster.health_timeout + REPLY_SECONDS)
             except TimeoutError:
                 return f"did not answer for {cluster.health_timeout:g} s"
             except RayTaskError as error:
                 return f"is not well ({placement.first_line(error.cause)})"
-            except RayActorError:
+            except RayError:
                 return "died"

@@ -21,7 +21,7 @@ MAX_TRIES = 8
 DEATHS_TO_SUSPECT = 2
 """Engines that died with a turn inside before the turn is asked with nobody beside it."""
 DEATHS_TO_CONVICT = 4
-"""Engines that died before a turn fails; the last two died with nobody beside it, which chance alone hardly does."""
+"""Engines that died before a turn fails; the last died with nobody beside it, which chance alone hardly does."""
 
 
 class EngineKilled(PlayerError):  # noqa: N818 - a cause that is read by people
@@ -110,15 +110,13 @@ class ModelPlayer:
         """
         start = time.monotonic()
         request = request_for(turn, self.decoding)
-        failures = deaths = 0
+        failures, deaths = 0, list[EngineDiedError]()
         while True:
-            suspected = deaths >= DEATHS_TO_SUSPECT
             try:
-                reply = await self._try(request, turn.episode.affinity, alone=suspected)
+                reply = await self._try(request, turn.episode.affinity, deaths)
             except EngineDiedError as error:
-                deaths += 1
-                if deaths >= DEATHS_TO_CONVICT:
-                    raise EngineKilled(f"{deaths} engines died with this turn, the last two alone with it") from error
+                if len(deaths) >= DEATHS_TO_CONVICT:
+                    raise EngineKilled(f"{len(deaths)} engines died with this turn, the last alone with it") from error
             except EngineClosedError as error:
                 self.closed = str(error)
                 raise EpisodeAbandonedError(self.closed) from error
@@ -130,11 +128,13 @@ class ModelPlayer:
                 return dataclasses.replace(reply, seconds=time.monotonic() - start)
             self.counts.retries += 1
 
-    async def _try(self, request: Request, affinity: str, alone: bool) -> Reply:
+    async def _try(self, request: Request, affinity: str, deaths: list[EngineDiedError]) -> Reply:
+        """Ask once; engines that die with the turn inside are noted in ``deaths``."""
         asked = time.monotonic()
+        alone = len(deaths) >= DEATHS_TO_SUSPECT
         ticket = await self._place(affinity, -math.inf if alone else request.priority, alone)
         sent = time.monotonic()
-        reply = await self._first_answer(request, ticket, sent)
+        reply = await self._first_answer(request, ticket, sent, deaths)
         counts = self.counts
         counts.turns += 1
         counts.prompt_tokens += reply.prompt_tokens
@@ -145,7 +145,7 @@ class ModelPlayer:
         counts.engine_seconds += reply.seconds
         return reply
 
-    async def _first_answer(self, request: Request, first: Ticket, sent: float) -> Reply:
+    async def _first_answer(self, request: Request, first: Ticket, sent: float, deaths: list[EngineDiedError]) -> Reply:
         """The replica's answer; a late turn is asked again where a place is idle, and the first answer counts.
 
         Turns are seeded, so that it does not matter to the scores who answers.
@@ -162,7 +162,10 @@ class ModelPlayer:
                 for copy in done:
                     ticket = copies.pop(copy)
                     self.router.release(ticket)
-                    if copy.exception() is not None and copies:
+                    error = copy.exception()
+                    if isinstance(error, EngineDiedError):
+                        deaths.append(error)
+                    if error is not None and copies:
                         continue  # the other may still answer
                     reply = copy.result()
                     answered = True

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
@@ -214,10 +214,10 @@ class RayReplica:
         except asyncio.CancelledError:
             ray.cancel(answer)
             raise
-        except RayActorError as error:
-            raise EngineDiedError(first_line(error)) from error
         except RayTaskError as error:
             raise error.cause from error
+        except RayError as error:
+            raise EngineDiedError(first_line(error)) from error
         return reply
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 from collections.abc import Callable
 from typing import Any
+
+import psutil
 
 from cluster.engine import Engine, EngineDiedError, Request
 from evals.contracts import Reply
@@ -42,20 +45,26 @@ class Replica:
             self._exit()
             raise
 
-    async def check_health(self) -> None:
-        """Return soon if the engine answers; end the process if it is dead."""
+    async def check_health(self, seconds: float) -> None:
+        """Return if the engine answers within so many seconds; end the process if it is dead or stands still."""
         assert self._engine is not None, "start() comes first"
         try:
-            await self._engine.check_health()
+            await asyncio.wait_for(self._engine.check_health(), seconds)
         except EngineDiedError:
             self._exit()
             raise
-
-    async def close(self) -> None:
-        """End the engine and every process it started."""
-        if self._engine is not None:
-            await self._engine.close()
+        except TimeoutError:
+            self._exit()
+            raise EngineDiedError(f"it stood still for {seconds:g} s") from None
 
     def _exit(self) -> None:
         """An engine that died leaves its actor alive: end the process a moment later, after the caller was told."""
-        asyncio.get_running_loop().call_later(0.2, os.kill, os.getpid(), signal.SIGKILL)
+        asyncio.get_running_loop().call_later(0.2, _end_all)
+
+
+def _end_all() -> None:
+    """SIGKILL for this process and all below it: an engine's process that stands still would not see that it is alone."""
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    os.kill(os.getpid(), signal.SIGKILL)

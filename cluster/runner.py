@@ -208,8 +208,8 @@ class Runner:
         finished, self._finished = self._finished, []
         table = None
         if finished:
-            table = await asyncio.to_thread(records_to_table, finished, self.suite.columns)
-        begun = len(self._begun)
+            table = await asyncio.to_thread(self._rows, finished)
+        begun = len(self._begun) + len(self._finished)  # what ended meanwhile is told the next time
         more = self._room()
         if self.model is None:
             return Report(table, more, begun)
@@ -231,6 +231,19 @@ class Runner:
             moves=router.moves,
             waiting=router.waiting,
         )
+
+    def _rows(self, records: list[Record]) -> pa.Table:
+        """Rows for the ledger; a record that has no place in its schema becomes a failed row, and harms no other."""
+        try:
+            return records_to_table(records, self.suite.columns)
+        except Exception as error:
+            if len(records) > 1:
+                return pa.concat_tables([self._rows([record]) for record in records])
+            logger.exception("episode %s has a record that cannot be stored", records[0].episode.id)
+            cause = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
+            return records_to_table(
+                [Record(records[0].episode, None, cause, (), records[0].seconds)], self.suite.columns
+            )
 
 
 class _Announcing:

@@ -71,10 +71,10 @@ class Tally:
         for episode_id in ledger["episode_id"].to_pylist():
             self._work.pop(episode_id, None)
 
-    def finished(self, rows: pa.Table) -> None:
-        """Note rows that were just finished."""
+    def finished(self, rows: pa.Table, by_model: bool) -> None:
+        """Note rows that were just finished, by the model or by a built-in player."""
         self._count(rows)
-        if self.playing_since is not None:
+        if by_model and self.playing_since is not None:
             self.playing_until = time.monotonic()
         for episode_id in rows["episode_id"].to_pylist():
             self._work_done += self._work.pop(episode_id, 0.0)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from cluster.errors import UserError
+from cluster.progress import warn
 from cluster.runner import ReplicaUse
 from cluster.tally import Tally, add
 from evals.tables import Cell, Table
@@ -26,30 +26,30 @@ def note_session(run_dir: Path, tally: Tally) -> None:
         **vars(tally.counts),
         "use": {name: vars(use) for name, use in tally.use.items()},
     }
-    with (run_dir / TIMINGS).open("a") as file:
-        file.write(json.dumps(session) + "\n")
+    try:
+        with (run_dir / TIMINGS).open("a") as file:
+            file.write(json.dumps(session) + "\n")
+    except OSError as error:
+        warn(f"what this session took cannot be noted: {error}")
 
 
 def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
-    """The sessions of a run; one that was killed has left no line.
-
-    Raises:
-        UserError: the file is damaged.
-    """
+    """The sessions of a run. One that was killed has left no line, one whose disk was full perhaps half a line: left out."""
     path = run_dir / TIMINGS
-    if not path.exists():
-        return []
-    try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON lines: {error}") from error
+    sessions = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            sessions.append(json.loads(line))
+        except ValueError:
+            warn(f"{path}: a line that cannot be read is left out of the timings: {line[:60]}")
+    return sessions
 
 
 def timing_table(run_dir: Path) -> Table | None:
     """What all sessions together took; None if none has been noted or the model had nothing to do."""
     sessions = read_sessions(run_dir)
     names = sessions[0].keys() - {"use"} if sessions else ()
-    total = {name: sum(session[name] for session in sessions) for name in names}
+    total = {name: sum(session.get(name, 0) for session in sessions) for name in names}
     if not total.get("turns") or not total["playing_seconds"]:
         return None
     turns, on_the_way = total["turns"], total["replica_seconds"] - total["engine_seconds"]
@@ -93,7 +93,7 @@ def replica_use(sessions: list[dict[str, Any]]) -> dict[str, ReplicaUse]:
     """How full each replica was kept, whichever of its incarnations it was."""
     use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
     for session in sessions:
-        for name, part in session["use"].items():
+        for name, part in session.get("use", {}).items():
             add(use[name.partition(".")[0]], ReplicaUse(**part))
     return use
 

@@ -168,7 +168,7 @@ async def _exchange(finished: pa.Table, episodes: Sequence[Episode], runners: in
         answer: Report = await courier.exchange.remote(orders)
         assert answer.finished is not None
         answer.finished["episode_id"].to_pylist()
-        tally.finished(answer.finished)
+        tally.finished(answer.finished, by_model=True)
         tally.report("runner-0", answer)
     seconds = (time.process_time() - start) / times
     ray.kill(courier)

@@ -192,11 +192,11 @@ class SimulatedEngine:
         )
 
     async def check_health(self) -> None:
-        """Raise if the engine died, or stands still with work inside."""
+        """Raise if the engine died; never return if it stands still."""
         if self._fault == "exit":
             raise EngineDiedError("the simulated engine died")
-        if self._fault == "hang" and self._batch:
-            raise EngineDiedError("the simulated engine stands still")
+        if self._fault == "hang":
+            await asyncio.Event().wait()
 
     async def close(self) -> None:
         """Stop stepping."""

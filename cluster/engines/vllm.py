@@ -215,6 +215,7 @@ class VLLMEngine:
             raise EngineError("the engine is not running")
         try:
             await self._engine.check_health()
+            await self._engine.is_sleeping()  # the question goes through the EngineCore, whose flags above do not
         except EngineDeadError as error:
             raise EngineDiedError(f"vLLM died: {self._log.cause() or 'its process is gone'}") from error
 

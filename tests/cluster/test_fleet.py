@@ -1,7 +1,18 @@
 """Who cares for which replica; starting and replacing them is tested with real actors."""
 
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from ray.exceptions import RayTaskError
+
+from cluster import fleet as fleet_module
+from cluster.errors import RunFailedError, UserError
 from cluster.fleet import Fleet
+from cluster.progress import Progress
 from cluster.runner import NewReplica
+from cluster.settings import ClusterSettings
+from cluster.tally import Tally
 from tests.fakes import FakeReplica
 
 
@@ -56,3 +67,52 @@ def test_the_replicas_of_a_dead_runner_go_to_the_others():
     made.remove_runner("b")
     made.add_runner("c", "n0")
     assert shares(made, "c") == [{"r0", "r1"}]
+
+
+class Handle:
+    """A replica's actor whose start does as told."""
+
+    def __init__(self, start) -> None:
+        self.node = SimpleNamespace(remote=lambda: answer("n0"))
+        self.start = SimpleNamespace(remote=start)
+        self.check_health = SimpleNamespace(remote=lambda seconds: answer(None))
+
+
+async def answer(value):
+    return value
+
+
+async def breaks():
+    raise RayTaskError("start", "trace", ValueError("CUDA error"))
+
+
+def keeping(monkeypatch, starts) -> Fleet:
+    """A fleet of two slots; each start takes the next of ``starts``."""
+    queue = iter(starts)
+    monkeypatch.setattr(fleet_module.placement, "create_replica", lambda name, model: Handle(next(queue)))
+    monkeypatch.setattr(fleet_module.placement, "end_actor", lambda handle: None)
+    settings = SimpleNamespace(cluster=ClusterSettings(replicas=2), model=SimpleNamespace(name="m"))
+    return Fleet(settings, Tally(), Progress(Tally()))
+
+
+async def test_a_model_that_no_replica_can_load_ends_the_run(monkeypatch):
+    made = keeping(monkeypatch, [breaks, breaks])
+    with pytest.raises(UserError, match=r"replica-\d cannot start: CUDA error"):
+        await asyncio.wait_for(made.keep(), 5)
+
+
+async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeypatch, capsys):
+    made = keeping(monkeypatch, [lambda: answer({"batch": 4, "metered": False}), breaks, *[breaks] * 5])
+    monkeypatch.setattr(fleet_module, "START_FAILURES", 1)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(made.keep(), 0.5)
+    assert "replica-1 did not start: CUDA error" in capsys.readouterr().err
+    assert made.tally.playing_since is not None
+
+
+async def test_a_start_that_hangs_is_a_failed_start(monkeypatch, capsys):
+    monkeypatch.setattr(fleet_module, "START_SECONDS", 0.05)
+    monkeypatch.setattr(fleet_module, "START_FAILURES", 1)
+    made = keeping(monkeypatch, [lambda: asyncio.sleep(60), lambda: asyncio.sleep(60)])
+    with pytest.raises(RunFailedError, match="none of the 2 replicas can be started"):
+        await asyncio.wait_for(made.keep(), 5)

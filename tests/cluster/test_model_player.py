@@ -146,13 +146,24 @@ async def test_one_of_two_copies_may_fail(monkeypatch):
     assert model.router.sent == 0
 
 
-async def test_a_suspect_is_never_asked_twice_at_once(monkeypatch):
+async def test_a_suspect_has_a_replica_to_itself_and_is_not_asked_twice(monkeypatch):
     monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
     deaths = iter([EngineDiedError("killed"), EngineDiedError("killed")])
-    model = hedging(*(FakeReplica(lambda request: next(deaths, None) or first_option(request), 0.1) for _ in range(4)))
+    model = hedging(*(FakeReplica(lambda request: next(deaths, None) or first_option(request)) for _ in range(2)))
+    for number in range(2, 4):
+        model.add_replica(f"r{number}", FakeReplica(seconds=0.2), 4)
     assert (await model.reply(turn())).text == "red"
-    assert model.counts.engine_deaths == 2
-    assert model.counts.hedges <= 2, "not in its third try, which it has for itself"
+    assert (model.counts.engine_deaths, model.counts.hedges) == (2, 0), "late in its third try, but a suspect"
+
+
+async def test_both_engines_that_die_with_a_turn_asked_twice_count_against_it(monkeypatch):
+    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
+    killer = [FakeReplica(lambda request: EngineDiedError("killed"), 0.1) for _ in range(8)]
+    model = hedging(*killer)
+    with pytest.raises(EngineKilled, match="4 engines died with this turn, the last alone with it"):
+        await model.reply(turn())
+    assert model.counts.engine_deaths == 4 and model.counts.hedges == 1
+    assert sum(len(replica.asked) for replica in killer) == 4
 
 
 async def test_a_replica_that_leaves_between_grant_and_question_costs_a_retry():

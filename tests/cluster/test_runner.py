@@ -5,7 +5,7 @@ from cluster.model_player import ModelPlayer
 from cluster.queue import EpisodeQueue, longest_first
 from cluster.router import Router
 from cluster.runner import NewReplica, Orders, Runner
-from evals.contracts import PromptTooLong
+from evals.contracts import PromptTooLong, Reply
 from tests.fakes import FakeReplica, first_option
 from tests.toy import ToySuite
 
@@ -137,3 +137,16 @@ def test_the_queue_gives_each_episode_to_one_taker_and_takes_back():
     queue.put(first)
     queue.closed = True
     assert queue.take(5) == () and len(queue) == 2
+
+
+async def test_a_record_that_cannot_be_stored_becomes_a_failed_row_and_harms_no_other():
+    suite = ToySuite(episodes=20)
+    plan = episodes(suite)
+
+    def script(request):
+        return Reply("half a sign: \ud83d") if request.id == f"{plan[3].id}-0" else first_option(request)
+
+    runner = Runner(suite, ModelPlayer(Router(), "choice"))
+    rows = await play(runner, Orders(plan, (NewReplica("r", FakeReplica(script), 8),)), 20)
+    causes = {episode_id: error for episode_id, error in rows.items() if error}
+    assert list(causes) == [plan[3].id] and causes[plan[3].id].startswith("UnicodeEncodeError")

@@ -100,8 +100,8 @@ async def test_a_fault_file_makes_one_engine_exit_hang_or_slow_down(tmp_path):
     await asyncio.sleep(0.4)
     task = asyncio.create_task(hanging.complete(request()))
     await asyncio.sleep(0.05)
-    with pytest.raises(EngineDiedError, match="stands still"):
-        await hanging.check_health()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(hanging.check_health(), 0.2)
     task.cancel()
 
 

@@ -275,6 +275,23 @@ async def test_a_killed_core_is_a_dead_engine() -> None:
     assert engine_cores() == []
 
 
+async def test_a_core_that_stands_still_does_not_pass_for_well() -> None:
+    engine = make_engine()
+    await engine.start()
+    core = engine_cores()[0].pid
+    try:
+        await asyncio.wait_for(engine.check_health(), 10)
+        os.kill(core, signal.SIGSTOP)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(engine.check_health(), 1)
+        os.kill(core, signal.SIGCONT)
+        await asyncio.wait_for(engine.check_health(), 10)
+    finally:
+        os.kill(core, signal.SIGCONT)
+        await engine.close()
+    assert engine_cores() == []
+
+
 async def test_a_model_that_cannot_start_says_why() -> None:
     with pytest.raises(EngineError, match=r"cannot start tiny: .*max_model_len \(99999\) is greater"):
         await make_engine(max_model_len=99999).start()
