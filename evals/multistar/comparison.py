@@ -24,9 +24,10 @@ def effect_table(answers: Sequence[Answered]) -> Table:
     for player, style, stage in in_order(dict.fromkeys(key[:3] for key in groups)):
         alone = groups.get((player, style, stage, "none"), [])
         for prior in ("model", "truth"):
-            pairs = _pairs(alone, groups.get((player, style, stage, prior), []))
-            if not pairs:
+            both = _pairs(alone, groups.get((player, style, stage, prior), []))
+            if not both:
                 continue
+            pairs = [(bare, told) for bare, told in both if not bare.failed and not told.failed]
             scored = [
                 (told.score.value - bare.score.value, told.cluster) for bare, told in pairs if bare.score and told.score
             ]
@@ -34,14 +35,15 @@ def effect_table(answers: Sequence[Answered]) -> Table:
                 [told.right - bare.right for bare, told in pairs], [told.cluster for _, told in pairs]
             )
             scores = mean_estimate([value for value, _ in scored], [cluster for _, cluster in scored])
-            rows.append((player, style, stage, prior, len(pairs), rights, scores))
+            rows.append((player, style, stage, prior, len(pairs), len(both) - len(pairs), rights, scores))
     return Table(
         "multistar_prior",
         "MultiStAR: what prior information adds",
-        ("player", "style", "stage", "prior", "questions", "accuracy", "MSEval"),
+        ("player", "style", "stage", "prior", "questions", "left out", "accuracy", "MSEval"),
         tuple(rows),
         (
-            "Differences to no prior information on the same questions, with 95 % confidence intervals clustered by puzzle.",
+            "Differences to no prior information on the same questions, with 95 % confidence intervals clustered by puzzle. "
+            "left out: questions that failed with or without it.",
         ),
     )
 
@@ -102,17 +104,19 @@ def error_table(answers: Sequence[Answered]) -> Table:
     groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
     rows: list[tuple[Cell, ...]] = []
     for key in in_order(groups):
-        wrong = [answer for answer in groups[key] if not answer.right and not answer.failed]
+        group = groups[key]
+        failed = sum(answer.failed for answer in group)
+        wrong = [answer for answer in group if not answer.right and not answer.failed]
         counts = Counter(_error(answer, twins) for answer in wrong)
-        rows.append((*key, len(groups[key]), len(wrong), *(counts[name] for name in ERRORS)))
+        rows.append((*key, len(group), failed, len(wrong), *(counts[name] for name in ERRORS)))
     return Table(
         "multistar_errors",
         "MultiStAR: errors",
-        ("player", "mode", "stage", "questions", "wrong", *ERRORS),
+        ("player", "mode", "stage", "questions", "failed", "wrong", *ERRORS),
         tuple(rows),
         (
-            "Each wrong answer is in the first class that fits. invalid: no answer, or the most likely token was no label, or "
-            "the labels together had less than half of the probability. perception: a question on one panel.",
+            "Each wrong answer is in the first class that fits; questions of failed episodes are in none. invalid: no answer, or "
+            "the most likely token was no label, or the labels together had less than half of the probability. perception: a question on one panel.",
             "propagation: something told was wrong, and the same question told the truth was answered right. "
             "reasoning: wrong although all that was told was right, or although the truth was told in its twin.",
             "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors).",
@@ -143,8 +147,14 @@ def _error(answer: Answered, twins: Mapping[tuple[Any, ...], Answered]) -> str:
 # --- published -------------------------------------------------------------------------------------------------------
 
 
-def published_table(answers: Sequence[Answered], chain: bool) -> Table:
-    """Players of this run, over all configurations, above the figures that the paper gives."""
+def published_table(answers: Sequence[Answered], chain: bool, notes: Sequence[str]) -> Table:
+    """Players of this run, over all configurations, above the figures that the paper gives.
+
+    Args:
+        answers: Of this run, failed ones included.
+        chain: Whether they are the chain's.
+        notes: How failed and unplayed episodes enter the figures of this run.
+    """
     reference = load_reference("multistar")
     published: Mapping[str, Any] = reference["chain"] if chain else {"none": reference["direct"]}
     groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
@@ -166,6 +176,7 @@ def published_table(answers: Sequence[Answered], chain: bool) -> Table:
             "Published models answered other puzzles (drawn by a modified generator) under other wording: compare with care. "
             "Figures that could not be had are left out; evals/reference/multistar.yaml says which, and what in the paper "
             "contradicts itself.",
+            *notes,
         ),
     )
 

@@ -43,7 +43,8 @@ def score_multistar(
     played = join(plan, ledger)
     answers = answers_of(played, lost_questions, convention)
     unknown = sum(item.failed and not lost_questions(item.episode) for item in played)
-    notes = (*_NOTES, *_state_notes(played, answers, unknown))
+    state = _state_notes(played, answers, unknown)
+    notes = (*_NOTES, *state)
     chain = any(item.episode.level == "chain" for item in played)
     tables = [
         _measures_table("stages", "by stage", (), answers, notes),
@@ -52,7 +53,7 @@ def score_multistar(
     ]
     if chain:
         tables += [effect_table(answers), weights_table(answers, convention), _calls_table(played)]
-    return [*tables, error_table(answers), published_table(answers, chain)]
+    return [*tables, error_table(answers), published_table(answers, chain, state)]
 
 
 _NOTES = (

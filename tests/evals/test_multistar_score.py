@@ -171,6 +171,22 @@ def test_what_prior_information_adds_is_a_difference_on_the_same_questions():
     assert rows[0]["MSEval"].mean == pytest.approx(0) and rows[2]["MSEval"].mean > 0
 
 
+def test_a_question_that_failed_on_one_side_says_nothing_about_prior_information():
+    suite = MultiStarSuite(**{**NUMBERS, "puzzles": 4}, priors=["none", "model"])
+    refusing = Refusing(
+        BUILT_IN_PLAYERS["oracle"], lambda turn: turn.episode.mode.endswith("model") and turn.episode.index == 0
+    )
+    tables = tables_of(suite, played(suite, refusing))
+    for row in rows_of(tables["multistar_prior"]):
+        asked = {"1P": 3, "2P": 2}.get(row["stage"], 1)
+        assert (row["questions"], row["left out"]) == (3 * asked, asked)
+        assert row["accuracy"].mean == 0, "the oracle is always right"
+    for row in rows_of(tables["multistar_errors"]):
+        assert row["failed"] == (row["questions"] // 4 if row["mode"] == "vanilla/model" else 0)
+        assert row["wrong"] == 0
+    assert "8 questions of failed episodes count as answered wrong" in "\n".join(tables["multistar_published"].notes)
+
+
 def test_errors_are_told_apart_where_they_can_be():
     suite = MultiStarSuite(**NUMBERS, priors=["none", "model", "truth"])
     asked = questions(suite)[:8]
