@@ -115,8 +115,9 @@ def error_table(answers: Sequence[Answered]) -> Table:
         ("player", "mode", "stage", "questions", "failed", "wrong", *ERRORS),
         tuple(rows),
         (
-            "Each wrong answer is in the first class that fits; questions of failed episodes are in none. invalid: no answer, or "
-            "the most likely token was no label, or the labels together had less than half of the probability. perception: a question on one panel.",
+            "Each wrong answer is in the first class that fits; questions of failed episodes are in none. "
+            "invalid: no answer, or the most likely token was no label, or the labels together had less than half of the "
+            "probability. perception: a question on one panel.",
             "propagation: something told was wrong, and the same question told the truth was answered right. "
             "reasoning: wrong although all that was told was right, or although the truth was told in its twin.",
             "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors).",
