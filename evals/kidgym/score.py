@@ -138,7 +138,11 @@ def _success_table(episodes: Sequence[Played]) -> Table:
         notes=(
             "success: share of episodes whose goal was reached within the level's budget of steps.",
             "invalid answers: share of episodes that a reply naming no action ended; they count as not successful.",
-            "steps: mean over the episodes that were played to their end, of any outcome; steps without a choice included.",
+            "steps: mean over all episodes that did not fail, those included that an unread reply ended, with the steps until "
+            "then; steps without a choice count.",
+            "Replies are read as in the paper, the first letter of a list included, but for: words and rejected letters are no "
+            "answer, contradictory answers (A or B) are none, lower-case letters and unquoted texts of actions are read, and a "
+            "letter beyond the list is no answer.",
             "Brackets: 95 % confidence intervals.",
             *_coverage_notes(episodes),
         ),

@@ -94,6 +94,26 @@ READ = [
     ("<think>First the pig.\n<answer>B</answer>", "B", "thought, letter"),
     ("<think>First the pig. <answer>B</answer></think>", "B", "thought, letter"),
     ("<think>Either A or C.</think> C", "C", "no tag, letter"),
+    ("<think>because A\n\n<answer>B</answer>\n\nExplanation: B picks up 0.", "B", "thought, letter"),
+    ("<think>Not <answer>A</answer>.\n<answer>B</answer> it is, as the cat", "B", "thought, letter"),
+    # --- lists, of which the paper takes the first
+    ("<answer>A, B</answer>", "A", "tag, list"),
+    ("<answer>B, then C</answer>", "B", "tag, list"),
+    ("<answer>B C</answer>", "B", "tag, list"),
+    ("<answer>B\nC</answer>", "B", "tag, list"),
+    ("<answer>1. D\n2. C</answer>", "D", "tag, list"),
+    ("<answer>(C), (A) and (D)</answer>", "C", "tag, list"),
+    ("<answer>C -> A -> D</answer>", "C", "tag, list"),
+    ("<answer>B) pick up the item with label 0\nA) pick up the item with label 3</answer>", "B", "tag, list"),
+    ("B, then C", "B", "no tag, list"),
+    ("I choose B and then C.", "B", "no tag, declared"),
+    # --- what is rejected is not chosen
+    ("The answer isn't A; it's B", "B", "no tag, alone"),
+    ("<answer>not A but B</answer>", "B", "tag, alone"),
+    ("Option A can't work, so option B.", "B", "no tag, mention"),
+    ("A and B are wrong, C is right.", "C", "no tag, alone"),
+    ("If I choose A, the door stays shut. I choose B.", "B", "no tag, declared"),
+    ("{'answer':'B','reason':'A is wrong'}", "B", "no tag, declared"),
 ]
 
 UNREAD = [
@@ -113,8 +133,23 @@ UNREAD = [
     ("None of the above.", "no answer"),
     ("<answer>3</answer>", "no answer"),
     ("<answer>pick up the item with label 7</answer>", "no answer"),
+    ("<answer>not A</answer>", "no answer"),
+    ("<answer>I would never choose B</answer>", "no answer"),
+    ("<answer>Not A, B or C</answer>", "no answer"),
+    ("It is not B.", "no answer"),
+    ("Option B is wrong.", "no answer"),
+    ('The letter "B" does not help.', "no answer"),
+    ("Neither A nor B", "no answer"),
+    ("I don't think B is right.", "no answer"),
+    ("I don't know whether B is right", "no answer"),
+    ("I will not pick up the item with label 3.", "no answer"),
+    ("Vitamin C is what oranges hold.", "no answer"),
+    ("Oranges hold vitamin C.", "no answer"),
+    ("Step A: look at the picture.", "no answer"),
+    ("<think>It might be <answer>A</answer>, or rather not.</think>", "no answer"),
     ("<answer>A or B</answer>", "two answers"),
-    ("<answer>A, B</answer>", "two answers"),
+    ("<answer>A, B or C</answer>", "two answers"),
+    ("use: pick up the item with label 3. Then pick up the item with label 0.", "two answers"),
     ("<answer>A) pick up the item with label 0</answer>", "two answers"),
     ("You could choose A or C.", "two answers"),
     ("The answer is A. Or no, the answer is B.", "two answers"),
@@ -167,6 +202,95 @@ def test_the_pronoun_and_positions_are_no_letters_however_long_the_list(reply, l
     assert decode(reply, SO).index == (None if letter is None else LETTERS.index(letter))
 
 
+FORMS = [
+    "{}",
+    "({})",
+    "{}.",
+    "Answer: {}",
+    "Answer\n{}",
+    "### Answer\n\n{}",
+    "Answer: {} is right",
+    "Final answer: **({})**",
+    "The correct answer is **{}**.",
+    "The answer is {} here.",
+    "My answer is {} based on the picture",
+    "The correct option is {} in this case.",
+    "The next action should be ({}).",
+    "The best action is {} at this step.",
+    "Best action: {} - go",
+    "A good choice is {}",
+    "I choose {}",
+    "I choose {} first.",
+    "I choose option {} right now",
+    "I would select option {} first.",
+    "I would go with option {} because the key is close.",
+    "I'd go with {} here",
+    "I pick {}, of course",
+    "Based on all the information given, I choose action {}",
+    "Based on the picture, action {} would be the right one.",
+    "The apple lies near the BLUE key, so: {}",
+    "Slots 1 and 2 are full, hence {}.",
+    "Option {} is best",
+    "Option {} seems to be right here.",
+    "{} is correct.",
+    "{} is the best",
+    "{} because the horse is fast",
+    "({}) is the one",
+    "action {} moves me nearer",
+    "Looking at it, the pig comes first.\n\n{}",
+    '{"answer": "{}"}',
+    '{"answer": "{}", "reason": "it is near"}',
+    '{"reason": "it is near", "answer": "{}"}',
+    "{'answer':'{}','reason':'near'}",
+    "$\\boxed{{}}$",
+    "<answer>{}</answer>",
+    "<ANSWER>{}</ANSWER>",
+    "<answer>\n{}\n</answer>",
+    "<answer>({})</answer>",
+    "<answer>[{}]</answer>",
+    "<answer>**{}**</answer>",
+    "<answer>`{}`</answer>",
+    "<answer>{},</answer>",
+    "<answer>{}!</answer>",
+    "<answer>{}。</answer>",
+    "<answer>{}<br></answer>",
+    "<answer>{}) pick up 0</answer>",
+    "<answer>{}) because the basket is green</answer>",
+    "<answer>Letter {}</answer>",
+    "<answer>Action: {}</answer>",
+    "<answer>The answer is {}.</answer>",
+    "<answer>the best option is ({})</answer>",
+    "<answer>Option {} is best</answer>",
+    "<answer>{} is the best option</answer>",
+    "<answer>I choose {} here</answer>",
+    "<answer>action {} moves me nearer</answer>",
+    "<answer>\nAction {} gets the key\n</answer>",
+    "<answer>{}, then P</answer>",
+    "<answer>{}",
+    "<answer>{}<answer>",
+    "The pig belongs there.\n{}</answer>",
+    "[answer]{}[/answer]",
+    "<think>because\n<answer>{}</answer>\nThat is it.",
+    "<think>First the pig. <answer>{}</answer></think>",
+    "<think>The pig has label 0.</think>\n<answer>{}</answer>",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_read_alike_for_every_letter(form):
+    """Not only for B or C: A is an article and I a pronoun, but not where they are chosen."""
+    read = {letter: decode(form.replace("{}", letter), SO).index for letter in LETTERS[: len(SO)]}
+    assert read == {letter: index for index, letter in enumerate(LETTERS[: len(SO)])}
+
+
+REJECTIONS = ["<answer>not {}</answer>", "It is not {}.", "Option {} is wrong.", "I don't know whether {} is right"]
+
+
+@pytest.mark.parametrize("form", REJECTIONS)
+def test_every_letter_can_be_rejected(form):
+    assert {decode(form.replace("{}", letter), SO).index for letter in LETTERS[: len(SO)]} == {None}
+
+
 @pytest.mark.parametrize(
     "reply",
     [
@@ -211,6 +335,11 @@ HOSTILE = [
     "\ue000",
     "A\n",
     "<think>",
+    "A, ",
+    "A and ",
+    "not ",
+    "<answer>A</answer>",
+    "<think></think>",
 ]
 
 

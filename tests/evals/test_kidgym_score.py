@@ -80,6 +80,9 @@ def test_unread_replies_and_failures_count_as_not_successful():
     assert (row["planned"], row["done"], row["failed"]) == (8, 6, 2)
     assert row["success"].mean == 0.5 and row["success"].n == 8
     assert row["invalid answers"].mean == 0.25
+    assert row["steps"].n == 6 and row["steps"].mean == pytest.approx(4 / 6), (
+        "an unread reply ended two games before a step"
+    )
     assert any("2 failed episodes" in note for note in found.notes)
 
 
