@@ -12,13 +12,14 @@ RULES = """\
 You are playing a game of elimination. {goal}
 
 Exactly one {truth} of the list below is the right one. Each {action_word} shows an outcome, and an outcome may rule some \
-candidates out. Find the right one with as few rounds as you can, and name it only when the outcomes leave no other.
+candidates out. Every wrong candidate is ruled out by what at least one of the {actions} below shows. Find the right one, \
+and do so in as few rounds as you can.
 
 How to play:
 1. Look at the candidates and at what you may examine.
 2. In each round choose one {action_word}; you are then told its outcome.
 3. Look that outcome up in the guidebook and strike out every candidate that it rules out.
-4. Repeat until you are sure which candidate is right, then name it. Naming one ends the game, right or wrong.
+4. Repeat until you are confident which candidate is right, then name it. Naming one ends the game, right or wrong.
 
 Candidates ({truths}):
 {truth_list}
@@ -31,8 +32,8 @@ Guidebook:
 {book}"""
 
 ASK = """\
-Choose one of the {actions}, or name the right {truth} if you are sure. Explain your reasoning, then finish with the \
-exact name from the lists, in this form:
+Choose one of the {actions}, or name the right {truth} if you are confident of it. Explain your reasoning, then finish with \
+the exact name from the lists, in this form:
 <ANSWER> name </ANSWER>"""
 
 START = "The game begins."

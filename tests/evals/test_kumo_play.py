@@ -238,6 +238,21 @@ def test_the_player_is_told_all_it_needs_and_nothing_that_gives_the_answer_away(
     assert all(count > 1 for count in counts.values()), "the book speaks of every candidate"
 
 
+def test_the_player_knows_what_perfect_play_relies_on_and_may_do_what_it_does():
+    # A candidate that nothing is left to rule out must be right, because every wrong one is ruled out by something.
+    names_with_others_left = 0
+    for puzzle in KumoSuite(domains=["medical", "fantasy"], difficulties=["easy"], tasks_per_domain=20).puzzles():
+        task, observed = puzzle.task, dict(zip(puzzle.task.action_names, puzzle.task.observations, strict=True))
+        assert task.survivors(observed) == (task.valid_truth,)
+        survivors = task.survivors({name: observed[name] for name in puzzle.optimal_play[:-1]})
+        names_with_others_left += len(survivors) > 1
+        told = " ".join(part for entry in puzzle.opening for part in entry.parts)
+        nouns = puzzle.domain.action.plural
+        assert f"Every wrong candidate is ruled out by what at least one of the {nouns} below shows." in told
+        assert "only when" not in told and "leave no other" not in told
+    assert names_with_others_left > 10
+
+
 def test_a_wrong_prediction_ends_the_game(task):
     wrong = next(truth for truth in task.truths if truth != task.valid_truth)
     outcome = play(SMALL, ScriptedPlayer(answer(wrong))).outcome
