@@ -12,6 +12,7 @@ import io
 import math
 import os
 import random
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -76,6 +77,9 @@ class OpenAIEngine:
             completion_price: per million completion tokens.
             spend_cap: the run stops, to be continued, when so much was spent in this session.
             choices: whether the server can constrain replies to options: ``vllm`` servers can.
+
+        Raises:
+            ValueError: there is no key that could be sent.
         """
         self.sampling = sampling
         self.model = model
@@ -83,8 +87,10 @@ class OpenAIEngine:
         self.choices = choices
         self.load = EngineLoad()
         self._most = max_num_seqs
-        self._key = os.environ.get(api_key_env, NO_KEY)
-        self._client = AsyncOpenAI(api_key=self._key, base_url=base_url, timeout=timeout_seconds, max_retries=0)
+        self._key = read_key(api_key_env, needed=not (base_url or os.environ.get("OPENAI_BASE_URL")))
+        self._client = AsyncOpenAI(
+            api_key=self._key or NO_KEY, base_url=base_url, timeout=timeout_seconds, max_retries=0
+        )
         self._concurrency = AdaptiveConcurrency(max_num_seqs)
         self._requests = PerMinute(requests_per_minute)
         self._tokens = PerMinute(tokens_per_minute)
@@ -179,17 +185,18 @@ class OpenAIEngine:
                 ) from None
         if not getattr(answer, "choices", None) or getattr(answer.choices[0], "message", None) is None:
             raise openai.APIConnectionError(message="the answer holds no message", request=_NO_REQUEST)
-        usage = answer.usage
-        if usage is not None:
-            self._tokens.correct(usage.total_tokens - expected)
-            self._spend.add(usage.prompt_tokens, usage.completion_tokens)
+        prompt, completion = used_tokens(answer.usage)
+        if prompt or completion:
+            self._tokens.correct(prompt + completion - expected)
+            self._spend.add(prompt, completion)
         return answer
 
     def _reply(self, request: Request, answer: Any, seconds: float) -> Reply:
-        choice, usage = answer.choices[0], answer.usage
-        details = getattr(usage, "prompt_tokens_details", None)
+        choice = answer.choices[0]
+        prompt, completion = used_tokens(answer.usage)
+        details = getattr(answer.usage, "prompt_tokens_details", None)
         scores = label_scores(request.labels, choice.logprobs) if request.labels else None
-        text = choice.message.content or ""
+        text = reply_text(choice.message.content)
         if scores is not None and not all(math.isnan(value) for value in scores.logprobs):
             best = max(
                 range(len(request.labels)), key=lambda n: (not math.isnan(scores.logprobs[n]), scores.logprobs[n])
@@ -198,9 +205,9 @@ class OpenAIEngine:
         reply = Reply(
             text=text,
             finish="length" if choice.finish_reason == "length" and not request.labels else "stop",
-            prompt_tokens=usage.prompt_tokens if usage else 0,
-            completion_tokens=usage.completion_tokens if usage else 0,
-            cached_tokens=(getattr(details, "cached_tokens", 0) or 0) if details else 0,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cached_tokens=getattr(details, "cached_tokens", 0) or 0,
             seconds=seconds,
             label_scores=scores,
         )
@@ -211,14 +218,53 @@ class OpenAIEngine:
 
     def _clean(self, error: Exception) -> str:
         """An error's words without the key, which some endpoints repeat in part."""
-        text = f"{type(error).__name__}: {error}"
-        if self._key != NO_KEY:
-            for shown in (self._key, self._key[:8], self._key[-4:]):
-                text = text.replace(shown, "***") if len(shown) >= 4 else text
-        return " ".join(text.split())[:500]
+        return " ".join(whole(without_key(f"{type(error).__name__}: {error}", self._key)).split())[:500]
 
 
 _NO_REQUEST: Any = None
+
+
+def read_key(variable: str, needed: bool) -> str:
+    """The key in an environment variable, or nothing where it is not ``needed``.
+
+    Raises:
+        ValueError: it is needed and not there, or can be no key; the message shows nothing of it.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not key and needed:
+        raise ValueError(
+            f"{variable} is not set where the engine runs: export it before Ray starts there (another variable: "
+            "model.engine.api_key_env; a server of your own, which may need no key: model.engine.base_url)"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError(f"{variable} holds no key: it has blanks or signs within that no key has")
+    return key
+
+
+def without_key(text: str, key: str) -> str:
+    """``text`` with stars for every run of six characters of the key, and for its last four."""
+    hidden: set[int] = set()
+    for piece in {key[start : start + 6] for start in range(len(key) - 5)} | ({key[-4:]} if len(key) >= 4 else set()):
+        for found in re.finditer(re.escape(piece), text):
+            hidden.update(range(*found.span()))
+    return "".join("*" if position in hidden else sign for position, sign in enumerate(text))
+
+
+def whole(text: str) -> str:
+    """``text`` without halves of surrogate pairs, which no UTF-8 file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def reply_text(content: Any) -> str:
+    """What a message says; some endpoints send its text in parts."""
+    if isinstance(content, list):
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return whole(content or "")
+
+
+def used_tokens(usage: Any) -> tuple[int, int]:
+    """Prompt and completion tokens as far as the endpoint tells, else 0."""
+    return getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
 
 
 def wait_seconds(attempt: int, error: Exception) -> float:

@@ -70,7 +70,8 @@ class Stub:
                 else:
                     if step == "slow":
                         time.sleep(0.3)
-                    self._send(200, json.dumps(completion(logprobs=step == "logprobs")).encode())
+                    answer = step if isinstance(step, dict) else completion(logprobs=step == "logprobs")
+                    self._send(200, json.dumps(answer).encode())
 
             def _send(self, status, body, kind="application/json", headers=()):
                 self.send_response(status)
@@ -85,16 +86,16 @@ class Stub:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server.server_address[1]}/v1"
 
 
-def completion(logprobs=False) -> dict:
+def completion(logprobs=False, content="hello", **fields) -> dict:
     top = [{"token": "B", "logprob": -0.5, "bytes": None}, {"token": "A", "logprob": -1.5, "bytes": None}]
-    content = [{"token": "B", "logprob": -0.5, "bytes": None, "top_logprobs": top}]
+    scored = [{"token": "B", "logprob": -0.5, "bytes": None, "top_logprobs": top}]
     return {
         "id": "x",
         "object": "chat.completion",
@@ -104,8 +105,8 @@ def completion(logprobs=False) -> dict:
             {
                 "index": 0,
                 "finish_reason": "stop",
-                "message": {"role": "assistant", "content": "hello"},
-                "logprobs": {"content": content} if logprobs else None,
+                "message": {"role": "assistant", "content": content},
+                "logprobs": {"content": scored} if logprobs else None,
             }
         ],
         "usage": {
@@ -114,6 +115,7 @@ def completion(logprobs=False) -> dict:
             "total_tokens": 110,
             "prompt_tokens_details": {"cached_tokens": 64},
         },
+        **fields,
     }
 
 
@@ -193,12 +195,68 @@ async def test_a_refused_request_is_not_repeated_and_an_over_long_one_is_named(s
     assert len(stub.bodies) == 2
 
 
-async def test_a_refused_key_stops_everything_and_is_not_repeated_in_words(stub):
-    stub.script = [(401, f"Incorrect API key provided: {KEY}", {})]
-    with pytest.raises(EngineClosedError) as error:
+@pytest.mark.parametrize("shown", [KEY, KEY[:20] + "*******", "sk-*******" + KEY[-4:], KEY[3:12]])
+async def test_a_refused_key_stops_everything_and_is_not_repeated_in_words(stub, shown):
+    stub.script = [(401, f"Incorrect API key provided: {shown}.", {})]
+    with pytest.raises(EngineClosedError, match="Incorrect API key") as error:
         await engine(stub).complete(request())
-    assert KEY not in str(error.value) and "secret" not in str(error.value) and "9876" not in str(error.value)
+    assert not any(KEY[start : start + 6] in str(error.value) for start in range(len(KEY) - 5))
+    assert KEY[-4:] not in str(error.value)
     assert stub.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+async def test_blanks_around_a_key_do_no_harm(stub, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
+    await engine(stub).complete(request())
+    assert stub.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("key", ["sk-one\nsk-two", "sk-one two", "sk-schlüssel"])
+def test_what_can_be_no_key_is_refused_and_not_shown(stub, monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ValueError, match="OPENAI_API_KEY holds no key") as error:
+        engine(stub)
+    assert "sk-" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", [None, "", "\n"])
+async def test_only_an_endpoint_of_ones_own_does_without_a_key(stub, monkeypatch, key):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("MY_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("MY_KEY", key)
+    with pytest.raises(ValueError, match="MY_KEY is not set"):
+        OpenAIEngine(Sampling(), model="stub", api_key_env="MY_KEY")
+    assert (await engine(stub, api_key_env="MY_KEY").complete(request())).text == "hello"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("half a pair: \ud83d", "half a pair: ?"),
+        (None, ""),
+        ([{"type": "text", "text": "in "}, {"text": "parts"}], "in parts"),
+    ],
+)
+async def test_a_reply_is_text_that_a_file_can_hold(stub, content, text):
+    stub.script = [completion(content=content)]
+    assert (await engine(stub).complete(request())).text == text
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens": 5, "completion_tokens": 1}, (5, 1)),
+        ({"prompt_tokens": 5, "completion_tokens": None, "total_tokens": None}, (5, 0)),
+        ({"prompt_tokens": 5, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": None}}, (5, 1)),
+        ({}, (0, 0)),
+        (None, (0, 0)),
+    ],
+)
+async def test_an_endpoint_may_tell_little_of_what_it_used(stub, usage, tokens):
+    stub.script = [completion(usage=usage)]
+    reply = await engine(stub).complete(request())
+    assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == ("hello", *tokens, 0)
 
 
 async def test_fewer_requests_at_once_after_too_many(stub):
