@@ -137,6 +137,8 @@ class KumoSuite:
             value = getattr(self, setting)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"suite.{setting} must be a whole number of at least 1, not {value!r}")
+        if not isinstance(self.give_aways, bool):
+            raise ValueError(f"suite.give_aways must be true or false, not {self.give_aways!r}")
         if self.decoder not in ("lenient", "strict"):
             raise ValueError(f"suite.decoder: no decoder {self.decoder!r}; there are lenient, strict")
         names = [domain_of(source).name for source in self.domains]

@@ -126,6 +126,8 @@ def test_longer_games_are_expected_to_cost_more():
         ({"repeats": -1}, ["suite.repeats", "not -1"]),
         ({"max_steps": 2.5}, ["suite.max_steps", "not 2.5"]),
         ({"decoder": "loose"}, ["'loose'", "lenient, strict"]),
+        ({"give_aways": "no"}, ["suite.give_aways", "true or false", "not 'no'"]),
+        ({"give_aways": 0}, ["suite.give_aways", "not 0"]),
         ({"domains": ["TINY"], "difficulties": ["hard"]}, ["'tiny'", "12"]),
         ({"domains": ["TINY"], "difficulties": ["easy"], "tasks_per_domain": 5000}, ["'tiny'", "too small"]),
     ],
