@@ -1,47 +1,67 @@
-"""The exact success probability of a player who draws uniformly from every action list.
-
-`ANALYTIC` is what follows from the published rules, by combinatorics or, for mazes, exhaustively over the published
-layouts. Worlds made here have the same values except where a cure changes the game, `CHANGED`.
-"""
+"""The success probability of a player who draws uniformly from every action list."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from envs.kidgym.world import World
 
-ANALYTIC: Final[dict[str, tuple[float, float, float]]] = {
+CHANCE: Final[dict[str, tuple[float, float, float]]] = {
     "CL": (1 / 4, 1 / 16, 1 / 64),
     "SE": (1 / 4, 1 / 15, 1 / 56),
     "SO": (1 / 2, 1 / 6, 1 / 24),
-    "MA": (1 / 4, 0.036, 0.0027),
+    "MA": (1 / 4, 0.02555, 0.001419),
     "FI": (1 / 4, 1 / 12, 1 / 24),
     "PU": (1 / 4, 1 / 12, 1 / 24),
     "PL": (1 / 4, 1 / 8, 1 / 8),
-    "CO": (1 / 9, 0.0695, 0.0447),
-    "DMA": (0.216, 0.122, 0.041),
-    "MMA": (1 / 48, 0.0014, 0.00004),
+    "CO": (1 / 9, 73 / 1050, 263 / 5880),
+    "DMA": (0.2054, 0.0837, 0.006295),
+    "MMA": (1 / 48, 0.001107, 0.00002898),
     "MDE": (1 / 4, 1 / 6, 1 / 8),
     "MFI": (1 / 4, 1 / 12, 1 / 24),
 }
-"""Success of uniform random play by task and level under the published rules."""
+"""Success of uniform random play by task and level.
+
+A fraction is exact: it holds for every episode, in CO on the average over the numbers asked for. A decimal stands where
+episodes differ without end (mazes): the mean of `random_success` over 40,000 seeds, with a standard error below 0.4 % of it.
+"""
+
+
+class Cure(NamedTuple):
+    """Why chance here is not that of the published game."""
+
+    published: float
+    """Chance in the published game: its code's rules, and for mazes all of its layouts."""
+    why: str
+
 
 _OTHER_MAZES: Final = "other mazes: drawn from the seed, not a hundred layouts, so keys lie differently"
 _ALL_DOORS: Final = (
     "every door has to be opened: no short cuts and no unsolvable colourings, as some published mazes have"
 )
-CHANGED: Final[dict[tuple[str, int], str]] = {
-    ("MA", 2): _OTHER_MAZES,
-    ("MA", 3): _OTHER_MAZES,
-    ("DMA", 1): f"{_ALL_DOORS}; the key that fits nothing never has to be moved",
-    ("DMA", 2): _ALL_DOORS,
-    ("DMA", 3): _ALL_DOORS,
-    ("MMA", 2): _OTHER_MAZES,
-    ("MMA", 3): _OTHER_MAZES,
+CHANGED: Final[dict[tuple[str, int], Cure]] = {
+    ("CL", 3): Cure(0.0216, "a full backpack swallows nothing"),
+    ("MA", 2): Cure(0.036, _OTHER_MAZES),
+    ("MA", 3): Cure(0.0027, _OTHER_MAZES),
+    ("DMA", 1): Cure(0.216, f"{_ALL_DOORS}; the key that fits nothing never has to be moved"),
+    ("DMA", 2): Cure(0.122, _ALL_DOORS),
+    ("DMA", 3): Cure(0.041, _ALL_DOORS),
+    ("MMA", 2): Cure(0.0014, _OTHER_MAZES),
+    ("MMA", 3): Cure(0.00004, _OTHER_MAZES),
 }
-"""Cells whose value a cure changes, and how."""
+"""Cells whose chance a cure changes; all others have the published game's."""
+
+
+def published_chance(task: str, level: int) -> float:
+    """Success of uniform random play in the published game.
+
+    Raises:
+        KeyError: the task is not one of the twelve.
+    """
+    cure = CHANGED.get((task, level))
+    return cure.published if cure else CHANCE[task][level - 1]
 
 
 def random_success(world: World) -> float:
