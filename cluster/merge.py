@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,28 +13,12 @@ import yaml
 
 from cluster.errors import UserError
 from cluster.ledger import RunDirectory, read_episodes, read_plan
-from evals.contracts import Episode
 
 OWN_AFFAIR = ("run_dir", "shard", "cluster", "tracker")
 """Sections in which runs that are joined may differ."""
 
 TIMES = ("seconds", "cached_tokens", "turns")
 """Columns in which two runs of one episode may differ without being in conflict."""
-
-
-def shard_of(plan: Sequence[Episode], shard: str | None) -> tuple[Episode, ...]:
-    """The part ``i/n`` of a plan: the same for everyone, disjoint from the other parts, about equally large.
-
-    Raises:
-        UserError: the shard is not of the form i/n with 1 <= i <= n.
-    """
-    if shard is None:
-        return tuple(plan)
-    found = re.fullmatch(r"(\d+)/(\d+)", str(shard))
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise UserError(f"shard={shard}: must be i/n with i from 1 to n, such as shard=2/8")
-    part, parts = int(found[1]) - 1, int(found[2])
-    return tuple(episode for episode in plan if int(episode.id[:12], 16) % parts == part)
 
 
 def merge(target: Path, sources: Sequence[Path]) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from cluster.scores import score_run, write_results
 from cluster.settings import Settings
 from cluster.tally import Tally
 from cluster.timings import note_session
-from cluster.tracker import Watcher, make_tracker
+from cluster.tracker import Watcher
 from evals.contracts import Episode, stable_hash
 from evals.tables import Table
 
@@ -61,7 +61,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
         tally.plan(settings.plan)
         tally.resume(ledger)
         progress = Progress(tally)
-        watcher = Watcher(make_tracker(settings.tracker))
+        watcher = Watcher(settings.tracker)
         if not todo:
             progress.say(
                 f"{settings.run_dir}: complete, all {len(settings.plan)} episodes are in the ledger; nothing to play"

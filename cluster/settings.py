@@ -5,22 +5,24 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from hydra import compose, initialize_config_module
 from hydra.errors import HydraException, OverrideParseException
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from cluster.checks import check_keys, check_values
 from cluster.engine import Engine, Sampling
 from cluster.errors import UserError
-from cluster.merge import shard_of
 from cluster.model_player import Decoding
 from cluster.router import Policy
+from cluster.shard import shard_of
+from cluster.targets import build, check_target, find_class
+from cluster.tracker import Tracker, make_tracker
 from evals.contracts import Episode, Suite, stable_hash
 from evals.players import BUILT_IN_PLAYERS
 
@@ -33,7 +35,6 @@ OPERATIONAL = frozenset(
         "block_size",
         "cache_tokens",
         "completion_price",
-        "dtype",
         "enforce_eager",
         "fault_file",
         "gpu_memory_utilization",
@@ -55,8 +56,7 @@ OPERATIONAL = frozenset(
 )
 """Engine settings that change how fast answers come, not which: they are no part of an episode's identity."""
 
-TARGETS = {"suite": "evals.", "engine": "cluster.engines.", "tracker": "cluster.tracker."}
-"""Where classes named in a configuration may come from: a run directory's config must not be able to run anything else."""
+SECTIONS = ("suite", "model", "cluster", "tracker", "decoding", "baselines", "shard", "run_dir")
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,17 @@ class ModelSettings:
         answering = {key: value for key, value in (self.engine or {}).items() if key not in OPERATIONAL}
         return stable_hash(answering, dataclasses.asdict(self.sampling) if self.engine else None)
 
+    @property
+    def metered(self) -> bool:
+        """Whether every answer costs money."""
+        if self.engine is None:
+            return False
+        cls: Any = find_class("model.engine", self.engine["_target_"])
+        return bool(object.__new__(cls).metered)  # the same for every engine of the class, so none is built for it
+
     def make_engine(self) -> Engine:
         """Build the engine, in the process that will host it."""
-        make = instantiate(OmegaConf.create(self.engine), _partial_=True, _convert_="all")
-        engine: Engine = make(sampling=self.sampling)
+        engine: Engine = build("model.engine", self.engine, sampling=self.sampling)
         return engine
 
 
@@ -109,17 +116,6 @@ class ClusterSettings:
     grace_seconds: float = 20.0
     """After a signal to stop, how long episodes that have begun may take to end."""
 
-    def __post_init__(self) -> None:
-        for name, word in (("replicas", "fit"), ("runners", "auto")):
-            value = getattr(self, name)
-            if value != word and (not isinstance(value, int) or value < 1):
-                raise UserError(f"cluster.{name}={value}: must be a whole number from 1 up, or {word}")
-        for name in ("commit_seconds", "health_seconds", "health_timeout", "grace_seconds"):
-            if getattr(self, name) <= 0:
-                raise UserError(f"cluster.{name}={getattr(self, name)}: must be above 0")
-        if self.policy not in get_args(Policy):
-            raise UserError(f"cluster.policy={self.policy}: must be one of {', '.join(get_args(Policy))}")
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -128,7 +124,7 @@ class Settings:
     suite: Suite
     model: ModelSettings
     cluster: ClusterSettings
-    tracker: dict[str, Any]
+    tracker: Tracker | None
     decoding: Decoding
     plan: tuple[Episode, ...]
     run_dir: Path
@@ -179,108 +175,108 @@ def settings_from_config(config: DictConfig) -> Settings:
         UserError: see ``load_settings``.
     """
     try:
-        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
         raise UserError(_tidy(error)) from error
-    plain.pop("hydra", None)
-    suite = make_suite(plain["suite"])
-    model = _model(plain["model"])
-    decoding = plain["decoding"]
-    if decoding not in ("free", "choice"):
-        raise UserError(f"decoding={decoding}: must be free or choice")
-    tracker = plain.get("tracker") or {}
-    _check_targets("tracker", tracker)
-    plan = shard_of(_plan(suite, model, decoding, plain["baselines"] or []), plain["shard"])
+    check_keys("", SECTIONS, plain)
+    suite, model, whole = whole_plan(plain)
+    cluster = _for_model(_section("cluster", ClusterSettings, plain["cluster"] or {}), model)
+    tracker = make_tracker(plain["tracker"] or {})
+    plan = shard_of(whole, plain["shard"])
     if not plan:
         raise UserError(f"suite={suite.name}: these settings plan no episode")
     name = f"{suite.name}-{model.name}-{stable_hash(sorted(episode.id for episode in plan))[:8]}"
     return Settings(
         suite=suite,
         model=model,
-        cluster=_section("cluster", ClusterSettings, plain["cluster"]),
+        cluster=cluster,
         tracker=tracker,
-        decoding=decoding,
+        decoding=plain["decoding"],
         plan=plan,
-        run_dir=Path(plain["run_dir"] or Path("runs") / name),
+        run_dir=Path(str(plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name))),
         config=OmegaConf.to_yaml(OmegaConf.create(plain)),
     )
 
 
-def make_suite(config: dict[str, Any]) -> Suite:
-    """The suite that a configuration's ``suite`` section describes.
+def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[Episode, ...]]:
+    """Suite, model and all episodes of a resolved configuration, whichever shard of them it plays.
 
     Raises:
-        UserError: it does not exist or refuses its settings.
+        UserError: see ``load_settings``.
     """
-    if not isinstance(config, dict) or "_target_" not in config:
-        raise UserError("suite: this section names no class (_target_)")
-    _check_targets("suite", config)
-    try:
-        suite: Suite = instantiate(OmegaConf.create(config), _convert_="all")
-    except Exception as error:
-        raise UserError(f"suite: {_cause(error)}") from error
-    return suite
-
-
-def _model(config: dict[str, Any]) -> ModelSettings:
-    name, engine = config.get("name"), config.get("engine")
-    if not name:
-        raise UserError("model: this section has no name")
-    if engine is None and name not in BUILT_IN_PLAYERS:
-        raise UserError(f"model={name}: has no engine; only {' and '.join(BUILT_IN_PLAYERS)} do without one")
-    if engine is not None and name in BUILT_IN_PLAYERS:
-        raise UserError(f"model={name}: this name belongs to a built-in player; give the model another one")
-    _check_targets("engine", engine or {})
-    sampling = {**(config.get("sampling") or {})}
-    sampling["stop"] = tuple(sampling.get("stop") or ())
-    return ModelSettings(
-        name,
-        engine,
-        _section("model.sampling", Sampling, sampling),
-        _section("model.replica", ReplicaNeeds, config.get("replica") or {}),
-    )
-
-
-def _plan(suite: Suite, model: ModelSettings, decoding: Decoding, baselines: Sequence[str]) -> tuple[Episode, ...]:
-    unknown = [name for name in baselines if name not in BUILT_IN_PLAYERS]
-    if unknown:
-        raise UserError(f"baselines={list(baselines)}: unknown {unknown}; there are {sorted(BUILT_IN_PLAYERS)}")
+    suite, model = make_suite(config["suite"]), _model(config["model"])
+    decoding, baselines = config["decoding"], config["baselines"] or []
+    if decoding not in ("free", "choice"):
+        raise UserError(f"decoding={decoding}: must be free or choice")
+    if not isinstance(baselines, list) or any(name not in list(BUILT_IN_PLAYERS) for name in baselines):
+        raise UserError(f"baselines={baselines}: must be a list of {', '.join(sorted(BUILT_IN_PLAYERS))}")
     players = {model.name: stable_hash(model.identity, decoding) if model.engine else ""}
     players |= dict.fromkeys(baselines, "")
     try:
         episodes = suite.plan()
     except ValueError as error:
         raise UserError(f"suite: {error}") from error
-    return tuple(episode.assigned(name, identity) for name, identity in players.items() for episode in episodes)
+    plan = tuple(episode.assigned(name, identity) for name, identity in players.items() for episode in episodes)
+    return suite, model, plan
 
 
-def _section(name: str, cls: type[T], values: dict[str, Any]) -> T:
-    known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise UserError(f"{name}: unknown key {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+def make_suite(config: Any) -> Suite:
+    """The suite that a configuration's ``suite`` section describes.
+
+    Raises:
+        UserError: it does not exist or refuses its settings.
+    """
+    check_target("suite", config if isinstance(config, dict) else {}, Suite)
+    try:
+        suite: Suite = build("suite", config)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"suite: {error}") from error
+    return suite
+
+
+def _model(config: Any) -> ModelSettings:
+    if not isinstance(config, dict) or not isinstance(config.get("name"), str) or not config["name"]:
+        raise UserError("model: this section has no name")
+    check_keys("model", ("name", "engine", "sampling", "replica", "decoding"), config)
+    name, engine = config["name"], config.get("engine")
+    if engine is None and name not in BUILT_IN_PLAYERS:
+        raise UserError(f"model={name}: has no engine; only {' and '.join(BUILT_IN_PLAYERS)} do without one")
+    if engine is not None and name in BUILT_IN_PLAYERS:
+        raise UserError(f"model={name}: this name belongs to a built-in player; give the model another one")
+    if engine is not None:
+        check_target("model.engine", engine if isinstance(engine, dict) else {}, Engine, given=("sampling",))
+        if not re.fullmatch(r"[A-Za-z_]\w*", engine.get("api_key_env", "NONE")):  # a key there would be written down
+            raise UserError("model.engine.api_key_env: must be the name of an environment variable that holds the key")
+    sampling = _section("model.sampling", Sampling, config.get("sampling") or {})
+    return ModelSettings(
+        name,
+        engine,
+        dataclasses.replace(sampling, stop=tuple(sampling.stop)),
+        _section("model.replica", ReplicaNeeds, config.get("replica") or {}),
+    )
+
+
+def _for_model(cluster: ClusterSettings, model: ModelSettings) -> ClusterSettings:
+    """Metered models have one replica: each would have a spend cap and rate limits of its own."""
+    if not model.metered or cluster.replicas == 1:
+        return cluster
+    if cluster.replicas != "fit":
+        raise UserError(
+            f"cluster.replicas={cluster.replicas}: model={model.name} is paid for by the token, and its spend cap and rate "
+            "limits hold for one replica; leave it at 1 and raise model.engine.max_num_seqs for more requests at once"
+        )
+    return dataclasses.replace(cluster, replicas=1)
+
+
+def _section(name: str, cls: type[T], values: Any) -> T:
+    if not isinstance(values, dict):
+        raise UserError(f"{name}={values}: must be a mapping")
+    types = get_type_hints(cls)
+    check_keys(name, types, values)
+    check_values(name, types, values)
     return cls(**values)
-
-
-def _check_targets(section: str, config: Any) -> None:
-    if isinstance(config, dict):
-        target = config.get("_target_")
-        if target is not None and not str(target).startswith(TARGETS[section]):
-            raise UserError(
-                f"{section}: _target_={target} is not allowed; it must be a class below {TARGETS[section]}*"
-            )
-        for value in config.values():
-            _check_targets(section, value)
-    elif isinstance(config, list):
-        for value in config:
-            _check_targets(section, value)
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost cause, as Hydra wraps what a constructor raised."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error)
 
 
 def _tidy(error: BaseException) -> str:

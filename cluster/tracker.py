@@ -8,10 +8,9 @@ import queue
 import threading
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from cluster.targets import build, check_target
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +19,7 @@ CLOSING_SECONDS = 20.0
 
 
 class Tracker(Protocol):
-    """Takes numbers now and then, and tables at the end; every method may block and may fail."""
+    """Takes numbers now and then, and tables at the end; every method may block and may fail, making one does neither."""
 
     def start(self, run_dir: Path, run_id: str, config: dict[str, Any]) -> None:
         """The run begins, or goes on under the same id."""
@@ -38,10 +37,8 @@ class Tracker(Protocol):
 class WandbTracker:
     """Weights & Biases, offline by default. The key is wandb's own affair: it is never read here."""
 
-    def __init__(self, project: str, mode: str = "offline", entity: str | None = None) -> None:
-        """``mode`` is offline or online."""
-        if mode not in ("offline", "online"):
-            raise ValueError(f"tracker.mode={mode}: must be offline or online")
+    def __init__(self, project: str, mode: Literal["offline", "online"] = "offline", entity: str | None = None) -> None:
+        """Nothing is begun before ``start``."""
         self.project, self.mode, self.entity = project, mode, entity
         self._run: Any = None
 
@@ -52,7 +49,7 @@ class WandbTracker:
         self._run = wandb.init(
             project=self.project,
             entity=self.entity,
-            mode=self.mode,  # type: ignore[arg-type]
+            mode=self.mode,
             id=run_id,
             name=run_dir.name,
             dir=str(run_dir),
@@ -129,8 +126,13 @@ class Watcher:
 
 
 def make_tracker(config: dict[str, Any]) -> Tracker | None:
-    """The tracker that a configuration's ``tracker`` section describes; none for an empty one."""
+    """The tracker that a configuration's ``tracker`` section describes; none for an empty one.
+
+    Raises:
+        UserError: it does not exist or refuses its settings.
+    """
     if not config:
         return None
-    tracker: Tracker = instantiate(OmegaConf.create(config), _convert_="all")
+    check_target("tracker", config, Tracker)
+    tracker: Tracker = build("tracker", config)
     return tracker

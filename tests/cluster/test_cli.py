@@ -57,6 +57,25 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["model=simulated", "+model.sampling.beams=3"], ["beams", "max_tokens"]),
         (["suite=kumo", "suite.domains=[", "x"], ["suite.domains=["]),
         (["tracker.mode=online"], ["tracker"]),
+        (["tracker=wandb", "tracker.mode=onlin"], ["tracker.mode=onlin", "offline, online"]),
+        (["tracker=wandb", "+tracker.api_key=123"], ["tracker: unknown key api_key", "project"]),
+        (["cluster.grace_seconds=abc"], ["cluster.grace_seconds=abc", "a number, above 0"]),
+        (["cluster.replicas=true"], ["cluster.replicas=True", "a whole number, or fit"]),
+        (["model.sampling.temperature=hot"], ["model.sampling.temperature=hot", "a number"]),
+        (["model.sampling.max_tokens=-5"], ["model.sampling.max_tokens=-5", "from 1 up"]),
+        (["+model.sampling.stop=abc"], ["model.sampling.stop=abc", "a list"]),
+        (["+model.sampling.top_p=2"], ["model.sampling.top_p=2", "at most 1"]),
+        (["model.replica.gpus=two"], ["model.replica.gpus=two", "a number"]),
+        (["+model.replica.nodes=0"], ["model.replica.nodes=0", "from 1 up"]),
+        (["model.engine.max_num_seqs=0"], ["model.engine.max_num_seqs=0", "from 1 up"]),
+        (["model=simulated", "model.engine.max_num_seqs=many"], ["model.engine.max_num_seqs=many", "a whole number"]),
+        (["+model.engine.temperature=1"], ["model.engine: unknown key temperature", "max_num_seqs"]),
+        (["+model.dtype=float16"], ["model: unknown key dtype", "engine"]),
+        (["+api_key=1"], ["unknown key api_key", "run_dir"]),
+        (["baselines=random"], ["baselines=random", "a list"]),
+        (["suite=kumo", "suite.repeats=many"], ["suite.repeats=many", "a whole number"]),
+        (["model=openai"], ["model.engine.model"]),
+        (["model=openai", "model.engine.model=m", "cluster.replicas=2"], ["cluster.replicas=2", "max_num_seqs"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -68,6 +87,14 @@ def test_bad_input_is_named_with_exit_code_2_and_nothing_is_written(capsys, tmp_
         assert text in err
     assert "Traceback" not in err
     assert not run_dir.exists()
+
+
+@pytest.mark.parametrize("override", ["+model.engine.api_key=sk-1-secret", "model.engine.api_key_env=sk-1-secret"])
+def test_a_key_in_the_overrides_is_refused_and_repeated_nowhere(capsys, tmp_path, override):
+    run_dir = tmp_path / "run"
+    code, out, err = run_here(capsys, "run", f"run_dir={run_dir}", "model=openai", "model.engine.model=m", override)
+    assert code == 2 and "api_key_env" in err
+    assert "sk-1-secret" not in out + err and not run_dir.exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""What a configuration may name, what belongs to a run's identity, and where a run lives."""
+
+import pytest
+
+from cluster.errors import UserError
+from cluster.scores import suite_of
+from cluster.settings import Settings, load_settings, make_suite
+from cluster.tracker import WandbTracker
+from tests.cluster.conftest import ROOT
+from tests.cluster.test_cli import SMALL
+
+API = ["model=openai", "model.engine.model=m"]
+VLLM = ["model=qwen2_5_7b"]
+
+
+def settings(*overrides: str) -> Settings:
+    return load_settings([*SMALL, *overrides])
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "evals.records.Path.write_text",  # a method of a class that a module of ours imports
+        "evals.records.Path",  # that class
+        "evals.contracts.dataclasses.inspect.os.system",
+        "evals.contracts.stable_hash",  # a function
+        "evals.kumo.__main__.update",  # importing it would run it
+        "evals.no_such_module.Suite",
+        "evals..Suite",
+        "KumoSuite",
+        None,
+    ],
+)
+def test_only_classes_of_the_suites_are_built(target, tmp_path):
+    path = tmp_path / "written"
+    with pytest.raises(UserError, match="not allowed"):
+        make_suite({"_target_": target, "_args_": [str(path), "import os"]})
+    with pytest.raises(UserError, match="not allowed"):
+        bundle = {"_target_": "evals.bundle.Bundle", "name": "mine"}
+        make_suite({**bundle, "suites": [{"_target_": target, "_args_": [str(path), "import os"]}]})
+    assert not path.exists()
+
+
+def test_a_class_that_is_no_suite_is_refused():
+    with pytest.raises(UserError, match="is no Suite: it cannot plan"):
+        make_suite({"_target_": "evals.contracts.Reply"})
+
+
+def test_interpolations_in_a_stored_configuration_stay_text():
+    smuggled = "${oc.create:{_target_: evals.kumo.KumoSuite}}"
+    suite = make_suite({"_target_": "evals.bundle.Bundle", "name": smuggled, "suites": []})
+    assert suite.name == smuggled
+
+
+def test_a_downloaded_run_directory_calls_nothing_but_suites(tmp_path):
+    written = tmp_path / "written"
+    target = (
+        "suite: {_target_: evals.records.Path.write_text, _args_: [{_target_: evals.records.Path, _args_: ['%s']}, x]}"
+    )
+    (tmp_path / "config.yaml").write_text(target % written)
+    with pytest.raises(UserError, match="not allowed"):
+        suite_of(tmp_path)
+    assert not written.exists()
+
+
+@pytest.mark.parametrize("model", sorted(path.stem for path in (ROOT / "conf/model").glob("*.yaml")))
+def test_every_model_that_comes_with_raycade_passes_the_checks(model):
+    assert settings(f"model={model}", *(["model.engine.model=m"] if model == "openai" else [])).plan
+
+
+def test_engines_and_trackers_come_from_their_own_places_too():
+    for override in ("model.engine._target_=subprocess.Popen", "model.engine._target_=cluster.engines.vllm.Path"):
+        with pytest.raises(UserError, match="not allowed"):
+            settings(*VLLM, override)
+    with pytest.raises(UserError, match="not allowed"):
+        settings("model=oracle", "tracker=wandb", "tracker._target_=cluster.tracker.queue.Queue")
+    assert isinstance(settings("model=oracle", "tracker=wandb").tracker, WandbTracker)
+
+
+def test_what_decides_the_answers_is_in_the_ids_and_what_decides_the_speed_is_not():
+    ids = [episode.id for episode in settings(*VLLM).plan]
+    for same in ("model.engine.max_num_seqs=8", "model.replica.gpus=2", "+model.engine.enforce_eager=true"):
+        assert [episode.id for episode in settings(*VLLM, same).plan] == ids
+    for other in ("+model.engine.dtype=float16", "model.sampling.temperature=1", "model.engine.max_model_len=99"):
+        assert not {episode.id for episode in settings(*VLLM, other).plan} & set(ids)
+
+
+def test_a_model_s_name_with_a_slash_makes_no_nested_folder():
+    run_dir = settings("model=openai", "model.engine.model=org/model-7B").run_dir
+    assert run_dir.parts[:-1] == ("runs",) and run_dir.name.startswith("kumo-org-model-7B-")
+
+
+def test_a_model_paid_for_by_the_token_has_one_replica():
+    assert settings(*API, "cluster.replicas=fit").cluster.replicas == 1
+    assert settings(*API).cluster.replicas == 1
+    assert settings(*VLLM, "cluster.replicas=fit").cluster.replicas == "fit"
+    assert settings("model=oracle", "cluster.replicas=3").cluster.replicas == 3
+    with pytest.raises(UserError, match=r"cluster.replicas=2: model=m is paid for"):
+        settings(*API, "cluster.replicas=2")
+
+
+def test_stop_texts_reach_the_engine():
+    assert settings(*VLLM, "+model.sampling.stop=[abc,d]").model.sampling.stop == ("abc", "d")
+    assert settings(*VLLM).model.sampling.stop == ()
