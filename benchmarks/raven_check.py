@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from envs.raven import CONFIGURATIONS, STYLES, read, render_problem, solve
-from envs.raven.commands import Check, check_lines, find_files
+from envs.raven.commands import Check, check_lines
 from envs.raven.generate import draw
+from envs.raven.listing import find_files
 
 
 def check_generated(count: int) -> bool:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from envs.raven.compose import load, panel_pixels, puzzle
-from envs.raven.files import file_stem, official, read, write
+from envs.raven.files import file_stem, official, write
 from envs.raven.generate import generate
 from envs.raven.grammar import CONFIGURATIONS, configuration_named
-from envs.raven.npz import RavenFileError
-from envs.raven.scene import STYLES, Imported, Problem, Style
+from envs.raven.listing import read_files, write_index
+from envs.raven.scene import STYLES, Problem, Style
 from envs.raven.solve import majority_vote, solve
 
 
@@ -40,71 +39,6 @@ def generate_files(directory: Path, configurations: Iterable[str], count: int, s
                 raise FileExistsError(f"{stem}.npz is there already; choose an empty directory")
             write(official(generate(form.name, seed + index, style)), stem)
     return len(forms) * count
-
-
-def find_files(path: Path) -> list[Path]:
-    """The npz file itself, or those below a directory, by folder and number.
-
-    Raises:
-        RavenFileError: there are none.
-    """
-    if path.suffix == ".npz" or path.is_file():
-        return [path]
-    found = sorted(path.rglob("RAVEN_*.npz"), key=lambda file: (str(file.parent), _number(file), file.name))
-    if not found:
-        raise RavenFileError(f"{path}: no RAVEN_*.npz here or below")
-    return found
-
-
-def _number(path: Path) -> int:
-    part = path.stem.split("_")[1]
-    return int(part) if part.isdecimal() else -1
-
-
-@dataclass(frozen=True)
-class ImportReport:
-    """What an import found."""
-
-    problems: tuple[Problem, ...]
-    errors: tuple[str, ...]
-
-
-def import_files(path: Path, index: Path) -> ImportReport:
-    """Read official files and list the sound ones in an index of JSON lines (path, digest, configuration, target, style).
-
-    A damaged file costs that file only and is reported.
-    """
-    problems, errors = [], []
-    for npz in find_files(path):
-        try:
-            problems.append(read(npz.resolve()).problem)
-        except RavenFileError as error:
-            errors.append(str(error))
-    lines = []
-    for problem in problems:
-        about = {"configuration": problem.configuration.name, "target": problem.target, "style": problem.style}
-        lines.append(json.dumps(asdict(problem.source) | about, sort_keys=True))
-    index.parent.mkdir(parents=True, exist_ok=True)
-    index.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    return ImportReport(tuple(problems), tuple(errors))
-
-
-def read_index(index: Path) -> list[Imported]:
-    """The problems that an import listed.
-
-    Raises:
-        RavenFileError: the index is missing or one of its lines is no index line.
-    """
-    if not index.is_file():
-        raise RavenFileError(f"{index}: there is no such index; make one with `raycade raven import`")
-    sources = []
-    for number, line in enumerate(index.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            fields = json.loads(line)
-            sources.append(Imported(str(fields["path"]), str(fields["digest"])))
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise RavenFileError(f"{index}: line {number} is no line of an import index ({error!r})") from error
-    return sources
 
 
 @dataclass
@@ -176,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_choice(command)
     command.add_argument("--count", type=_positive, default=10, help="problems per configuration (default: 10)")
 
-    command = commands.add_parser("import", help="read official files and list the sound ones for suite=multistar")
+    command = commands.add_parser("import", help="read official files and list the sound ones, for suite.problems")
     command.add_argument("path", type=Path, help="an npz file, or a directory with RAVEN_*.npz and .xml below it")
     command.add_argument(
         "--index", type=Path, default=Path("raven_index.jsonl"), help="list to write (default: %(default)s)"
@@ -224,30 +158,46 @@ def _generate(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    report = import_files(args.path, args.index)
-    for error in report.errors:
-        print(f"left out: {error}", file=sys.stderr)
-    print(f"listed {len(report.problems)} problems in {args.index}; {len(report.errors)} files left out")
-    return 1 if report.errors else 0
+    chosen = _Chosen(args)
+    problems = list(chosen)
+    write_index(problems, args.index)
+    print(f"listed {len(problems)} problems in {args.index}; {chosen.left_out} files left out")
+    return 1 if chosen.left_out else 0
 
 
-def _chosen(args: argparse.Namespace) -> Iterator[Problem]:
-    if args.path:
-        yield from (read(npz).problem for npz in find_files(args.path))
-        return
-    for name in [configuration_named(name).name for name in args.configuration or CONFIGURATIONS]:
-        yield from (generate(name, args.seed + index, args.style) for index in range(args.count))
+class _Chosen:
+    """The problems that the arguments name; damaged files are told as they are met, and counted."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.left_out = args, 0
+
+    def __iter__(self) -> Iterator[Problem]:
+        args = self.args
+        if not args.path:
+            for name in [configuration_named(name).name for name in args.configuration or CONFIGURATIONS]:
+                yield from (generate(name, args.seed + index, args.style) for index in range(args.count))
+            return
+        for problem in read_files(args.path):
+            if isinstance(problem, Problem):
+                yield problem
+            else:
+                self.left_out += 1
+                print(f"left out: {problem}", file=sys.stderr)
 
 
 def _check(args: argparse.Namespace) -> int:
-    checks = check(_chosen(args))
+    chosen = _Chosen(args)
+    checks = check(chosen)
     print(*check_lines(checks), sep="\n")
-    return 0 if all(c.solved == c.problems and not c.twins for c in checks.values()) else 1
+    sound = all(c.solved == c.problems and not c.twins for c in checks.values())
+    return 0 if sound and not chosen.left_out else 1
 
 
 def _show(args: argparse.Namespace) -> int:
     args.count = 1
-    problem = next(_chosen(args))
+    problem = next(iter(_Chosen(args)), None)
+    if problem is None:
+        return 2
     print(*show(load(problem.source), args.png), sep="\n")
     return 0
 

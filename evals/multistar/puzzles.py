@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import re
@@ -9,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from envs.raven import Generated, Imported, RavenFileError, Style, configuration_named, load, read
+from envs.raven import Generated, Imported, Problem, RavenFileError, Style, configuration_named, load, read
+from envs.raven.files import content_digest
+from envs.raven.listing import configuration_of, read_index
 from evals.contracts import Episode, PlayerError, stable_seed
 from evals.multistar.questions import Question, chain_questions, direct_nodes, direct_questions
 from evals.multistar.reformat import prior_sentence
@@ -29,6 +32,12 @@ QUESTIONS_PER_PUZZLE = 100
 
 UNREADABLE = "unreadable"
 """Level of a direct episode whose puzzle could not be read when it was planned: nobody knows what it would have asked."""
+
+UNKNOWN = "unknown"
+"""In place of a configuration, where a file's own cannot be read: such files are played, and fail with their cause."""
+
+Source = Generated | Imported | Path
+"""A problem to generate, one that an index lists with its digest, or a file in a folder."""
 
 _STAND_INS = 32
 """Generated problems of a configuration among which every template that it can bear occurs."""
@@ -56,24 +65,48 @@ def puzzle_seed(configuration: str, index: int) -> int:
     return stable_seed("multistar", configuration, index)
 
 
-@functools.lru_cache(maxsize=4096)
-def questions_of(
-    source: Generated | Imported | Path, subtask: Subtask, attributes: tuple[str, ...]
-) -> tuple[Question, ...]:
-    """All questions on one problem, in a fixed order; in the chain, parents come first.
-
-    Args:
-        source: A generated problem, or the npz of an imported one.
-        subtask: ``direct`` or ``chain``.
-        attributes: The others are left out, as questions and as parents. The final question stays.
+def problem_of(source: Source, configuration: str) -> Problem:
+    """The problem of a source, which must be of the configuration that it stands for.
 
     Raises:
-        PuzzleUnreadable: an imported file is missing or damaged.
+        PuzzleUnreadable: an imported file is missing, damaged, not what an index says, or of another configuration.
     """
     try:
         problem = read(source).problem if isinstance(source, Path) else load(source)
     except (RavenFileError, OSError) as error:
         raise PuzzleUnreadable(str(error)) from error
+    found = problem.configuration.name
+    if found != configuration:
+        path = source.path if isinstance(source, Imported) else source
+        raise PuzzleUnreadable(f"{path}: a problem of configuration {found}, where {configuration} was looked for")
+    return problem
+
+
+@functools.lru_cache(maxsize=4096)
+def fingerprint(source: Source) -> str:
+    """What tells a source and its content from others; files that cannot be read go by their path."""
+    if isinstance(source, Path):
+        with contextlib.suppress(OSError):
+            return str(Imported(str(source), content_digest(source)))
+    return str(source)
+
+
+@functools.lru_cache(maxsize=4096)
+def questions_of(
+    source: Source, configuration: str, subtask: Subtask, attributes: tuple[str, ...]
+) -> tuple[Question, ...]:
+    """All questions on one problem, in a fixed order; in the chain, parents come first.
+
+    Args:
+        source: A generated problem, or an imported one.
+        configuration: Folder name of the problem's configuration.
+        subtask: ``direct`` or ``chain``.
+        attributes: The others are left out, as questions and as parents. The final question stays.
+
+    Raises:
+        PuzzleUnreadable: as ``problem_of``.
+    """
+    problem = problem_of(source, configuration)
     make = direct_questions if subtask == "direct" else chain_questions
     asked = make(problem, QUESTION_SEED)
     kept = [question for question in asked if question.attribute is None or question.attribute in attributes]
@@ -93,7 +126,7 @@ def stand_ins(configuration: str, subtask: Subtask, attributes: tuple[str, ...])
     """
     found: dict[str, Question] = {}
     for index in range(1 if subtask == "chain" else _STAND_INS):
-        for question in questions_of(generated(configuration, index, "iraven"), subtask, attributes):
+        for question in questions_of(generated(configuration, index, "iraven"), configuration, subtask, attributes):
             found.setdefault(question.node, question)
     return tuple(found.values())
 
@@ -104,28 +137,45 @@ def generated(configuration: str, index: int, answer_sets: Style) -> Generated:
 
 
 @functools.lru_cache(maxsize=64)
-def imported(folder: str, configuration: str, most: int) -> tuple[Path, ...]:
-    """The first files of a configuration, in the order of their numbers.
+def imported(problems: str, configuration: str, most: int) -> tuple[Imported | Path, ...]:
+    """The first problems of a configuration, in the order of their numbers, or of an index.
 
     Args:
-        folder: With one folder per configuration, as the official set comes, or with all files side by side.
-        configuration: Folder name of the configuration.
+        problems: A folder with one folder per configuration, as the official set comes, or with all files side by side; or
+            an index that ``raycade raven import`` wrote.
+        configuration: Folder name of the configuration, or ``UNKNOWN``.
         most: How many are wanted.
 
     Raises:
-        ValueError: there is no such folder, or a file whose configuration has to be looked up cannot be read.
+        ValueError: there is no such folder or index, or a file is no index.
     """
-    home = Path(folder)
-    if not home.is_dir():
-        raise ValueError(f"suite.problems={folder}: no such folder")
-    if (home / configuration).is_dir():
+    home = Path(problems)
+    if home.is_dir() and (home / configuration).is_dir():
         return tuple(sorted((home / configuration).glob("*.npz"), key=_by_number)[:most])
-    return tuple(path for path, name in _configurations(home) if name == configuration)[:most]
+    if not home.exists():
+        raise ValueError(f"suite.problems={problems}: no such folder, and no such index")
+    try:
+        listed = _files(home) if home.is_dir() else _index(home)
+    except RavenFileError as error:
+        raise ValueError(f"suite.problems: {error}") from error
+    return tuple(source for name, source in listed if name == configuration)[:most]
 
 
 @functools.lru_cache(maxsize=4)
-def _configurations(home: Path) -> tuple[tuple[Path, str], ...]:
-    return tuple((path, read(path).problem.configuration.name) for path in sorted(home.glob("*.npz"), key=_by_number))
+def _index(path: Path) -> tuple[tuple[str, Imported], ...]:
+    return tuple((listed.configuration, listed.source) for listed in read_index(path))
+
+
+@functools.lru_cache(maxsize=4)
+def _files(home: Path) -> tuple[tuple[str, Path], ...]:
+    return tuple((_configuration(path), path) for path in sorted(home.glob("*.npz"), key=_by_number))
+
+
+def _configuration(npz: Path) -> str:
+    try:
+        return configuration_of(npz)
+    except (RavenFileError, OSError):
+        return UNKNOWN
 
 
 def _by_number(path: Path) -> tuple[object, ...]:

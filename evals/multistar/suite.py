@@ -10,7 +10,7 @@ from typing import Final, get_args
 import pyarrow as pa
 
 from envs.picture import Picture
-from envs.raven import CONFIGURATIONS, Generated, configuration_named
+from envs.raven import CONFIGURATIONS, configuration_named
 from evals.contracts import Episode, Outcome, stable_hash
 from evals.conversation import Conversation
 from evals.multistar.mseval import Convention
@@ -19,11 +19,14 @@ from evals.multistar.prompts import PROMPT_IDENTITY, Style, prompt
 from evals.multistar.puzzles import (
     CHAIN,
     QUESTIONS_PER_PUZZLE,
+    UNKNOWN,
     UNREADABLE,
     Prior,
     PuzzleUnreadable,
+    Source,
     Subtask,
     asked_by,
+    fingerprint,
     generated,
     imported,
     planned_calls,
@@ -65,7 +68,8 @@ class MultiStarSuite:
         sweep: Ask each chain question again with every option of every question before it; MSEval with priors needs it.
         convention: How MSEval's weights are computed, see ``evals.multistar.mseval.CONVENTIONS``.
         paper_literal: Tell earlier answers in the way the paper's Table 10 prints, slips included.
-        problems: Folder of problems in RAVEN's official format, to be asked about in place of generated ones.
+        problems: Folder of problems in RAVEN's official format, to be asked about in place of generated ones, or an index of
+            such that ``raycade raven import`` wrote, which holds their digests.
     """
 
     subtask: Subtask = "chain"
@@ -109,7 +113,7 @@ class MultiStarSuite:
         self._check()
         return [
             episode
-            for configuration in self._configurations
+            for configuration in (*self._configurations, *self._unknown)
             for puzzle in range(self._count(configuration))
             for episode in self._episodes(configuration, puzzle)
         ]
@@ -148,25 +152,48 @@ class MultiStarSuite:
             paper_literal=self.paper_literal,
         )
 
+    @property
+    def _most(self) -> int:
+        return self.puzzles or DEFAULT_PUZZLES[self.subtask]
+
+    @property
+    def _unknown(self) -> list[str]:
+        """``UNKNOWN``, if there are files whose configuration cannot be told."""
+        return [UNKNOWN] if self.problems and imported(self.problems, UNKNOWN, self._most) else []
+
     def _count(self, configuration: str) -> int:
-        most = self.puzzles or DEFAULT_PUZZLES[self.subtask]
         if not self.problems:
-            return most
-        found = len(imported(self.problems, configuration, most))
+            return self._most
+        found = len(imported(self.problems, configuration, self._most))
         if not found:
             raise ValueError(f"suite.problems={self.problems}: holds no problem of configuration {configuration}")
         return found
 
-    def _source(self, configuration: str, puzzle: int) -> Generated | Path:
+    def _source(self, configuration: str, puzzle: int) -> Source:
         if self.problems:
-            return imported(self.problems, configuration, self.puzzles or DEFAULT_PUZZLES[self.subtask])[puzzle]
+            return imported(self.problems, configuration, self._most)[puzzle]
         return generated(configuration, puzzle, ANSWER_SETS[self.answer_sets])  # type: ignore[arg-type]
 
+    def _group(self, configuration: str, puzzle: int) -> str:
+        """Tells puzzles apart, and imported ones from what they were before their files changed."""
+        return stable_hash(self.name, fingerprint(self._source(configuration, puzzle)))
+
     def _questions(self, configuration: str, puzzle: int) -> tuple[Question, ...]:
-        return questions_of(self._source(configuration, puzzle), self.subtask, tuple(self.attributes))
+        return questions_of(self._source(configuration, puzzle), configuration, self.subtask, tuple(self.attributes))
 
     def _asked(self, episode: Episode) -> list[Question]:
-        return asked_by(episode, self._questions(episode.task, puzzle_of(episode)))
+        configuration, puzzle = episode.task, puzzle_of(episode)
+        if self.problems:
+            try:
+                changed = self._group(configuration, puzzle) != episode.group
+            except (ValueError, IndexError):
+                changed = True
+            if changed:
+                raise PuzzleUnreadable(
+                    f"suite.problems={self.problems} has changed since the plan was made: problem {puzzle + 1} of "
+                    f"configuration {configuration} is another one, or gone"
+                )
+        return asked_by(episode, self._questions(configuration, puzzle))
 
     def _lost(self, episode: Episode) -> list[Question]:
         """Questions of the kinds that an episode without outcome would have asked; none where the plan does not say."""
@@ -175,14 +202,14 @@ class MultiStarSuite:
         return asked_by(episode, stand_ins(episode.task, self.subtask, tuple(self.attributes)))
 
     def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:
-        group = stable_hash(self.name, str(self._source(configuration, puzzle)))
+        group = self._group(configuration, puzzle)
         for draft in self._drafts(configuration, puzzle):
             yield Episode(
                 suite=self.name,
                 task=configuration,
                 level=draft.level,
                 mode=draft.mode,
-                index=puzzle if self.subtask == "chain" else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
+                index=puzzle if draft.level == CHAIN else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
                 repeat=0,
                 seed=puzzle_seed(configuration, puzzle),
                 identity=stable_hash(PROMPT_IDENTITY, self.subtask, self.reply, draft.content),
@@ -196,7 +223,7 @@ class MultiStarSuite:
         try:
             questions = self._questions(configuration, puzzle)
         except PuzzleUnreadable as error:  # played all the same: it fails with its cause, and nothing vanishes
-            level = CHAIN if self.subtask == "chain" else UNREADABLE
+            level = CHAIN if self.subtask == "chain" and configuration != UNKNOWN else UNREADABLE
             yield from (_Draft(mode, level, str(error)) for mode in self._modes)
             return
         templates = direct_nodes(configuration_named(configuration))

@@ -24,8 +24,9 @@ from envs.raven import (
     solve,
     write,
 )
-from envs.raven.commands import add_arguments, main, read_index
+from envs.raven.commands import add_arguments, main
 from envs.raven.files import content_digest, file_stem
+from envs.raven.listing import read_index
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/raven"
 OFFICIAL = sorted(FIXTURES.glob("*/RAVEN_*.npz"))
@@ -320,8 +321,9 @@ def test_generated_files_can_be_imported_and_checked(tmp_path, capsys):
         run("generate", tmp_path / "data", "--count", 2, "--configuration", "Center", "--configuration", "2x2Grid") == 0
     )
     assert run("import", tmp_path / "data", "--index", tmp_path / "index.jsonl") == 0
-    sources = read_index(tmp_path / "index.jsonl")
-    assert [load(source).panels for source in sources] == [
+    listed = read_index(tmp_path / "index.jsonl")
+    assert [each.configuration for each in listed] == ["center_single"] * 2 + ["distribute_four"] * 2
+    assert [load(each.source).panels for each in listed] == [
         generate(name, seed).panels for name in ("center_single", "distribute_four") for seed in (0, 1)
     ]
     assert run("check", tmp_path / "data") == 0
@@ -334,6 +336,11 @@ def test_one_damaged_file_costs_that_file_only(tmp_path, capsys):
     assert run("import", tmp_path / "data", "--index", tmp_path / "index.jsonl") == 1
     assert len(read_index(tmp_path / "index.jsonl")) == 2
     assert "RAVEN_1_train.npz: damaged npz" in capsys.readouterr().err
+    assert run("check", tmp_path / "data") == 1
+    said = capsys.readouterr()
+    assert "left out: " in said.err and "RAVEN_1_train.npz: damaged npz" in said.err
+    assert said.out.splitlines()[1].split()[:4] == ["center_single", "iraven", "2", "2"], "the two others are checked"
+    assert run("show", tmp_path / "data/center_single/RAVEN_1_train.npz") == 2
 
 
 def test_show_draws_the_puzzle(tmp_path, capsys):
@@ -357,6 +364,11 @@ def test_bad_input_is_told_without_a_stack_trace(arguments, complaint, capsys, t
 
 
 def test_an_index_line_that_is_none_is_named(tmp_path):
-    (tmp_path / "index.jsonl").write_text(json.dumps({"path": "a.npz", "digest": "0"}) + "\n{}\n")
-    with pytest.raises(RavenFileError, match="line 2"):
+    sound = {"path": "a.npz", "digest": "0", "configuration": "center_single"}
+    for other in ("{}", "[]", "7", "no JSON", json.dumps(sound | {"configuration": "4x4Grid"})):
+        (tmp_path / "index.jsonl").write_text(f"{json.dumps(sound)}\n{other}\n")
+        with pytest.raises(RavenFileError, match="line 2"):
+            read_index(tmp_path / "index.jsonl")
+    (tmp_path / "index.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(RavenFileError, match="no import index"):
         read_index(tmp_path / "index.jsonl")

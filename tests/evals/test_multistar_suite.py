@@ -8,10 +8,12 @@ import shutil
 
 import pytest
 
-from envs.raven import CONFIGURATIONS, generate, official, write
+from envs.raven import CONFIGURATIONS, generate, load, official, write
+from envs.raven.files import read_imported
+from envs.raven.listing import read_files, write_index
 from evals.contracts import LabelScores, Reply
-from evals.multistar import MultiStarSuite
-from evals.multistar.puzzles import generated, imported, planned_calls, puzzle_of, questions_of, stand_ins
+from evals.multistar import MultiStarSuite, puzzles
+from evals.multistar.puzzles import generated, planned_calls, puzzle_of, questions_of, stand_ins
 from evals.multistar.questions import QUESTION_ATTRIBUTES
 from evals.multistar.read_answer import read_answer
 from evals.players import BUILT_IN_PLAYERS
@@ -379,7 +381,7 @@ def test_the_kinds_of_questions_are_known_without_the_puzzle(name, subtask):
     assert len(kinds) == (counts[subtask] if name in ONE_PART else {"chain": 71, "direct": 38}[subtask])
     for index in range(3):
         source = generated(name, index, "raven")
-        for question in questions_of(source, subtask, QUESTION_ATTRIBUTES):
+        for question in questions_of(source, name, subtask, QUESTION_ATTRIBUTES):
             assert kinds[question.node] == kind(question)
 
 
@@ -415,9 +417,75 @@ def test_tables_need_no_files_of_imported_problems(folder, subtask):
     assert tables_of(suite, records) == before
 
 
+@pytest.mark.parametrize("change", ["one more", "other content", "fewer", "none"])
+def test_no_other_puzzle_is_played_than_the_planned_one(folder, change):
+    suite = MultiStarSuite(configurations=["Center"], priors=["none"], attributes=["number"], problems=str(folder))
+    plan, home = suite.plan(), folder / "center_single"
+    if change == "one more":
+        write(official(generate("center_single", 1)), home / "RAVEN_1_train")
+    elif change == "other content":
+        write(official(generate("center_single", 1)), home / "RAVEN_2_train")
+    elif change == "fewer":
+        (home / "RAVEN_2_train.npz").unlink()
+    else:
+        shutil.rmtree(folder)
+    forget()
+    records = played(suite, BUILT_IN_PLAYERS["oracle"], episodes=plan)
+    assert [record.done for record in records] == ([False, True, True] if change == "other content" else [False] * 3)
+    assert records[0].error.startswith(f"PuzzleUnreadable: suite.problems={folder} has changed since the plan was made")
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+@pytest.mark.parametrize("damaged", ["npz", "xml"])
+def test_a_damaged_file_beside_others_costs_that_file_only(folder, damaged, subtask):
+    home = folder / "center_single"
+    (home / f"RAVEN_3_train.{damaged}").write_bytes(b"nothing")
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], attributes=["number"], problems=str(home))
+    records = played(suite, BUILT_IN_PLAYERS["oracle"])
+    (failed,) = [record for record in records if not record.done]
+    assert f"RAVEN_3_train.{damaged}" in failed.error
+    assert failed.episode.task == ("center_single" if damaged == "npz" else "unknown")
+    assert all(record.outcome.success for record in records if record.done) and len(records) > 2
+    notes = "\n".join(tables_of(suite, records)["multistar_stages"].notes)
+    known = (damaged, subtask) == ("npz", "chain")
+    assert ("1 failed episodes whose questions are unknown" in notes) == (not known)
+
+
+def test_a_problem_in_the_folder_of_another_configuration_is_refused(folder):
+    write(official(generate("distribute_nine", 4)), folder / "center_single" / "RAVEN_4_train")
+    suite = MultiStarSuite(configurations=["Center"], priors=["none"], attributes=["number"], problems=str(folder))
+    *others, record, last = played(suite, BUILT_IN_PLAYERS["oracle"])
+    assert "RAVEN_4_train.npz: a problem of configuration distribute_nine, where center_single was" in record.error
+    assert len(others) == 2 and all(other.done for other in (*others, last))
+
+
+def test_an_index_holds_to_what_was_imported(folder):
+    home, index = folder / "center_single", folder / "index.jsonl"
+    (home / "RAVEN_3_train.xml").write_bytes(b"nothing")
+    problems = [problem for problem in read_files(folder) if not isinstance(problem, ValueError)]
+    write_index(problems, index)
+    suite = MultiStarSuite(configurations=["Center"], priors=["none"], attributes=["number"], problems=str(index))
+    assert all(record.outcome.success for record in played(suite, BUILT_IN_PLAYERS["oracle"]))
+    plan = suite.plan()
+    assert len(plan) == 2, "what was damaged is not listed"
+    write(official(generate("center_single", 1)), home / "RAVEN_1_train")
+    write(official(generate("center_single", 1)), home / "RAVEN_10_train")
+    forget()
+    first, second = played(suite, BUILT_IN_PLAYERS["oracle"], episodes=plan)
+    assert first.done and "RAVEN_10_train.npz: content has changed" in second.error
+    with pytest.raises(ValueError, match="holds no problem of configuration distribute_four"):
+        dataclasses.replace(suite, configurations=["2x2Grid"]).plan()
+    index.write_text("{}\n")
+    forget()
+    with pytest.raises(ValueError, match=r"suite.problems: .*index.jsonl: line 1 is no line"):
+        suite.plan()
+
+
 def forget():
     """As in another process."""
-    for cached in (imported, questions_of, stand_ins):
+    load.cache_clear()
+    read_imported.cache_clear()
+    for cached in (puzzles.imported, puzzles._files, puzzles._index, puzzles.fingerprint, questions_of, stand_ins):
         cached.cache_clear()
 
 
@@ -425,5 +493,5 @@ def forget():
 
 
 def test_calls_are_planned_without_playing():
-    asked = questions_of(generated("center_single", 0, "iraven"), "chain", QUESTION_ATTRIBUTES)
+    asked = questions_of(generated("center_single", 0, "iraven"), "center_single", "chain", QUESTION_ATTRIBUTES)
     assert planned_calls(asked, "none", True, False) == planned_calls(asked, "model", False, False) == 36

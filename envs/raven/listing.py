@@ -1,0 +1,96 @@
+"""Which official files there are: those below a directory, or those that an import found sound and listed with digests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from envs.raven.files import read
+from envs.raven.grammar import configuration_named
+from envs.raven.npz import RavenFileError
+from envs.raven.scene import Imported, Problem
+from envs.raven.xmltree import read_document
+
+
+def find_files(path: Path) -> list[Path]:
+    """The npz file itself, or those below a directory, by folder and number.
+
+    Raises:
+        RavenFileError: there are none.
+    """
+    if path.suffix == ".npz" or path.is_file():
+        return [path]
+    found = sorted(path.rglob("RAVEN_*.npz"), key=lambda file: (str(file.parent), _number(file), file.name))
+    if not found:
+        raise RavenFileError(f"{path}: no RAVEN_*.npz here or below")
+    return found
+
+
+def _number(path: Path) -> int:
+    part = path.stem.split("_")[1]
+    return int(part) if part.isdecimal() else -1
+
+
+def read_files(path: Path) -> Iterator[Problem | RavenFileError]:
+    """The problems of ``find_files`` one by one; a damaged file costs that file only and gives its error.
+
+    Raises:
+        RavenFileError: there are no files.
+    """
+    for npz in find_files(path):
+        try:
+            yield read(npz.resolve()).problem
+        except RavenFileError as error:
+            yield error
+
+
+def configuration_of(npz: Path) -> str:
+    """Name of a problem's configuration, from its XML alone.
+
+    Raises:
+        RavenFileError: the XML is missing or damaged.
+    """
+    return read_document(npz.with_suffix(".xml")).configuration.name
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of an index."""
+
+    configuration: str
+    source: Imported
+
+
+def write_index(problems: list[Problem], index: Path) -> None:
+    """List problems of official files as JSON lines: path, digest, configuration, target, style."""
+    lines = []
+    for problem in problems:
+        about = {"configuration": problem.configuration.name, "target": problem.target, "style": problem.style}
+        lines.append(json.dumps(asdict(problem.source) | about, sort_keys=True))
+    index.parent.mkdir(parents=True, exist_ok=True)
+    index.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+def read_index(index: Path) -> list[Listed]:
+    """The problems that an import listed.
+
+    Raises:
+        RavenFileError: the index is missing or one of its lines is no index line.
+    """
+    if not index.is_file():
+        raise RavenFileError(f"{index}: there is no such index; make one with `raycade raven import`")
+    listed = []
+    try:
+        lines = index.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise RavenFileError(f"{index}: is no import index ({error})") from error
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = json.loads(line)
+            name = configuration_named(str(fields["configuration"])).name
+            listed.append(Listed(name, Imported(str(fields["path"]), str(fields["digest"]))))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RavenFileError(f"{index}: line {number} is no line of an import index ({error!r})") from error
+    return listed
