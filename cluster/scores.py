@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import yaml
 
-from cluster.errors import UserError
-from cluster.ledger import read_episodes, read_plan, write_durably
+from cluster.ledger import read_config, read_episodes, read_plan, write_durably
 from cluster.settings import make_suite
 from cluster.timings import replica_table, timing_table
 from evals.contracts import Episode, Suite
@@ -25,16 +23,7 @@ def suite_of(run_dir: Path) -> Suite:
     Raises:
         UserError: its config cannot be read.
     """
-    path = run_dir / "config.yaml"
-    try:
-        config = yaml.safe_load(path.read_text())
-    except FileNotFoundError as error:
-        raise UserError(f"{run_dir}: no run here (there is no config.yaml)") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not YAML: {error}") from error
-    if not isinstance(config, dict) or "suite" not in config:
-        raise UserError(f"{path}: names no suite")
-    return make_suite(config["suite"])
+    return make_suite(read_config(run_dir)["suite"])
 
 
 def score_run(run_dir: Path) -> tuple[list[Table], dict[str, object]]:
@@ -48,7 +37,9 @@ def score_run(run_dir: Path) -> tuple[list[Table], dict[str, object]]:
     ledger = read_episodes(run_dir).table
     tables = [coverage(plan, ledger), *suite.score(plan_to_table(plan), ledger)]
     summary = summarise(plan, ledger, tables)
-    times = (timing_table(run_dir), replica_table(run_dir))
+    # A suite may look at how the run went, too; that depends on routing and so stays out of the summary.
+    of_suite = suite.timing_tables(ledger) if hasattr(suite, "timing_tables") else ()
+    times = (timing_table(run_dir), replica_table(run_dir), *of_suite)
     return [*tables, *(table for table in times if table is not None)], summary
 
 

@@ -46,6 +46,11 @@ class Bundle:
             table for suite in self.suites for table in suite.score(_only(plan, suite.name), _only(ledger, suite.name))
         ]
 
+    def timing_tables(self, ledger: pa.Table) -> Sequence[Table]:
+        """What those suites that look at it say about how the run went."""
+        suites = [(suite.name, suite.timing_tables) for suite in self.suites if hasattr(suite, "timing_tables")]
+        return [table for name, timing_tables in suites for table in timing_tables(_only(ledger, name))]
+
 
 def _only(table: pa.Table, suite: str) -> pa.Table:
     return table.filter(pc.equal(table["suite"], suite))

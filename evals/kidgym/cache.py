@@ -10,12 +10,12 @@ import pyarrow as pa
 from evals.tables import Cell, Table
 
 
-def cache_table(ledger: pa.Table) -> Table:
-    """Prefix-cache hits and repeated pictures by player, task and mode.
+def cache_table(ledger: pa.Table) -> Table | None:
+    """Prefix-cache hits by player, task and mode; None if no player was sent a prompt whose tokens are known.
 
     Args:
-        ledger: KidGym's part of a ledger; the columns on pictures need its ``turns`` (read it with
-            ``read_ledger(run_dir, columns=[..., "turns"])``) and are empty without them.
+        ledger: KidGym's part of a ledger. With its bulky ``turns`` (``read_ledger(run_dir, columns=[..., "turns"])``) the table
+            also tells how many pictures were sent, and how many of them again.
     """
     names = ["player", "task", "mode", "prompt_tokens", "cached_tokens"]
     names += ["turns"] if "turns" in ledger.column_names else []
@@ -25,27 +25,34 @@ def cache_table(ledger: pa.Table) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for key, members in groups.items():
         prompt, cached = (sum(row[name] or 0 for row in members) for name in ("prompt_tokens", "cached_tokens"))
-        turns: list[Cell] = [None, None, None, None]
-        if "turns" in names:
-            calls = [pictures for row in members for pictures in _pictures(row["turns"])]
-            sent = sum(map(len, calls))
-            distinct = len({picture for pictures in calls for picture in pictures})
-            turns = [len(calls), sent, distinct, 1 - distinct / sent if sent else None]
-        rows.append((*key, len(members), prompt, cached, cached / prompt if prompt else None, *turns))
+        if prompt:
+            sent = _sent(members) if "turns" in names else ()
+            rows.append((*key, len(members), prompt, cached, cached / prompt, *sent))
+    if not rows:
+        return None
+    columns: tuple[str, ...] = ("player", "task", "mode", "episodes", "prompt tokens", "cached tokens", "prefix cache")
+    notes: tuple[str, ...] = ("prefix cache: cached over prompt tokens, as the engine reports them.",)
+    if "turns" in names:
+        columns += ("calls", "pictures sent", "distinct pictures", "picture repeats")
+        notes += (
+            "picture repeats: share of the pictures in prompts that the same task and mode had sent before, in any episode: "
+            "what an image cache that forgets nothing, on a single replica, would serve.",
+        )
     return Table(
         name="kidgym_cache",
         title="KidGym: what the caches served",
-        columns=(
-            *("player", "task", "mode", "episodes", "prompt tokens", "cached tokens", "prefix cache"),
-            *("calls", "pictures sent", "distinct pictures", "picture repeats"),
-        ),
+        columns=columns,
         rows=tuple(sorted(rows, key=lambda row: tuple(map(str, row[:3])))),
-        notes=(
-            "prefix cache: cached over prompt tokens, as the engine reports them.",
-            "picture repeats: share of the pictures in prompts that the same task and mode had sent before, in any episode: "
-            "what an image cache that forgets nothing, on a single replica, would serve.",
-        ),
+        notes=notes,
     )
+
+
+def _sent(rows: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
+    """Calls, pictures sent in them, distinct ones, and the share of repeats."""
+    calls = [pictures for row in rows for pictures in _pictures(row["turns"])]
+    sent = sum(map(len, calls))
+    distinct = len({picture for pictures in calls for picture in pictures})
+    return len(calls), sent, distinct, 1 - distinct / sent if sent else None
 
 
 def _pictures(turns: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:

@@ -19,6 +19,7 @@ from envs.kidgym.frame import RESOLUTIONS
 from envs.picture import Picture
 from evals.contracts import Chat, Episode, Outcome, Part, stable_hash, stable_seed
 from evals.conversation import Conversation
+from evals.kidgym.cache import cache_table
 from evals.kidgym.decode import DECODER_VERSION
 from evals.kidgym.example import worked_example
 from evals.kidgym.play import COLUMNS, play_world
@@ -139,6 +140,11 @@ class KidGymSuite:
     def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
         """Success, invalid answers and steps of each cell, the five capabilities, and the published baselines."""
         return score_kidgym(plan, ledger)
+
+    def timing_tables(self, ledger: pa.Table) -> Sequence[Table]:
+        """What the prefix cache served, by task and mode; it depends on how requests were routed, so it is no score."""
+        table = cache_table(ledger)
+        return [] if table is None else [table]
 
     # --- what an episode is made of -----------------------------------------------------------------------------------
 

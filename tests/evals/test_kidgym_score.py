@@ -4,16 +4,21 @@ import asyncio
 import math
 import random
 
+import pyarrow.parquet as pq
 import pytest
+import yaml
 
+from cluster.scores import score_run
 from envs.kidgym import TASKS
 from envs.kidgym.chance import CHANCE, published_chance
+from evals.bundle import Bundle
 from evals.contracts import PlayerError, Reply
 from evals.conversation import play_episode
 from evals.kidgym import KidGymSuite, cache_table
 from evals.kidgym.score import CAPABILITIES, capability_score, weighted_sum
+from evals.kumo import KumoSuite
 from evals.players import OraclePlayer, RandomPlayer
-from evals.records import plan_to_table, records_to_table
+from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.reference import load_reference
 from evals.statistics import Estimate, proportion_estimate
 
@@ -194,4 +199,30 @@ def test_cache_shares_are_those_of_the_ledger():
     assert example["pictures sent"] == plain["pictures sent"] + 7 * 3
     assert example["picture repeats"] == 1 - (plain["distinct pictures"] + 3) / example["pictures sent"]
     without = cache_table(ledger.drop_columns(["turns"]))
-    assert [row["pictures sent"] for row in rows(without)] == [None, None]
+    assert without.columns == cache_table(ledger).columns[:7] and [row[:7] for row in cache_table(ledger).rows] == list(
+        without.rows
+    )
+
+
+def test_a_run_s_report_holds_the_cache_table_and_its_summary_does_not(tmp_path):
+    suite = KidGymSuite(tasks=["SE"], levels=[1], modes=["zero_shot"], episodes=4)
+    plan, ledger = run(suite, {"model": Sometimes()})
+    config = {"suite": {"_target_": "evals.kidgym.KidGymSuite", "tasks": ["SE"], "levels": [1], "modes": ["zero_shot"]}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "episodes").mkdir()
+    pq.write_table(plan, tmp_path / "plan.parquet", **PARQUET_OPTIONS)
+    pq.write_table(ledger, tmp_path / "episodes" / "part-1.parquet", **PARQUET_OPTIONS)
+    reported, summary = score_run(tmp_path)
+    assert "kidgym_cache" in {table.name for table in reported}
+    assert "kidgym_success" in str(summary) and "kidgym_cache" not in str(summary)
+
+
+def test_cache_shares_are_reported_beside_the_scores_and_not_among_them():
+    suite = KidGymSuite(tasks=["SE", "CL"], levels=[1], modes=["zero_shot"], episodes=4)
+    plan, ledger = run(suite, {"model": Sometimes()})
+    (table,) = suite.timing_tables(ledger)
+    assert [row["task"] for row in rows(table)] == ["CL", "SE"]
+    assert table.name not in {scored.name for scored in suite.score(plan, ledger)}
+    (of_bundle,) = Bundle("two", (suite, KumoSuite())).timing_tables(ledger)
+    assert of_bundle == table
+    assert not suite.timing_tables(run(suite, {"oracle": OraclePlayer()})[1]), "nobody was sent a prompt"
