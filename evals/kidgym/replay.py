@@ -9,6 +9,7 @@ from typing import Any
 from envs.kidgym import Frame, World, make
 from evals.contracts import Chat
 from evals.kidgym.prompts import letters_of
+from evals.kidgym.suite import load_user_tasks
 from evals.records import chat_of
 
 
@@ -49,6 +50,7 @@ def replay(row: Mapping[str, Any]) -> Replay:
     """
     if row["suite"] != "kidgym":
         raise ValueError(f"episode {row['episode_id']} is of suite {row['suite']!r}, not of KidGym")
+    load_user_tasks()
     turns = row["turns"]
     world = _world(row)
     steps: list[ReplayedStep] = []

@@ -6,11 +6,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from envs.kidgym import TASKS
+from envs.kidgym.tasks.placement import Placement
 from evals.contracts import PlayerError, Reply
 from evals.conversation import play_episode
 from evals.kidgym import KidGymSuite, replay
+from evals.kidgym import suite as suite_module
 from evals.players import RandomPlayer
-from evals.records import PARQUET_OPTIONS, chat_of, read_ledger, records_to_table
+from evals.records import COLUMNS, PARQUET_OPTIONS, chat_of, read_ledger, records_to_table
 
 
 class Slipping:
@@ -36,10 +39,9 @@ def ledger_rows(tmp_path, suite, *players):
     ]
     (tmp_path / "episodes").mkdir()
     pq.write_table(records_to_table(records, suite.columns), tmp_path / "episodes" / "1.parquet", **PARQUET_OPTIONS)
-    table = read_ledger(tmp_path).table
-    with_turns = read_ledger(tmp_path, [*table.column_names, "turns"])
-    assert not with_turns.damaged
-    return with_turns.table.to_pylist()
+    contents = read_ledger(tmp_path, [*COLUMNS, *suite.columns])
+    assert not contents.damaged
+    return contents.table.to_pylist()
 
 
 @pytest.mark.parametrize("settings", [{}, {"resolution": 32}, {"modes": ["icl"], "levels": [1]}])
@@ -74,6 +76,25 @@ def test_replay_of_a_failed_episode_goes_as_far_as_it_got(tmp_path):
         assert sum(not step.forced for step in replay(row).steps) == 2
 
 
+def test_an_episode_of_a_users_own_task_is_replayed_in_a_process_that_has_only_installed_it(tmp_path, monkeypatch):
+    class Entry:
+        name = "turned"
+
+        def load(self):
+            monkeypatch.setitem(TASKS, "PT", type("PT", (Placement,), {"name": "PT", "budgets": (1,)}))
+
+    monkeypatch.setattr(
+        suite_module.importlib.metadata, "entry_points", lambda group: [Entry()] * (group == "raycade.kidgym")
+    )
+    suite_module.load_user_tasks.cache_clear()
+    suite = KidGymSuite(tasks=["PT"], levels=[1], modes=["zero_shot"], episodes=1)
+    (row,) = ledger_rows(tmp_path, suite, RandomPlayer())
+    del TASKS["PT"]
+    suite_module.load_user_tasks.cache_clear()
+    assert replay(row).success == row["success"]
+    suite_module.load_user_tasks.cache_clear()
+
+
 def test_what_does_not_follow_from_the_seed_is_refused(tmp_path):
     suite = KidGymSuite(tasks=["CL"], levels=[2], modes=["zero_shot"], episodes=1)
     (row,) = ledger_rows(tmp_path, suite, RandomPlayer())
@@ -81,7 +102,7 @@ def test_what_does_not_follow_from_the_seed_is_refused(tmp_path):
         ({"suite": "kumo"}, "is of suite 'kumo'"),
         ({"seed": row["seed"] + 1}, "turn 0 shows other pictures"),
         ({"success": True}, "ends with success False after 8 steps"),
-        ({"turns": [*row["turns"], row["turns"][-1]]}, "turn 8 was asked after the game had ended"),
+        ({"turns": [*row["turns"], row["turns"][-1]]}, f"turn {len(row['turns'])} was asked after the game had ended"),
         ({"turns": [{**row["turns"][0], "action": "jump"}]}, "turn 0 chose 'jump'"),
         ({"turns": [{**row["turns"][0], "options": ["A"]}]}, "turn 0 offers 1 actions"),
     ]
