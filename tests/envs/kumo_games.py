@@ -1,6 +1,7 @@
 """Made-up domains and games for the tests of KumO."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from envs.kumo import Action, Domain, State, Task
@@ -60,12 +61,17 @@ def made_domain(seed: int = 0, truths: int = 16, actions: int = 12) -> Domain:
     return parse_domain({**toy_yaml(), "name": "made", "truths": names, "actions": entries}, "made")
 
 
-def random_game(rng: random.Random, truths: int, actions: int, states: int) -> Task:
-    """Any game at all: outcomes may rule out nothing, everything, or the same as others; what is shown is the first state."""
+def random_game(
+    rng: random.Random, truths: int, actions: int, states: int, densities: Sequence[float] = (0.2, 0.4, 0.6)
+) -> Task:
+    """Any game at all: outcomes may rule out nothing, everything, or the same as others; what is shown is the first state.
+
+    Each action draws from ``densities`` how likely an outcome of it rules a truth out.
+    """
     names = tuple(f"t{number}" for number in range(truths))
     table = []
     for number in range(actions):
-        density = rng.choice([0.2, 0.4, 0.6])
+        density = rng.choice(densities)
         outcomes = tuple(
             State(f"s{place}", tuple(name for name in names if rng.random() < density))
             for place in range(rng.randint(2, states))

@@ -1,6 +1,7 @@
 """The optimal search is exact, wins every game, and is the same everywhere."""
 
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from envs.kumo import Action, Game, OptimalSearch, State, Task, available_domains, generate_tasks, load_domain
+from envs.kumo.tables import HORIZON
 from tests.envs.kumo_games import made_domain, random_game
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo/tasks_with_optimum.jsonl"
@@ -48,6 +50,47 @@ def test_values_equal_brute_force_on_a_thousand_random_games():
         )
         nonzero += exact > 1
     assert nonzero > 200
+
+
+def remembered_value(task: Task) -> tuple[float, list[float]]:
+    """Algorithm 3 with nothing but a memo, for longer games: the value of the start, and of each first action."""
+    everything, unused = (1 << len(task.truths)) - 1, (1 << len(task.actions)) - 1
+    kept = [
+        [everything & ~sum(1 << task.truths.index(truth) for truth in state.rules_out) for state in action.states]
+        for action in task.actions
+    ]
+    against = [
+        sum(1 << action for action, sets in enumerate(kept) if any(not left >> truth & 1 for left in sets))
+        for truth in range(len(task.truths))
+    ]
+
+    @functools.cache
+    def value(left: int, unused: int) -> float:
+        if left.bit_count() <= 1 or any(left >> truth & 1 and not mask & unused for truth, mask in enumerate(against)):
+            return 0.0
+        return min(value_of(left, unused, action) for action in range(len(kept)) if unused >> action & 1)
+
+    def value_of(left: int, unused: int, action: int) -> float:
+        after = [left & mask for mask in kept[action]]
+        total = sum(map(int.bit_count, after))
+        rest = unused & ~(1 << action)
+        return 1 + sum(some.bit_count() / total * value(some, rest) for some in after if some)
+
+    return value(everything, unused), [value_of(everything, unused, action) for action in range(len(kept))]
+
+
+def test_values_are_exact_where_the_bounds_look_no_further():
+    rng = random.Random(17)
+    beyond = 0
+    for _ in range(80):
+        task = random_game(rng, rng.randint(3, 5), rng.randint(9, 12), states=3, densities=(0.3, 0.4))
+        search = OptimalSearch(task)
+        exact, first = remembered_value(task)
+        assert search.expected_steps == pytest.approx(exact, abs=1e-9)
+        assert list(search.action_values().values()) == pytest.approx(first, abs=1e-9)
+        against = [sum(any(t in s.rules_out for s in a.states) for a in task.actions) for t in task.truths]
+        beyond += min(against) > HORIZON
+    assert beyond > 10, "games whose truths all have more actions against them"
 
 
 @pytest.mark.skipif(not FIXTURES.exists(), reason="needs the published fixtures")
