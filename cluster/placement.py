@@ -183,11 +183,13 @@ def create_runner(
 ) -> ray.actor.ActorHandle:
     """A runner in a process of its own; without decoding it plays for the built-in players only.
 
-    Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node.
+    Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node. The first goes to
+    the driver's node, without which the run is over anyway.
     """
     options: dict[str, Any] = {"num_cpus": 0, "memory": LITTLE_MEMORY, "max_concurrency": 4}
     options |= {"max_restarts": 0, "max_task_retries": 0}
-    if nodes := sorted(node["NodeID"] for node in living_nodes()):
+    here = ray.get_runtime_context().get_node_id()
+    if nodes := sorted((node["NodeID"] for node in living_nodes()), key=lambda node: (node != here, node)):
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
     return ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy)
 
