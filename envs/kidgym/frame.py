@@ -7,7 +7,10 @@ in the scene where its background wants it.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -44,6 +47,17 @@ class Hint(NamedTuple):
     """Where in the hint block the layout stands: at its upper end, or centred."""
 
 
+@lru_cache(maxsize=64)
+def skin_digest(skin: str) -> str:
+    """Hash of the names and contents of a skin's drawings, as this process first found them; empty for no skin."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(Path(skin).rglob("*")) if skin else ():
+        if path.suffix in (".png", ".svg"):
+            content = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+            digest.update(f"{path.relative_to(skin).as_posix()}\n{content}\n".encode())
+    return digest.hexdigest() if skin else ""
+
+
 @dataclass(frozen=True)
 class Frame(Picture):
     """One observation of a KidGym world; equal frames are equal pictures.
@@ -56,6 +70,8 @@ class Frame(Picture):
         hint: What the hint block shows; None leaves it blank.
         cell_pixels: Edge of a cell in pixels: 32, 64 or 96.
         skin: Folder of user sprites; empty for the built-in drawings.
+        skin_hash: ``skin_digest`` of that folder, which is filled in if not given. Where the folder holds other drawings by
+            now, the frame refuses to be rendered.
     """
 
     kind: ClassVar[str] = "kidgym"
@@ -68,6 +84,11 @@ class Frame(Picture):
     hint: Hint | None = None
     cell_pixels: int = 64
     skin: str = ""
+    skin_hash: str = ""
+
+    def __post_init__(self) -> None:
+        if self.skin and not self.skin_hash:
+            object.__setattr__(self, "skin_hash", skin_digest(self.skin))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -78,7 +99,8 @@ class Frame(Picture):
         """The pixels, shape (9 cells, 9 cells, 3), RGB.
 
         Raises:
-            ValueError: the skin has no drawing of a sprite, or the resolution is none of ``RESOLUTIONS``.
+            ValueError: the skin has no drawing of a sprite, or other drawings than when the frame was made, or the resolution
+                is none of ``RESOLUTIONS``.
         """
         from envs.kidgym.render import render  # drawing is loaded only where pixels are needed
 
@@ -94,6 +116,7 @@ class Frame(Picture):
             "hint": self.hint,
             "cell_pixels": self.cell_pixels,
             "skin": self.skin,
+            "skin_hash": self.skin_hash,
         }
 
     @classmethod
@@ -110,4 +133,5 @@ class Frame(Picture):
             else Hint(hint[0], tuple(tuple(Item(*item) for item in row) for row in hint[1]), hint[2]),
             cell_pixels=fields["cell_pixels"],
             skin=fields["skin"],
+            skin_hash=fields.get("skin_hash", ""),
         )

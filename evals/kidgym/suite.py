@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import importlib.metadata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -167,10 +166,6 @@ class KidGymSuite:
         """Read once, and carried along to wherever the suite is sent: runners never see a file that changed meanwhile."""
         return load_templates(self.templates)
 
-    @cached_property
-    def _skin_hash(self) -> str:
-        return stable_hash(list(_file_hashes(Path(self.skin)))) if self.skin else ""
-
     def _example(self, task: str, mode: Mode) -> tuple[Part, ...]:
         return worked_example(task, self._templates, self.resolution, self.skin) if mode == "icl" else ()
 
@@ -180,7 +175,7 @@ class KidGymSuite:
     def _identity(self, task: str, mode: Mode) -> str:
         """Hash of everything that decides what is asked and how answers are read, apart from the game itself."""
         example = [_portable(part) for part in self._example(task, mode)]
-        return stable_hash(self._templates.identity, self.resolution, self._skin_hash, DECODER_VERSION, example)
+        return stable_hash(self._templates.identity, self.resolution, DECODER_VERSION, example)
 
     def _estimate(self, world: World, mode: Mode) -> tuple[float, float]:
         """Expected calls and prompt tokens of an episode of the world's task and level."""
@@ -239,16 +234,10 @@ def _opening(world: World) -> str:
 
 
 def _portable(part: Part) -> str:
-    """A text or a picture's description without the place of the skin, whose content is hashed by itself."""
+    """A text or a picture's description without the place of the skin; the hash of its content stays."""
     if isinstance(part, str):
         return part
     return dataclasses.replace(part, skin="").description  # type: ignore[type-var]
-
-
-def _file_hashes(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in (".png", ".svg"):
-            yield path.relative_to(folder).as_posix(), hashlib.blake2b(path.read_bytes()).hexdigest()
 
 
 def _tokens(chat: Chat) -> float:

@@ -12,6 +12,7 @@ from PIL import Image
 
 from envs.kidgym import TASKS, Frame, Hint, Item
 from envs.kidgym.catalogue import BACKGROUNDS, QUARTERED, SPRITES
+from envs.kidgym.frame import skin_digest
 from envs.kidgym.render import check_skin, contact_sheets, export_skin, glyphs, layout, sources, sprite
 from envs.kidgym.render.compose import DIRECTIONS
 from envs.kidgym.render.sprites import pile, rasterise
@@ -263,6 +264,26 @@ def test_a_skin_replaces_sprites_and_backgrounds(skin, tmp_path):
     assert tuple(pixels[3 * 64 + 32, 3 * 64 + 32]) == (255, 0, 255)
     assert tuple(pixels[3 * 64 + 32, 4 * 64 + 32]) == (0, 255, 255)
     assert tuple(pixels[10, 140]) == (0x12, 0x34, 0x56)
+
+
+def test_a_stored_frame_is_not_drawn_with_another_skin_of_the_same_place(tmp_path):
+    export_skin(str(tmp_path), pixels=32)
+    frame = dataclasses.replace(FARM, skin=str(tmp_path))
+    program = (
+        "import sys\nfrom envs.picture import picture_from_description as picture\n"
+        "try: print(picture(sys.stdin.read()).render().shape)\nexcept ValueError as error: print(error)"
+    )
+
+    def elsewhere():
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, input=frame.description, check=True, capture_output=True, text=True).stdout
+
+    assert elsewhere() == "(576, 576, 3)\n"
+    (tmp_path / "animal/cow.png").write_bytes((tmp_path / "wall.png").read_bytes())
+    assert f"skin {str(tmp_path)!r} has changed" in elsewhere()
+    skin_digest.cache_clear()
+    changed = dataclasses.replace(FARM, skin=str(tmp_path))
+    assert changed.key != frame.key, "other pixels, other identity"
 
 
 @pytest.mark.parametrize("fault", ["missing", "unreadable"])

@@ -125,12 +125,12 @@ def test_what_is_asked_is_part_of_an_episodes_identity(tmp_path):
 def test_a_skin_counts_by_its_content_not_by_its_place(tmp_path):
     from envs.kidgym.render.skins import export_skin
 
-    for name in ("one", "two"):
+    for name in ("one", "two", "three"):
         export_skin(str(tmp_path / name), pixels=32)
-    first, same = (small("CL", skin=str(tmp_path / name), episodes=1).plan()[0].id for name in ("one", "two"))
-    sprite = tmp_path / "two" / "wall.png"
-    sprite.write_bytes((tmp_path / "two" / "chest.png").read_bytes())
-    other = small("CL", skin=str(tmp_path / "two"), episodes=1).plan()[0].id
+    (tmp_path / "three" / "wall.png").write_bytes((tmp_path / "three" / "chest.png").read_bytes())
+    first, same, other = (
+        small("CL", skin=str(tmp_path / name), episodes=1).plan()[0].id for name in ("one", "two", "three")
+    )
     assert first == same != other != small("CL", episodes=1).plan()[0].id
 
 

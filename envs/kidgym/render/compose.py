@@ -56,6 +56,7 @@ def render(frame: Frame) -> Pixels:
     cell, skin, background = frame.cell_pixels, frame.skin, frame.background
     if cell not in RESOLUTIONS:
         raise ValueError(f"cell_pixels is {cell}: a cell has {', '.join(map(str, RESOLUTIONS))} pixels")
+    skins.check_frame_skin(frame)
     if background not in BACKGROUNDS and skin_file(skin, f"background/{background}") is None:
         raise ValueError(f"unknown background {background!r}: there are {', '.join(BACKGROUNDS)}")
     pixels = _canvas(background, cell, skin).copy()
@@ -104,8 +105,6 @@ def _blit(pixels: Pixels, placed: layout.Placed, ground: layout.Colour, cell: in
 @lru_cache(maxsize=32)
 def _canvas(background: str, cell: int, skin: str) -> Pixels:
     """A frame with nothing in it: blank hint block, scene, and the backpack's strip with its four lettered slots."""
-    if skin:
-        skins.check_skin(skin)
     unit = cell / layout.CELL
     canvas = Image.new("RGB", (GRID_CELLS * cell, GRID_CELLS * cell), "white")
     width, height = layout.SCENE_COLUMNS * cell, layout.SCENE_ROWS * cell

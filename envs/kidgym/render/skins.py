@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from envs.kidgym.catalogue import SPRITES
+from envs.kidgym.frame import Frame, skin_digest
 from envs.kidgym.render.sprites import builtin_drawing, skin_file, sprite
 
 REQUIRED: Final[tuple[str, ...]] = (
@@ -40,6 +41,22 @@ def check_skin(skin: str) -> None:
         )
     for name in SPRITES:
         sprite(name, 32, skin)
+
+
+def check_frame_skin(frame: Frame) -> None:
+    """Check that a frame's skin is complete and the one that the frame was made with.
+
+    Raises:
+        ValueError: it is not; the message names the folder.
+    """
+    if not frame.skin:
+        return
+    check_skin(frame.skin)
+    if frame.skin_hash != skin_digest(frame.skin):
+        raise ValueError(
+            f"skin {frame.skin!r} has changed: it holds other drawings than when this frame was made (content hash"
+            f" {skin_digest(frame.skin)}, the frame's is {frame.skin_hash})"
+        )
 
 
 def export_skin(folder: str, pixels: int = 192) -> int:
