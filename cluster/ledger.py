@@ -6,12 +6,13 @@ import fcntl
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 from cluster.errors import UserError
 from evals.contracts import Episode
@@ -55,6 +56,8 @@ class RunDirectory:
         Raises:
             UserError: it belongs to another plan, or something else is there.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"run_dir={self.path}: is a file; name a folder")
         stored = self.path / "plan.parquet"
         if not stored.exists():
             if self.path.exists() and any(self.path.iterdir()) and not (self.path / ".lock").exists():
@@ -69,17 +72,31 @@ class RunDirectory:
         """Lock the directory for this process, for as long as it lives.
 
         Raises:
-            UserError: another driver is at work here.
+            UserError: another driver is at work here, or the file system knows no locks or lets nobody write.
         """
-        self.episodes.mkdir(parents=True, exist_ok=True)
-        lock = (self.path / ".lock").open("a+")
+        new = not self.path.exists()
+        try:
+            self.episodes.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / ".lock").open("a+")
+        except OSError as error:
+            raise UserError(f"run_dir={self.path}: cannot be written: {error}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             lock.seek(0)
             owner = lock.read().strip() or "unknown"
             lock.close()
             raise UserError(f"run_dir={self.path}: another driver is running here (process {owner})") from error
+        except OSError as error:
+            lock.close()
+            if new:
+                (self.path / ".lock").unlink()
+                self.episodes.rmdir()
+                self.path.rmdir()
+            raise UserError(
+                f"run_dir={self.path}: this file system knows no locks ({error}), so two drivers could write at once; name "
+                "a folder elsewhere, or have it mounted with locks (Lustre: -o flock)"
+            ) from error
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
@@ -97,14 +114,20 @@ class RunDirectory:
             self._lock.close()
             self._lock = None
 
-    def begin(self, plan: Sequence[Episode], files: dict[str, str]) -> None:
-        """Write the plan and the run's description (config, versions); an earlier plan stays as it is."""
+    def begin(self, plan: Sequence[Episode], files: Mapping[str, str]) -> None:
+        """Write the plan and what describes the run; those of a run that has begun stay as they are."""
+        begun = (self.path / "plan.parquet").exists()
         for name, text in files.items():
-            write_durably(self.path / name, text.encode())
-        if not (self.path / "plan.parquet").exists():
-            sink = pa.BufferOutputStream()
-            pq.write_table(plan_to_table(plan), sink, **PARQUET_OPTIONS)
-            write_durably(self.path / "plan.parquet", sink.getvalue().to_pybytes())
+            if not begun or not (self.path / name).exists():
+                write_durably(self.path / name, text.encode())
+        if not begun:
+            self.write_plan(plan)
+
+    def write_plan(self, plan: Sequence[Episode]) -> None:
+        """Write the plan in place of any other."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(plan_to_table(plan), sink, **PARQUET_OPTIONS)
+        write_durably(self.path / "plan.parquet", sink.getvalue().to_pybytes())
 
     def commit(self, episodes: pa.Table) -> Path:
         """Write one immutable part; when this returns it survives the death of anything."""
@@ -129,6 +152,24 @@ def read_plan(run_dir: Path) -> list[Episode]:
         return plan_from_table(pq.read_table(path))
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise UserError(f"{path}: damaged, cannot be read as a plan: {error}") from error
+
+
+def read_config(run_dir: Path) -> dict[str, Any]:
+    """The resolved configuration that a run began with.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    path = run_dir / "config.yaml"
+    try:
+        config = yaml.safe_load(path.read_text())
+    except FileNotFoundError as error:
+        raise UserError(f"{run_dir}: no run here (there is no config.yaml)") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not YAML: {error}") from error
+    if not isinstance(config, dict) or "suite" not in config:
+        raise UserError(f"{path}: names no suite")
+    return config
 
 
 def read_episodes(run_dir: Path, columns: Sequence[str] | None = None) -> LedgerContents:

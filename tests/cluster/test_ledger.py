@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -64,6 +65,34 @@ def test_a_second_driver_is_refused_until_the_first_has_ended(directory):
         second.claim()
     directory.release()
     second.claim()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_named_as_such_and_nothing_is_left(tmp_path, monkeypatch, number):
+    def flock(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(UserError, match=rf"knows no locks .*{os.strerror(number)}"):
+        RunDirectory(tmp_path / "run").claim()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(UserError, match="is a file"):
+        RunDirectory(file).check_plan(PLAN)
+    with pytest.raises(UserError, match="cannot be written"):
+        RunDirectory(file / "run").claim()
+    assert file.read_text() == "mine"
+
+
+def test_the_description_of_a_run_that_has_begun_stays(directory):
+    directory.begin(PLAN[:1], {"config.yaml": "suite: other\n", "more.txt": "new"})
+    assert (directory.path / "config.yaml").read_text() == "suite: {}\n"
+    assert (directory.path / "more.txt").read_text() == "new"
+    assert read_plan(directory.path) == PLAN
 
 
 @pytest.mark.parametrize("damage", ["truncated", "not Parquet", "other columns", "flipped byte"])
