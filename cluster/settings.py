@@ -56,6 +56,10 @@ OPERATIONAL = frozenset(
 )
 """Engine settings that change how fast answers come, not which: they are no part of an episode's identity."""
 
+UNNAMED = ("base_url",)
+"""Of those, what may decide the answers all the same: another endpoint may serve another model by the same name, or the
+same model from another address. A run directory keeps to one."""
+
 SECTIONS = ("suite", "model", "cluster", "tracker", "decoding", "baselines", "shard", "run_dir")
 
 
@@ -214,7 +218,7 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
     players |= dict.fromkeys(baselines, "")
     try:
         episodes = suite.plan()
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise UserError(f"suite: {error}") from error
     plan = tuple(episode.assigned(name, identity) for name, identity in players.items() for episode in episodes)
     return suite, model, plan

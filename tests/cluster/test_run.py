@@ -1,0 +1,99 @@
+"""What a session leaves on the record, and which settings a run directory keeps to."""
+
+import asyncio
+import dataclasses
+import json
+
+import pytest
+
+from cluster import run as module
+from cluster.errors import UserError
+from cluster.ledger import read_config
+from cluster.run import CONTINUE, run
+from cluster.settings import load_settings
+from cluster.versions import read_versions
+from evals.conversation import play_episode
+from evals.players import BUILT_IN_PLAYERS
+from evals.records import records_to_table
+from tests.cluster.test_cli import SMALL
+
+CHAIN = [
+    "suite=multistar",
+    "suite.configurations=[center_single]",
+    "suite.puzzles=1",
+    "suite.priors=[none]",
+    "suite.sweep=false",
+]
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """Without Ray: each session plays so many episodes by the oracle."""
+
+    def play(settings, todo, directory, tally, progress, watcher):
+        records = []
+        for episode in todo[: play.episodes]:
+            asked = dataclasses.replace(episode, player="oracle")
+            record = asyncio.run(play_episode(settings.suite, asked, BUILT_IN_PLAYERS["oracle"]))
+            records.append(dataclasses.replace(record, episode=episode))
+        directory.commit(records_to_table(records, settings.suite.columns))
+        return len(todo) > play.episodes
+
+    play.episodes = 100
+    monkeypatch.setattr(module, "_play", play)
+    return play
+
+
+def start(run_dir, *overrides, suite=SMALL):
+    return run(load_settings([*suite, "model=simulated", f"run_dir={run_dir}", *overrides]))[0]
+
+
+def test_each_session_that_plays_is_noted_with_its_settings_and_the_first_config_stays(played, tmp_path):
+    run_dir = tmp_path / "run"
+    played.episodes = 5
+    assert start(run_dir) == CONTINUE
+    config = (run_dir / "config.yaml").read_bytes()
+    assert start(run_dir, "cluster.replicas=4") == 0
+    assert (run_dir / "config.yaml").read_bytes() == config
+    sessions = read_versions(run_dir)
+    assert [session["config"]["cluster"]["replicas"] for session in sessions] == [1, 4]
+    assert all({"began", "python", "git_commit", "numpy"} <= session.keys() for session in sessions)
+
+
+def test_a_complete_run_started_again_keeps_its_record(played, tmp_path, monkeypatch):
+    run_dir = tmp_path / "run"
+    start(run_dir)
+    record = {name: (run_dir / name).read_bytes() for name in ("versions.json", "config.yaml", "plan.parquet")}
+    monkeypatch.setattr("cluster.versions.versions", lambda: {"git_commit": "another"})
+    assert start(run_dir, "cluster.replicas=4") == 0
+    assert {name: (run_dir / name).read_bytes() for name in record} == record
+
+
+def test_a_versions_file_of_one_session_is_kept_as_the_first(played, tmp_path):
+    run_dir = tmp_path / "run"
+    played.episodes = 5
+    start(run_dir)
+    (run_dir / "versions.json").write_text(json.dumps({"git_commit": "as written once"}))
+    start(run_dir)
+    assert read_versions(run_dir)[0]["git_commit"] == "as written once"
+    assert len(read_versions(run_dir)) == 2
+
+
+def test_scoring_settings_follow_the_last_command(played, tmp_path):
+    run_dir = tmp_path / "run"
+    start(run_dir, suite=CHAIN)
+    sessions = read_versions(run_dir)
+    start(run_dir, "suite.convention=natural_logs", "cluster.replicas=4", suite=CHAIN)
+    config = read_config(run_dir)
+    assert (config["suite"]["convention"], config["cluster"]["replicas"]) == ("natural_logs", 1)
+    assert read_versions(run_dir) == sessions
+
+
+def test_a_run_keeps_to_its_endpoint(played, tmp_path):
+    run_dir = tmp_path / "run"
+    api = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://localhost:1/v1"]
+    played.episodes = 5
+    start(run_dir, *api)
+    with pytest.raises(UserError, match=r"base_url=http://localhost:2/v1: this run began with http://localhost:1/v1"):
+        start(run_dir, *api, "model.engine.base_url=http://localhost:2/v1")
+    assert start(run_dir, *api, "model.engine.timeout_seconds=5") == 0
