@@ -106,7 +106,8 @@ def _parser() -> argparse.ArgumentParser:
     merge = commands.add_parser(
         "merge",
         help="join runs that played parts of one plan (shard=i/n)",
-        description="Joins the ledgers of RUN_DIRs into TARGET and scores it; refuses runs that contradict each other.",
+        description="Joins the ledgers of RUN_DIRs into TARGET and scores it; refuses runs that contradict each other. "
+        "TARGET may hold what an earlier merge joined, so that parts can come one after the other.",
     )
     merge.add_argument("target", type=Path, metavar="TARGET")
     merge.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
@@ -158,8 +159,10 @@ def _report(options: argparse.Namespace) -> int:
 def _merge(options: argparse.Namespace) -> int:
     from cluster.merge import merge
 
-    planned, joined = merge(options.target, options.run_dirs)
-    print(f"{options.target}: {joined} of {planned} episodes joined from {len(options.run_dirs)} runs\n")
+    joined = merge(options.target, options.run_dirs)
+    print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes are there\n")
+    for warning in joined.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     options.run_dirs = [options.target]
     return _report(options)
 
