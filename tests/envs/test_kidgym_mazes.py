@@ -178,3 +178,11 @@ def test_a_decoy_loses_at_once():
                 assert (result.success, result.terminated) == (False, True)
                 lost += 1
     assert lost > 5
+
+
+def test_the_code_can_only_be_learned_from_the_hint_block():
+    """At level 1 a key of the door's own colour lies in wait for whoever has not read it: no word may warn of it."""
+    for level in (1, 2, 3):
+        goal = make("DMA", level, 0).goal
+        assert "hint block" in goal
+        assert "colour" not in goal

@@ -49,7 +49,5 @@ class DecodeMaze(Maze):
         """The rules of locks, and where the code is."""
         return (
             "Obtain the diamond in the maze. A locked door blocks the way until you unlock it with its key, "
-            "and you have to obtain a key before you can use it. Keys do not open "
-            "doors of their own colour here: the hint block on the left shows "
-            "which key opens which door."
+            "and you have to obtain a key before you can use it. The hint block on the left shows which key opens which door."
         )
