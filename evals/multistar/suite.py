@@ -37,6 +37,7 @@ from evals.multistar.puzzles import (
     stand_ins,
 )
 from evals.multistar.questions import QUESTION_ATTRIBUTES, Question, direct_nodes
+from evals.multistar.read_answer import READER_VERSION
 from evals.multistar.score import score_multistar
 from evals.tables import Table
 
@@ -203,6 +204,7 @@ class MultiStarSuite:
 
     def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:
         group = self._group(configuration, puzzle)
+        reply = self.reply if self.reply == "labels" else f"{self.reply} read by rules {READER_VERSION}"
         for draft in self._drafts(configuration, puzzle):
             yield Episode(
                 suite=self.name,
@@ -212,7 +214,7 @@ class MultiStarSuite:
                 index=puzzle if draft.level == CHAIN else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
                 repeat=0,
                 seed=puzzle_seed(configuration, puzzle),
-                identity=stable_hash(PROMPT_IDENTITY, self.subtask, self.reply, draft.content),
+                identity=stable_hash(PROMPT_IDENTITY, self.subtask, reply, draft.content),
                 budget=draft.calls,
                 calls=float(draft.calls),
                 prompt_tokens=draft.tokens,

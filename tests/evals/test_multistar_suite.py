@@ -326,10 +326,56 @@ def test_one_question_that_cannot_be_answered_costs_its_episode_and_keeps_what_w
         ("Answer: a square", None, "no answer"),
         ("It is A or B", None, "no answer"),
         ("", None, "no answer"),
+        # Options that are only talked about.
+        ("Option A: more.\nOption B: fewer.\nOption C: as many.\nI cannot decide.", None, "no answer"),
+        ("Looking at choice B, it is wrong, so it must be C", None, "no answer"),
+        ("Looking at answer B, I doubt it.", None, "no answer"),
+        ("The answer options: A, B and C", None, "no answer"),
+        ("A - but wait, B is better", None, "no answer"),
+        ("A-shaped", None, "no answer"),
+        ("A: more objects. B: fewer objects. C: as many.", None, "two answers"),
+        ("A. The left panel first.\nIt has three objects.", None, "no answer"),
+        ("A: more or less, B) is what fits", None, "two answers"),
+        # Answers.
+        ("The answer is option B.", 1, "answer"),
+        ("The correct answer is: choice (C)", 2, "answer"),
+        ("Answer: **B**.", 1, "answer"),
+        ("**Answer:** B", 1, "answer"),
+        ("**Answer**: B", 1, "answer"),
+        ("### Final answer\n\nB", 1, "answer"),
+        ("Answer:\nB. fewer objects", 1, "answer"),
+        ("The correct answer would be B since", 1, "answer"),
+        ("B. fewer objects\n\nThe left one has two, the right one three. That rules out A.", 1, "label and option"),
+        ("B: since there are two on the left", 1, "label and option"),
+        ("A. more objects. However, the answer is B.", 1, "answer"),
     ],
 )
 def test_written_answers_are_read_as_meant_or_not_at_all(text, option, rule):
     assert read_answer(text, "ABC", ("more objects", "fewer objects", "as many objects")) == (option, rule)
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "rule"),
+    [
+        ("5.", 4, "label"),
+        ("Panel 5", 4, "label"),
+        ("The answer is panel 5.", 4, "answer"),
+        ("Answer: panel 5", 4, "answer"),
+        ("The answer is number 5", 4, "answer"),
+        (r"$\boxed{5}$", 4, "boxed"),
+        ("1. Rows: they grow.\n2. Columns: they grow.\nAnswer: 5", 4, "answer"),
+        ("1. Look at the first row: the number of objects grows by one.\nSo", None, "no answer"),
+        ("1) In the first row there are 3 triangles", None, "no answer"),
+        ("What the answer is:\n1. Look at the first row.\n2. Look at the next.", None, "no answer"),
+        ("**Answer:**\n\n**5**\n", 4, "answer"),
+        ("3 objects", None, "no answer"),
+        ("The answer is 12", None, "no answer"),
+        ("The answer is 3 or 4", None, "no answer"),
+    ],
+)
+def test_written_numbers_are_answers_only_where_they_are_called_so(text, option, rule):
+    labels = tuple("12345678")
+    assert read_answer(text, labels, labels) == (option, rule)
 
 
 # --- imported problems -----------------------------------------------------------------------------------------------
