@@ -70,10 +70,15 @@ def living_nodes() -> list[dict[str, Any]]:
 
 
 def replicas_that_fit(model: ModelSettings) -> int:
-    """How many replicas the cluster's nodes have room for, when nothing else runs there."""
-    needs = model.replica
-    on_each = [_fits(node["Resources"], needs) for node in living_nodes()]
-    return sum(on_each) if needs.nodes == 1 else sum(fits > 0 for fits in on_each) // needs.nodes
+    """How many replicas the cluster's nodes have room for, when nothing else runs there.
+
+    The nodes of one replica differ, so a node with room for f parts serves at most min(f, r) of r replicas; and that many
+    replicas fit if those add up to all their parts (parts are dealt to the nodes in turn, replica after replica).
+    """
+    nodes = model.replica.nodes
+    on_each = [_fits(node["Resources"], model.replica) for node in living_nodes()]
+    most = sum(on_each) // nodes
+    return next(r for r in range(most, -1, -1) if sum(min(fits, r) for fits in on_each) >= r * nodes)
 
 
 def _fits(resources: dict[str, float], needs: ReplicaNeeds) -> int:

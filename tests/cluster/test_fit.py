@@ -1,0 +1,65 @@
+"""How many replicas fit which nodes."""
+
+import itertools
+
+import pytest
+
+from cluster import placement
+from cluster.engine import Sampling
+from cluster.errors import UserError
+from cluster.settings import ClusterSettings, ModelSettings, ReplicaNeeds
+
+
+@pytest.fixture
+def nodes(monkeypatch):
+    def are(*gpus: float) -> None:
+        found = [{"Resources": {"GPU": n, "CPU": 64.0}, "NodeManagerAddress": f"n{i}"} for i, n in enumerate(gpus)]
+        monkeypatch.setattr(placement, "living_nodes", lambda: found)
+
+    return are
+
+
+def model(**needs) -> ModelSettings:
+    return ModelSettings("m", {}, Sampling(), ReplicaNeeds(**needs))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "needs", "fit"),
+    [
+        ((8, 8), {"gpus": 4, "nodes": 2}, 2),
+        ((8, 8), {"gpus": 8, "nodes": 2}, 1),
+        ((8, 4, 4), {"gpus": 4, "nodes": 2}, 2),
+        ((8, 4), {"gpus": 4, "nodes": 2}, 1),
+        ((8,), {"gpus": 4, "nodes": 2}, 0),
+        ((16, 4, 4), {"gpus": 4, "nodes": 3}, 1),
+        ((4, 4, 4), {"gpus": 4, "nodes": 2}, 1),
+        ((8, 5, 0), {"gpus": 2}, 6),
+        ((), {"gpus": 1}, 0),
+        ((1, 1, 1), {"gpus": 0, "cpus": 0}, 3),
+    ],
+)
+def test_as_many_replicas_fit_as_have_each_part_on_a_node_of_its_own(nodes, gpus, needs, fit):
+    nodes(*gpus)
+    assert placement.replicas_that_fit(model(**needs)) == fit
+
+
+def test_the_count_equals_that_of_dealing_parts_to_the_emptiest_nodes(nodes):
+    for gpus in itertools.product(range(5), repeat=3):
+        for parts in (1, 2, 3):
+            nodes(*gpus)
+            free, dealt = list(gpus), 0
+            while sum(room > 0 for room in free) >= parts:
+                for number in sorted(range(3), key=lambda n: -free[n])[:parts]:
+                    free[number] -= 1
+                dealt += 1
+            assert placement.replicas_that_fit(model(gpus=1, nodes=parts)) == dealt, (gpus, parts)
+
+
+def test_what_does_not_fit_is_said_with_what_each_node_has(nodes):
+    nodes(8, 8)
+    wide = model(gpus=4, cpus=4, nodes=2)
+    placement.check_fit(ClusterSettings(replicas=2), wide)
+    with pytest.raises(
+        UserError, match=r"on each of 2 nodes; 2 of 3 fit this cluster:\n  n0: 8 GPU, 64 CPU .room for 2"
+    ):
+        placement.check_fit(ClusterSettings(replicas=3), wide)
