@@ -17,6 +17,7 @@ from evals.tables import Table
 
 BAD_INPUT = 2
 RUN_FAILED = 1
+INTERRUPTED = 130
 LONGEST_SHOWN = 30
 """Rows of the longest table that ends a run on the terminal; `raycade report` shows all."""
 
@@ -56,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         code = BAD_INPUT
+    except KeyboardInterrupt:  # before or after the play, which ends in its own way
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cluster.cli import BAD_INPUT, RUN_FAILED, show
 from cluster.errors import RunFailedError, UserError
-from cluster.run import run
+from cluster.run import CONTINUE, run
 from cluster.settings import settings_from_config
 
 LAUNCHERS = ("hydra._internal.core_plugins.basic_launcher", "hydra_plugins.hydra_submitit_launcher.submitit_launcher")
@@ -39,7 +39,7 @@ class Outcome:
 def multirun(overrides: Sequence[str]) -> int:
     """Run every combination of the overrides' comma-separated values; returns the worst exit code.
 
-    A run that fails does not keep the others from being played.
+    A run that fails does not keep the others from being played; one that was told to stop does, on this machine.
 
     Raises:
         UserError: the overrides name something that does not exist.
@@ -59,7 +59,7 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
     version.setbase("1.3")
     hydra = Hydra.create_main_hydra2("raycade", create_config_search_path("pkg://conf"))
     try:
-        batches = hydra.multirun("config", _one, list(overrides), with_log_configuration=False)
+        batches = hydra.multirun("config", Player(), list(overrides), with_log_configuration=False)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_with_remedy(str(error))) from error
     except Exception as error:
@@ -72,18 +72,28 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
     return [job.return_value for batch in batches for job in batch]
 
 
-def _one(config: DictConfig) -> Outcome:
-    """One of the runs, in whatever process and on whatever machine its launcher chose."""
-    overrides = tuple(HydraConfig.get().overrides.task)
-    try:
-        settings = settings_from_config(config)
-        code, tables = run(settings)
-    except (UserError, RunFailedError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return Outcome(overrides, BAD_INPUT if isinstance(error, UserError) else RUN_FAILED, error=str(error))
-    show(tables)
-    print(f"\nledger, tables and summary: {settings.run_dir}")
-    return Outcome(overrides, code, str(settings.run_dir))
+class Player:
+    """Plays one run after another in whatever process and on whatever machine its launcher chose."""
+
+    def __init__(self) -> None:
+        """Nothing was stopped yet."""
+        self._stopped = False
+
+    def __call__(self, config: DictConfig) -> Outcome:
+        """Play one run, unless an earlier one in this process was told to stop: that was meant for the sweep."""
+        overrides = tuple(HydraConfig.get().overrides.task)
+        if self._stopped:
+            return Outcome(overrides, CONTINUE, error="not played, the sweep was stopped; the same command goes on")
+        try:
+            settings = settings_from_config(config)
+            code, tables = run(settings)
+        except (UserError, RunFailedError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return Outcome(overrides, BAD_INPUT if isinstance(error, UserError) else RUN_FAILED, error=str(error))
+        self._stopped = code == CONTINUE
+        show(tables)
+        print(f"\nledger, tables and summary: {settings.run_dir}")
+        return Outcome(overrides, code, str(settings.run_dir))
 
 
 def _announce() -> None:
