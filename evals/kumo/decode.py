@@ -12,7 +12,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+DECODER_VERSION: Final = 2
+"""Part of every episode's identity; raise it when a reply may be read otherwise than before."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ def decode(text: str, actions: Sequence[str], truths: Sequence[str], strict: boo
       opened); ``no tag`` (the reply is nothing but the name)
     - how: ``exact``; ``marks`` (case, quotes, backticks, emphasis, list marks, punctuation around it); ``placeholder``
       (``${name}``); ``label`` (``Action: name``); ``spelling`` (the same words, other punctuation or underscores);
-      ``phrase`` (only filler words around, in a tag only); ``line`` (a line of its own before others, in a tag only)
+      ``phrase`` (only filler words around, in a tag only); ``line`` (a line of its own before a remark that names and
+      doubts nothing, in a tag only)
 
     and an unread reply has the rule ``no answer``, ``empty tag``, ``unknown name`` or ``two names``.
     The last tag that holds anything wins. A name that is an action and a truth is a prediction, as published.
@@ -76,7 +80,7 @@ def _lenient(text: str, names: tuple[str, ...]) -> tuple[str | None, str]:
     if len(text) > _LONGEST_BARE_REPLY:
         return None, "no answer"
     name, how = _read(text, names)
-    return (name, f"no tag, {how}") if name else (None, "no answer" if how == "unknown name" else how)
+    return (name, f"no tag, {how}") if name and how != "phrase" else (None, "no answer")
 
 
 def _segments(text: str) -> Iterator[tuple[str, str]]:
@@ -100,80 +104,87 @@ def _segments(text: str) -> Iterator[tuple[str, str]]:
 # --- how the name is written -----------------------------------------------------------------------------------------
 
 _FILLER_WORDS = """
-    a an the i we you it is s ll will would should want like to let us me my our your this next now so then with go
+    a an the i we you it is s ll will would want should like to let us me my our your this next now so then with go
     going do run perform take use choose choosing select selecting pick picking try order request conduct make test
     tests testing action actions truth truths name prediction predict predicted predicting answer final choice option
-    step result conclusion guess therefore boxed text textbf mathbf b i strong em code type value
+    step result conclusion guess therefore boxed text textbf mathbf b i strong em code type value →
 """
 _FILLER = frozenset(_FILLER_WORDS.split())
 """Words that may stand around a name in a tag without changing what is meant; no negation, no conjunction."""
 
-_QUOTES = str.maketrans({"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‑": "-", "‐": "-"})
+_DOUBTS = frozenset("no not t never cannot but instead rather however wait unlikely impossible ruled excluded".split())
+"""Words of a remark after which the line before it need not be what is meant; t is the end of isn't."""
+
+_ALIKE = str.maketrans(
+    {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "‑": "-", "‐": "-"}
+)
 _LIST_MARK = re.compile(r"^(?:[-*+•·>#]+\s+|\(?\d{1,2}[.)]\s+)+")
-_EDGE = " \t\r\n\"'`*_~.,;:!?«»()[]{}<>-•·\\"
+_EDGE = " \t\r\n\"'`*_.,;:?«»()[]{}<>•·\\"
+_LAYERS = 8
+"""Marks around marks that are taken off; people write three."""
+
+_WORD = re.compile(
+    r"[^\W_]+|[#+]+"
+    r"|(?<=\w)-(?!\w)|(?<!\w)-(?=\d)"  # as in A- and -1; other hyphens part words
+    r"""|[^\w\s\-"'`*.,;:?()\[\]{}<>/\\|$&=•·«»…]"""
+)
 
 
 def _fold(text: str) -> str:
     """The text without case, extra space, list marks and the marks around it."""
-    text = " ".join(unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold().split())
-    while True:
-        shorter = _LIST_MARK.sub("", text).strip(_EDGE)
+    text = " ".join(unicodedata.normalize("NFKC", text).translate(_ALIKE).casefold().split())
+    text = text.replace("<s>", "~")  # struck out is not chosen
+    for _ in range(_LAYERS):
+        shorter = _LIST_MARK.sub("", text).strip(_EDGE).rstrip("!")
         if shorter == text:
-            return text
+            break
         text = shorter
+    return text
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """The words of a text; sharps and pluses count, other punctuation and underscores part words."""
-    return tuple(re.findall(r"[^\W_]+|[#+]+", unicodedata.normalize("NFKC", text).casefold()))
+def _words(folded: str) -> tuple[str, ...]:
+    """The words of a text, and the signs that may change what it means (C#, A-, !name); other punctuation parts words."""
+    return tuple(_WORD.findall(folded))
 
 
 @functools.lru_cache(maxsize=256)
 def _forms(names: tuple[str, ...]) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Each name folded, and its words."""
-    return {name: (_fold(name), _words(name)) for name in names}
+    return {name: (_fold(name), _words(_fold(name))) for name in names}
 
 
 def _read_tagged(content: str, names: tuple[str, ...]) -> tuple[str | None, str]:
-    """Read the content of a tag: a name, a name among filler words, or a first line that is a name."""
+    """Read the content of a tag: a name, perhaps among filler words, or a first line that is a name before a remark."""
     name, how = _read(content, names)
     if name or how == "two names":
         return name, how
-    by_line = [_read(line, names)[0] for line in content.split("\n") if line.strip()]
-    alone = {found for found in by_line if found}
-    if len(alone) > 1:
-        return None, "two names"
-    if alone and by_line[0]:
-        return by_line[0], "line"
-    mentioned, rest = _mentions(_words(content), names)
-    if len(mentioned) > 1:
-        return None, "two names"
-    if mentioned and _FILLER.issuperset(rest):
-        return mentioned[0], "phrase"
+    line, _, remark = content.strip().partition("\n")
+    name, how = _read(line, names)
+    goes_on = remark.strip()[:1].islower()
+    if name and how != "phrase" and not goes_on and _DOUBTS.isdisjoint(_words(_fold(remark))):
+        return name, "line"
     return None, "unknown name"
 
 
 def _read(text: str, names: tuple[str, ...]) -> tuple[str | None, str]:
-    """Read a text that is nothing but a name, however written."""
+    """Read a text that holds one name, however written, and besides at most filler words."""
     if text.strip() in names:
         return text.strip(), "exact"
     folded = _fold(text)
-    attempts = [("marks", folded)]
-    if "${" in text:
-        attempts.append(("placeholder", _fold(text.rpartition("${")[2].partition("}")[0])))
-    label, colon, rest = folded.partition(":") if ":" in folded else folded.partition("=")
-    while colon and _FILLER.issuperset(_words(label)):
-        attempts.append(("label", _fold(rest)))
-        label, colon, rest = rest.partition(":")
-    for how, attempt in attempts:
-        found = [name for name, (form, _) in _forms(names).items() if form == attempt]
-        if found:
-            return (found[0], how) if len(found) == 1 else (None, "two names")
-    words = _words(text)
-    spelled = [name for name, (_, form) in _forms(names).items() if form and form == words]
-    if spelled:
-        return (spelled[0], "spelling") if len(spelled) == 1 else (None, "two names")
-    return None, "unknown name"
+    words = _words(folded)
+    mentioned, rest = _mentions(words, names)
+    if len(mentioned) != 1 or not _FILLER.issuperset(rest):
+        return None, "two names" if len(mentioned) > 1 else "unknown name"
+    name = mentioned[0]
+    form = _forms(names)[name][0]
+    if folded == form:
+        return name, "marks"
+    if "${" in folded and _fold(folded.rpartition("${")[2].partition("}")[0]) == form:
+        return name, "placeholder"
+    label = folded[: -len(form)].rstrip(_EDGE.replace(":", "")) if folded.endswith(form) else ""
+    if label.endswith((":", "=")):
+        return name, "label"
+    return name, "phrase" if rest else "spelling"
 
 
 def _mentions(words: tuple[str, ...], names: tuple[str, ...]) -> tuple[list[str], list[str]]:

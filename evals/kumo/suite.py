@@ -12,6 +12,7 @@ import pyarrow as pa
 from envs.kumo import DIFFICULTIES, available_domains
 from evals.contracts import Episode, Outcome, stable_hash, stable_seed
 from evals.conversation import Conversation
+from evals.kumo.decode import DECODER_VERSION
 from evals.kumo.play import COLUMNS, play_puzzle
 from evals.kumo.prompts import PROMPT_IDENTITY
 from evals.kumo.puzzle import Puzzle, domain_of, puzzles_of
@@ -117,7 +118,9 @@ class KumoSuite:
             index=index,
             repeat=0,
             seed=stable_seed(self.name, puzzle.domain.name, difficulty, index),
-            identity=stable_hash(PROMPT_IDENTITY, opening, self.decoder, self.max_steps, task.to_json()),
+            identity=stable_hash(
+                PROMPT_IDENTITY, opening, DECODER_VERSION, self.decoder, self.max_steps, task.to_json()
+            ),
             budget=self.max_steps,
             calls=calls,
             prompt_tokens=calls * tokens + _TOKENS_PER_ROUND * calls * (calls - 1) / 2,

@@ -1,5 +1,7 @@
 """Replies as models write them, and what each decoder reads in them."""
 
+import tracemalloc
+
 import pytest
 
 from evals.kumo.decode import decode
@@ -44,7 +46,7 @@ READ = [
     ("<ANSWER> Brain MRI <ANSWER>", "Brain MRI", "tag, exact"),
     ("<ANSWER> Brain MRI", "Brain MRI", "open tag, exact"),
     ("Let us see.\n<ANSWER> brain mri.", "Brain MRI", "open tag, marks"),
-    ("<ANSWER> Brain MRI\n\nThis shows whether Brain Tumor can be excluded.", "Brain MRI", "open tag, line"),
+    ("<ANSWER> Brain MRI\n\nIt separates what is left.", "Brain MRI", "open tag, line"),
     ("Brain MRI </ANSWER>", "Brain MRI", "closing tag, exact"),
     ("I think that is it.\nBrain Tumor\n</ANSWER>", "Brain Tumor", "closing tag, exact"),
     # the name written otherwise
@@ -64,6 +66,8 @@ READ = [
     ("<ANSWER> 2) Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
     ("<ANSWER> Brain MRI. </ANSWER>", "Brain MRI", "tag, marks"),
     ("<ANSWER> Brain  MRI! </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> -Brain MRI </ANSWER>", "Brain MRI", "tag, spelling"),
+    ("<ANSWER> → Brain MRI </ANSWER>", "Brain MRI", "tag, phrase"),
     ("<ANSWER> ['Brain MRI'] </ANSWER>", "Brain MRI", "tag, marks"),
     ("<ANSWER> <Brain MRI> </ANSWER>", "Brain MRI", "tag, marks"),
     ("<ANSWER> {Brain MRI} </ANSWER>", "Brain MRI", "tag, marks"),
@@ -117,6 +121,24 @@ UNREAD = [
     ("<ANSWER> anything but Brain Tumor </ANSWER>", "unknown name"),
     ("<ANSWER> Ruled out: Brain Tumor </ANSWER>", "unknown name"),
     ("<ANSWER> Since the scan is normal, Brain Tumor seems unlikely </ANSWER>", "unknown name"),
+    ("<ANSWER> !Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> ! Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> ≠ Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> ❌ Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> ~~Brain Tumor~~ </ANSWER>", "unknown name"),
+    ("<ANSWER> <s>Brain Tumor</s> </ANSWER>", "unknown name"),
+    ("<ANSWER> not ${Brain Tumor} </ANSWER>", "unknown name"),
+    ("<ANSWER> Tuning to C♭ </ANSWER>", "unknown name"),
+    ("<ANSWER>\nBrain Tumor\nis ruled out by now.\n</ANSWER>", "unknown name"),
+    ("<ANSWER>\nBrain Tumor\nNo, wait.\n</ANSWER>", "unknown name"),
+    ("<ANSWER>\nBrain Tumor\nIt isn't likely.\n</ANSWER>", "unknown name"),
+    ("<ANSWER> Brain Tumor\nis ruled out, so I choose MRI</ANSWER>", "two names"),
+    ("<ANSWER> Brain MRI\n\nThis shows whether Brain Tumor can be excluded.", "two names"),
+    ("<ANSWER> ${Brain MRI} or ${Brain Tumor} </ANSWER>", "two names"),
+    ("<ANSWER> ${Brain MRI}: ${Brain Tumor} </ANSWER>", "two names"),
+    ("<ANSWER> MRI: Brain Tumor </ANSWER>", "two names"),
+    ('<ANSWER> {"action": "Brain MRI", "truth": "Brain Tumor"} </ANSWER>', "two names"),
+    ("<ANSWER> ~~Brain MRI~~ Brain Tumor </ANSWER>", "two names"),
     ("<ANSWER> Brain MRI, MRI </ANSWER>", "two names"),
     ("<ANSWER> Brain MRI or Brain Tumor </ANSWER>", "two names"),
     ("<ANSWER>\nBrain MRI\nBrain Tumor\n</ANSWER>", "two names"),
@@ -178,6 +200,33 @@ def test_names_that_differ_only_in_marks_need_to_be_written_exactly():
     assert decode("<ANSWER> *F* </ANSWER>", actions, ()).name == "F"
 
 
+def test_a_name_that_could_be_a_label_is_a_name():
+    decoded = decode("<ANSWER> Test A: Gout </ANSWER>", ("Test A", "Test B"), ("Gout", "Influenza"))
+    assert (decoded.name, decoded.rule) == (None, "two names")
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [("A+", "A+"), ("a-", "A-"), ("**A−**", "A-"), ("I choose A-.", "A-"), ("A", None), ("A±", None), ("-A", None)]
+    + [("O", None), ("O+", "O+"), ("O-", None), ("1", None), ("-1", "-1"), ("+1", None)],
+)
+def test_signs_are_part_of_a_name(reply, name):
+    assert decode(f"<ANSWER> {reply} </ANSWER>", ("-1",), ("A+", "A-", "O+")).name == name
+
+
+def test_labels_upon_labels_take_no_memory():
+    decode("<ANSWER> MRI </ANSWER>", ACTIONS, TRUTHS)
+    tracemalloc.start()
+    try:
+        assert decode("<ANSWER> " + "Answer: " * 4_000, ACTIONS, TRUTHS).rule == "unknown name"
+        assert decode("<ANSWER> " + "Answer: " * 4_000 + "MRI", ACTIONS, TRUTHS).name == "MRI"
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000, "quadratic in the length of the reply"
+    finally:
+        tracemalloc.stop()
+
+
 def test_hostile_replies_are_read_in_no_time():
     for reply in ("<ANSWER>" * 20_000, "<ANSWER>" + '"1. ' * 5_000, "* " * 50_000, "${" * 50_000, "</ANSWER>" * 20_000):
         assert decode(reply, ACTIONS, TRUTHS).name is None
+    for label in ("Answer: ", "a=", "!", "- ", "~", "'"):
+        assert decode("<ANSWER> " + label * 16_000, ACTIONS, TRUTHS).name is None

@@ -90,6 +90,13 @@ def test_what_changes_the_conversation_changes_the_ids(change):
     assert not {episode.id for episode in changed} & {episode.id for episode in SMALL.plan()}
 
 
+@pytest.mark.parametrize("version", ["DECODER_VERSION", "PROMPT_IDENTITY"])
+def test_another_reading_or_other_words_change_the_ids(version, monkeypatch):
+    before = {episode.id for episode in SMALL.plan()}
+    monkeypatch.setattr(f"evals.kumo.suite.{version}", "another")
+    assert not before & {episode.id for episode in SMALL.plan()}
+
+
 def test_an_edited_domain_changes_the_ids(tmp_path):
     from envs.kumo.domain import DOMAINS
 
