@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from evals.contracts import Episode
-from evals.multistar.mseval import Asked, Convention, Score, Sweep, mseval, option_probabilities
+from evals.multistar.mseval import Asked, Convention, Score, Sweep, complete, mseval, option_probabilities
 from evals.multistar.puzzles import puzzle_of
 from evals.multistar.questions import QUESTION_ATTRIBUTES, Question
 from evals.records import plan_from_table
@@ -136,11 +135,10 @@ def _place(episode: Episode) -> tuple[str, str, str, int]:
 
 def _answered(episode: Episode, nodes: Sequence[Mapping[str, Any]], convention: Convention) -> Iterator[Answered]:
     by_name = {node["node"]: node for node in nodes}
-    exact = {
-        node["node"]: Asked(option_probabilities(node["logprobs"]), node["key"]) for node in nodes if node["exact"]
-    }
+    exact = {node["node"]: Asked(option_probabilities(node["logprobs"]), node["key"]) for node in nodes if _exact(node)}
     for node in nodes:
         parents = tuple(node["parents"])
+        inexact = any(name not in exact for name in (node["node"], *parents)) or not all(map(_exact, node["sweep"]))
         yield Answered(
             *_place(episode),
             node["node"],
@@ -155,28 +153,27 @@ def _answered(episode: Episode, nodes: Sequence[Mapping[str, Any]], convention: 
             mass=node["mass"],
             parents=parents,
             parent_options=tuple(len(by_name[name]["options"]) for name in parents),
-            score=_score(node, parents, exact, convention),
-            inexact=any(name not in exact for name in (node["node"], *parents)),
+            score=None if inexact else _score(node, parents, exact, convention),
+            inexact=inexact,
         )
 
 
 def _score(
     node: Mapping[str, Any], parents: Sequence[str], exact: Mapping[str, Asked], convention: Convention
 ) -> Score | None:
-    if any(name not in exact for name in (node["node"], *parents)):
-        return None
     sweeps = []
     for name in parents:
         swept = sorted((each for each in node["sweep"] if each["parent"] == name), key=lambda each: each["option"])
-        if len(swept) < len(exact[name].probabilities) or any(map(_unknown, swept)):
+        if len(swept) < len(exact[name].probabilities):
             return None
         distributions = tuple(option_probabilities(each["logprobs"]) for each in swept)
         sweeps.append(Sweep(exact[name], tuple(each["answer"] for each in swept), distributions))
     return mseval(exact[node["node"]], sweeps, convention)
 
 
-def _unknown(swept: Mapping[str, Any]) -> bool:
-    return swept["answer"] is None or any(map(math.isnan, swept["logprobs"]))
+def _exact(reply: Mapping[str, Any]) -> bool:
+    """Whether a node, or one reply of its sweep, has exact probabilities; early ledgers do not say so of a sweep."""
+    return bool(reply.get("exact", True) and reply["answer"] is not None and complete(reply["logprobs"]))
 
 
 def groups_of(

@@ -102,15 +102,20 @@ class Score:
         return math.fsum(self.weights)
 
 
+def complete(logprobs: Sequence[float]) -> bool:
+    """Whether log-probabilities give probabilities among the options: all are known, and at least one is possible."""
+    return not any(map(math.isnan, logprobs)) and math.isfinite(max(logprobs))
+
+
 def option_probabilities(logprobs: Sequence[float]) -> Probabilities:
     """Probabilities among the options alone: the softmax of their log-probabilities (or logits).
 
     Raises:
         ValueError: one of them is not a number, or none is possible.
     """
-    highest = max(logprobs)
-    if any(math.isnan(value) for value in logprobs) or not math.isfinite(highest):
+    if not complete(logprobs):
         raise ValueError(f"no probabilities from log-probabilities {list(logprobs)}")
+    highest = max(logprobs)
     powers = [math.exp(value - highest) for value in logprobs]
     total = math.fsum(powers)
     return tuple(power / total for power in powers)

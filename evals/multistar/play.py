@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from evals.contracts import Chat, Outcome, PlayerError
 from evals.conversation import Conversation
+from evals.multistar.mseval import complete
 from evals.multistar.prompts import Style, labels_of, prompt
 from evals.multistar.puzzles import Prior, planned_calls
 from evals.multistar.questions import Question
@@ -25,6 +25,9 @@ from evals.multistar.reformat import prior_sentence
 
 ReplyForm = Literal["labels", "text"]
 
+RECORD_VERSION = 2
+"""Raised whenever the columns change: all parts of one ledger have the same. Part of every episode's identity."""
+
 SWEPT = pa.struct(
     {
         "parent": pa.string(),  # node of the parent whose answer was replaced
@@ -32,6 +35,7 @@ SWEPT = pa.struct(
         "turn": pa.int32(),  # of the episode; options that make the same prompt share a turn
         "answer": pa.int32(),  # index of the answer to the question
         "logprobs": pa.list_(pa.float64()),  # per option of the question
+        "exact": pa.bool_(),  # whether they are exact and complete
     }
 )
 NODE = pa.struct(
@@ -139,7 +143,7 @@ async def play_chain(questions: Sequence[Question], conversation: Conversation, 
     )
     sweeps: dict[str, list[tuple[Any, ...]]] = {question.node: [] for question in questions}
     for (question, parent, option), answer in zip(variants, outcomes, strict=True):
-        sweeps[question.node].append((parent, option, answer.turn, answer.option, answer.logprobs))
+        sweeps[question.node].append((parent, option, answer.turn, answer.option, answer.logprobs, answer.exact))
     return Outcome(
         success=answers[questions[-1].node].option == questions[-1].key,
         steps=len(questions),
@@ -201,7 +205,7 @@ class _Asking:
             scores = reply.label_scores
             option = labels.index(reply.text) if reply.text in labels else None
             rule = "no label scored" if option is None else "argmax" if scores.argmax_is_label else "best label"
-            exact = scores.exact and not any(map(math.isnan, scores.logprobs))
+            exact = scores.exact and complete(scores.logprobs)
             answer = Answer(turn, option, rule, scores.logprobs, scores.mass, scores.argmax_is_label, exact)
         played.action, played.rule = None if answer.option is None else labels[answer.option], answer.rule
         return answer

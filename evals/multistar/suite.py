@@ -14,7 +14,7 @@ from envs.raven import CONFIGURATIONS, configuration_named
 from evals.contracts import Episode, Outcome, stable_hash
 from evals.conversation import Conversation
 from evals.multistar.mseval import Convention
-from evals.multistar.play import COLUMNS, Manner, ReplyForm, play_chain, play_direct
+from evals.multistar.play import COLUMNS, RECORD_VERSION, Manner, ReplyForm, play_chain, play_direct
 from evals.multistar.prompts import PROMPT_IDENTITY, Style, prompt
 from evals.multistar.puzzles import (
     CHAIN,
@@ -214,7 +214,7 @@ class MultiStarSuite:
                 index=puzzle if draft.level == CHAIN else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
                 repeat=0,
                 seed=puzzle_seed(configuration, puzzle),
-                identity=stable_hash(PROMPT_IDENTITY, self.subtask, reply, draft.content),
+                identity=stable_hash(PROMPT_IDENTITY, RECORD_VERSION, self.subtask, reply, draft.content),
                 budget=draft.calls,
                 calls=float(draft.calls),
                 prompt_tokens=draft.tokens,

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from envs.raven import CONFIGURATIONS
+from evals.contracts import LabelScores, Reply
 from evals.multistar import MultiStarSuite
 from evals.multistar.comparison import ERRORS
 from evals.players import BUILT_IN_PLAYERS
@@ -236,6 +237,43 @@ def test_mseval_is_refused_where_scores_are_not_exact_and_the_tables_say_so():
     notes = "\n".join(tables["multistar_stages"].notes)
     assert "16 questions have no MSEval: the engine gave no exact probabilities" in notes
     assert not rows_of(tables["multistar_ncmi"])
+
+
+class Uneven:
+    """Guesses; the log-probabilities of some turns are not exact, or not known at all."""
+
+    def __init__(self, odd, exact, value=None):
+        self.odd, self.exact, self.value = odd, exact, value
+
+    async def reply(self, turn):
+        count = len(turn.labels)
+        odd = self.odd(turn.number)
+        values = (self.value if odd and self.value is not None else math.log(1 / count),) * count
+        return Reply(turn.labels[0], label_scores=LabelScores(values, 1.0, True, self.exact or not odd))
+
+
+def test_replies_of_the_sweep_have_to_be_exact_too():
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    records = played(suite, Uneven(lambda number: number >= 8, exact=False))
+    table = tables_of(suite, records)["multistar_stages"]
+    assert {row["stage"]: row["without MSEval"] for row in rows_of(table)} == {
+        "1P": 0,
+        "2P": 2,
+        "1R": 1,
+        "2R": 1,
+        "final": 1,
+    }
+    assert "5 questions have no MSEval: the engine gave no exact probabilities" in "\n".join(table.notes)
+
+
+@pytest.mark.parametrize("value", [-math.inf, math.nan])
+@pytest.mark.parametrize("number", [0, 3, 20])
+def test_labels_without_any_probability_cost_the_mseval_of_what_builds_on_them(value, number):
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    records = played(suite, Uneven(lambda turn: turn == number, exact=True, value=value))
+    table = tables_of(suite, records)["multistar_stages"]
+    assert sum(row["without MSEval"] for row in rows_of(table)) == {0: 3, 3: 2, 20: 1}[number]
+    assert "no exact probabilities" in "\n".join(table.notes)
 
 
 def test_without_a_sweep_only_questions_that_are_told_nothing_have_an_mseval():
