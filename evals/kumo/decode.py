@@ -112,7 +112,8 @@ _FILLER_WORDS = """
 _FILLER = frozenset(_FILLER_WORDS.split())
 """Words that may stand around a name in a tag without changing what is meant; no negation, no conjunction."""
 
-_DOUBTS = frozenset("no not t never cannot but instead rather however wait unlikely impossible ruled excluded".split())
+_DOUBT_WORDS = "no not t never cannot but instead rather however wait unlikely impossible ruled excluded"
+_DOUBTS = frozenset(_DOUBT_WORDS.split())
 """Words of a remark after which the line before it need not be what is meant; t is the end of isn't."""
 
 _ALIKE = str.maketrans(

@@ -207,8 +207,18 @@ def test_a_name_that_could_be_a_label_is_a_name():
 
 @pytest.mark.parametrize(
     ("reply", "name"),
-    [("A+", "A+"), ("a-", "A-"), ("**A−**", "A-"), ("I choose A-.", "A-"), ("A", None), ("A±", None), ("-A", None)]
-    + [("O", None), ("O+", "O+"), ("O-", None), ("1", None), ("-1", "-1"), ("+1", None)],
+    [
+        *[
+            ("A+", "A+"),
+            ("a-", "A-"),
+            ("**A−**", "A-"),
+            ("I choose A-.", "A-"),
+            ("A", None),
+            ("A±", None),
+            ("-A", None),
+        ],
+        *[("O+", "O+"), ("O", None), ("O-", None), ("-1", "-1"), ("1", None), ("+1", None)],
+    ],
 )
 def test_signs_are_part_of_a_name(reply, name):
     assert decode(f"<ANSWER> {reply} </ANSWER>", ("-1",), ("A+", "A-", "O+")).name == name
