@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +14,8 @@ class AdaptiveConcurrency:
     """At most so many requests at once: fewer when the server says it has too many, more again when it copes.
 
     Halves on each ``too_many`` (at most once in ``calm_seconds``, as requests sent together fail together) and grows by
-    one for as many successes as the limit then is, as TCP's congestion window does.
+    one for as many successes as the limit then is, as TCP's congestion window does. ``hold`` gives nobody a place for a
+    while, as a server asks that refuses one request and means them all.
     """
 
     def __init__(self, most: int, calm_seconds: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -23,15 +25,29 @@ class AdaptiveConcurrency:
         self.inside = 0
         self._calm_seconds = calm_seconds
         self._clock = clock
-        self._halved = -calm_seconds
+        self._halved = -math.inf
+        self._held_until = -math.inf
         self._freed = asyncio.Condition()
+
+    @property
+    def held(self) -> float:
+        """Seconds for which nobody gets a place; 0 if they do."""
+        return max(0.0, self._held_until - self._clock())
+
+    def hold(self, seconds: float) -> None:
+        """Give nobody a place for so long from now, or longer if that was asked before."""
+        self._held_until = max(self._held_until, self._clock() + seconds)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
         """Wait for a place and hold it."""
-        async with self._freed:
-            await self._freed.wait_for(lambda: self.inside < max(1, int(self.limit)))
-            self.inside += 1
+        while True:
+            await asyncio.sleep(self.held)
+            async with self._freed:
+                await self._freed.wait_for(lambda: self.held or self.inside < max(1, int(self.limit)))
+                if not self.held:
+                    self.inside += 1
+                    break
         try:
             yield
         finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import email.utils
 import functools
 import io
 import math
@@ -31,7 +32,9 @@ TOP_LOGPROBS = 20
 NO_KEY = "EMPTY"
 """Sent where no key is set; servers of one's own do without."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
-"""Seconds before the first retry, doubled each time up to the longest."""
+"""Seconds before the first retry, doubled each time up to the longest, where the endpoint asks for no other."""
+PATIENCE = 600.0
+"""Seconds that the endpoint may ask all to wait; who asks for more stops the run, to be continued then."""
 
 RETRYABLE = (
     openai.APIConnectionError,
@@ -140,7 +143,7 @@ class OpenAIEngine:
                     raise PlayerError(f"the endpoint failed {attempt} times, last: {self._clean(error)}") from None
                 if isinstance(error, openai.RateLimitError | openai.InternalServerError):
                     self._concurrency.too_many()
-                await asyncio.sleep(wait_seconds(attempt, error))
+                await self._wait(attempt, error)
             except openai.APIStatusError as error:
                 cause = self._clean(error)
                 too_long = "context_length" in cause or "maximum context length" in cause
@@ -172,23 +175,42 @@ class OpenAIEngine:
             extra["top_k"] = sampling.top_k
         return {**arguments, "extra_body": extra} if extra else arguments
 
+    async def _wait(self, attempt: int, error: Exception) -> None:
+        """Wait before a request's next try; what the endpoint asks for holds back all requests."""
+        asked = asked_seconds(error)
+        if asked > PATIENCE:
+            raise EngineClosedError(f"the endpoint asks to wait {asked / 3600:.1f} hours: {self._clean(error)}")
+        self._concurrency.hold(asked)
+        # with jitter, so that retries spread out
+        doubling = min(FIRST_WAIT * 2.0 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0)
+        await asyncio.sleep(0.0 if asked else doubling)
+
     async def _send(self, request: Request, arguments: Mapping[str, Any]) -> Any:
         expected = _expected_tokens(request) + arguments["max_tokens"]
-        await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(expected)))
-        async with self._concurrency.place():
-            self.load.running = self._concurrency.inside
-            try:
-                answer = await self._client.chat.completions.create(**arguments)
-            except ValueError as error:  # a body that is no JSON
-                raise openai.APIConnectionError(
-                    message=f"the answer cannot be read: {error}", request=_NO_REQUEST
-                ) from None
-        if not getattr(answer, "choices", None) or getattr(answer.choices[0], "message", None) is None:
-            raise openai.APIConnectionError(message="the answer holds no message", request=_NO_REQUEST)
+        while True:
+            async with self._concurrency.place():
+                self.load.running = self._concurrency.inside
+                await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(expected)))
+                if not self._concurrency.held:
+                    answer = await self._ask(arguments)
+                    break
+            self._requests.correct(-1)
+            self._tokens.correct(-expected)
         prompt, completion = used_tokens(answer.usage)
         if prompt or completion:
             self._tokens.correct(prompt + completion - expected)
             self._spend.add(prompt, completion)
+        return answer
+
+    async def _ask(self, arguments: Mapping[str, Any]) -> Any:
+        try:
+            answer = await self._client.chat.completions.create(**arguments)
+        except ValueError as error:  # a body that is no JSON
+            raise openai.APIConnectionError(
+                message=f"the answer cannot be read: {error}", request=_NO_REQUEST
+            ) from None
+        if not getattr(answer, "choices", None) or getattr(answer.choices[0], "message", None) is None:
+            raise openai.APIConnectionError(message="the answer holds no message", request=_NO_REQUEST)
         return answer
 
     def _reply(self, request: Request, answer: Any, seconds: float) -> Reply:
@@ -267,16 +289,21 @@ def used_tokens(usage: Any) -> tuple[int, int]:
     return getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
 
 
-def wait_seconds(attempt: int, error: Exception) -> float:
-    """Seconds before the next try: what the server asks for, else doubling with jitter so that retries spread out."""
+def asked_seconds(error: Exception) -> float:
+    """Seconds to wait that a refusal asks for (``retry-after-ms``, or ``retry-after`` in seconds or as a date), else 0."""
     response = getattr(error, "response", None)
-    asked = response.headers.get("retry-after") if response is not None else None
+    headers: Mapping[str, str] = response.headers if response is not None else {}
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * unit
+        except (KeyError, ValueError):
+            continue
+        return max(0.0, seconds) if math.isfinite(seconds) else 0.0
     try:
-        if asked is not None:
-            return min(max(0.0, float(asked)), LONGEST_WAIT)
+        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:
-        pass  # a date; fall back on doubling
-    return min(FIRST_WAIT * 2.0 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0)
+        return 0.0
+    return max(0.0, date.timestamp() - time.time())
 
 
 def chat_to_json(chat: Chat) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import email.utils
 import io
 import json
 import math
@@ -180,10 +181,66 @@ async def test_a_server_that_never_answers_is_given_up_in_the_end(stub):
         await engine(stub, timeout_seconds=0.2, max_tries=2).complete(request())
 
 
-async def test_retry_after_is_honoured(stub):
-    stub.script = [(429, "slow down", {"retry-after": "0.7"}), "answer"]
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("asked", [{"retry-after": "0.7"}, {"retry-after-ms": "700", "retry-after": "90"}], ids=str)
+async def test_retry_after_is_honoured(stub, status, asked):
+    stub.script = [(status, "slow down", asked), "answer"]
     await engine(stub).complete(request())
     assert stub.times[1] - stub.times[0] >= 0.69
+
+
+def in_seconds(seconds: float) -> str:
+    return email.utils.formatdate(time.time() + seconds, usegmt=True)
+
+
+async def until(met) -> None:
+    """Wait for a condition, some seconds at most."""
+    for _ in range(300):
+        if met():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came to that")
+
+
+@pytest.mark.parametrize("spelling", [str, in_seconds], ids=["seconds", "date"])
+async def test_one_refusal_holds_back_all_requests_for_as_long_as_it_asks(stub, spelling):
+    stub.script = [(429, "slow down", {"retry-after": spelling(240)}), "answer"]
+    made = engine(stub)
+    first = asyncio.create_task(made.complete(request()))
+    await until(lambda: made._concurrency.held)
+    assert 200 < made._concurrency.held <= 240
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(first, *(made.complete(request(n)) for n in range(1, 9))), 0.3)
+    assert len(stub.bodies) == 1
+
+
+async def test_requests_that_wait_for_their_turn_are_held_back_too(stub):
+    stub.script = ["answer", (429, "slow down", {"retry-after": "240"}), "answer"]
+    made = engine(stub, requests_per_minute=600)
+    made._requests._left = 2.0  # then one every 0.1 s
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*(made.complete(request(n)) for n in range(9))), 0.8)
+    assert len(stub.bodies) == 2
+
+
+async def test_after_the_wait_all_go_on(stub):
+    stub.script = [(429, "slow down", {"retry-after": "0.4"}), "answer"]
+    made = engine(stub, max_num_seqs=2)
+    replies = await asyncio.gather(*(made.complete(request(n)) for n in range(6)))
+    assert len(replies) == 6 and len(stub.bodies) == 7
+
+
+async def test_who_asks_to_wait_for_hours_stops_the_run(stub):
+    stub.script = [(429, "daily limit", {"retry-after": "7200"})]
+    with pytest.raises(EngineClosedError, match=r"asks to wait 2\.0 hours.*daily limit"):
+        await engine(stub).complete(request())
+    assert len(stub.bodies) == 1
+
+
+@pytest.mark.parametrize("nonsense", ["soon", "", "nan", "inf", "-5", "0", in_seconds(-99)])
+async def test_nonsense_in_retry_after_is_no_wait_of_its_own(stub, nonsense):
+    stub.script = [(429, "slow down", {"retry-after": nonsense}), "answer"]
+    assert (await engine(stub).complete(request())).text == "hello"
 
 
 async def test_a_refused_request_is_not_repeated_and_an_over_long_one_is_named(stub):
@@ -259,6 +316,28 @@ async def test_an_endpoint_may_tell_little_of_what_it_used(stub, usage, tokens):
     assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == ("hello", *tokens, 0)
 
 
+async def test_no_more_requests_at_once_than_asked_for(stub):
+    stub.script = ["slow"]
+    made = engine(stub, max_num_seqs=2)
+    await asyncio.gather(*(made.complete(request(n)) for n in range(6)))
+    assert stub.most_inside == 2
+
+
+@pytest.mark.parametrize("limit", [{"requests_per_minute": 0.5}, {"tokens_per_minute": 60.0}], ids=str)
+async def test_limits_per_minute_hold_requests_back(stub, limit):
+    made = engine(stub, **limit)  # at these, the first request waits for most of a minute
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(made.complete(request()), 0.3)
+    assert not stub.bodies
+    assert (await engine(stub, **dict.fromkeys(limit, 1000000.0)).complete(request())).text == "hello"
+
+
+async def test_tokens_per_minute_learn_what_a_request_really_took(stub):
+    made = engine(stub, tokens_per_minute=100_000.0)
+    await made.complete(request())
+    assert made._tokens._left == pytest.approx(10_000 - 110)  # a tenth of a minute's, less what was used
+
+
 async def test_fewer_requests_at_once_after_too_many(stub):
     stub.script = [(429, "slow down", {})] * 4 + ["slow"]
     made = engine(stub, max_num_seqs=8)
@@ -301,6 +380,25 @@ def test_limits_per_minute_spread_requests_evenly():
     limit.correct(-2)
     assert limit.delay(1) == 0.0
     assert PerMinute(None).delay(1e9) == 0.0
+
+
+async def test_no_more_places_than_the_limit_are_given():
+    limit, most, free = AdaptiveConcurrency(8), 0, asyncio.Event()
+
+    async def hold_a_place():
+        nonlocal most
+        async with limit.place():
+            most = max(most, limit.inside)
+            await free.wait()
+
+    limit.limit = 3.7
+    holders = [asyncio.create_task(hold_a_place()) for _ in range(10)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert limit.inside == 3
+    free.set()
+    await asyncio.gather(*holders)
+    assert (limit.inside, most) == (0, 3)
 
 
 def test_concurrency_halves_once_for_requests_that_fail_together_and_grows_back():
