@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,8 +43,13 @@ def multirun(overrides: Sequence[str]) -> int:
     A run that fails does not keep the others from being played; one that was told to stop does, on this machine.
 
     Raises:
-        UserError: the overrides name something that does not exist.
+        UserError: the overrides name something that does not exist, or hold a secret.
     """
+    for name in (override.partition("=")[0] for override in overrides):
+        if re.search(
+            r"(api_?key|password|secret|token)$", name, re.IGNORECASE
+        ):  # Hydra writes all overrides down first
+            raise UserError(f"{name}: there is no such setting; secrets stay in the environment")
     _announce()
     outcomes = _launch(overrides)
     print("\nmultirun:", file=sys.stderr)

@@ -157,7 +157,7 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
             config: DictConfig = compose("config", overrides=list(overrides))
         except OverrideParseException as error:
             raise UserError(f"{error.override}: cannot be read as KEY=VALUE: {_tidy(error)}") from error
-        except (HydraException, OmegaConfBaseException) as error:
+        except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
             raise UserError(_tidy(error) + _known_keys(str(error), overrides)) from error
     return config
 

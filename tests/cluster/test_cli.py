@@ -60,6 +60,7 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["tracker=wandb", "tracker.mode=onlin"], ["tracker.mode=onlin", "offline, online"]),
         (["tracker=wandb", "+tracker.api_key=123"], ["tracker: unknown key api_key", "project"]),
         (["cluster.grace_seconds=abc"], ["cluster.grace_seconds=abc", "a number, above 0"]),
+        (["cluster=5"], ["Config group override"]),
         (["cluster.replicas=true"], ["cluster.replicas=True", "a whole number, or fit"]),
         (["model.sampling.temperature=hot"], ["model.sampling.temperature=hot", "a number"]),
         (["model.sampling.max_tokens=-5"], ["model.sampling.max_tokens=-5", "from 1 up"]),

@@ -42,3 +42,12 @@ def test_an_interrupt_between_the_play_ends_the_sweep_without_a_trace(sweep):
     played, code, err = sweep(KeyboardInterrupt())
     assert (played, code) == (["oracle"], 130)
     assert err.endswith("interrupted\n") and "Traceback" not in err
+
+
+def test_a_key_in_the_overrides_of_a_sweep_is_written_nowhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run_here(
+        capsys, "run", "-m", "model=openai", "model.engine.model=a,b", "+model.engine.api_key=sk-1"
+    )
+    assert code == 2 and "model.engine.api_key: there is no such setting" in err
+    assert "sk-1" not in out + err and list(tmp_path.iterdir()) == []
