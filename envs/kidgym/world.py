@@ -71,7 +71,7 @@ class World(abc.ABC):
     memory: ClassVar[bool] = False
     """Whether the episode opens with a frame that has to be remembered."""
     max_actions: ClassVar[int] = 16
-    """No action list is longer."""
+    """Length of the longest action list of any level."""
 
     def __init__(self, level: int, seed: int, cell_pixels: int = 64, skin: str = "") -> None:
         self.level, self.seed = level, seed
@@ -169,9 +169,18 @@ class World(abc.ABC):
 
     @property
     def ordered(self) -> tuple[Action, ...]:
-        """The actions offered now, in the order in which they are shown: drawn afresh at every step."""
+        """The actions offered now, in the order in which they are shown: drawn afresh at every step.
+
+        Raises:
+            ValueError: the task offers none, or more than its ``max_actions``, while the episode goes on.
+        """
         if self._actions is None:
             options = self.options
+            if not (1 <= len(options) <= self.max_actions or self.done):
+                raise ValueError(
+                    f"KidGym task {self.name}, level {self.level}, offers {len(options)} actions at step {self.steps + 1}: "
+                    f"a list has at least 1 and, by the task's max_actions, at most {self.max_actions}"
+                )
             if len(options) > 1:
                 Random(self._order + self.steps).shuffle(options)
             self._actions = tuple(options)

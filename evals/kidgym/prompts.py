@@ -33,7 +33,13 @@ MODES: Final[tuple[Mode, ...]] = ("zero_shot", "cot", "icl")
 
 
 def letters_of(actions: Sequence[str]) -> tuple[str, ...]:
-    """One letter for each action."""
+    """One letter for each action.
+
+    Raises:
+        ValueError: there are more actions than letters.
+    """
+    if len(actions) > len(LETTERS):
+        raise ValueError(f"{len(actions)} actions are offered, but there are letters for {len(LETTERS)} only")
     return tuple(LETTERS[: len(actions)])
 
 

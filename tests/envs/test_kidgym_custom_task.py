@@ -90,6 +90,32 @@ def test_a_task_without_budgets_or_with_a_taken_name_is_refused():
         register_task(Empty)
 
 
+@pytest.mark.parametrize("count", [0, 17])
+def test_a_task_that_offers_nothing_or_too_much_is_named(count):
+    class Wide(World):
+        """So many ways to wait."""
+
+        name, title, budgets, goal = "WIDE", "Wide", (2,), "Wait."
+
+        def build(self, rng):
+            pass
+
+        def choices(self):
+            return [Action(f"wait {number}", "wait") for number in range(count)]
+
+        def perform(self, action):
+            return True
+
+        def verdict(self):
+            return None
+
+    with pytest.raises(ValueError, match=f"task WIDE, level 1, offers {count} actions at step 1: .* at most 16"):
+        _ = Wide(1, 0).actions
+    Wide.max_actions = 17
+    if count:
+        assert len(Wide(1, 0).actions) == 17
+
+
 def test_what_a_task_counts_besides_the_scene_is_seen_by_the_oracle():
     class Knocks(World):
         """A door opens at the third knock."""

@@ -54,10 +54,10 @@ def test_reset_without_a_seed_goes_on_from_the_last_one():
 def test_the_mask_leaves_the_offered_actions_only_and_others_waste_a_step():
     env = gymnasium.make(environment_id("MDE", 1))
     _, info = env.reset(seed=1)
-    assert info["action_mask"].tolist() == [1] + [0] * 15
+    assert info["action_mask"].tolist() == [1] + [0] * 7
     assert env.action_space.sample(mask=info["action_mask"]) == 0
     frame = info["frame"]
-    _, reward, terminated, truncated, info = env.step(9)
+    _, reward, terminated, truncated, info = env.step(8)
     assert (info["accepted"], info["frame"], info["steps"]) == (False, frame, 1)
     assert (reward, terminated, truncated) == (0.0, False, False)
 

@@ -16,6 +16,7 @@ from evals.contracts import PlayerError, Reply
 from evals.conversation import play_episode
 from evals.kidgym import KidGymSuite
 from evals.kidgym.example import example_seed
+from evals.kidgym.prompts import letters_of
 from evals.players import OraclePlayer, RandomPlayer
 
 MEMORY_TASKS = ["SE", "MMA", "MDE", "MFI"]
@@ -327,6 +328,12 @@ def test_a_step_without_a_choice_is_not_asked():
         assert record.outcome.success and len(record.turns) == asked
         assert record.outcome.extra["forced_steps"] == 1
         assert all(len(played.turn.options) > 1 for played in record.turns)
+
+
+def test_a_list_longer_than_the_alphabet_is_refused():
+    assert letters_of(["wait"] * 26)[-1] == "Z"
+    with pytest.raises(ValueError, match="27 actions are offered, but there are letters for 26 only"):
+        letters_of(["wait"] * 27)
 
 
 def test_modes_differ_in_what_they_ask_for():

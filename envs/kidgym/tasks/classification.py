@@ -22,6 +22,7 @@ class Classification(World):
     name = "CL"
     title = "Classification"
     budgets = (4, 8, 12)
+    max_actions = 9
 
     def build(self, rng: Random) -> None:
         """Draw a type, two of its items and two basket colours."""

@@ -21,6 +21,7 @@ class Counting(World):
     name = "CO"
     title = "Counting"
     budgets = (5, 5, 5)
+    max_actions = 10
 
     def build(self, rng: Random) -> None:
         """Draw a thing and the number."""

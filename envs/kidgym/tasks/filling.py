@@ -29,6 +29,7 @@ class Filling(World):
     name = "FI"
     title = "Filling"
     budgets = (1, 2, 3)
+    max_actions = 12
 
     def build(self, rng: Random) -> None:
         """Draw an animal, its missing quarters and pieces that do not belong."""

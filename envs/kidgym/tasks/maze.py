@@ -26,6 +26,7 @@ class Maze(World):
     name = "MA"
     title = "Maze"
     budgets = (3, 5, 7)
+    max_actions = 10
     walls: ClassVar[tuple[int, ...]] = (9, 8, 7)
 
     def build(self, rng: Random) -> None:

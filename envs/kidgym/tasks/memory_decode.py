@@ -23,6 +23,7 @@ class MemoryDecode(World):
     title = "Memory Decode"
     budgets = (2, 3, 4)
     memory = True
+    max_actions = 8
 
     def build(self, rng: Random) -> None:
         """Draw the table, the entry that is asked for, and the distractors."""

@@ -25,6 +25,7 @@ class MemoryMaze(Maze):
     title = "Memory Maze"
     budgets = (4, 6, 8)
     memory = True
+    max_actions = 12
     walls = (7, 3, 6)
 
     def build(self, rng: Random) -> None:

@@ -38,6 +38,7 @@ class Placement(World):
     name = "PL"
     title = "Placement"
     budgets = (1, 1, 1)
+    max_actions = 8
 
     def build(self, rng: Random) -> None:
         """Draw the two things, a direction, a turn, and the positions' numbers."""

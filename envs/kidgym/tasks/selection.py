@@ -22,6 +22,7 @@ class Selection(World):
     title = "Selection"
     budgets = (2, 3, 4)
     memory = True
+    max_actions = 8
 
     def build(self, rng: Random) -> None:
         """Draw a type and distinct items of it: first the targets, then the distractors."""

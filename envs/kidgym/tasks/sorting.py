@@ -34,6 +34,7 @@ class Sorting(World):
     name = "SO"
     title = "Sorting"
     budgets = (2, 3, 4)
+    max_actions = 16
 
     def build(self, rng: Random) -> None:
         """Draw the rule's two comparatives, the end that comes first, and the animals."""
