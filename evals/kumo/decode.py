@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-DECODER_VERSION: Final = 2
+DECODER_VERSION: Final = 3
 """Part of every episode's identity; raise it when a reply may be read otherwise than before."""
 
 
@@ -28,7 +28,9 @@ class Decoded:
     """Where the name stood and how it was written, such as ``tag, exact``; ``decode`` lists them."""
 
 
-def decode(text: str, actions: Sequence[str], truths: Sequence[str], strict: bool = False) -> Decoded:
+def decode(
+    text: str, actions: Sequence[str], truths: Sequence[str], strict: bool = False, cut: bool = False
+) -> Decoded:
     """Read one reply.
 
     Strict, the rules are ``published`` or ``parse error``. Lenient, a rule is *where, how*:
@@ -40,15 +42,23 @@ def decode(text: str, actions: Sequence[str], truths: Sequence[str], strict: boo
       ``phrase`` (only filler words around, in a tag only); ``line`` (a line of its own before a remark that names and
       doubts nothing, in a tag only)
 
-    and an unread reply has the rule ``no answer``, ``empty tag``, ``unknown name`` or ``two names``.
+    and an unread reply has the rule ``no answer``, ``empty tag``, ``unknown name``, ``two names`` or ``cut off``.
     The last tag that holds anything wins. A name that is an action and a truth is a prediction, as published.
+
+    Args:
+        text: the reply.
+        actions: the tests on offer.
+        truths: the truths in question.
+        strict: read it as the published parser does.
+        cut: the reply ended at its limit of tokens. The published code never reads such a reply; lenient, it is read if
+            its last tag had been closed by then.
     """
     names = (*truths, *actions)
     if strict:
         answer = _published(text)
-        name, rule = (answer, "published") if answer in names else (None, "parse error")
+        name, rule = (answer, "published") if answer in names and not cut else (None, "parse error")
     else:
-        name, rule = _lenient(text, names)
+        name, rule = _lenient(text, names, cut)
     if name is None:
         return Decoded(None, None, rule)
     return Decoded(name, "predict" if name in truths else "test", rule)
@@ -66,9 +76,11 @@ _TAG = re.compile(r"\\?[<\[]\s*(?P<close>[/\\]?)\s*answer\s*\\?[>\]]", re.IGNORE
 _LONGEST_BARE_REPLY = 300
 
 
-def _lenient(text: str, names: tuple[str, ...]) -> tuple[str | None, str]:
+def _lenient(text: str, names: tuple[str, ...], cut: bool) -> tuple[str | None, str]:
     text = unicodedata.normalize("NFC", html.unescape(text))
     thought, _, said = text.rpartition("</think>")
+    if cut and not _has_answered(said):
+        return None, "cut off"
     text = said if said.strip() else thought or text
     segments = [(where, content) for where, content in _segments(text) if _fold(content)]
     if segments:
@@ -81,6 +93,12 @@ def _lenient(text: str, names: tuple[str, ...]) -> tuple[str | None, str]:
         return None, "no answer"
     name, how = _read(text, names)
     return (name, f"no tag, {how}") if name and how != "phrase" else (None, "no answer")
+
+
+def _has_answered(said: str) -> bool:
+    """Whether the last tag of a text was opened and closed, and not in a thought that goes on."""
+    ends = [bool(tag["close"]) for tag in _TAG.finditer(said)][-2:]
+    return ends == [False, True] and "<think>" not in said
 
 
 def _segments(text: str) -> Iterator[tuple[str, str]]:

@@ -43,7 +43,8 @@ async def play_puzzle(puzzle: Puzzle, conversation: Conversation, *, strict: boo
     for _ in range(conversation.episode.budget):
         known = tuple(dict.fromkeys(taken))
         played = await conversation.ask(chat, options=puzzle.names, oracle=functools.partial(puzzle.best, known))
-        choice = decode(played.reply.text, task.action_names, task.truths, strict)
+        cut = played.reply.finish == "length"
+        choice = decode(played.reply.text, task.action_names, task.truths, strict, cut)
         played.action, played.rule = choice.name, choice.rule
         if choice.name is None:
             parse_errors, unread = parse_errors + 1, unread + 1

@@ -187,6 +187,30 @@ def test_the_strict_decoder_is_the_published_one(reply, name):
     assert decoded.rule == ("published" if name else "parse error")
 
 
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
+        ("<answer> Brain MRI </answer> In other words, the patient", "Brain MRI"),
+        ("<think> <ANSWER> MRI </ANSWER> </think> <ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
+        ("<ANSWER> Brain MRI", None),
+        ("<ANSWER> Brain MRI </ANS", None),
+        ("Brain MRI", None),
+        ("Brain MRI </ANSWER>", None),
+        ("<ANSWER> MRI </ANSWER> No: <ANSWER> Brain", None),
+        ("<ANSWER> MRI </ANSWER> No: <ANSWER>", None),
+        ("<think> Perhaps <ANSWER> MRI </ANSWER>, but", None),
+        ("<think> Perhaps <ANSWER> MRI </ANSWER>. </think>", None),
+        ("Let me see. The scan shows", None),
+    ],
+)
+def test_a_reply_that_was_cut_off_is_read_only_where_it_had_answered(reply, name):
+    decoded = decode(reply, ACTIONS, TRUTHS, cut=True)
+    assert decoded.name == name
+    assert name or decoded.rule == "cut off"
+    assert decode(reply, ACTIONS, TRUTHS, strict=True, cut=True).rule == "parse error"
+
+
 def test_a_name_that_is_action_and_truth_is_a_prediction():
     assert decode("<ANSWER> Comet </ANSWER>", ("Comet",), ("Comet", "Star")).kind == "predict"
     assert decode("<ANSWER> Comet </ANSWER>", ("Comet",), ("Comet", "Star"), strict=True).kind == "predict"

@@ -28,10 +28,10 @@ class ScriptedPlayer:
 
     async def reply(self, turn):
         self.turns.append(turn)
-        text = self.replies[len(self.turns) - 1]
-        if isinstance(text, Exception):
-            raise text
-        return Reply(text, prompt_tokens=100, completion_tokens=10)
+        reply = self.replies[len(self.turns) - 1]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, Reply) else Reply(reply, prompt_tokens=100, completion_tokens=10)
 
 
 def answer(name):
@@ -292,6 +292,21 @@ def test_one_unread_reply_is_answered_with_a_reminder_and_noted(task):
     ]
     assert "cannot be read" in player.turns[1].chat[-1].parts[0]
     assert "cannot be read" not in player.turns[2].chat[-1].parts[0]
+
+
+def test_a_name_that_a_reply_did_not_live_to_finish_is_not_taken(task):
+    cut = Reply(f"<ANSWER> {task.valid_truth}", finish="length")
+    record = play(SMALL, ScriptedPlayer(cut, answer(task.valid_truth)))
+    assert (record.outcome.success, record.outcome.extra["parse_errors"]) == (True, 1)
+    assert [(played.action, played.rule) for played in record.turns] == [
+        (None, "cut off"),
+        (task.valid_truth, "tag, exact"),
+    ]
+    complete = Reply(f"{answer(task.valid_truth)} And now", finish="length")
+    assert play(SMALL, ScriptedPlayer(complete)).outcome.success
+    strict = dataclasses.replace(SMALL, decoder="strict")
+    record = play(strict, ScriptedPlayer(complete), strict.plan()[0])
+    assert record.outcome.extra["parse_failed"] and record.turns[0].rule == "parse error"
 
 
 def test_two_unread_replies_in_a_row_end_the_game(task):
