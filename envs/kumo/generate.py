@@ -44,14 +44,16 @@ def generate_tasks(
         domain: what to draw from.
         truths: truths in question per task, at least 2.
         actions: actions on offer per task.
-        count: number of tasks.
+        count: number of tasks, at least 1.
         give_aways: whether to allow tasks in which the valid truth can be ruled out by no outcome of any action: perfect
             play names it without a test. (The others can always be ruled out.)
         seed: another seed gives other tasks.
 
     Raises:
-        GenerationError: the domain is too small, or yields no more new tasks.
+        GenerationError: no tasks are asked for, or the domain is too small or yields no more new ones.
     """
+    if count < 1:
+        raise GenerationError(f"the number of tasks must be at least 1, not {count}")
     if not 2 <= truths <= len(domain.truths) or not 1 <= actions <= len(domain.actions):
         raise GenerationError(
             f"domain {domain.name!r} has {len(domain.truths)} truths and {len(domain.actions)} actions: "

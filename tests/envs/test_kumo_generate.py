@@ -1,5 +1,6 @@
 """Generated tasks have one answer, give nothing away, never repeat and depend on their seed only."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from envs.kumo import (
     GenerationError,
     Task,
     available_domains,
+    commands,
     generate_tasks,
     load_domain,
     read_official,
@@ -27,6 +29,12 @@ FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo"
 
 def domains():
     return [made_domain(1), *(load_domain(name) for name in available_domains())]
+
+
+def command(*words):
+    parser = argparse.ArgumentParser()
+    commands.add_arguments(parser)
+    return commands.main(parser.parse_args(words))
 
 
 def everything_shown(task):
@@ -112,6 +120,23 @@ def test_duplicates_are_refused_until_no_task_is_left():
 def test_sizes_that_a_domain_cannot_fill_are_refused():
     with pytest.raises(GenerationError, match="'toy' has 3 truths and 2 actions"):
         generate_tasks(parse_domain(toy_yaml(), "toy"), truths=4, actions=2)
+
+
+def test_the_command_writes_what_is_generated(tmp_path, capsys):
+    out = tmp_path / "tasks.jsonl"
+    assert command("generate", "medical", str(out), "--count", "3", "--difficulty", "hard", "--seed", "5") == 0
+    tasks = generate_tasks(load_domain("medical"), *DIFFICULTIES["hard"], count=3, seed=5)
+    assert out.read_text().splitlines() == [json.dumps(task.to_json(), ensure_ascii=False) for task in tasks]
+    assert "3 hard tasks of medical" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("count", ["-3", "0"])
+def test_no_tasks_are_refused_and_a_file_that_is_there_stays_as_it_was(count, tmp_path, capsys):
+    out = tmp_path / "tasks.jsonl"
+    out.write_text("precious")
+    assert command("generate", "medical", str(out), "--count", count) == 2
+    assert f"at least 1, not {count}" in capsys.readouterr().err
+    assert out.read_text() == "precious"
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])
