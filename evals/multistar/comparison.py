@@ -87,8 +87,8 @@ def weights_table(answers: Sequence[Answered], convention: Convention) -> Table:
         ("player", "mode", "step", "attribute", "questions", "NCMI", "least", "most", *models),
         tuple(rows),
         (
-            "NCMI: sum of the parents' weights in MSEval. least and most: if none of their options, or every one, changed the "
-            "answer.",
+            "NCMI: sum of the parents' weights in MSEval. least and most: if none of their options "
+            "changed the answer, or their options led to all answers as evenly as they can.",
             "Published figures (Table 4) as printed; position, 1P to 2P, is below the least there can be, because the "
             "paper's sentence omits the position. Final, 0.42 for Qwen2-VL, contradicts the paper's own Table 2.",
         ),

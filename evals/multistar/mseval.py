@@ -174,6 +174,9 @@ def entropy(probabilities: Sequence[float], convention: Convention) -> float:
 def weight_bounds(options: int, parents: Sequence[int], convention: Convention) -> tuple[float, float]:
     """Least and greatest sum of the parents' weights that any answers can give, options counting alike.
 
+    Parents tell most where their options lead to all answers as evenly as they can; soft distributions tell no more, since
+    information is convex in them.
+
     Args:
         options: Number of the question's options.
         parents: Numbers of the parents' options.
@@ -181,5 +184,11 @@ def weight_bounds(options: int, parents: Sequence[int], convention: Convention) 
     """
     unit = math.log if convention.natural_logs else math.log2
     own, least = math.exp(unit(options)), float(len(parents))
-    most = math.fsum(math.exp(unit(min(count, options))) for count in parents)
+    most = math.fsum(math.exp(_most_information(count, options, convention)) for count in parents)
     return least / (least + own), most / (most + own)
+
+
+def _most_information(count: int, options: int, convention: Convention) -> float:
+    """Entropy of ``count`` hard answers over ``options``, spread as evenly as can be."""
+    each, more = divmod(count, options)
+    return entropy([(each + 1) / count] * more + [each / count] * (options - more), convention)

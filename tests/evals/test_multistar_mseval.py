@@ -1,5 +1,6 @@
 """MSEval's definition: the published listings, its bounds, and the other readings."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -16,6 +17,7 @@ from evals.multistar.mseval import (
     mseval,
     option_probabilities,
     own_information,
+    weight_bounds,
 )
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/reference"
@@ -222,11 +224,22 @@ def test_whoever_guesses_scores_one_in_every_reading(chain, nats, soft, prior):
     assert mseval(*chain, Convention(nats, soft, prior)).value == pytest.approx(1)
 
 
-@given(chains())
-def test_parents_weigh_between_none_and_all_information(chain):
+@given(chains(), st.booleans())
+def test_parents_weigh_between_none_and_all_information(chain, nats):
     question, swept = chain
-    score = mseval(question, swept)
-    own = math.exp(math.log2(len(question.probabilities)))
-    assert score.parents_weight >= len(swept) / (len(swept) + own) - 1e-12
-    most = sum(math.exp(math.log2(len(sweep.parent.probabilities))) for sweep in swept)
-    assert score.parents_weight <= most / (most + own) + 1e-12
+    convention = Convention(natural_logs=nats)
+    counts = [len(sweep.parent.probabilities) for sweep in swept]
+    least, most = weight_bounds(len(question.probabilities), counts, convention)
+    assert least - 1e-12 <= mseval(question, swept, convention).parents_weight <= most + 1e-12
+
+
+@pytest.mark.parametrize("nats", [False, True])
+@pytest.mark.parametrize(("options", "count"), [(2, 3), (3, 2), (3, 4), (4, 3), (4, 4), (2, 8), (3, 8)])
+def test_the_bounds_are_those_that_some_answers_reach(options, count, nats):
+    question, parent = (Asked((1 / size,) * size, 0) for size in (options, count))
+    convention = Convention(natural_logs=nats)
+    weights = [
+        mseval(question, [Sweep(parent, answers, ())] * 2, convention).parents_weight
+        for answers in itertools.product(range(options), repeat=count)
+    ]
+    assert (min(weights), max(weights)) == pytest.approx(weight_bounds(options, [count] * 2, convention))
