@@ -90,10 +90,12 @@ class MultiStarSuite:
         every = {"configurations": tuple(CONFIGURATIONS), "attributes": QUESTION_ATTRIBUTES, "priors": (), "styles": ()}
         for name, known in every.items():
             value = getattr(self, name)
+            if not isinstance(value, Sequence):
+                continue  # refused by name when the plan is made
             values = (value,) if isinstance(value, str) else tuple(str(item) for item in value)
             object.__setattr__(self, name, known if values == ("all",) and known else values)
-        if self.problems:  # runners may have another working directory
-            object.__setattr__(self, "problems", str(Path(self.problems).absolute()))
+        if self.problems and isinstance(self.problems, str):  # runners may have another working directory
+            object.__setattr__(self, "problems", str(Path(self.problems).expanduser().absolute()))
 
     @property
     def name(self) -> str:
@@ -249,6 +251,12 @@ class MultiStarSuite:
             "styles": get_args(Style),
             "reply": get_args(ReplyForm),
         }
+        for setting in ("configurations", "attributes", "priors", "styles"):
+            if not isinstance(getattr(self, setting), tuple):
+                raise ValueError(f"suite.{setting} must be a name or a list of names, not {getattr(self, setting)!r}")
+        for setting in ("convention", "problems"):
+            if not isinstance(getattr(self, setting), str):
+                raise ValueError(f"suite.{setting} must be a text, not {getattr(self, setting)!r}")
         for setting, names in known.items():
             value = getattr(self, setting)
             for name in value if isinstance(value, tuple) else (value,):

@@ -107,6 +107,13 @@ def test_configurations_go_by_folder_name_or_paper_title():
         ({"convention": "bits"}, "suite.convention: no convention 'bits'; there are decoded, natural_logs"),
         ({"puzzles": 0}, "suite.puzzles must be a whole number of at least 1, not 0"),
         ({"sweep": "yes"}, "suite.sweep must be true or false"),
+        ({"convention": None}, "suite.convention must be a text, not None"),
+        ({"problems": None}, "suite.problems must be a text, not None"),
+        ({"priors": None}, "suite.priors must be a name or a list of names, not None"),
+        ({"styles": 1}, "suite.styles must be a name or a list of names, not 1"),
+        ({"configurations": None}, "suite.configurations must be a name or a list of names, not None"),
+        ({"attributes": None}, "suite.attributes must be a name or a list of names, not None"),
+        ({"subtask": None}, "suite.subtask: there is no None; there are chain, direct"),
         ({"problems": "/nowhere"}, "suite.problems=/nowhere: no such folder"),
     ],
 )
