@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from envs.kumo import Game
 from evals.contracts import Outcome, message
 from evals.conversation import Conversation
 from evals.kumo import prompts
@@ -36,12 +37,10 @@ async def play_puzzle(puzzle: Puzzle, conversation: Conversation, *, strict: boo
         strict: Read replies as the published parser does.
         retries: Reminders given before an unread reply ends the game.
     """
-    task, domain, chat = puzzle.task, puzzle.domain, puzzle.opening
-    taken: list[str] = []
-    predicted: str | None = None
+    task, chat, game = puzzle.task, puzzle.opening, Game(puzzle.task)
     parse_errors = unread = 0
     for _ in range(conversation.episode.budget):
-        known = tuple(dict.fromkeys(taken))
+        known = tuple(game.observed)
         played = await conversation.ask(chat, options=puzzle.names, oracle=functools.partial(puzzle.best, known))
         cut = played.reply.finish == "length"
         choice = decode(played.reply.text, task.action_names, task.truths, strict, cut)
@@ -52,20 +51,19 @@ async def play_puzzle(puzzle: Puzzle, conversation: Conversation, *, strict: boo
                 break
             answer = prompts.reminder()
         elif choice.kind == "predict":
-            predicted = choice.name
+            game.predict(choice.name)
             break
         else:
             unread = 0
-            taken.append(choice.name)
-            answer = prompts.outcome(task, domain, choice.name)
+            answer = prompts.outcome(puzzle.domain, choice.name, game.test(choice.name))
         chat = (*chat, message("assistant", played.reply.text), answer)
     optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
     return Outcome(
-        success=predicted == task.valid_truth,
-        steps=len(taken) + (predicted is not None),
+        success=game.won,
+        steps=game.steps,
         extra={
-            "tests": len(taken),
-            "predicted": predicted,
+            "tests": len(game.taken),
+            "predicted": game.named,
             "parse_errors": parse_errors,
             "parse_failed": unread > retries,
             "optimal_actions": len(optimal_play),

@@ -64,10 +64,9 @@ def opening(task: Task, domain: Domain, book: str) -> Chat:
     return message("system", rules), message("user", f"{START}\n\n{_ask(domain)}")
 
 
-def outcome(task: Task, domain: Domain, action: str) -> Message:
+def outcome(domain: Domain, action: str, observation: str) -> Message:
     """What an action showed, and the next question."""
-    shown = OUTCOME.format(action=action, observation=task.observation_text(action))
-    return message("user", f"{shown}\n\n{_ask(domain)}")
+    return message("user", f"{OUTCOME.format(action=action, observation=observation)}\n\n{_ask(domain)}")
 
 
 def reminder() -> Message:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from envs.kumo import DIFFICULTIES, available_domains
+from envs.kumo import BUDGET, DIFFICULTIES, available_domains
 from evals.contracts import Episode, Outcome, stable_hash, stable_seed
 from evals.conversation import Conversation
 from evals.kumo.decode import DECODER_VERSION
@@ -51,7 +51,7 @@ class KumoSuite:
     repeats: int = 5
     give_aways: bool = False
     decoder: Literal["lenient", "strict"] = "lenient"
-    max_steps: int = 50
+    max_steps: int = BUDGET
 
     def __post_init__(self) -> None:
         domains = [self.domains] if isinstance(self.domains, str) else self.domains
