@@ -67,10 +67,10 @@ def make(task: str, level: int, seed: int, *, cell_pixels: int = 64, skin: str =
         ValueError: an unknown task, level or resolution (the message says which exist), or a skin that lacks a sprite.
     """
     cls = task_class(task)
-    if level not in range(1, len(cls.budgets) + 1):
+    if isinstance(level, bool) or not isinstance(level, int) or level not in range(1, len(cls.budgets) + 1):
         levels = ", ".join(str(known) for known in range(1, len(cls.budgets) + 1))
         raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {levels}")
-    if cell_pixels not in RESOLUTIONS:
+    if not isinstance(cell_pixels, int) or cell_pixels not in RESOLUTIONS:
         resolutions = ", ".join(str(known) for known in RESOLUTIONS)
         raise ValueError(f"unknown resolution of {cell_pixels!r} pixels a cell: there are {resolutions}")
     if skin:

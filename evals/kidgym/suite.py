@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 
@@ -78,13 +78,16 @@ class KidGymSuite:
     templates: str = ""
 
     def __post_init__(self) -> None:
-        tasks = [self.tasks] if isinstance(self.tasks, str) else list(self.tasks)
-        object.__setattr__(self, "tasks", PAPER_TASKS if tasks == ["all"] else tuple(tasks))
-        object.__setattr__(self, "levels", (self.levels,) if isinstance(self.levels, int) else tuple(self.levels))
-        object.__setattr__(self, "modes", (self.modes,) if isinstance(self.modes, str) else tuple(self.modes))
-        for folder in ("skin", "templates"):  # runners may have another working directory
-            if getattr(self, folder):
-                object.__setattr__(self, folder, str(Path(getattr(self, folder)).absolute()))
+        for setting, single in (("tasks", str), ("levels", int), ("modes", str)):
+            object.__setattr__(self, setting, _several(setting, getattr(self, setting), single))
+        if self.tasks == ("all",):
+            object.__setattr__(self, "tasks", PAPER_TASKS)
+        for setting in ("skin", "templates"):
+            folder = getattr(self, setting)
+            if not isinstance(folder, str):
+                raise ValueError(f"suite.{setting} must be the name of a folder, or empty, not {folder!r}")
+            if folder:  # runners may have another working directory
+                object.__setattr__(self, setting, str(Path(folder).absolute()))
 
     @property
     def name(self) -> str:
@@ -199,7 +202,7 @@ class KidGymSuite:
                 levels = [str(known) for known in range(1, len(TASKS[task].budgets) + 1)]
                 if isinstance(level, bool) or str(level) not in levels:
                     raise ValueError(f"suite.levels: no level {level!r} of {task}; there are {', '.join(levels)}")
-        if self.resolution not in RESOLUTIONS:
+        if not isinstance(self.resolution, int) or self.resolution not in RESOLUTIONS:
             resolutions = ", ".join(map(str, RESOLUTIONS))
             raise ValueError(f"suite.resolution: no resolution {self.resolution!r}; there are {resolutions}")
         if not isinstance(self.episodes, int) or isinstance(self.episodes, bool) or self.episodes < 1:
@@ -219,6 +222,20 @@ class KidGymSuite:
             _ = self._templates
         except ValueError as error:
             raise ValueError(f"suite.templates: {error}") from error
+
+
+def _several(setting: str, value: Any, single: type) -> tuple[Any, ...]:
+    """A setting that may be one value or a list of them, as a tuple.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(value, str | single) and not isinstance(value, bool):
+        return (value,)
+    if isinstance(value, Sequence):
+        return tuple(value)
+    kind = "a whole number" if single is int else "a name"
+    raise ValueError(f"suite.{setting} must be {kind} or a list of them, not {value!r}")
 
 
 @functools.cache

@@ -227,6 +227,8 @@ def test_a_finished_episode_takes_no_more_steps():
         (("cl", 1, 0), "unknown KidGym task 'cl'"),
         (("CL", 4, 0), "unknown level 4 of KidGym task CL: there are 1, 2, 3"),
         (("CL", 0, 0), "unknown level 0"),
+        (("CL", True, 0), "unknown level True"),
+        (("CL", 1.0, 0), "unknown level 1.0"),
     ],
 )
 def test_what_does_not_exist_is_named(arguments, named):
@@ -237,6 +239,8 @@ def test_what_does_not_exist_is_named(arguments, named):
 def test_a_resolution_or_skin_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(ValueError, match="unknown resolution of 48 pixels a cell: there are 32, 64, 96"):
         make("CL", 1, 0, cell_pixels=48)
+    with pytest.raises(ValueError, match=re.escape("unknown resolution of 64.0 pixels")):
+        make("CL", 1, 0, cell_pixels=64.0)
     with pytest.raises(ValueError, match="nowhere"):
         make("CL", 1, 0, skin=str(tmp_path / "nowhere"))
 
