@@ -6,6 +6,7 @@ way of every answer, so repeated text is tokenised once and repeated pictures ar
 
 from __future__ import annotations
 
+import logging
 import math
 import multiprocessing
 import os
@@ -26,8 +27,12 @@ from cluster.tiny_model import ensure_tiny_model
 from envs.picture import Picture
 from evals.contracts import Chat, LabelScores, Message, PlayerError, PromptTooLong, Reply
 
+logger = logging.getLogger(__name__)
+
 MOST_LABELS = 128
 """Labels that vLLM scores in one request."""
+CHOICE_LABELS = (*"ABCD", *"12345678")
+"""What suites call the choices of a question; looked at when the engine starts."""
 PICTURES = 256
 """Rendered pictures that are remembered; one of 576 x 576 pixels takes a megabyte."""
 
@@ -150,7 +155,9 @@ class VLLMEngine:
 
     async def _warm_up(self) -> None:
         chat = (Message("user", ("Are you there?\n\nAnswer A or B.",)),)
-        self._tokens.check(self._rendered(chat)["prompt"])
+        text = self._rendered(chat)["prompt"]
+        self._tokens.check(text)
+        self._check_choices(text)
         await self.complete(Request("warm-up text", chat))
         await self.complete(Request("warm-up choice", chat, options=("A", "B")))
         with suppress(PlayerError):  # letters need not be single tokens; who asks for their scores is told then
@@ -279,13 +286,22 @@ class VLLMEngine:
         """The token of each label, as it would follow ``text``."""
         if len(labels) > MOST_LABELS:
             raise PlayerError(f"{len(labels)} labels in one turn; vLLM scores {MOST_LABELS} at most")
-        tokens = []
-        for label in labels:
-            token = self._tokens.label_token(text, label)
-            if token is None:
-                raise PlayerError(f"the label {label!r} is not a single token of {self.model} after its chat template")
-            tokens.append(token)
-        return tokens
+        found = [(label, self._tokens.label_token(text, label)) for label in labels]
+        split = [label for label, token in found if token is None]
+        if split:
+            raise PlayerError(self._split_labels(split))
+        return [token for _, token in found if token is not None]
+
+    def _check_choices(self, text: str) -> None:
+        """Name those of the usual labels that cannot be scored, before a chain of questions comes to need the last of them."""
+        split = [label for label in CHOICE_LABELS if self._tokens.label_token(text, label) is None]
+        if split:
+            logger.warning("%s; turns that ask for their scores will fail", self._split_labels(split))
+
+    def _split_labels(self, labels: Sequence[str]) -> str:
+        names = ", ".join(map(repr, labels))
+        what = f"label {names} is not a single token" if len(labels) == 1 else f"labels {names} are not single tokens"
+        return f"the {what} of {self.model} after its chat template"
 
     # --- from prompt to answer ---
 

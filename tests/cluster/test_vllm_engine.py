@@ -196,6 +196,32 @@ async def test_a_label_of_several_tokens_is_refused_by_name(engine: VLLMEngine) 
         await engine.complete(Request("labels", ask("Choose."), labels=("A", "Abracadabra")))
 
 
+class Tokens:
+    """A tokenizer to which some labels are several tokens."""
+
+    def __init__(self, *split: str) -> None:
+        self.split = split
+
+    def label_token(self, text: str, label: str) -> int | None:
+        return None if label in self.split else ord(label[0])
+
+
+async def test_labels_that_cannot_be_scored_are_named_when_the_engine_starts(caplog: pytest.LogCaptureFixture) -> None:
+    engine = make_engine()
+    engine._tokens = Tokens()  # type: ignore[assignment]
+    engine._check_choices("Answer:")
+    assert not caplog.messages
+    engine._tokens = Tokens("C", "7", "8")  # type: ignore[assignment]
+    engine._check_choices("Answer:")
+    assert caplog.messages == [
+        "the labels 'C', '7', '8' are not single tokens of tiny after its chat template; turns that ask for their scores "
+        "will fail"
+    ]
+    assert engine._label_tokens("Answer:", ("A", "B")) == [65, 66]
+    with pytest.raises(PlayerError, match="the labels '7', '8' are not single tokens"):
+        engine._label_tokens("Answer:", tuple("12345678"))
+
+
 async def test_a_prompt_that_leaves_no_room_is_too_long(engine: VLLMEngine) -> None:
     word = " the"
     base = (await engine.complete(Request("base", ask("Go" + word)))).prompt_tokens
