@@ -15,7 +15,7 @@ from envs.kidgym.catalogue import BACKGROUNDS, QUARTERED, SPRITES
 from envs.kidgym.frame import skin_digest
 from envs.kidgym.render import check_skin, contact_sheets, export_skin, glyphs, layout, sources, sprite
 from envs.kidgym.render.compose import DIRECTIONS
-from envs.kidgym.render.sprites import pile, rasterise
+from envs.kidgym.render.sprites import pile, rasterise, skin_drawing
 from envs.picture import picture_from_description
 
 DRAWN = (*SPRITES, *(f"agent/{direction}" for direction in DIRECTIONS), "arrow")
@@ -264,6 +264,23 @@ def test_a_skin_replaces_sprites_and_backgrounds(skin, tmp_path):
     assert tuple(pixels[3 * 64 + 32, 3 * 64 + 32]) == (255, 0, 255)
     assert tuple(pixels[3 * 64 + 32, 4 * 64 + 32]) == (0, 255, 255)
     assert tuple(pixels[10, 140]) == (0x12, 0x34, 0x56)
+
+
+@pytest.mark.parametrize("end", ["svg", "png"])
+@pytest.mark.parametrize("size", [(20, 10), (10, 20), (7, 8), (31, 32)])
+def test_a_skins_drawing_of_any_proportions_is_centred_and_a_scene_is_filled(tmp_path, end, size):
+    if end == "png":
+        Image.new("RGB", size, "red").save(tmp_path / "kite.png")
+    else:
+        box = 'viewBox="0 0 {0} {1}" xmlns="http://www.w3.org/2000/svg"><rect width="{0}" height="{1}"'.format(*size)
+        (tmp_path / "kite.svg").write_text(f'<svg {box} fill="#f00"/></svg>')
+    left, top, right, bottom = skin_drawing("kite", 64, 64, str(tmp_path)).getchannel("A").getbbox()
+    assert max(right - left, bottom - top) == 64, "as large as fits"
+    assert abs((right - left) / (bottom - top) - size[0] / size[1]) < 0.05
+    assert abs(left - (64 - right)) <= 1
+    assert abs(top - (64 - bottom)) <= 1
+    for width, height in ((448, 512), (224, 256), (672, 768)):
+        assert np.asarray(skin_drawing("kite", width, height, str(tmp_path), fill=True))[..., 3].min() > 250
 
 
 def test_a_stored_frame_is_not_drawn_with_another_skin_of_the_same_place(tmp_path):

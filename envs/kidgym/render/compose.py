@@ -108,7 +108,7 @@ def _canvas(background: str, cell: int, skin: str) -> Pixels:
     unit = cell / layout.CELL
     canvas = Image.new("RGB", (GRID_CELLS * cell, GRID_CELLS * cell), "white")
     width, height = layout.SCENE_COLUMNS * cell, layout.SCENE_ROWS * cell
-    scene = skin_drawing(f"background/{background}", width, height, skin)
+    scene = skin_drawing(f"background/{background}", width, height, skin, fill=True)
     if scene is None:
         scene = rasterise(sources.builtin(f"background/{background}"), width, height)
     strip = rasterise(_strip(), width, cell)

@@ -96,8 +96,10 @@ def _from_skin(name: str, pixels: int, skin: str) -> Image.Image:
     return drawing
 
 
-def skin_drawing(name: str, width: int, height: int, skin: str) -> Image.Image | None:
-    """A skin's drawing, centred and as large as fits into a box of pixels, RGBA; None where it has none.
+def skin_drawing(name: str, width: int, height: int, skin: str, fill: bool = False) -> Image.Image | None:
+    """A skin's drawing, centred in a box of pixels, RGBA; None where it has none.
+
+    It is as large as fits into the box, or, with ``fill``, as small as fills it, what stands out being cut off.
 
     Raises:
         ValueError: the file cannot be read as a picture.
@@ -107,16 +109,26 @@ def skin_drawing(name: str, width: int, height: int, skin: str) -> Image.Image |
         return None
     try:
         if path.suffix == ".svg":
-            return rasterise(path.read_text(encoding="utf-8"), width, height)
-        with Image.open(path) as image:
-            picture = image.convert("RGBA")
+            svg = path.read_text(encoding="utf-8")
+            picture = rasterise(svg, width, height)  # in its own proportions
+            if fill:
+                across, down = _scaled(picture.size, (width, height), fill)
+                picture = rasterise(svg, across + 4, down + 4)  # the proportions are known to a pixel only
+        else:
+            with Image.open(path) as image:
+                picture = image.convert("RGBA")
+            picture = picture.resize(_scaled(picture.size, (width, height), fill), Image.Resampling.LANCZOS)
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"skin {skin!r}: sprite {name!r} cannot be read from {path.name}: {error}") from error
-    scale = min(width / picture.width, height / picture.height)
-    size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
     box = Image.new("RGBA", (width, height))
-    box.paste(picture.resize(size, Image.Resampling.LANCZOS), ((width - size[0]) // 2, (height - size[1]) // 2))
+    box.paste(picture, ((width - picture.width) // 2, (height - picture.height) // 2))
     return box
+
+
+def _scaled(size: tuple[int, int], box: tuple[int, int], fill: bool) -> tuple[int, int]:
+    """A size in the same proportions that fits into a box, or fills it."""
+    scale = (max if fill else min)(box[0] / size[0], box[1] / size[1])
+    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
 @lru_cache(maxsize=256)
