@@ -23,7 +23,7 @@ from openai import AsyncOpenAI
 from PIL import Image
 
 from cluster.engine import EngineClosedError, EngineError, EngineLoad, Request, Sampling
-from cluster.engines.limits import AdaptiveConcurrency, PerMinute, Spend
+from cluster.engines.limits import AdaptiveConcurrency, Payment, PerMinute, Spend, SpendCapReachedError
 from envs.picture import Picture
 from evals.contracts import Chat, LabelScores, Part, PlayerError, PromptTooLong, Reply
 
@@ -71,19 +71,23 @@ class OpenAIEngine:
             model: the name that the endpoint knows.
             base_url: the endpoint; by default the client's own.
             api_key_env: name of the environment variable that holds the key.
-            max_num_seqs: most requests at once; fewer while the server says it has too many.
+            max_num_seqs: most requests at once; fewer while the server says it has too many. Like all limits here and
+                the cap, of this engine alone: two replicas may do twice as much.
             timeout_seconds: for one try of one request.
             max_tries: tries of one request before its episode fails.
             requests_per_minute: limit that the provider sets, if any.
             tokens_per_minute: likewise, prompt and completion tokens together.
             prompt_price: per million prompt tokens.
             completion_price: per million completion tokens.
-            spend_cap: the run stops, to be continued, when so much was spent in this session.
+            spend_cap: the run stops, to be continued, when so much was spent in this session; the last request may
+                exceed it. An answer that is given up, or does not tell its tokens, counts with the most it may cost.
             choices: whether the server can constrain replies to options: ``vllm`` servers can.
 
         Raises:
-            ValueError: there is no key that could be sent.
+            ValueError: there is no key that could be sent, or a limit or price is no good.
         """
+        if max_num_seqs < 1 or max_tries < 1:
+            raise ValueError(f"max_num_seqs={max_num_seqs}, max_tries={max_tries}: must be 1 at least")
         self.sampling = sampling
         self.model = model
         self.max_tries = max_tries
@@ -132,10 +136,12 @@ class OpenAIEngine:
         start = time.monotonic()
         arguments = self._arguments(request)
         for attempt in range(1, self.max_tries + 1):
-            if self._spend.exhausted:
-                raise EngineClosedError(f"the spend cap is reached: {self._spend.spent:.2f} of {self._spend.cap:.2f}")
             try:
                 answer = await self._send(request, arguments)
+            except SpendCapReachedError as error:
+                raise EngineClosedError(
+                    f"the spend cap of this replica and session is reached: {error} (model.engine.spend_cap)"
+                ) from None
             except FATAL as error:
                 raise EngineClosedError(self._clean(error)) from None
             except RETRYABLE as error:
@@ -186,29 +192,40 @@ class OpenAIEngine:
         await asyncio.sleep(0.0 if asked else doubling)
 
     async def _send(self, request: Request, arguments: Mapping[str, Any]) -> Any:
-        expected = _expected_tokens(request) + arguments["max_tokens"]
+        """Ask once, when the limits allow it.
+
+        Raises:
+            SpendCapReachedError: nothing was sent.
+        """
+        prompt, completion = expected_tokens(request), arguments["max_tokens"]
+        foretold = self._spend.price(prompt, completion)
         while True:
             async with self._concurrency.place():
                 self.load.running = self._concurrency.inside
-                await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(expected)))
-                if not self._concurrency.held:
-                    answer = await self._ask(arguments)
-                    break
+                await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(prompt + completion)))
+                async with self._spend.payment(foretold) as payment:
+                    if not self._concurrency.held:
+                        payment.price = foretold  # stays so where the answer never comes or does not tell
+                        return await self._ask(arguments, payment, prompt + completion)
             self._requests.correct(-1)
-            self._tokens.correct(-expected)
-        prompt, completion = used_tokens(answer.usage)
-        if prompt or completion:
-            self._tokens.correct(prompt + completion - expected)
-            self._spend.add(prompt, completion)
-        return answer
+            self._tokens.correct(-(prompt + completion))
 
-    async def _ask(self, arguments: Mapping[str, Any]) -> Any:
+    async def _ask(self, arguments: Mapping[str, Any], payment: Payment, expected: int) -> Any:
         try:
             answer = await self._client.chat.completions.create(**arguments)
+        except openai.APITimeoutError:
+            raise
+        except openai.OpenAIError:
+            payment.price = 0.0
+            raise
         except ValueError as error:  # a body that is no JSON
             raise openai.APIConnectionError(
                 message=f"the answer cannot be read: {error}", request=_NO_REQUEST
             ) from None
+        prompt, completion = used_tokens(getattr(answer, "usage", None))
+        if prompt or completion:
+            payment.price = self._spend.price(prompt, completion)
+            self._tokens.correct(prompt + completion - expected)
         if not getattr(answer, "choices", None) or getattr(answer.choices[0], "message", None) is None:
             raise openai.APIConnectionError(message="the answer holds no message", request=_NO_REQUEST)
         return answer
@@ -329,7 +346,8 @@ def _data_url(picture: Picture) -> str:
     return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
 
 
-def _expected_tokens(request: Request) -> int:
+def expected_tokens(request: Request) -> int:
+    """A guess at a prompt's tokens."""
     return sum(len(part) // 4 if isinstance(part, str) else 500 for message in request.chat for part in message.parts)
 
 

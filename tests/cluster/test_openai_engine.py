@@ -18,10 +18,10 @@ from PIL import Image
 
 from cluster.engine import EngineClosedError, Request, Sampling
 from cluster.engines import openai_api
-from cluster.engines.limits import AdaptiveConcurrency, PerMinute, Spend
+from cluster.engines.limits import AdaptiveConcurrency, PerMinute, Spend, SpendCapReachedError
 from cluster.engines.openai_api import OpenAIEngine, chat_to_json
 from envs.picture import Picture
-from evals.contracts import PlayerError, PromptTooLong, message
+from evals.contracts import PlayerError, PromptTooLong, Reply, message
 
 KEY = "sk-test-abcdefgh-secret-9876"
 
@@ -215,12 +215,14 @@ async def test_one_refusal_holds_back_all_requests_for_as_long_as_it_asks(stub, 
 
 
 async def test_requests_that_wait_for_their_turn_are_held_back_too(stub):
-    stub.script = ["answer", (429, "slow down", {"retry-after": "240"}), "answer"]
-    made = engine(stub, requests_per_minute=600)
-    made._requests._left = 2.0  # then one every 0.1 s
+    made = engine(stub, requests_per_minute=60)
+    made._requests._left = 0.0  # a turn comes in a second
+    waiting = asyncio.create_task(made.complete(request()))
+    await until(lambda: made._concurrency.inside)
+    made._concurrency.hold(240)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(*(made.complete(request(n)) for n in range(9))), 0.8)
-    assert len(stub.bodies) == 2
+        await asyncio.wait_for(waiting, 1.5)
+    assert not stub.bodies and made._concurrency.inside == 0
 
 
 async def test_after_the_wait_all_go_on(stub):
@@ -346,12 +348,72 @@ async def test_fewer_requests_at_once_after_too_many(stub):
     assert made._concurrency.limit < 8
 
 
+PRICES = {"prompt_price": 1000.0, "completion_price": 1000.0}
+"""At these the stub's answers cost 0.11 each, and are thought to cost 0.05 until the first one is back."""
+
+
 async def test_the_spend_cap_stops_the_run(stub):
-    made = engine(stub, prompt_price=1000.0, completion_price=1000.0, spend_cap=0.2)
+    made = engine(stub, **PRICES, spend_cap=0.2)
     await made.complete(request())
     await made.complete(request())
-    with pytest.raises(EngineClosedError, match=r"spend cap is reached: 0\.22 of 0\.20"):
+    with pytest.raises(EngineClosedError, match=r"spend cap of this replica and session is reached: 0\.22 of 0\.20"):
         await made.complete(request())
+    assert len(stub.bodies) == 2
+
+
+@pytest.mark.parametrize(("places", "cap", "most"), [(1, 0.11, 1), (1, 0.30, 3), (12, 0.30, 6), (12, 0.04, 1)])
+async def test_the_spend_cap_holds_for_requests_that_wait_and_are_out(stub, places, cap, most):
+    stub.script = ["slow"]
+    made = engine(stub, **PRICES, spend_cap=cap, max_num_seqs=places)
+    ends = await asyncio.gather(*(made.complete(request(n)) for n in range(12)), return_exceptions=True)
+    # the first requests go out at the price they are thought to have: 0.30 pays for five of 0.051, and one may exceed it
+    assert 1 <= len(stub.bodies) <= most
+    assert made._spend.spent == pytest.approx(0.11 * len(stub.bodies)) and made._spend.spent >= cap
+    assert {type(end) for end in ends} == {EngineClosedError, Reply}
+
+
+async def test_once_a_price_is_known_the_cap_holds_within_one_request(stub):
+    stub.script = ["answer", "slow"]
+    made = engine(stub, **PRICES, spend_cap=0.5, max_num_seqs=12)
+    await made.complete(request())
+    await asyncio.gather(*(made.complete(request(n)) for n in range(12)), return_exceptions=True)
+    assert len(stub.bodies) == 5 and made._spend.spent == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize("trouble", [(500, "oops", {}), (429, "slow down", {}), "hang up"], ids=str)
+async def test_what_failed_is_not_paid_for(stub, trouble):
+    stub.script = [trouble, "answer"]
+    made = engine(stub, **PRICES, spend_cap=1.0)
+    await made.complete(request())
+    assert made._spend.spent == pytest.approx(0.11) and not made._spend._reserved
+
+
+@pytest.mark.parametrize("step", ["never", completion(usage=None)], ids=["given up", "no usage"])
+async def test_what_does_not_tell_its_price_counts_with_the_most_it_may_cost(stub, step):
+    stub.script = [step, "answer"]
+    made = engine(stub, **PRICES, spend_cap=1.0, timeout_seconds=0.2)
+    await made.complete(request())
+    assert made._spend.spent == pytest.approx(0.051 + (0.11 if step == "never" else 0.0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"spend_cap": 5.0}, "would never be reached: give prompt_price"),
+        ({**PRICES, "spend_cap": -1.0}, "spend_cap=-1.0: must be above 0"),
+        ({**PRICES, "spend_cap": 0.0}, "spend_cap=0.0: must be above 0"),
+        ({**PRICES, "spend_cap": math.nan}, "spend_cap=nan: must be above 0"),
+        ({"prompt_price": -1.0}, "must not be below 0"),
+        ({"requests_per_minute": 0.0}, "must be above 0"),
+        ({"tokens_per_minute": -5.0}, "must be above 0"),
+        ({"max_num_seqs": 0}, "must be 1 at least"),
+        ({"max_tries": 0}, "must be 1 at least"),
+    ],
+    ids=str,
+)
+def test_limits_that_make_no_sense_are_refused_before_anything_is_sent(stub, settings, cause):
+    with pytest.raises(ValueError, match=cause):
+        engine(stub, **settings)
 
 
 async def test_label_scores_are_partial_and_say_so(stub):
@@ -415,9 +477,32 @@ def test_concurrency_halves_once_for_requests_that_fail_together_and_grows_back(
     assert limit.limit == 16
 
 
-def test_spend_counts_both_prices():
+async def test_spend_counts_both_prices():
     spend = Spend(prompt_price=2.0, completion_price=8.0, cap=1.0)
-    spend.add(250_000, 50_000)
-    assert spend.spent == pytest.approx(0.9) and not spend.exhausted
-    spend.add(50_000, 0)
-    assert spend.exhausted
+    assert spend.price(250_000, 50_000) == pytest.approx(0.9)
+    for price in (0.9, 0.1):
+        async with spend.payment(0.5) as payment:
+            payment.price = price
+    assert spend.spent == pytest.approx(1.0)
+    with pytest.raises(SpendCapReachedError, match=r"1\.00 of 1\.00"):
+        async with spend.payment(0.0):
+            pass
+
+
+async def test_near_the_cap_requests_wait_for_each_other_instead_of_stopping():
+    spend, out, free = Spend(prompt_price=1.0, cap=1.0), 0, asyncio.Event()
+
+    async def pay():
+        nonlocal out
+        async with spend.payment(0.4) as payment:
+            out += 1
+            await free.wait()
+            payment.price = 0.1
+
+    requests = [asyncio.create_task(pay()) for _ in range(6)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert out == 2  # a third might cost 1.2 in all
+    free.set()
+    await asyncio.gather(*requests)
+    assert spend.spent == pytest.approx(0.6)
