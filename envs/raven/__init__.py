@@ -11,7 +11,6 @@ read("RAVEN_0_train.npz").problem                      # official files
 from envs.raven.compose import (
     RavenPicture,
     load,
-    matrix,
     one_panel,
     one_row,
     panel_pixels,
@@ -36,7 +35,7 @@ from envs.raven.grammar import (
     configuration_named,
 )
 from envs.raven.npz import RavenFileError
-from envs.raven.render import render_panel, render_problem
+from envs.raven.render import render_problem
 from envs.raven.scene import (
     STYLES,
     Component,
@@ -84,14 +83,12 @@ __all__ = [
     "is_noise",
     "load",
     "majority_vote",
-    "matrix",
     "official",
     "one_panel",
     "one_row",
     "panel_pixels",
     "puzzle",
     "read",
-    "render_panel",
     "render_problem",
     "solve",
     "two_panels",

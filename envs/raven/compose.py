@@ -1,8 +1,7 @@
 """Question images: one panel, some panels side by side, or the whole puzzle, as pictures that travel as descriptions.
 
-Six layouts (MultiStAR's, sizes in pixels): one panel 220x220, two panels 400x220, a row 580x220, two rows 580x400, the
-matrix with its open place 560x560, and the whole puzzle with numbered candidates 780x1056. Panels stand 20 pixels apart
-in dashed boxes on white.
+Five layouts (MultiStAR's, sizes in pixels): one panel 220x220, two panels 400x220, a row 580x220, two rows 580x400, and the
+whole puzzle with numbered candidates 780x1056. Panels stand 20 pixels apart in dashed boxes on white.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from envs.raven.grammar import PANEL
 from envs.raven.render import render_problem
 from envs.raven.scene import Generated, Imported, Problem
 
-Arrangement = Literal["panels", "rows", "matrix", "puzzle"]
+Arrangement = Literal["panels", "rows", "puzzle"]
 
 GAP = 20
 PITCH = PANEL + GAP
 MARGIN = 30
-"""Around one panel, pairs and rows; the matrix alone has 20 and the whole puzzle 40."""
+"""Around one panel, pairs and rows; the whole puzzle has 40."""
 _DASH = 3
 
 
@@ -56,8 +55,8 @@ def panel_pixels(source: Generated | Imported) -> NDArray[np.uint8]:
 class RavenPicture(Picture):
     """Some panels of one problem in one arrangement.
 
-    ``panels`` counts from 0: 0..7 the context in reading order, 8..15 the candidates. The matrix and the puzzle show all
-    and leave it empty.
+    ``panels`` counts from 0: 0..7 the context in reading order, 8..15 the candidates. The puzzle shows all and leaves it
+    empty.
     """
 
     kind: ClassVar[str] = "raven"
@@ -72,8 +71,6 @@ class RavenPicture(Picture):
         """Width and height in pixels."""
         if self.arrangement == "puzzle":
             return 4 * PITCH - GAP + 2 * 40, 1056
-        if self.arrangement == "matrix":
-            return 3 * PITCH + GAP, 3 * PITCH + GAP
         columns = 3 if self.arrangement == "rows" else len(self.panels)
         rows = len(self.panels) // columns
         return columns * PITCH - GAP + 2 * MARGIN, rows * PITCH - GAP + 2 * MARGIN
@@ -84,8 +81,6 @@ class RavenPicture(Picture):
         pixels = panel_pixels(self.source)
         if self.arrangement == "puzzle":
             page.puzzle(pixels)
-        elif self.arrangement == "matrix":
-            page.matrix(pixels, GAP, GAP)
         else:
             columns = 3 if self.arrangement == "rows" else len(self.panels)
             for place, panel in enumerate(self.panels):
@@ -181,19 +176,14 @@ def two_panels(problem: Problem, left: int, right: int) -> RavenPicture:
     return RavenPicture(problem.source, "panels", (left, right))
 
 
-def one_row(problem: Problem, row: int = 0) -> RavenPicture:
-    """Row 0 or 1 of the matrix, 580x220."""
-    return RavenPicture(problem.source, "rows", tuple(range(3 * row, 3 * row + 3)))
+def one_row(problem: Problem) -> RavenPicture:
+    """The first row of the matrix, 580x220."""
+    return RavenPicture(problem.source, "rows", (0, 1, 2))
 
 
 def two_rows(problem: Problem) -> RavenPicture:
     """Rows 0 and 1 of the matrix, 580x400."""
     return RavenPicture(problem.source, "rows", tuple(range(6)))
-
-
-def matrix(problem: Problem) -> RavenPicture:
-    """The matrix with a question mark in its open place, 560x560."""
-    return RavenPicture(problem.source, "matrix")
 
 
 def puzzle(problem: Problem) -> RavenPicture:

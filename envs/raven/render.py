@@ -23,13 +23,6 @@ def slot_centres(layout: Layout) -> tuple[tuple[int, int], ...]:
     return tuple((int(row * PANEL), int(column * PANEL)) for row, column, _, _ in layout.slots)
 
 
-def render_panel(configuration: Configuration, panel: Panel) -> NDArray[np.uint8]:
-    """Pixels of one panel, shape (160, 160)."""
-    ink = np.zeros((PANEL, PANEL), np.uint8)
-    _draw(ink, configuration, panel)
-    return np.subtract(INK, ink, out=ink)
-
-
 def render_panels(configuration: Configuration, panels: Sequence[Panel]) -> NDArray[np.uint8]:
     """Pixels of several panels, shape (number, 160, 160)."""
     ink = np.zeros((len(panels), PANEL, PANEL), np.uint8)

@@ -149,11 +149,6 @@ class Problem:
         """The nine panels of the completed matrix."""
         return (*self.context, self.answer)
 
-    def governed(self, component: int, attribute: EntityAttribute) -> bool:
-        """Whether the attribute follows its rule; see ``is_noise``."""
-        uniform = self.context[0].components[component].uniform
-        return not is_noise(self.rules[component], attribute, uniform=uniform)
-
 
 def is_noise(rules: Rules, attribute: EntityAttribute, *, uniform: bool) -> bool:
     """Whether a Constant attribute is in truth random.

@@ -356,12 +356,9 @@ def test_published_figures_stand_beside_ours():
     assert {row["prior"] for row in rows} == {"none"}, "only the priors that were played"
 
 
-def test_the_reference_names_its_gaps_and_holds_shares_and_scores_only():
+def test_the_reference_holds_shares_and_scores_only():
     figures = load_reference("multistar")
     for players in (figures["direct"], *figures["chain"].values()):
         for stages in players.values():
             for measures in stages.values():
                 assert 0 < measures.get("accuracy", 0.5) < 1 and 0 < measures.get("mseval", 1) <= 8
-    assert [row["mseval"] for row in figures["listings"].values()] == pytest.approx(
-        [1.066, 2.506839853582758, 2.228, 0.955, 2.345087186311839]
-    )
