@@ -117,7 +117,7 @@ def test_the_published_listings_are_reproduced_to_their_last_digit(number):
 
 
 @pytest.mark.parametrize("number", LISTINGS)
-def test_no_other_reading_reproduces_them_with_the_same_answers(number):
+def test_neither_nats_nor_a_model_prior_reproduces_them_with_the_same_answers(number):
     question, swept, published = listing(number)
     others = [Convention(natural_logs=True), Convention(model_prior=True), Convention(True, False, True)]
     for convention in others:
