@@ -11,7 +11,7 @@ from envs.kumo.domain import Action, Domain, DomainError, Observation, State, av
 from envs.kumo.game import BUDGET, Game, KumoEnv
 from envs.kumo.generate import DIFFICULTIES, GenerationError, generate_tasks
 from envs.kumo.search import OptimalSearch
-from envs.kumo.task import Task, from_official, read_official, read_tasks, write_tasks
+from envs.kumo.task import Task, from_official, read_tasks, write_tasks
 
 __all__ = [
     "BUDGET",
@@ -30,7 +30,6 @@ __all__ = [
     "from_official",
     "generate_tasks",
     "load_domain",
-    "read_official",
     "read_tasks",
     "write_book",
     "write_tasks",

@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     generate = commands.add_parser(
         "generate",
         help="write tasks as JSON lines",
-        description="Generate tasks of a domain and write them as JSON lines.",
+        description="Generate tasks of a domain and write them as JSON lines; "
+        "raycade run suite=kumo suite.domains=[FILE_OR_NAME] suite.tasks=OUT.jsonl plays them.",
     )
     generate.add_argument("domain", metavar="FILE_OR_NAME")
     generate.add_argument("out", type=Path, metavar="OUT.jsonl")

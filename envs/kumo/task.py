@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envs.kumo.domain import Action, Observation, State, number_text
+from envs.kumo.domain import Action, Domain, Observation, State, number_text
 
 
 @dataclass(frozen=True)
@@ -131,21 +131,50 @@ def from_official(fields: Mapping[str, Any], domain: str, actions: Mapping[str, 
     )
 
 
-def read_official(path: Path, domain: str, actions: Mapping[str, Action]) -> list[Task]:
-    """All tasks of a published task file (JSON lines); see ``from_official``."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [from_official(json.loads(line), domain, actions) for line in lines if line.strip()]
-
-
 def write_tasks(path: Path, tasks: Iterable[Task]) -> None:
     """Write tasks as JSON lines."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     path.write_text("".join(encode(task.to_json()) + "\n" for task in tasks), encoding="utf-8")
 
 
-def read_tasks(path: Path) -> list[Task]:
-    """Read tasks that ``write_tasks`` wrote."""
-    return [Task.from_json(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+def read_tasks(path: Path, domains: Sequence[Domain]) -> list[Task]:
+    """Read the tasks that ``write_tasks`` wrote, or a published task file.
+
+    Args:
+        path: JSON lines.
+        domains: published lines hold neither a domain nor outcome tables; they are read as tasks of the one domain given.
+
+    Raises:
+        ValueError: a line is no task, or its observations do not leave just its valid truth; the line is named.
+        OSError: the file cannot be read.
+    """
+    tasks = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            tasks.append(_from_line(json.loads(line), domains))
+        except (AttributeError, KeyError, TypeError) as cause:
+            raise ValueError(f"{path}, line {number}: not a task ({type(cause).__name__}: {cause})") from None
+        except ValueError as cause:
+            raise ValueError(f"{path}, line {number}: {cause}") from None
+    return tasks
+
+
+def _from_line(fields: Mapping[str, Any], domains: Sequence[Domain]) -> Task:
+    if "outcomes" in fields:
+        task = Task.from_json(fields)
+    elif len(domains) == 1:
+        task = from_official(fields, domains[0].name, {action.name: action for action in domains[0].actions})
+    else:
+        raise ValueError(
+            "a line without outcome tables can only be read as a task of one domain, so name just that one"
+        )
+    survivors = task.survivors(dict(zip(task.action_names, task.observations, strict=True)))
+    if survivors != (task.valid_truth,):
+        left = ", ".join(survivors) or "no truth"
+        raise ValueError(f"the observations together leave {left}, where only {task.valid_truth} should be left")
+    return task
 
 
 def observation_text(action: Action, observation: Observation) -> str:

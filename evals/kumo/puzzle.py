@@ -6,8 +6,9 @@ import functools
 import threading
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-from envs.kumo import DIFFICULTIES, Domain, OptimalSearch, Task, generate_tasks, load_domain, write_book
+from envs.kumo import DIFFICULTIES, Domain, OptimalSearch, Task, generate_tasks, load_domain, read_tasks, write_book
 from evals.contracts import Chat
 from evals.kumo import prompts
 from evals.kumo.optima import optimal_play
@@ -69,3 +70,24 @@ def puzzles_of(name_or_path: str, difficulty: str, count: int, give_aways: bool)
     truths, actions = DIFFICULTIES[difficulty]
     tasks = generate_tasks(domain, truths, actions, count, give_aways=give_aways)
     return tuple(Puzzle(domain, task) for task in tasks)
+
+
+@functools.lru_cache(maxsize=256)
+def puzzles_in(path: str, sources: tuple[str, ...], name_or_path: str, difficulty: str) -> tuple[Puzzle, ...]:
+    """The puzzles of one domain and difficulty that a task file holds, in its order.
+
+    Raises:
+        ValueError: the file is missing, or no task file.
+    """
+    domain = domain_of(name_or_path)
+    tasks = [task for task in _tasks_in(path, sources) if task.domain == domain.name]
+    size = DIFFICULTIES[difficulty]
+    return tuple(Puzzle(domain, task) for task in tasks if (len(task.truths), len(task.actions)) == size)
+
+
+@functools.lru_cache(maxsize=16)
+def _tasks_in(path: str, sources: tuple[str, ...]) -> tuple[Task, ...]:
+    try:
+        return tuple(read_tasks(Path(path), [domain_of(source) for source in sources]))
+    except OSError as cause:
+        raise ValueError(f"{path}: cannot be read: {cause.strerror}") from None

@@ -15,7 +15,7 @@ from evals.conversation import Conversation
 from evals.kumo.decode import DECODER_VERSION
 from evals.kumo.play import COLUMNS, play_puzzle
 from evals.kumo.prompts import PROMPT_IDENTITY
-from evals.kumo.puzzle import Puzzle, domain_of, puzzles_of
+from evals.kumo.puzzle import Puzzle, domain_of, puzzles_in, puzzles_of
 from evals.kumo.score import score_kumo
 from evals.tables import Table
 
@@ -36,7 +36,9 @@ class KumoSuite:
         domains: Names of domains that come with raycade, or paths of domain files; ``"all"`` stands for all that come
             with it.
         difficulties: Of ``easy`` (4 truths, 6 actions) and ``hard`` (12 truths, 16 actions).
-        tasks_per_domain: Tasks of each domain and difficulty.
+        tasks: A task file, as ``raycade kumo generate`` writes it or as published, to play tasks from instead of generating
+            them: those of the domains and difficulties above. Published files need the one domain that they belong to.
+        tasks_per_domain: Tasks of each domain and difficulty; of a task file the first so many.
         repeats: Runs of each task.
         give_aways: Whether to allow tasks in which some truth can be ruled out by no action, which tells the answer
             before the first test (19 % of the published easy tasks).
@@ -47,6 +49,7 @@ class KumoSuite:
 
     domains: str | Sequence[str] = MAIN_DOMAINS
     difficulties: Sequence[str] = tuple(DIFFICULTIES)
+    tasks: str | None = None
     tasks_per_domain: int = 50
     repeats: int = 5
     give_aways: bool = False
@@ -84,6 +87,9 @@ class KumoSuite:
                 for index, puzzle in enumerate(self._puzzles(source, difficulty)):
                     first = self._episode(puzzle, difficulty, index)
                     episodes += [dataclasses.replace(first, repeat=repeat) for repeat in range(self.repeats)]
+        if not episodes:
+            domains = ", ".join(domain_of(source).name for source in self.domains)
+            raise ValueError(f"suite.tasks: {self.tasks} has no {' or '.join(self.difficulties)} tasks of {domains}")
         return episodes
 
     def puzzles(self) -> Iterator[Puzzle]:
@@ -104,6 +110,8 @@ class KumoSuite:
         return score_kumo(plan, ledger)
 
     def _puzzles(self, source: str, difficulty: str) -> Sequence[Puzzle]:
+        if self.tasks is not None:
+            return puzzles_in(self.tasks, tuple(self.domains), source, difficulty)[: self.tasks_per_domain]
         return puzzles_of(source, difficulty, self.tasks_per_domain, self.give_aways)
 
     def _episode(self, puzzle: Puzzle, difficulty: str, index: int) -> Episode:
@@ -140,6 +148,8 @@ class KumoSuite:
             value = getattr(self, setting)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"suite.{setting} must be a whole number of at least 1, not {value!r}")
+        if not isinstance(self.tasks, str | None):
+            raise ValueError(f"suite.tasks must be the path of a task file, not {self.tasks!r}")
         if not isinstance(self.give_aways, bool):
             raise ValueError(f"suite.give_aways must be true or false, not {self.give_aways!r}")
         if self.decoder not in ("lenient", "strict"):

@@ -1,6 +1,7 @@
 """Generated tasks have one answer, give nothing away, never repeat and depend on their seed only."""
 
 import argparse
+import dataclasses
 import json
 import os
 import subprocess
@@ -17,7 +18,6 @@ from envs.kumo import (
     commands,
     generate_tasks,
     load_domain,
-    read_official,
     read_tasks,
     write_tasks,
 )
@@ -161,7 +161,41 @@ def test_the_same_seed_gives_the_same_tasks_in_another_process(hash_seed):
 def test_tasks_survive_a_file(tmp_path):
     tasks = generate_tasks(made_domain(6), count=5)
     write_tasks(tmp_path / "tasks.jsonl", tasks)
-    assert read_tasks(tmp_path / "tasks.jsonl") == tasks
+    assert read_tasks(tmp_path / "tasks.jsonl", []) == tasks
+
+
+PUBLISHED = ("truths", "actions", "observations", "seed", "valid_truth")
+
+
+def test_published_lines_take_their_outcome_tables_from_the_domain(tmp_path):
+    domain = made_domain(6)
+    tasks = [dataclasses.replace(task, seed=task.index) for task in generate_tasks(domain, count=3)]
+    lines = [json.dumps({key: task.to_json()[key] for key in PUBLISHED}) for task in tasks]
+    path = tmp_path / "tasks.jsonl"
+    path.write_text("\n".join(lines))
+    assert read_tasks(path, [domain]) == tasks
+    with pytest.raises(ValueError, match=r"tasks.jsonl, line 1: a line without outcome tables"):
+        read_tasks(path, [domain, made_domain(7)])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda fields: fields.pop("truths"), "not a task (KeyError: 'truths')"),
+        (lambda fields: fields.update(observations=3), "not a task"),
+        (lambda fields: fields.update(valid_truth="Fig"), "where only Fig should be left"),
+        (lambda fields: fields["observations"].update({fields["actions"][0]: "Fig"}), "has no outcome 'Fig'"),
+        (lambda fields: fields["outcomes"].pop(fields["actions"][0]), "not a task"),
+    ],
+)
+def test_a_line_that_is_no_task_is_named(tmp_path, change, words):
+    first, second = (task.to_json() for task in generate_tasks(made_domain(6), count=2))
+    change(second)
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(f"{json.dumps(first)}\n\n{json.dumps(second)}\n")
+    with pytest.raises(ValueError) as error:
+        read_tasks(path, [])
+    assert f"{path}, line 3: " in str(error.value) and words in str(error.value)
 
 
 @pytest.mark.skipif(not FIXTURES.exists(), reason="needs the published fixtures")
@@ -176,7 +210,7 @@ def test_published_task_files_are_read_with_their_outcome_tables(tmp_path):
         lines = [line for line in path.read_text().splitlines() if json.loads(line)["seed"] == row["seed"]]
         if lines:
             (tmp_path / "one.jsonl").write_text(lines[0])
-            actions = {action.name: action for action in with_table.actions}
-            assert read_official(tmp_path / "one.jsonl", row["domain"], actions) == [with_table]
+            domain = dataclasses.replace(made_domain(), name=row["domain"], actions=with_table.actions)
+            assert read_tasks(tmp_path / "one.jsonl", [domain]) == [with_table]
             checked += 1
     assert checked >= 5

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from envs.kumo import load_domain
+from envs.kumo import generate_tasks, load_domain, write_tasks
 from evals.contracts import PlayerError, Reply, message
 from evals.conversation import play_episode
 from evals.kumo import KumoSuite, optima
@@ -61,6 +61,7 @@ def test_the_default_plan_is_the_papers():
     assert dataclasses.asdict(KumoSuite()) == {
         "domains": ("medical", "chemical", "music", "education", "fantasy"),
         "difficulties": ("easy", "hard"),
+        "tasks": None,
         "tasks_per_domain": 50,
         "repeats": 5,
         "give_aways": False,
@@ -135,6 +136,8 @@ def test_longer_games_are_expected_to_cost_more():
         ({"decoder": "loose"}, ["'loose'", "lenient, strict"]),
         ({"give_aways": "no"}, ["suite.give_aways", "true or false", "not 'no'"]),
         ({"give_aways": 0}, ["suite.give_aways", "not 0"]),
+        ({"tasks": 3}, ["suite.tasks", "not 3"]),
+        ({"tasks": "nowhere.jsonl"}, ["nowhere.jsonl", "No such file"]),
         ({"domains": ["TINY"], "difficulties": ["hard"]}, ["'tiny'", "12"]),
         ({"domains": ["TINY"], "difficulties": ["easy"], "tasks_per_domain": 5000}, ["'tiny'", "too small"]),
     ],
@@ -146,6 +149,22 @@ def test_a_wrong_setting_is_refused_by_name(tmp_path, settings, words):
         KumoSuite(**{"difficulties": ["easy"], "domains": ["medical"], "tasks_per_domain": 1, **settings}).plan()
     for word in words:
         assert word in str(error.value)
+
+
+def test_a_task_file_is_played_instead_of_generated_tasks(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    medical = generate_tasks(load_domain("medical"), count=3)
+    write_tasks(path, [*generate_tasks(load_domain("music"), count=4, seed=8), *medical])
+    suite = KumoSuite(tasks=str(path), repeats=1)
+    plan = suite.plan()
+    assert Counter((episode.task, episode.level) for episode in plan) == {("music", "easy"): 4, ("medical", "easy"): 3}
+    assert {episode.id for episode in plan if episode.task == "medical"} < {episode.id for episode in SMALL.plan()}
+    for episode in plan:
+        assert play(suite, OraclePlayer(), episode).outcome.success
+    assert len(dataclasses.replace(suite, tasks_per_domain=2).plan()) == 4
+    assert len(dataclasses.replace(suite, domains="music").plan()) == 4
+    with pytest.raises(ValueError, match=r"tasks.jsonl has no hard tasks of medical, fantasy"):
+        dataclasses.replace(suite, domains=["medical", "fantasy"], difficulties=["hard"]).plan()
 
 
 def tiny_domain(folder):
