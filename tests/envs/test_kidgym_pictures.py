@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from envs.kidgym import TASKS, Frame, Hint, Item
-from envs.kidgym.catalogue import BACKGROUNDS, QUARTERED, SPRITES
+from envs.kidgym.catalogue import BACKGROUNDS, QUARTERED, ROMAN, SLOTS, SPRITES
 from envs.kidgym.frame import skin_digest
 from envs.kidgym.render import check_skin, contact_sheets, export_skin, glyphs, layout, sources, sprite
 from envs.kidgym.render.compose import DIRECTIONS
@@ -156,6 +156,12 @@ def test_a_label_stands_in_full_at_the_bottom_centre_of_its_cell(cell):
     assert columns.max() < left + cell - cell // 4
     assert rows.min() >= top + cell // 2
     assert rows.max() < top + cell
+
+
+def test_the_signs_are_the_sixteen_that_frames_show():
+    assert sorted(glyphs.STROKES) == sorted("0123456789ABCDIV")
+    texts = [*map(str, range(10)), *SLOTS, *ROMAN]
+    assert {sign for text in texts for sign in text} == set(glyphs.STROKES)
 
 
 def test_markers_and_slot_letters_can_be_told_apart_at_the_smallest_size():

@@ -1,6 +1,6 @@
 """Digits, slot letters and roman numerals as strokes.
 
-Seventeen signs are all the text that a frame ever shows. Drawing them ourselves keeps every pixel independent of the
+Sixteen signs are all the text that a frame ever shows. Drawing them ourselves keeps every pixel independent of the
 fonts of a machine and of the version of a font library, and lets the digits differ where it matters at 32-pixel cells
 (a flat-topped 3 beside the 8, an open 6 and 9, a footed 1).
 """
