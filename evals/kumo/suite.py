@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,8 +33,8 @@ class KumoSuite:
     """Games of elimination (KumO): find the one valid truth among candidates by choosing tests.
 
     Attributes:
-        domains: Names of domains that come with raycade, or paths of domain files; ``"all"`` stands for all that come
-            with it.
+        domains: Names of domains that come with raycade, or paths of domain files; ``"all"``, alone or among others,
+            stands for all that come with it.
         difficulties: Of ``easy`` (4 truths, 6 actions) and ``hard`` (12 truths, 16 actions).
         tasks: A task file, as ``raycade kumo generate`` writes it or as published, to play tasks from instead of generating
             them: those of the domains and difficulties above. Published files need the one domain that they belong to.
@@ -57,12 +57,13 @@ class KumoSuite:
     max_steps: int = BUDGET
 
     def __post_init__(self) -> None:
-        domains = [self.domains] if isinstance(self.domains, str) else self.domains
-        if list(domains) == ["all"]:
-            domains = available_domains()
-        object.__setattr__(self, "domains", tuple(str(name) for name in domains))
-        difficulties = [self.difficulties] if isinstance(self.difficulties, str) else self.difficulties
-        object.__setattr__(self, "difficulties", tuple(difficulties))
+        for setting in ("domains", "difficulties"):
+            given = getattr(self, setting)
+            several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+            names = [str(name) for name in several if name is not None]
+            if setting == "domains":
+                names = [name for entry in names for name in (available_domains() if entry == "all" else [entry])]
+            object.__setattr__(self, setting, tuple(names))
 
     @property
     def name(self) -> str:

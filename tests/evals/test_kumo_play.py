@@ -128,6 +128,10 @@ def test_longer_games_are_expected_to_cost_more():
     [
         ({"domains": ["medicine"]}, ["'medicine'", "medical"]),
         ({"domains": []}, ["suite.domains", "empty"]),
+        ({"domains": None}, ["suite.domains", "empty"]),
+        ({"domains": 3}, ["'3'", "medical"]),
+        ({"domains": ["all", "medical"]}, ["suite.domains", "medical twice"]),
+        ({"difficulties": None}, ["suite.difficulties", "empty"]),
         ({"domains": ["medical", "medical"]}, ["suite.domains", "medical twice"]),
         ({"difficulties": ["medium"]}, ["'medium'", "easy, hard"]),
         ({"tasks_per_domain": 0}, ["suite.tasks_per_domain", "not 0"]),
@@ -185,6 +189,7 @@ def tiny_domain(folder):
 def test_a_suite_takes_lists_names_and_all_and_can_be_pickled():
     assert KumoSuite(domains="medical") == KumoSuite(domains=["medical"])
     assert set(KumoSuite(domains="all").domains) >= {"medical", "chemical", "music", "education", "fantasy"}
+    assert KumoSuite(domains=["all", "my.yaml"]).domains == (*KumoSuite(domains="all").domains, "my.yaml")
     assert pickle.loads(pickle.dumps(SMALL)) == SMALL
     assert hash(SMALL) == hash(dataclasses.replace(SMALL))
 
