@@ -50,8 +50,9 @@ def _check(options: argparse.Namespace) -> int:
         try:
             domain = load_domain(name)
             print(f"{name}: ok, {len(domain.truths)} truths, {len(domain.actions)} actions")
-        except (DomainError, OSError) as error:
-            print(f"{name}: {error}", file=sys.stderr)
+        except DomainError as error:
+            for problem in error.problems:
+                print(problem if name in problem else f"{name}: {problem}", file=sys.stderr)
             bad += 1
     return 2 if bad else 0
 

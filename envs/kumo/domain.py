@@ -131,9 +131,14 @@ def load_domain(name_or_path: str | Path) -> Domain:
     """
     text = str(name_or_path)
     path = DOMAINS / f"{text}.yaml"
-    if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")) or "/" in text:
+    own_file = isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")) or "/" in text
+    if own_file:
         path = Path(name_or_path)
     if not path.is_file():
+        if Path(text).is_dir():
+            raise DomainError([f"{text!r} is a folder, not the YAML file of a domain"])
+        if own_file:
+            raise DomainError([f"no file {text!r}"])
         names = ", ".join(available_domains()) or "none"
         raise DomainError([f"no domain {text!r}; available: {names}; for a domain of your own give its YAML file"])
     try:
@@ -293,7 +298,12 @@ class _Reader:
         return False
 
     def name_of(self, value: Any, place: str) -> str:
-        return value if self.is_name(value, place) else ""
+        """The name of a truth or an action, which must be possible to tell from the tags and marks of a reply."""
+        if not self.is_name(value, place):
+            return ""
+        if not any(map(str.isalnum, value)) or set(value) & set("<>"):
+            self.wrong(place, f"a name needs a letter or a digit and has neither < nor >, unlike {value!r}")
+        return str(value)
 
     def range(self, value: Any, place: str) -> bool:
         if not isinstance(value, list) or len(value) != 2 or not all(_is_number(bound) for bound in value):

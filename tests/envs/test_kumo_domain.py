@@ -104,6 +104,9 @@ CASES = {
     "truths that are no list": (lambda d: d.update(truths="Apple"), ["truths must be a list, not str"]),
     "action that is no mapping": (lambda d: d["actions"].append("Smell"), ["action number 3", "mapping"]),
     "untouchable truth": (lambda d: d["truths"].append("Durian"), ["truth 'Durian' can be ruled out by no action"]),
+    "truth without a letter": (lambda d: d["truths"].append("+/-"), ["truth '+/-'", "a letter or a digit"]),
+    "truth in a tag": (lambda d: d["truths"].append("<Fig>"), ["truth '<Fig>'", "neither < nor >"]),
+    "action without a letter": (lambda d: colour(d).update(name="???"), ["action '???'", "a letter or a digit"]),
     "another name": (lambda d: d.update(name="fruit"), ["'fruit'", "'toy'"]),
 }
 
@@ -147,19 +150,37 @@ def test_an_unknown_domain_is_named_beside_those_that_exist():
         load_domain("medicine")
 
 
-def test_checking_files_ends_with_exit_code_two_for_bad_ones(tmp_path, capsys):
-    def check(*names):
-        parser = argparse.ArgumentParser()
-        commands.add_arguments(parser)
-        return commands.main(parser.parse_args(["check", *names]))
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nope.yaml", "no file 'nope.yaml'"),
+        ("sub/nope", "no file 'sub/nope'"),
+        ("folder", "'folder' is a folder, not the YAML file of a domain"),
+        ("./folder", "'./folder' is a folder, not the YAML file of a domain"),
+    ],
+)
+def test_a_path_that_is_no_file_is_said_to_be_none(name, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    assert check(name) == 2
+    assert capsys.readouterr().err == f"{message}\n"
 
+
+def check(*names):
+    parser = argparse.ArgumentParser()
+    commands.add_arguments(parser)
+    return commands.main(parser.parse_args(["check", *names]))
+
+
+def test_checking_files_ends_with_exit_code_two_for_bad_ones(tmp_path, capsys):
     good, bad = tmp_path / "toy.yaml", tmp_path / "bad.yaml"
     good.write_text(yaml.safe_dump(toy_yaml()))
     bad.write_text(yaml.safe_dump({**toy_yaml(), "name": "bad", "truths": ["Apple", "Banana"]}))
     assert check(str(good)) == 0
     assert "ok, 3 truths, 2 actions" in capsys.readouterr().out
     assert check(str(good), str(bad)) == 2
-    assert "'Cherry'" in capsys.readouterr().err
+    problems = capsys.readouterr().err.splitlines()
+    assert len(problems) == 2 and all(p.startswith(f"{bad}: domain 'bad'") and "'Cherry'" in p for p in problems)
 
 
 @pytest.mark.parametrize("name", ["chemical", "education", "fantasy", "medical", "music"])
