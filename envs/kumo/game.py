@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import InvalidAction, ResetNeeded
 
 from envs.kumo.domain import Observation
 from envs.kumo.task import Task
@@ -123,6 +124,7 @@ class KumoEnv(gymnasium.Env[dict[str, Any], np.int64]):
             }
         )
         self.game = Game(self.tasks[0])
+        self._playing = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -133,12 +135,22 @@ class KumoEnv(gymnasium.Env[dict[str, Any], np.int64]):
         if index is None:
             index = int(self.np_random.integers(len(self.tasks)))
         self.game = Game(self.tasks[index])
+        self._playing = True
         return self._observation(), {"task": self.game.task, "text": ""}
 
     def step(self, action: np.int64) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Take a test or name a truth."""
+        """Take a test or name a truth.
+
+        Raises:
+            gymnasium.error.ResetNeeded: no episode has begun, or it is over.
+            gymnasium.error.InvalidAction: no such test or truth.
+        """
         task = self.game.task
         index = int(action)
+        if not self._playing:
+            raise ResetNeeded("no episode is being played: call reset() first")
+        if not 0 <= index < self._actions + self._truths:
+            raise InvalidAction(f"no action {index}: there are 0 to {self._actions + self._truths - 1}")
         if index < self._actions:
             text = self.game.test(task.action_names[index])
         else:
@@ -146,6 +158,7 @@ class KumoEnv(gymnasium.Env[dict[str, Any], np.int64]):
             text = "right" if self.game.won else "wrong"
         over = self.game.named is not None
         truncated = not over and self.game.steps >= self.budget
+        self._playing = not over and not truncated
         return self._observation(), float(self.game.won), over, truncated, {"task": task, "text": text}
 
     def render(self) -> str | None:  # type: ignore[override]

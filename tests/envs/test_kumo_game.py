@@ -5,6 +5,7 @@ import re
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 from envs.kumo import Game, KumoEnv, State, available_domains, generate_tasks, load_domain, write_book
@@ -79,6 +80,28 @@ def test_the_environment_rewards_and_terminates_on_the_valid_truth_only(tasks):
             assert info["task"] == task
             *_, reward, terminated, truncated, info = env.step(np.int64(6 + task.truths.index(truth)))
             assert (reward, terminated, truncated) == (float(truth == task.valid_truth), True, False)
+
+
+@pytest.mark.parametrize("action", [-1, 10, 99])
+def test_the_environment_refuses_actions_that_it_does_not_have(tasks, action):
+    env = KumoEnv(tasks)
+    env.reset(options={"index": 0})
+    with pytest.raises(InvalidAction, match=rf"no action {action}: there are 0 to 9"):
+        env.step(np.int64(action))
+    assert env.game.steps == 0
+
+
+def test_the_environment_is_stepped_between_reset_and_the_end_only(tasks):
+    env = KumoEnv(tasks, budget=2)
+    with pytest.raises(ResetNeeded, match="reset"):
+        env.step(np.int64(0))
+    for steps in ([0, 0], [6], [0, 9]):  # out of steps, or a truth is named
+        env.reset()
+        for action in steps:
+            *_, terminated, truncated, _ = env.step(np.int64(action))
+        assert terminated or truncated
+        with pytest.raises(ResetNeeded, match="reset"):
+            env.step(np.int64(0))
 
 
 def test_the_environment_shows_rules_and_outcomes_from_which_the_survivors_follow(tasks):
