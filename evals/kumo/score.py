@@ -231,6 +231,8 @@ def _published_table(runs: Sequence[Run]) -> Table:
             "relative action count: mean of (C - O) / O with O that length for the optimal search, and C that length for "
             "the run, or |A| + 1 (easy 7, hard 17) without success.",
             "parse errors: runs that an unread reply ended. decoder=strict reads replies by the published rules.",
+            "A call that failed for good counts as a parse error without tokens in the published figures; here its run is "
+            "a failed one, with its tokens and without a parse error. Neither is a success.",
             f"Published models played {reference['runs_per_model']:,} runs per difficulty, on the paper's own domains and "
             "tasks; this run's are others, so compare with care.",
             *_failure_notes(runs),
@@ -255,6 +257,11 @@ def _reference_rows(difficulty: str, reference: Mapping[str, Any]) -> list[tuple
     best_first = sorted(known, key=lambda player: -known[player].get("success", -1.0))
     measures = ("success", "relative", "actions", "parse", "tokens")
     return [
-        (difficulty, player, "published", None, *(known[player].get(name) for name in measures))
+        (difficulty, player, "published", None, *(_reference_cell(known[player], name) for name in measures))
         for player in best_first
     ]
+
+
+def _reference_cell(figures: Mapping[str, Any], measure: str) -> Cell:
+    value: Cell = figures.get(measure)
+    return f"about {value}" if measure in figures.get("about", ()) else value
