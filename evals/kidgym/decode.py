@@ -7,7 +7,7 @@ from the plainest to the loosest, and the first form that names any action decid
 As published, a list of letters (*B, then C*) is read as its first. These are departures from the paper:
 
 - A letter is never read out of a word, out of the pronoun *I*, the article *A*, or the names of backpack slots and positions;
-  nor is one that is rejected (*not A*, *B is wrong*) or left open (*whether B is right*).
+  nor is one that is rejected (*not A*, *B is wrong*) or left open (*whether B is right*, *B?*).
 - A reply that chooses different actions in the same form (*A or B*, *the answer is A; no, the answer is B*) chooses none,
   where the paper takes the first.
 - A lower-case letter counts where a letter alone is expected (*b*, *option b*), and so does an action's text in any case and
@@ -178,7 +178,8 @@ _WRONG = re.compile(
     r"(?:\s*(?:,|and|or)\s*[A-Z])*\W{0,2}\s*(?:"
     r"\s(?:is|are|was|were|seems|looks|would\s+be|will\s+be|must\s+be)\s+(?:\w+ly\s+|also\s+)?"
     r"(?:not|never|no|wrong|incorrect|impossible|useless|bad|worse|invalid|false|out)\b"
-    r"|\s(?:(?:is|are|was|does|would|could|should|ca|wo)n't|(?:does|would|will|can|could|should)\s+not|cannot|fails)\b)",
+    r"|\s(?:(?:is|are|was|does|would|could|should|ca|wo)n't|(?:does|would|will|can|could|should)\s+not|cannot|fails)\b"
+    r"|\?)",
     re.IGNORECASE,
 )
 # Words that come after a letter, and so tell it from the article and the pronoun; and words that come after the pronoun.

@@ -112,6 +112,7 @@ READ = [
     ("<answer>not A but B</answer>", "B", "tag, alone"),
     ("Option A can't work, so option B.", "B", "no tag, mention"),
     ("A and B are wrong, C is right.", "C", "no tag, alone"),
+    ("Should I choose A? No, B.", "B", "no tag, alone"),
     ("If I choose A, the door stays shut. I choose B.", "B", "no tag, declared"),
     ("{'answer':'B','reason':'A is wrong'}", "B", "no tag, declared"),
 ]
@@ -145,6 +146,7 @@ UNREAD = [
     ("I will not pick up the item with label 3.", "no answer"),
     ("Vitamin C is what oranges hold.", "no answer"),
     ("Oranges hold vitamin C.", "no answer"),
+    ("Is the answer B? I cannot tell.", "no answer"),
     ("Step A: look at the picture.", "no answer"),
     ("<think>It might be <answer>A</answer>, or rather not.</think>", "no answer"),
     ("<answer>A or B</answer>", "two answers"),
