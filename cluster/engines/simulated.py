@@ -183,7 +183,7 @@ class SimulatedEngine:
         text = self.answer(request)
         return Reply(
             text=text,
-            finish="length" if not request.labels and tokens >= self.sampling.max_tokens else "stop",
+            finish="stop" if request.labels or request.options or tokens < self.sampling.max_tokens else "length",
             prompt_tokens=prompt_tokens,
             completion_tokens=tokens,
             cached_tokens=cached,
