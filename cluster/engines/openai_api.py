@@ -10,12 +10,13 @@ import base64
 import email.utils
 import functools
 import io
+import itertools
 import math
 import os
 import random
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import openai
@@ -25,7 +26,7 @@ from PIL import Image
 from cluster.engine import EngineClosedError, EngineError, EngineLoad, Request, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, Payment, PerMinute, Spend, SpendCapReachedError
 from envs.picture import Picture
-from evals.contracts import Chat, LabelScores, Part, PlayerError, PromptTooLong, Reply
+from evals.contracts import Chat, LabelScores, Part, PlayerError, PromptTooLong, Reply, message
 
 TOP_LOGPROBS = 20
 """The most that chat completions give."""
@@ -34,15 +35,14 @@ NO_KEY = "EMPTY"
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 """Seconds before the first retry, doubled each time up to the longest, where the endpoint asks for no other."""
 PATIENCE = 600.0
-"""Seconds that the endpoint may ask all to wait; who asks for more stops the run, to be continued then."""
+"""Seconds that the endpoint may answer nobody, or ask all to wait; then the run stops, to be continued."""
 
-RETRYABLE = (
-    openai.APIConnectionError,
-    openai.InternalServerError,
-    openai.RateLimitError,
-    openai.APIResponseValidationError,
-)
-FATAL = (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError)
+PASSING = frozenset({408, 409, 425, 429})
+"""Refusals that pass, as do all from 500 on."""
+LASTING = frozenset({401, 402, 403, 404})
+"""Refusals of the key, the account or the model: every request would be refused so."""
+NO_MONEY = ("insufficient_quota", "insufficient balance", "billing_hard_limit", "billing_not_active", "credit balance")
+"""What endpoints say, whatever the status, when nothing is left to pay with."""
 
 
 class OpenAIEngine:
@@ -63,6 +63,7 @@ class OpenAIEngine:
         completion_price: float = 0.0,
         spend_cap: float | None = None,
         choices: Literal["refuse", "vllm"] = "refuse",
+        reasoning: bool = False,
     ) -> None:
         """Build a client; nothing is sent yet.
 
@@ -74,7 +75,7 @@ class OpenAIEngine:
             max_num_seqs: most requests at once; fewer while the server says it has too many. Like all limits here and
                 the cap, of this engine alone: two replicas may do twice as much.
             timeout_seconds: for one try of one request.
-            max_tries: tries of one request before its episode fails.
+            max_tries: tries of one request, while others are answered, before its episode fails.
             requests_per_minute: limit that the provider sets, if any.
             tokens_per_minute: likewise, prompt and completion tokens together.
             prompt_price: per million prompt tokens.
@@ -82,16 +83,23 @@ class OpenAIEngine:
             spend_cap: the run stops, to be continued, when so much was spent in this session; the last request may
                 exceed it. An answer that is given up, or does not tell its tokens, counts with the most it may cost.
             choices: whether the server can constrain replies to options: ``vllm`` servers can.
+            reasoning: the model thinks before it writes, as the o-series does: the limit of tokens, thoughts included,
+                is sent as ``max_completion_tokens``; temperature and top_p, which must be 1, are not sent.
 
         Raises:
             ValueError: there is no key that could be sent, or a limit or price is no good.
         """
         if max_num_seqs < 1 or max_tries < 1:
             raise ValueError(f"max_num_seqs={max_num_seqs}, max_tries={max_tries}: must be 1 at least")
+        if reasoning and not sampling.temperature == sampling.top_p == 1:
+            raise ValueError(
+                "reasoning=true: such models draw at temperature 1 and top_p 1 only: model.sampling.temperature=1"
+            )
         self.sampling = sampling
         self.model = model
         self.max_tries = max_tries
         self.choices = choices
+        self.reasoning = reasoning
         self.load = EngineLoad()
         self._most = max_num_seqs
         self._key = read_key(api_key_env, needed=not (base_url or os.environ.get("OPENAI_BASE_URL")))
@@ -102,6 +110,14 @@ class OpenAIEngine:
         self._requests = PerMinute(requests_per_minute)
         self._tokens = PerMinute(tokens_per_minute)
         self._spend = Spend(prompt_price, completion_price, spend_cap)
+        self._answered = 0
+        self._accepted: set[str] = set()
+        """Names of what requests held that were answered."""
+        self._silent_since = math.inf
+        """When the endpoint began to answer nobody."""
+        self._probing = asyncio.Lock()
+        self._closed = ""
+        """Why nothing more is sent, if so."""
 
     @property
     def max_num_seqs(self) -> int:
@@ -128,46 +144,85 @@ class OpenAIEngine:
 
         Raises:
             PromptTooLong: the endpoint says so.
-            PlayerError: the endpoint refuses this request, or failed it too often.
-            EngineClosedError: the key or model is refused, or the spend cap is reached.
+            PlayerError: the endpoint refuses this request, or failed it too often while it answered others.
+            EngineClosedError: every request would fail: the key, account, model or a setting is refused, the spend cap
+                is reached, or the endpoint answers nobody for ``PATIENCE`` seconds.
         """
         if request.options and self.choices == "refuse":
             raise EngineClosedError("this endpoint cannot constrain replies to options: use decoding=free")
         start = time.monotonic()
         arguments = self._arguments(request)
-        for attempt in range(1, self.max_tries + 1):
+        answered, failures = self._answered, 0
+        for attempt in itertools.count(1):
             try:
                 answer = await self._send(request, arguments)
-            except SpendCapReachedError as error:
-                raise EngineClosedError(
-                    f"the spend cap of this replica and session is reached: {error} (model.engine.spend_cap)"
-                ) from None
-            except FATAL as error:
-                raise EngineClosedError(self._clean(error)) from None
-            except RETRYABLE as error:
-                if attempt == self.max_tries:
-                    raise PlayerError(f"the endpoint failed {attempt} times, last: {self._clean(error)}") from None
-                if isinstance(error, openai.RateLimitError | openai.InternalServerError):
-                    self._concurrency.too_many()
-                await self._wait(attempt, error)
-            except openai.APIStatusError as error:
-                cause = self._clean(error)
-                too_long = "context_length" in cause or "maximum context length" in cause
-                raise (PromptTooLong(cause) if too_long else PlayerError(cause)) from None
-            else:
-                self._concurrency.success()
                 return self._reply(request, answer, time.monotonic() - start)
+            except openai.APIError as caught:
+                error = caught
+            # out of the handler: what is raised from here on must not carry the endpoint's own words, key and all, along
+            if (verdict := self._verdict(error, arguments)) is not None:
+                raise verdict
+            # tries count while others are answered; when nobody is, it is the endpoint's trouble
+            failures += self._answered > answered
+            self._silent_since = min(self._silent_since, time.monotonic())
+            if time.monotonic() - self._silent_since >= PATIENCE:
+                if not await self._answers_at_all():
+                    raise self._close(f"the endpoint answered nobody for {PATIENCE:g} s, last: {self._clean(error)}")
+                failures = attempt
+            answered = self._answered
+            if failures >= self.max_tries:
+                raise PlayerError(f"the endpoint failed {failures} times, last: {self._clean(error)}")
+            await self._wait(attempt, error)
         raise EngineError("unreachable")
+
+    def _verdict(self, error: openai.APIError, arguments: Mapping[str, Any]) -> Exception | None:
+        """What an error means to the request or to all of them; nothing if it may pass."""
+        status, words, cause = getattr(error, "status_code", 500), words_of(error), self._clean(error)
+        if status in LASTING or any(word in words.lower() for word in NO_MONEY):
+            return self._close(cause)
+        if status in PASSING or status >= 500 or isinstance(error, openai.APIResponseValidationError):
+            return None
+        if "context_length" in words or "maximum context length" in words:
+            return PromptTooLong(cause)
+        refused = named_in(error, _names(arguments) - self._accepted)
+        if refused:
+            hint = " (model.engine.reasoning=true sends it so)" if "max_completion_tokens" in words else ""
+            return self._close(f"the endpoint does not take {' and '.join(refused)}{hint}: {cause}")
+        return PlayerError(cause)
+
+    def _close(self, cause: str) -> EngineClosedError:
+        """From now on nothing is sent."""
+        self._closed = self._closed or cause
+        return EngineClosedError(self._closed)
+
+    async def _answers_at_all(self) -> bool:
+        """Whether the endpoint answers the least of requests: if it does, the trouble is that of the one at hand."""
+        async with self._probing:
+            if self._silent_since == math.inf:
+                return True  # somebody else was answered meanwhile
+            probe = Request("probe", (message("user", "Hello."),))
+            arguments = self._arguments(probe)
+            try:
+                await self._send(probe, arguments)
+                return True
+            except openai.APIError as caught:
+                error = caught
+            verdict = self._verdict(error, arguments)
+            if isinstance(verdict, EngineClosedError):
+                raise verdict
+            if verdict is not None:
+                self._silent_since = math.inf
+            return verdict is not None
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         sampling = self.sampling
         arguments: dict[str, Any] = {
             "model": self.model,
             "messages": chat_to_json(request.chat),
-            "max_tokens": 1 if request.labels else sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
+            "max_completion_tokens" if self.reasoning else "max_tokens": self._most_tokens(request),
         }
+        if not self.reasoning:
+            arguments |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
         if sampling.stop:
             arguments["stop"] = list(sampling.stop)
         if sampling.temperature > 0:
@@ -181,12 +236,17 @@ class OpenAIEngine:
             extra["top_k"] = sampling.top_k
         return {**arguments, "extra_body": extra} if extra else arguments
 
-    async def _wait(self, attempt: int, error: Exception) -> None:
+    def _most_tokens(self, request: Request) -> int:
+        return 1 if request.labels else self.sampling.max_tokens
+
+    async def _wait(self, attempt: int, error: openai.APIError) -> None:
         """Wait before a request's next try; what the endpoint asks for holds back all requests."""
         asked = asked_seconds(error)
         if asked > PATIENCE:
-            raise EngineClosedError(f"the endpoint asks to wait {asked / 3600:.1f} hours: {self._clean(error)}")
+            raise self._close(f"the endpoint asks to wait {asked / 3600:.1f} hours: {self._clean(error)}")
         self._concurrency.hold(asked)
+        if isinstance(error, openai.RateLimitError | openai.InternalServerError):
+            self._concurrency.too_many()
         # with jitter, so that retries spread out
         doubling = min(FIRST_WAIT * 2.0 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0)
         await asyncio.sleep(0.0 if asked else doubling)
@@ -195,18 +255,25 @@ class OpenAIEngine:
         """Ask once, when the limits allow it.
 
         Raises:
-            SpendCapReachedError: nothing was sent.
+            EngineClosedError: nothing was sent, and nothing more will be.
+            openai.APIError: it failed.
         """
-        prompt, completion = expected_tokens(request), arguments["max_tokens"]
+        prompt, completion = expected_tokens(request), self._most_tokens(request)
         foretold = self._spend.price(prompt, completion)
         while True:
             async with self._concurrency.place():
                 self.load.running = self._concurrency.inside
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(prompt + completion)))
-                async with self._spend.payment(foretold) as payment:
-                    if not self._concurrency.held:
-                        payment.price = foretold  # stays so where the answer never comes or does not tell
-                        return await self._ask(arguments, payment, prompt + completion)
+                try:
+                    async with self._spend.payment(foretold) as payment:
+                        if self._closed:
+                            raise EngineClosedError(self._closed)
+                        if not self._concurrency.held:
+                            payment.price = foretold  # stays so where the answer never comes or does not tell
+                            return await self._ask(arguments, payment, prompt + completion)
+                except SpendCapReachedError as error:
+                    cause = f"the spend cap of this replica and session is reached: {error} (model.engine.spend_cap)"
+                    raise self._close(cause) from None
             self._requests.correct(-1)
             self._tokens.correct(-(prompt + completion))
 
@@ -228,6 +295,10 @@ class OpenAIEngine:
             self._tokens.correct(prompt + completion - expected)
         if not getattr(answer, "choices", None) or getattr(answer.choices[0], "message", None) is None:
             raise openai.APIConnectionError(message="the answer holds no message", request=_NO_REQUEST)
+        self._answered += 1
+        self._accepted |= _names(arguments)
+        self._silent_since = math.inf
+        self._concurrency.success()
         return answer
 
     def _reply(self, request: Request, answer: Any, seconds: float) -> Reply:
@@ -255,9 +326,9 @@ class OpenAIEngine:
         self.load.completion_tokens += reply.completion_tokens
         return reply
 
-    def _clean(self, error: Exception) -> str:
+    def _clean(self, error: openai.APIError) -> str:
         """An error's words without the key, which some endpoints repeat in part."""
-        return " ".join(whole(without_key(f"{type(error).__name__}: {error}", self._key)).split())[:500]
+        return " ".join(whole(without_key(f"{type(error).__name__}: {words_of(error)}", self._key)).split())[:500]
 
 
 _NO_REQUEST: Any = None
@@ -292,6 +363,39 @@ def without_key(text: str, key: str) -> str:
 def whole(text: str) -> str:
     """``text`` without halves of surrogate pairs, which no UTF-8 file can hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def words_of(error: openai.APIError) -> str:
+    """All that an error says; the client's own text leaves out codes, and bodies of another form than its endpoint's."""
+    known = isinstance(error.body, dict) and "message" in error.body
+    more = (error.code, error.type) if known else (error.body,)
+    return " ".join(str(word) for word in (error, *more) if word)
+
+
+def _names(arguments: Mapping[str, Any]) -> set[str]:
+    """What an endpoint may not take of a request: its parameters, and pictures."""
+    pictures = any(
+        part["type"] == "image_url"
+        for sent in arguments["messages"]
+        if isinstance(sent["content"], list)
+        for part in sent["content"]
+    )
+    return {*arguments, *arguments.get("extra_body", ()), *(["image_url"] if pictures else [])} - {
+        "messages",
+        "extra_body",
+    }
+
+
+def named_in(error: openai.APIError, names: Collection[str]) -> list[str]:
+    """Which parameters a refusal is about: names that are English words count in quotation marks or before a colon."""
+    words = words_of(error)
+    return [
+        name
+        for name in sorted(names)
+        if name == error.param
+        or ("_" in name and name in words)
+        or (name != "model" and re.search(rf"""['"`]{name}['"`]|\b{name}: """, words))
+    ]
 
 
 def reply_text(content: Any) -> str:

@@ -8,6 +8,7 @@ import json
 import math
 import threading
 import time
+import traceback
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -31,6 +32,8 @@ class Stub:
 
     def __init__(self) -> None:
         self.script = ["answer"]
+        self.poison = ""
+        """A request that holds this breaks the server."""
         self.bodies: list[dict] = []
         self.headers: list[dict] = []
         self.times: list[float] = []
@@ -48,6 +51,8 @@ class Stub:
                     stub.inside += 1
                     stub.most_inside = max(stub.most_inside, stub.inside)
                     step = stub.script.pop(0) if len(stub.script) > 1 else stub.script[0]
+                    if stub.poison and stub.poison in json.dumps(body):
+                        step = (500, "broken", {})
                 try:
                     self._do(step)
                 except (BrokenPipeError, ConnectionResetError):
@@ -66,8 +71,11 @@ class Stub:
                 elif step == "no message":
                     self._send(200, json.dumps({"id": "x", "object": "chat.completion", "choices": []}).encode())
                 elif isinstance(step, tuple):
-                    status, text, headers = step
-                    self._send(status, json.dumps({"error": {"message": text, "code": None}}).encode(), headers=headers)
+                    status, error, headers = step
+                    error = error if isinstance(error, dict) else {"message": error, "code": None}
+                    self._send(
+                        status, json.dumps({"error": error} if status != 422 else error).encode(), headers=headers
+                    )
                 else:
                     if step == "slow":
                         time.sleep(0.3)
@@ -123,6 +131,7 @@ def completion(logprobs=False, content="hello", **fields) -> dict:
 @pytest.fixture
 def stub(monkeypatch):
     monkeypatch.setattr(openai_api, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(openai_api, "LONGEST_WAIT", 0.05)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     made = Stub()
     yield made
@@ -133,8 +142,8 @@ def engine(stub, sampling=None, **settings) -> OpenAIEngine:
     return OpenAIEngine(sampling or Sampling(max_tokens=50), model="stub", base_url=stub.url, **settings)
 
 
-def request(number=0, **fields) -> Request:
-    return Request(f"r{number}", (message("system", "Play."), message("user", "Go.")), seed=number, **fields)
+def request(number=0, said="Go.", **fields) -> Request:
+    return Request(f"r{number}", (message("system", "Play."), message("user", said)), seed=number, **fields)
 
 
 @dataclass(frozen=True)
@@ -175,10 +184,137 @@ async def test_passing_trouble_is_retried(stub, trouble):
     assert len(stub.bodies) == 3
 
 
-async def test_a_server_that_never_answers_is_given_up_in_the_end(stub):
-    stub.script = ["never"]
-    with pytest.raises(PlayerError, match="failed 2 times"):
-        await engine(stub, timeout_seconds=0.2, max_tries=2).complete(request())
+@pytest.mark.parametrize(
+    "trouble", [(500, "oops", {}), (429, "check your plan and billing details", {}), (408, "", {})]
+)
+async def test_an_outage_costs_no_request_however_many_tries_it_takes(stub, trouble):
+    stub.script = [trouble] * 30 + ["answer"]
+    made = engine(stub, max_tries=2)
+    replies = await asyncio.gather(*(made.complete(request(n)) for n in range(3)))
+    assert [reply.text for reply in replies] == ["hello"] * 3 and len(stub.bodies) == 33
+
+
+@pytest.mark.parametrize(
+    "trouble", [(503, f"key {KEY}", {}), (429, "slow down", {}), "hang up", "never", "garbage"], ids=str
+)
+async def test_an_endpoint_that_answers_nobody_for_long_stops_the_run(stub, monkeypatch, trouble):
+    monkeypatch.setattr(openai_api, "PATIENCE", 0.3)
+    stub.script = [trouble]
+    made = engine(stub, timeout_seconds=0.2, max_tries=2)
+    ends = await asyncio.gather(*(made.complete(request(n)) for n in range(3)), return_exceptions=True)
+    assert {type(end) for end in ends} == {EngineClosedError}
+    assert "answered nobody for 0.3 s" in str(ends[0])
+    for end in ends:
+        assert KEY not in "".join(traceback.format_exception(end))  # with all that it was raised from
+    sent = len(stub.bodies)
+    with pytest.raises(EngineClosedError, match="answered nobody"):
+        await made.complete(request())
+    assert len(stub.bodies) == sent
+
+
+async def test_an_endpoint_that_is_down_stops_the_run(stub, monkeypatch):
+    monkeypatch.setattr(openai_api, "PATIENCE", 0.1)
+    stub.server.server_close()
+    with pytest.raises(EngineClosedError, match=r"answered nobody for 0\.1 s, last: APIConnectionError"):
+        await engine(stub, max_tries=2).complete(request())
+
+
+async def test_a_request_that_fails_while_others_are_answered_fails_alone(stub):
+    stub.poison = "poison"
+    made = engine(stub, max_tries=3)
+    bad = asyncio.create_task(made.complete(request(said="poison")))
+    while not bad.done():
+        assert (await made.complete(request())).text == "hello"
+    with pytest.raises(PlayerError, match=r"failed 3 times, last: .*broken"):
+        await bad
+
+
+async def test_a_request_that_fails_with_nobody_beside_it_fails_alone_too(stub, monkeypatch):
+    monkeypatch.setattr(openai_api, "PATIENCE", 0.1)
+    stub.poison = "poison"
+    made = engine(stub, max_tries=3)
+    with pytest.raises(PlayerError, match="broken"):
+        await made.complete(request(said="poison"))
+    assert sum("poison" not in json.dumps(body) for body in stub.bodies) == 1
+    assert (await made.complete(request())).text == "hello"
+
+
+LASTING = [
+    (
+        429,
+        {"message": "You exceeded your current quota", "code": "insufficient_quota"},
+        {},
+    ),
+    (402, "Insufficient Balance", {}),
+    (400, "Your credit balance is too low", {}),
+    (401, "no such key", {}),
+    (403, "not in your country", {}),
+    (404, "no such model", {}),
+]
+
+
+@pytest.mark.parametrize("trouble", LASTING, ids=lambda trouble: trouble[0])
+async def test_what_would_meet_every_request_stops_the_run_at_once(stub, trouble):
+    stub.script = ["answer", trouble, "answer"]
+    made = engine(stub)
+    await made.complete(request())
+    for _ in range(2):
+        with pytest.raises(
+            EngineClosedError, match=str(trouble[1] if isinstance(trouble[1], str) else "current quota")
+        ):
+            await made.complete(request())
+    assert len(stub.bodies) == 2
+
+
+UNSUPPORTED = (
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "named"),
+    [
+        (400, UNSUPPORTED, "max_tokens.*reasoning=true.*Use 'max_completion_tokens'"),
+        (400, {"message": "Only the default (1) value is supported.", "param": "temperature"}, "temperature"),
+        (422, {"detail": [{"loc": ["body", "top_p"], "msg": "Extra inputs are not permitted"}]}, "top_p"),
+        (400, "temperature: range: 0..1", "temperature"),
+        (400, {"message": "unknown", "param": "model"}, "model"),
+    ],
+    ids=str,
+)
+async def test_a_setting_that_the_endpoint_does_not_take_stops_the_run_before_the_first_answer(
+    stub, status, error, named
+):
+    stub.script = [(status, error, {})]
+    with pytest.raises(EngineClosedError, match=f"does not take {named}"):
+        await engine(stub).complete(request())
+    stub.script = ["answer", (status, error, {})]
+    made = engine(stub)
+    await made.complete(request())
+    with pytest.raises(PlayerError):  # it took the setting before: something is wrong with this request
+        await made.complete(request())
+
+
+async def test_what_only_some_requests_hold_is_not_taken_for_granted_by_others_answers(stub):
+    refusals = [(400, "'logprobs' is not supported", {}), (400, "image_url is only supported by certain models", {})]
+    stub.script = ["answer", refusals[0], "answer", refusals[1]]
+    for special, named in (
+        (request(labels=("A", "B")), "logprobs"),
+        (Request("r", (message("user", "?", Dot(7)),)), "image"),
+    ):
+        made = engine(stub)
+        await made.complete(request())
+        with pytest.raises(EngineClosedError, match=f"does not take {named}"):
+            await made.complete(special)
+
+
+async def test_models_that_think_first_are_sent_what_they_take(stub):
+    thinking = Sampling(max_tokens=50, temperature=1.0)
+    await engine(stub, thinking, reasoning=True).complete(request())
+    assert stub.bodies[0]["max_completion_tokens"] == 50
+    assert not {"max_tokens", "temperature", "top_p"} & set(stub.bodies[0])
+    with pytest.raises(ValueError, match=r"model\.sampling\.temperature=1"):
+        engine(stub, reasoning=True)
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -246,12 +382,15 @@ async def test_nonsense_in_retry_after_is_no_wait_of_its_own(stub, nonsense):
 
 
 async def test_a_refused_request_is_not_repeated_and_an_over_long_one_is_named(stub):
-    stub.script = [(400, "content filter", {}), (400, "maximum context length is 100 tokens", {})]
+    stub.script = [(400, "content filter", {}), (400, {"message": "too much", "code": "context_length_exceeded"}, {})]
     with pytest.raises(PlayerError, match="content filter"):
         await engine(stub).complete(request())
+    with pytest.raises(PromptTooLong, match="too much"):
+        await engine(stub).complete(request())
+    stub.script = [(400, "'max_tokens' is too large: the maximum context length is 100 tokens", {})]
     with pytest.raises(PromptTooLong, match="maximum context length is 100"):
         await engine(stub).complete(request())
-    assert len(stub.bodies) == 2
+    assert len(stub.bodies) == 3
 
 
 @pytest.mark.parametrize("shown", [KEY, KEY[:20] + "*******", "sk-*******" + KEY[-4:], KEY[3:12]])
