@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import email.utils
 import functools
 import io
 import itertools
 import math
 import os
 import random
-import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import openai
@@ -24,6 +22,7 @@ from openai import AsyncOpenAI
 from PIL import Image
 
 from cluster.engine import EngineClosedError, EngineError, EngineLoad, Request, Sampling
+from cluster.engines.api_errors import LASTING, NO_MONEY, PASSING, asked_seconds, named_in, whole, without_key, words_of
 from cluster.engines.limits import AdaptiveConcurrency, Payment, PerMinute, Spend, SpendCapReachedError
 from envs.picture import Picture
 from evals.contracts import Chat, LabelScores, Part, PlayerError, PromptTooLong, Reply, message
@@ -36,13 +35,6 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 """Seconds before the first retry, doubled each time up to the longest, where the endpoint asks for no other."""
 PATIENCE = 600.0
 """Seconds that the endpoint may answer nobody, or ask all to wait; then the run stops, to be continued."""
-
-PASSING = frozenset({408, 409, 425, 429})
-"""Refusals that pass, as do all from 500 on."""
-LASTING = frozenset({401, 402, 403, 404})
-"""Refusals of the key, the account or the model: every request would be refused so."""
-NO_MONEY = ("insufficient_quota", "insufficient balance", "billing_hard_limit", "billing_not_active", "credit balance")
-"""What endpoints say, whatever the status, when nothing is left to pay with."""
 
 
 class OpenAIEngine:
@@ -186,7 +178,9 @@ class OpenAIEngine:
             return PromptTooLong(cause)
         refused = named_in(error, _names(arguments) - self._accepted)
         if refused:
-            hint = " (model.engine.reasoning=true sends it so)" if "max_completion_tokens" in words else ""
+            hint = (
+                " (model.engine.reasoning=true sends max_completion_tokens)" if "max_completion_tokens" in words else ""
+            )
             return self._close(f"the endpoint does not take {' and '.join(refused)}{hint}: {cause}")
         return PlayerError(cause)
 
@@ -351,27 +345,6 @@ def read_key(variable: str, needed: bool) -> str:
     return key
 
 
-def without_key(text: str, key: str) -> str:
-    """``text`` with stars for every run of six characters of the key, and for its last four."""
-    hidden: set[int] = set()
-    for piece in {key[start : start + 6] for start in range(len(key) - 5)} | ({key[-4:]} if len(key) >= 4 else set()):
-        for found in re.finditer(re.escape(piece), text):
-            hidden.update(range(*found.span()))
-    return "".join("*" if position in hidden else sign for position, sign in enumerate(text))
-
-
-def whole(text: str) -> str:
-    """``text`` without halves of surrogate pairs, which no UTF-8 file can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def words_of(error: openai.APIError) -> str:
-    """All that an error says; the client's own text leaves out codes, and bodies of another form than its endpoint's."""
-    known = isinstance(error.body, dict) and "message" in error.body
-    more = (error.code, error.type) if known else (error.body,)
-    return " ".join(str(word) for word in (error, *more) if word)
-
-
 def _names(arguments: Mapping[str, Any]) -> set[str]:
     """What an endpoint may not take of a request: its parameters, and pictures."""
     pictures = any(
@@ -386,18 +359,6 @@ def _names(arguments: Mapping[str, Any]) -> set[str]:
     }
 
 
-def named_in(error: openai.APIError, names: Collection[str]) -> list[str]:
-    """Which parameters a refusal is about: names that are English words count in quotation marks or before a colon."""
-    words = words_of(error)
-    return [
-        name
-        for name in sorted(names)
-        if name == error.param
-        or ("_" in name and name in words)
-        or (name != "model" and re.search(rf"""['"`]{name}['"`]|\b{name}: """, words))
-    ]
-
-
 def reply_text(content: Any) -> str:
     """What a message says; some endpoints send its text in parts."""
     if isinstance(content, list):
@@ -408,23 +369,6 @@ def reply_text(content: Any) -> str:
 def used_tokens(usage: Any) -> tuple[int, int]:
     """Prompt and completion tokens as far as the endpoint tells, else 0."""
     return getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
-
-
-def asked_seconds(error: Exception) -> float:
-    """Seconds to wait that a refusal asks for (``retry-after-ms``, or ``retry-after`` in seconds or as a date), else 0."""
-    response = getattr(error, "response", None)
-    headers: Mapping[str, str] = response.headers if response is not None else {}
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers[name]) * unit
-        except (KeyError, ValueError):
-            continue
-        return max(0.0, seconds) if math.isfinite(seconds) else 0.0
-    try:
-        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
-        return 0.0
-    return max(0.0, date.timestamp() - time.time())
 
 
 def chat_to_json(chat: Chat) -> list[dict[str, Any]]:
