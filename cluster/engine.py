@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from evals.contracts import Chat, Reply
 
@@ -71,14 +71,12 @@ class EngineLoad:
 class Engine(Protocol):
     """Completes requests, many at a time."""
 
+    metered: ClassVar[bool]
+    """Whether every answer costs money: nothing is asked twice to save time, and there is one replica only."""
+
     @property
     def max_num_seqs(self) -> int:
         """How many requests the engine runs at once."""
-        ...
-
-    @property
-    def metered(self) -> bool:
-        """Whether every answer costs money, so that nothing is asked twice to save time."""
         ...
 
     async def start(self) -> None:

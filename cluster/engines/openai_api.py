@@ -15,7 +15,7 @@ import os
 import random
 import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import openai
 from openai import AsyncOpenAI
@@ -39,6 +39,8 @@ PATIENCE = 600.0
 
 class OpenAIEngine:
     """Completes chats through ``chat.completions``."""
+
+    metered: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -115,11 +117,6 @@ class OpenAIEngine:
     def max_num_seqs(self) -> int:
         """Most requests at once."""
         return self._most
-
-    @property
-    def metered(self) -> bool:
-        """Tokens are paid for."""
-        return True
 
     async def start(self) -> None:
         """Nothing to load; a wrong key or model shows with the first request."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from cluster.engine import EngineDiedError, EngineError, EngineLoad, Request, Sampling
 from evals.contracts import Chat, LabelScores, PromptTooLong, Reply
@@ -70,6 +70,8 @@ class _Running:
 
 class SimulatedEngine:
     """See the module's docstring; every argument may be set in ``conf/model/simulated.yaml``."""
+
+    metered: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -133,11 +135,6 @@ class SimulatedEngine:
     def max_num_seqs(self) -> int:
         """Requests in one batch."""
         return self._max_num_seqs
-
-    @property
-    def metered(self) -> bool:
-        """The hardware is one's own."""
-        return False
 
     async def start(self) -> None:
         """Wait for ``start_seconds``, then begin to step."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from PIL import Image
 
@@ -42,6 +42,8 @@ CLOSE_SECONDS = 2.0
 
 class VLLMEngine:
     """See the module's docstring; every argument but ``sampling`` may be set in a file of ``conf/model``."""
+
+    metered: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -118,11 +120,6 @@ class VLLMEngine:
     def max_num_seqs(self) -> int:
         """Requests in one batch."""
         return self._max_num_seqs
-
-    @property
-    def metered(self) -> bool:
-        """The hardware is one's own."""
-        return False
 
     async def start(self) -> None:
         """Load the model and ask it a few short things, so that the first real request meets a warm engine.
