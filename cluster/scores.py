@@ -13,7 +13,7 @@ from cluster.ledger import read_config, read_episodes, read_plan, write_durably
 from cluster.settings import make_suite
 from cluster.timings import replica_table, timing_table
 from evals.contracts import Episode, Suite
-from evals.records import plan_to_table
+from evals.records import COLUMNS, plan_to_table
 from evals.tables import Table, tables_to_json
 
 
@@ -37,9 +37,9 @@ def score_run(run_dir: Path) -> tuple[list[Table], dict[str, object]]:
     ledger = read_episodes(run_dir).table
     tables = [coverage(plan, ledger), *suite.score(plan_to_table(plan), ledger)]
     summary = summarise(plan, ledger, tables)
-    # A suite may look at how the run went, too; that depends on routing and so stays out of the summary.
-    of_suite = suite.timing_tables(ledger) if hasattr(suite, "timing_tables") else ()
-    times = (timing_table(run_dir), replica_table(run_dir), *of_suite)
+    times = [timing_table(run_dir), replica_table(run_dir)]
+    if hasattr(suite, "timing_tables"):  # how the run went depends on routing, and so stays out of the summary
+        times += suite.timing_tables(read_episodes(run_dir, list(COLUMNS)).table)
     return [*tables, *(table for table in times if table is not None)], summary
 
 

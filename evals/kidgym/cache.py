@@ -14,11 +14,9 @@ def cache_table(ledger: pa.Table) -> Table | None:
     """Prefix-cache hits by player, task and mode; None if no player was sent a prompt whose tokens are known.
 
     Args:
-        ledger: KidGym's part of a ledger. With its bulky ``turns`` (``read_ledger(run_dir, columns=[..., "turns"])``) the table
-            also tells how many pictures were sent, and how many of them again.
+        ledger: KidGym's part of a ledger, with its bulky ``turns`` (``read_ledger(run_dir, list(COLUMNS))``).
     """
-    names = ["player", "task", "mode", "prompt_tokens", "cached_tokens"]
-    names += ["turns"] if "turns" in ledger.column_names else []
+    names = ["player", "task", "mode", "prompt_tokens", "cached_tokens", "turns"]
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in ledger.select(names).to_pylist():
         groups.setdefault((row["player"], row["task"], row["mode"]), []).append(row)
@@ -26,18 +24,18 @@ def cache_table(ledger: pa.Table) -> Table | None:
     for key, members in groups.items():
         prompt, cached = (sum(row[name] or 0 for row in members) for name in ("prompt_tokens", "cached_tokens"))
         if prompt:
-            sent = _sent(members) if "turns" in names else ()
-            rows.append((*key, len(members), prompt, cached, cached / prompt, *sent))
+            rows.append((*key, len(members), prompt, cached, cached / prompt, *_sent(members)))
     if not rows:
         return None
-    columns: tuple[str, ...] = ("player", "task", "mode", "episodes", "prompt tokens", "cached tokens", "prefix cache")
-    notes: tuple[str, ...] = ("prefix cache: cached over prompt tokens, as the engine reports them.",)
-    if "turns" in names:
-        columns += ("calls", "pictures sent", "distinct pictures", "picture repeats")
-        notes += (
-            "picture repeats: share of the pictures in prompts that the same task and mode had sent before, in any episode: "
-            "what an image cache that forgets nothing, on a single replica, would serve.",
-        )
+    columns = (
+        *("player", "task", "mode", "episodes", "prompt tokens", "cached tokens", "prefix cache"),
+        *("calls", "pictures sent", "distinct pictures", "picture repeats"),
+    )
+    notes = (
+        "prefix cache: cached over prompt tokens, as the engine reports them.",
+        "picture repeats: share of the pictures in prompts that the same task and mode had sent before, in any episode: "
+        "what an image cache that forgets nothing, on a single replica, would serve.",
+    )
     return Table(
         name="kidgym_cache",
         title="KidGym: what the caches served",

@@ -144,7 +144,11 @@ class KidGymSuite:
         return score_kidgym(plan, ledger)
 
     def timing_tables(self, ledger: pa.Table) -> Sequence[Table]:
-        """What the prefix cache served, by task and mode; it depends on how requests were routed, so it is no score."""
+        """What the caches served, by task and mode; it depends on how requests were routed, so it is no score.
+
+        Args:
+            ledger: with its bulky ``turns``, which say how often a picture was sent again.
+        """
         table = cache_table(ledger)
         return [] if table is None else [table]
 
