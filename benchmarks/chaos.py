@@ -2,8 +2,9 @@
 
     python -m benchmarks.chaos [--scale N] [--only NAME] [--moment NAME]
 
-With --scale 1 all of it takes about twenty minutes on two cores. The last column compares the time from the first replica to the last episode with that of the
-undisturbed run; a killed driver plays part of its time unrecorded, so that its own column shows the wall time instead.
+With --scale 1 all of it takes about twenty minutes on two cores. The last column compares the time from the first replica
+to the last episode with that of the undisturbed run; a killed driver plays part of its time unrecorded, so that its own
+column shows the wall time instead.
 """
 
 from __future__ import annotations
