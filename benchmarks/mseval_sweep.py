@@ -27,9 +27,9 @@ from cluster.run import run
 from cluster.settings import load_settings
 from cluster.tiny_model import ensure_tiny_model
 from envs.picture import Picture
-from evals.contracts import Chat
 from evals.records import chat_of
 from evals.tables import Table
+from evals.types import Chat
 
 SWEEP = ["suite=multistar", "suite.puzzles=2", "suite.priors=[model]", "model=tiny"]
 TOLERANCE = 1e-3

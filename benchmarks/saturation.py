@@ -29,9 +29,9 @@ from cluster.queue import longest_first
 from cluster.router import OVERCOMMIT
 from cluster.run import run
 from cluster.settings import Settings, load_settings
-from evals.contracts import Episode, Reply, Turn
-from evals.conversation import play_episode
+from evals.suite import play_episode
 from evals.tables import Cell, Table
+from evals.types import Episode, Reply, Turn
 
 CELLS = 108
 """Of KidGym."""

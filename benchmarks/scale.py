@@ -28,8 +28,8 @@ from benchmarks.simulation.workload import MIX, QUESTIONS, STEADY, Workload, dra
 from cluster import admission, queue, router
 from cluster.cli import show
 from cluster.engines.simulated import Speed
-from evals.contracts import Episode
 from evals.tables import Cell, Table
+from evals.types import Episode
 
 MEASURED = Costs(turn=0.0006, report=0.002, exchange=0.0015, row=0.00003, transport=0.001)
 """What ``python -m benchmarks.scale costs`` gave on one core of a small machine, rounded up."""

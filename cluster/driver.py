@@ -29,8 +29,8 @@ from cluster.settings import Settings
 from cluster.tally import Tally
 from cluster.tasks import all_of, first_of
 from cluster.tracker import Watcher
-from evals.contracts import Episode
 from evals.players import BUILT_IN_PLAYERS
+from evals.types import Episode
 
 RUNNER_DEATHS = 5
 """Deaths of a runner in a row, with nothing finished between, after which the run gives up."""

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from evals.contracts import Chat, Reply
+from evals.types import Chat, Reply
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 from cluster.errors import UserError
 from cluster.settings import Settings
 from cluster.timings import TIMINGS, read_sessions
-from evals.contracts import Episode
 from evals.players import BUILT_IN_PLAYERS
 from evals.tables import Cell, Table
+from evals.types import Episode
 
 
 def describe_plan(settings: Settings, like: Path | None) -> list[Table]:

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from cluster.errors import UserError
-from evals.contracts import Episode
 from evals.records import PARQUET_OPTIONS, LedgerContents, plan_from_table, plan_to_table, read_ledger
+from evals.types import Episode
 
 _NAMES_SHOWN = 3
 

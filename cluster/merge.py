@@ -16,7 +16,7 @@ from cluster.ledger import RunDirectory, read_config, read_episodes, read_plan
 from cluster.settings import OPERATIONAL, UNNAMED, whole_plan
 from cluster.shard import part_of, read_shard
 from cluster.versions import read_versions, write_versions
-from evals.contracts import Episode
+from evals.types import Episode
 
 OWN_AFFAIR = (
     "run_dir",

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from cluster.engine import EngineClosedError, EngineDiedError, EngineError, Request
 from cluster.lateness import Lateness
 from cluster.router import Router, Ticket
-from evals.contracts import PlayerError, Reply, Turn
+from evals.types import PlayerError, Reply, Turn
 
 Decoding = Literal["free", "choice"]
 

@@ -24,7 +24,8 @@ from cluster.replica import Replica
 from cluster.router import Policy, Router
 from cluster.runner import Orders, Report, Runner
 from cluster.settings import ClusterSettings, ModelSettings, ReplicaNeeds
-from evals.contracts import Reply, Suite
+from evals.suite import Suite
+from evals.types import Reply
 
 CALLS_AT_ONCE = 10_000
 """Concurrent calls that an actor accepts; the router keeps their number far below."""

@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections.abc import Iterable, Sequence
 
-from evals.contracts import Episode
+from evals.types import Episode
 
 CALL_IN_TOKENS = 500.0
 """What one model call weighs beside its prompt tokens when episodes are ordered by expected work."""

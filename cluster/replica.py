@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from cluster.engine import Engine, EngineDiedError, Request
-from evals.contracts import Reply
+from evals.types import Reply
 
 logger = logging.getLogger(__name__)
 

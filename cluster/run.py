@@ -20,8 +20,8 @@ from cluster.tally import Tally
 from cluster.timings import note_session
 from cluster.tracker import Watcher
 from cluster.versions import note_versions
-from evals.contracts import Episode, stable_hash
 from evals.tables import Table
+from evals.types import Episode, stable_hash
 
 CONTINUE = 75
 """Exit code of a run that was stopped before its end: run the same command again (EX_TEMPFAIL)."""

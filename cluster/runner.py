@@ -19,10 +19,11 @@ import pyarrow as pa
 from cluster.admission import free_places, room
 from cluster.model_player import EpisodeAbandonedError, ModelPlayer, PlayerCounts, ReplicaPort
 from cluster.queue import EpisodeQueue
-from evals.contracts import Episode, Player, Reply, Suite, Turn
-from evals.conversation import Record, play_episode
+from evals.conversation import Record
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
+from evals.suite import Suite, ledger_columns, play_episode
+from evals.types import Episode, Player, Reply, Turn
 
 logger = logging.getLogger(__name__)
 
@@ -235,14 +236,14 @@ class Runner:
     def _rows(self, records: list[Record]) -> pa.Table:
         """Rows for the ledger; a record that has no place in its schema becomes a failed row, and harms no other."""
         try:
-            return records_to_table(records, self.suite.columns)
+            return records_to_table(records, ledger_columns(self.suite))
         except Exception as error:
             if len(records) > 1:
                 return pa.concat_tables([self._rows([record]) for record in records])
             logger.exception("episode %s has a record that cannot be stored", records[0].episode.id)
             cause = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
             return records_to_table(
-                [Record(records[0].episode, None, cause, (), records[0].seconds)], self.suite.columns
+                [Record(records[0].episode, None, cause, (), records[0].seconds)], ledger_columns(self.suite)
             )
 
 

@@ -12,9 +12,11 @@ import pyarrow as pa
 from cluster.ledger import read_config, read_episodes, read_plan, write_durably
 from cluster.settings import make_suite
 from cluster.timings import replica_table, timing_table
-from evals.contracts import Episode, Suite
 from evals.records import COLUMNS, plan_to_table
+from evals.run_data import RunData
+from evals.suite import Suite, suite_results
 from evals.tables import Table, tables_to_json
+from evals.types import Episode
 
 
 def suite_of(run_dir: Path) -> Suite:
@@ -35,11 +37,11 @@ def score_run(run_dir: Path) -> tuple[list[Table], dict[str, object]]:
     plan = read_plan(run_dir)
     suite = suite_of(run_dir)
     ledger = read_episodes(run_dir).table
-    tables = [coverage(plan, ledger), *suite.score(plan_to_table(plan), ledger)]
+    run = RunData.of_tables(plan_to_table(plan), read_episodes(run_dir, list(COLUMNS)).table)
+    tables = [coverage(plan, ledger), *suite_results(suite, run, "scores"), *suite_results(suite, run, "diagnostics")]
     summary = summarise(plan, ledger, tables)
     times = [timing_table(run_dir), replica_table(run_dir)]
-    if hasattr(suite, "timing_tables"):  # how the run went depends on routing, and so stays out of the summary
-        times += suite.timing_tables(read_episodes(run_dir, list(COLUMNS)).table)
+    times += suite_results(suite, run, "performance")  # depends on routing, and so stays out of the summary
     return [*tables, *(table for table in times if table is not None)], summary
 
 

@@ -23,8 +23,9 @@ from cluster.router import Policy
 from cluster.shard import shard_of
 from cluster.targets import build, check_target, find_class
 from cluster.tracker import Tracker, make_tracker
-from evals.contracts import Episode, Suite, stable_hash
 from evals.players import BUILT_IN_PLAYERS
+from evals.suite import Suite, plan_for
+from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
 
@@ -217,10 +218,9 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
     players = {model.name: stable_hash(model.identity, decoding) if model.engine else ""}
     players |= dict.fromkeys(baselines, "")
     try:
-        episodes = suite.plan()
+        plan = plan_for(suite, players)
     except (ValueError, OSError) as error:
         raise UserError(f"suite: {error}") from error
-    plan = tuple(episode.assigned(name, identity) for name, identity in players.items() for episode in episodes)
     return suite, model, plan
 
 

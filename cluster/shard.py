@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from cluster.errors import UserError
-from evals.contracts import Episode
+from evals.types import Episode
 
 
 def read_shard(shard: object) -> tuple[int, int]:

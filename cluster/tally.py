@@ -14,7 +14,7 @@ import pyarrow as pa
 from cluster.model_player import PlayerCounts
 from cluster.queue import expected_work
 from cluster.runner import ReplicaUse, Report
-from evals.contracts import Episode
+from evals.types import Episode
 
 WINDOW = 15.0
 """Seconds over which rates are averaged."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from evals.contracts import Episode, Outcome, Suite
 from evals.conversation import Conversation
-from evals.tables import Table
+from evals.suite import Needs, Suite
+from evals.types import Episode, Outcome
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """A suite made of suites; each plans, plays and scores its own part."""
+class Bundle(Suite):
+    """A suite made of suites; each plans, plays and shows its own part."""
 
-    name: str
+    name: str  # type: ignore[misc]
     suites: tuple[Suite, ...]
 
     def __post_init__(self) -> None:
@@ -27,9 +24,19 @@ class Bundle:
             raise ValueError(f"suite={self.name}: the same suite occurs twice among {names}")
 
     @property
-    def columns(self) -> Mapping[str, pa.DataType]:
-        """The columns of all its suites."""
-        return {name: kind for suite in self.suites for name, kind in suite.columns.items()}
+    def parts(self) -> tuple[Suite, ...]:
+        """Its suites."""
+        return self.suites
+
+    @property
+    def needs(self) -> Needs:
+        """What any of its suites needs."""
+        needs = [suite.needs for suite in self.suites]
+        return Needs(
+            pictures=max((need.pictures for need in needs), default=0),
+            label_scores=any(need.label_scores for need in needs),
+            context=max((need.context for need in needs), default=0),
+        )
 
     def plan(self) -> Sequence[Episode]:
         """All suites' episodes, one suite after the other."""
@@ -39,18 +46,3 @@ class Bundle:
         """Let the episode's own suite play it."""
         suite = next(suite for suite in self.suites if suite.name == episode.suite)
         return await suite.play(episode, conversation)
-
-    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
-        """All suites' tables."""
-        return [
-            table for suite in self.suites for table in suite.score(_only(plan, suite.name), _only(ledger, suite.name))
-        ]
-
-    def timing_tables(self, ledger: pa.Table) -> Sequence[Table]:
-        """What those suites that look at it say about how the run went."""
-        suites = [(suite.name, suite.timing_tables) for suite in self.suites if hasattr(suite, "timing_tables")]
-        return [table for name, timing_tables in suites for table in timing_tables(_only(ledger, name))]
-
-
-def _only(table: pa.Table, suite: str) -> pa.Table:
-    return table.filter(pc.equal(table["suite"], suite))

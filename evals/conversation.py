@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from evals.contracts import Chat, Episode, Outcome, Player, PlayerError, Reply, Suite, Turn
+from evals.reasoning import separate_reasoning
+from evals.types import Chat, Episode, Outcome, Player, Reply, Turn
 
 
 @dataclass
@@ -39,15 +39,18 @@ class Conversation:
         options: tuple[str, ...] = (),
         labels: tuple[str, ...] = (),
         oracle: Callable[[], str] | None = None,
+        shortcuts: Mapping[str, Callable[[], str]] | None = None,
     ) -> PlayedTurn:
-        """Ask one turn and record it; set ``action`` and ``rule`` on what comes back once the reply is decoded.
+        """Ask one turn and record it, its reasoning kept apart.
+
+        Set ``action`` and ``rule`` on what comes back once the reply is decoded.
 
         Raises:
             PlayerError: the player cannot answer.
         """
-        turn = Turn(self.episode, self._asked, chat, options, labels, oracle)
+        turn = Turn(self.episode, self._asked, chat, options, labels, oracle, shortcuts or {})
         self._asked += 1
-        played = PlayedTurn(turn, await self.player.reply(turn))
+        played = PlayedTurn(turn, separate_reasoning(await self.player.reply(turn)))
         self.turns[turn.number] = played
         return played
 
@@ -67,16 +70,3 @@ class Record:
     def done(self) -> bool:
         """Whether the episode was played to its end."""
         return self.outcome is not None
-
-
-async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record:
-    """Play one episode; a player's error becomes a failed record that keeps the turns played so far."""
-    conversation = Conversation(episode, player)
-    start = time.monotonic()
-    outcome, error = None, ""
-    try:
-        outcome = await suite.play(episode, conversation)
-    except PlayerError as cause:
-        error = f"{type(cause).__name__}: {cause}"
-    turns = tuple(conversation.turns[number] for number in sorted(conversation.turns))
-    return Record(episode, outcome, error, turns, time.monotonic() - start)

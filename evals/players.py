@@ -1,12 +1,13 @@
-"""The built-in players: perfect play and uniform chance, through the very same play loop as any model."""
+"""The built-in players: perfect play, uniform chance and shortcuts, through the very same play loop as any model."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import random
+from dataclasses import dataclass
 
-from evals.contracts import LabelScores, PlayerError, Reply, Turn
+from evals.types import LabelScores, PlayerError, Reply, Turn
 
 
 class OraclePlayer:
@@ -41,6 +42,24 @@ class RandomPlayer:
         if turn.labels:
             scores = LabelScores((-math.log(len(turn.labels)),) * len(turn.labels), mass=1.0, argmax_is_label=True)
         return Reply(text, label_scores=scores)
+
+
+@dataclass(frozen=True)
+class ShortcutPlayer:
+    """Replies as one of the suite's shortcuts does (``Suite.shortcuts``): what a model could score without the skill."""
+
+    name: str
+
+    async def reply(self, turn: Turn) -> Reply:
+        """Answer with the turn's shortcut of this name.
+
+        Raises:
+            PlayerError: the suite does not offer it for this turn.
+        """
+        if self.name not in turn.shortcuts:
+            raise PlayerError(f"the suite {turn.episode.suite!r} has no shortcut {self.name!r} for this turn")
+        text = await asyncio.to_thread(turn.shortcuts[self.name])
+        return Reply(text, label_scores=_certain(turn.labels, text) if turn.labels else None)
 
 
 def _certain(labels: tuple[str, ...], chosen: str) -> LabelScores:

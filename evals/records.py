@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from envs.picture import picture_from_description
-from evals.contracts import Chat, Episode, Message, Part
 from evals.conversation import PlayedTurn, Record
+from evals.types import Chat, Episode, Message, Part
 
 PARQUET_OPTIONS: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 """How parts are written (``pyarrow.parquet.write_table``); the checksums let reading notice a damaged page."""
@@ -33,6 +33,7 @@ TURN = pa.struct(
         "prompt": pa.list_(MESSAGE),  # the messages after those
         "options": pa.list_(pa.string()),
         "reply": pa.string(),
+        "reasoning": pa.string(),  # what was thought before the reply; no part of it
         "finish": pa.string(),
         "action": pa.string(),
         "rule": pa.string(),
@@ -42,6 +43,7 @@ TURN = pa.struct(
         "exact": pa.bool_(),
         "prompt_tokens": pa.int64(),
         "completion_tokens": pa.int64(),
+        "reasoning_tokens": pa.int64(),
         "cached_tokens": pa.int64(),
         "seconds": pa.float64(),
     }
@@ -60,12 +62,15 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "status": pa.string(),  # done | failed
     "error": pa.string(),
     "success": pa.bool_(),  # null when failed, as are steps
+    "score": pa.float64(),  # 0 to 1
     "steps": pa.int32(),
     "budget": pa.int32(),
     "prompt_tokens": pa.int64(),
     "completion_tokens": pa.int64(),
+    "reasoning_tokens": pa.int64(),
     "cached_tokens": pa.int64(),
     "seconds": pa.float64(),
+    "cut_off": pa.int32(),  # replies that ended at the token limit
     "turns": pa.list_(TURN),
 }
 """The columns of every ledger, whatever the suite."""
@@ -93,6 +98,7 @@ def records_to_table(records: Iterable[Record], columns: Mapping[str, pa.DataTyp
     rows = []
     for record in records:
         extra = record.outcome.extra if record.outcome else {}
+        extra = {f"{record.episode.suite}.{name}": value for name, value in extra.items()}
         unknown = sorted(set(extra) - set(columns))
         if unknown:
             raise ValueError(f"suite {record.episode.suite!r} does not declare the columns {', '.join(unknown)}")
@@ -120,12 +126,15 @@ def _common_values(record: Record) -> tuple[Any, ...]:
         "done" if outcome else "failed",
         record.error,
         outcome.success if outcome else None,
+        outcome.credit if outcome else None,
         outcome.steps if outcome else None,
         episode.budget,
         sum(reply.prompt_tokens for reply in replies),
         sum(reply.completion_tokens for reply in replies),
+        sum(reply.reasoning_tokens for reply in replies),
         sum(reply.cached_tokens for reply in replies),
         record.seconds,
+        sum(reply.cut_off for reply in replies),
         list(_turn_values(record.turns)),
     )
 
@@ -142,6 +151,7 @@ def _turn_values(turns: Sequence[PlayedTurn]) -> Iterator[tuple[Any, ...]]:
             [(message.role, [_part_values(part) for part in message.parts]) for message in turn.chat[kept:]],
             turn.options,
             reply.text,
+            reply.reasoning,
             reply.finish,
             played.action,
             played.rule,
@@ -151,6 +161,7 @@ def _turn_values(turns: Sequence[PlayedTurn]) -> Iterator[tuple[Any, ...]]:
             scores.exact if scores else None,
             reply.prompt_tokens,
             reply.completion_tokens,
+            reply.reasoning_tokens,
             reply.cached_tokens,
             reply.seconds,
         )

@@ -8,12 +8,14 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import rich.table
 from rich.text import Text
 
 from evals.statistics import Estimate
+
+Section = Literal["scores", "diagnostics", "performance"]
 
 Cell = str | int | float | bool | None | Estimate
 
@@ -28,6 +30,9 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = field(default=())
+    section: Section = "scores"
+    headline: bool = False
+    """Whether a short summary of the run shows this table."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -42,6 +47,8 @@ class Table:
             "columns": list(self.columns),
             "rows": [[_json(cell) for cell in row] for row in self.rows],
             "notes": list(self.notes),
+            "section": self.section,
+            "headline": self.headline,
         }
 
     def to_csv(self) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from cluster.engine import Request
-from evals.contracts import Reply
+from evals.types import Reply
 
 Script = Callable[[Request], Reply | Exception]
 

@@ -5,28 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
-from evals.contracts import Episode, Outcome, message, stable_hash, stable_seed
 from evals.conversation import Conversation
-from evals.tables import Table
+from evals.run_data import RunData
+from evals.suite import Column, Suite
+from evals.tables import Section, Table
+from evals.types import Episode, Outcome, message, stable_hash, stable_seed
 
 OPTIONS = ("red", "green", "blue")
 
 
 @dataclass(frozen=True)
-class ToySuite:
+class ToySuite(Suite):
     """``episodes`` games of ``turns`` questions; even indices take twice as many. Success is all answers right."""
 
     episodes: int = 20
     turns: int = 3
     thinking_seconds: float = 0.0
-    name: str = "toy"
 
-    @property
-    def columns(self) -> Mapping[str, pa.DataType]:
-        return {"right": pa.int32()}
+    name: ClassVar[str] = "toy"
+    columns: ClassVar[Mapping[str, Column]] = {"right": Column(pa.int32(), "Right answers.", better="higher")}
 
     def plan(self) -> Sequence[Episode]:
         return [
@@ -64,6 +65,8 @@ class ToySuite:
                 await asyncio.sleep(self.thinking_seconds)
         return Outcome(success=right == steps, steps=steps, extra={"right": right})
 
-    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
-        right = sum(value or 0 for value in ledger["right"].to_pylist()) if ledger.num_rows else 0
-        return [Table("toy", "Toy", ("episodes", "right"), ((ledger.num_rows, right),))]
+    def results(self, run: RunData, section: Section) -> Sequence[Table]:
+        if section != "scores":
+            return []
+        right = [value or 0 for value in run.episodes(["right"])["right"].to_pylist()]
+        return [Table("toy", "Toy", ("episodes", "right"), ((len(right), sum(right)),))]

@@ -21,7 +21,7 @@ from cluster.lateness import Lateness
 from cluster.queue import EpisodeQueue, longest_first
 from cluster.router import OVERCOMMIT, Policy, Router
 from cluster.runner import PATIENCE, TICK
-from evals.contracts import Episode
+from evals.types import Episode
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,10 @@ from cluster.router import Router
 from cluster.runner import NewReplica, Orders, ReplicaUse, Report, Runner
 from cluster.settings import ClusterSettings, load_settings
 from cluster.tally import Tally
-from evals.contracts import Episode, Reply, Suite
 from evals.records import plan_to_table
+from evals.suite import Suite
 from evals.tables import Table
+from evals.types import Episode, Reply
 
 BATCH = 64
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from cluster.engines.simulated import CHARACTERS_PER_TOKEN, PICTURE_TOKENS, Speed
 from cluster.ledger import read_plan
-from evals.contracts import Episode
 from evals.records import read_ledger
+from evals.types import Episode
 
 MAX_TURNS = 50
 MAX_REPLY_TOKENS = 1024

@@ -25,7 +25,7 @@ from cluster.engine import EngineClosedError, EngineError, EngineLoad, Request, 
 from cluster.engines.api_errors import LASTING, NO_MONEY, PASSING, asked_seconds, named_in, whole, without_key, words_of
 from cluster.engines.limits import AdaptiveConcurrency, Payment, PerMinute, Spend, SpendCapReachedError
 from envs.picture import Picture
-from evals.contracts import Chat, LabelScores, Part, PlayerError, PromptTooLong, Reply, message
+from evals.types import Chat, LabelScores, Part, PlayerError, PromptTooLong, Reply, message
 
 TOP_LOGPROBS = 20
 """The most that chat completions give."""

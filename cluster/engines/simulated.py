@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import ClassVar, NoReturn
 
 from cluster.engine import EngineDiedError, EngineError, EngineLoad, Request, Sampling
-from evals.contracts import Chat, LabelScores, PromptTooLong, Reply
+from evals.types import Chat, LabelScores, PromptTooLong, Reply
 
 PICTURE_TOKENS = 256
 CHARACTERS_PER_TOKEN = 4

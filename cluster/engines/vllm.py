@@ -25,7 +25,7 @@ from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
 from cluster.tiny_model import ensure_tiny_model
 from envs.picture import Picture
-from evals.contracts import Chat, LabelScores, Message, PlayerError, PromptTooLong, Reply
+from evals.types import Chat, LabelScores, Message, PlayerError, PromptTooLong, Reply
 
 logger = logging.getLogger(__name__)
 

@@ -1,30 +1,50 @@
-"""How much of KidGym's prompts the caches served; it depends on how requests were routed, so it is no score."""
+"""Prefix-cache hit rates of KidGym's prompts; they depend on how requests were routed, so they are no scores."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
+from evals.run_data import RunData
 from evals.tables import Cell, Table
 
 
-def cache_table(ledger: pa.Table) -> Table | None:
-    """Prefix-cache hits by player, task and mode; None if no player was sent a prompt whose tokens are known.
+@dataclass
+class _Group:
+    """What was sent for one player, task and mode."""
 
-    Args:
-        ledger: KidGym's part of a ledger, with its bulky ``turns`` (``read_ledger(run_dir, list(COLUMNS))``).
-    """
-    names = ["player", "task", "mode", "prompt_tokens", "cached_tokens", "turns"]
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for row in ledger.select(names).to_pylist():
-        groups.setdefault((row["player"], row["task"], row["mode"]), []).append(row)
-    rows: list[tuple[Cell, ...]] = []
-    for key, members in groups.items():
-        prompt, cached = (sum(row[name] or 0 for row in members) for name in ("prompt_tokens", "cached_tokens"))
-        if prompt:
-            rows.append((*key, len(members), prompt, cached, cached / prompt, *_sent(members)))
+    episodes: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    calls: int = 0
+    sent: int = 0
+    distinct: set[int] = field(default_factory=set)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.episodes += 1
+        self.prompt_tokens += row["prompt_tokens"] or 0
+        self.cached_tokens += row["cached_tokens"] or 0
+        for pictures in _pictures(row["turns"]):
+            self.calls += 1
+            self.sent += len(pictures)
+            self.distinct.update(map(hash, pictures))
+
+    def cells(self) -> tuple[Cell, ...]:
+        repeats = 1 - len(self.distinct) / self.sent if self.sent else None
+        share = self.cached_tokens / self.prompt_tokens
+        counts = (self.calls, self.sent, len(self.distinct))
+        return self.episodes, self.prompt_tokens, self.cached_tokens, share, *counts, repeats
+
+
+def cache_table(run: RunData) -> Table | None:
+    """Cache hit rates by player, task and mode; None if no player was sent a prompt whose tokens are known."""
+    groups: defaultdict[tuple[str, str, str], _Group] = defaultdict(_Group)
+    for batch in run.batches(["player", "task", "mode", "prompt_tokens", "cached_tokens", "turns"]):
+        for row in batch.to_pylist():
+            groups[row["player"], row["task"], row["mode"]].add(row)
+    rows = [(*key, *group.cells()) for key, group in groups.items() if group.prompt_tokens]
     if not rows:
         return None
     columns = (
@@ -38,19 +58,11 @@ def cache_table(ledger: pa.Table) -> Table | None:
     )
     return Table(
         name="kidgym_cache",
-        title="KidGym: what the caches served",
+        title="KidGym: cache hit rates",
         columns=columns,
         rows=tuple(sorted(rows, key=lambda row: tuple(map(str, row[:3])))),
         notes=notes,
     )
-
-
-def _sent(rows: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
-    """Calls, pictures sent in them, distinct ones, and the share of repeats."""
-    calls = [pictures for row in rows for pictures in _pictures(row["turns"])]
-    sent = sum(map(len, calls))
-    distinct = len({picture for pictures in calls for picture in pictures})
-    return len(calls), sent, distinct, 1 - distinct / sent if sent else None
 
 
 def _pictures(turns: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:

@@ -6,10 +6,10 @@ import functools
 from typing import Final
 
 from envs.kidgym import make, solve
-from evals.contracts import Part, stable_seed
 from evals.kidgym.prompts import lettered, letters_of
 from evals.kidgym.reasons import reason
 from evals.kidgym.templates import Templates, joined
+from evals.types import Part, stable_seed
 
 LEVEL: Final = 1
 

@@ -7,17 +7,18 @@ from collections.abc import Hashable, Mapping
 import pyarrow as pa
 
 from envs.kidgym import Action, World, solve
-from evals.contracts import Outcome
 from evals.conversation import Conversation
 from evals.kidgym.decode import decode
 from evals.kidgym.prompts import Dialogue, letters_of
+from evals.suite import Column
+from evals.types import Outcome
 
-COLUMNS: Mapping[str, pa.DataType] = {
-    "invalid": pa.bool_(),  # whether a reply that names no action ended the episode
-    "terminated": pa.bool_(),  # whether the task was won or lost
-    "truncated": pa.bool_(),  # whether the budget ran out before that
-    "refused_steps": pa.int32(),  # steps whose action could not be performed
-    "forced_steps": pa.int32(),  # steps that offered a single action and were not asked
+COLUMNS: Mapping[str, Column] = {
+    "invalid": Column(pa.bool_(), "Whether a reply that names no action ended the episode."),
+    "terminated": Column(pa.bool_(), "Whether the task was won or lost."),
+    "truncated": Column(pa.bool_(), "Whether the budget ran out before that."),
+    "refused_steps": Column(pa.int32(), "Steps whose action could not be performed."),
+    "forced_steps": Column(pa.int32(), "Steps that offered a single action and were not asked."),
 }
 
 

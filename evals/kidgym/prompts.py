@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from envs.kidgym import World
-from evals.contracts import Chat, Part, message
 from evals.kidgym.templates import Templates, joined
+from evals.types import Chat, Part, message
 
 LETTERS: Final = string.ascii_uppercase
 """Letters of the actions (the longest list of the twelve tasks has 16)."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.kidgym import Frame, World, make
-from evals.contracts import Chat
 from evals.kidgym.prompts import letters_of
 from evals.kidgym.suite import load_user_tasks
 from evals.records import chat_of
+from evals.types import Chat
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.metadata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, get_args
-
-import pyarrow as pa
+from typing import Any, ClassVar, Final, get_args
 
 from envs.kidgym import TASKS, World, make
 from envs.kidgym.frame import RESOLUTIONS
 from envs.picture import Picture
-from evals.contracts import Chat, Episode, Outcome, Part, stable_hash, stable_seed
 from evals.conversation import Conversation
 from evals.kidgym.cache import cache_table
 from evals.kidgym.decode import DECODER_VERSION
@@ -25,7 +22,10 @@ from evals.kidgym.play import COLUMNS, play_world
 from evals.kidgym.prompts import Dialogue, Mode
 from evals.kidgym.score import score_kidgym
 from evals.kidgym.templates import Templates, load_templates
-from evals.tables import Table
+from evals.run_data import RunData
+from evals.suite import Column, Needs, Suite
+from evals.tables import Section, Table
+from evals.types import Chat, Episode, Outcome, Part, stable_hash, stable_seed
 
 PAPER_TASKS: Final = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -56,7 +56,7 @@ _REPLY_TOKENS: Final = 8
 
 
 @dataclass(frozen=True)
-class KidGymSuite:
+class KidGymSuite(Suite):
     """Twelve grid tasks for vision-language models (KidGym), at three levels each.
 
     Attributes:
@@ -68,6 +68,9 @@ class KidGymSuite:
         skin: Folder of sprites in place of the built-in ones.
         templates: Folder of prompt templates in place of those of the same name in ``evals/kidgym/templates``.
     """
+
+    name: ClassVar[str] = "kidgym"
+    columns: ClassVar[Mapping[str, Column]] = COLUMNS
 
     tasks: str | Sequence[str] = PAPER_TASKS
     levels: int | Sequence[int] = (1, 2, 3)
@@ -88,16 +91,6 @@ class KidGymSuite:
                 raise ValueError(f"suite.{setting} must be the name of a folder, or empty, not {folder!r}")
             if folder:  # runners may have another working directory
                 object.__setattr__(self, setting, str(Path(folder).absolute()))
-
-    @property
-    def name(self) -> str:
-        """``kidgym``."""
-        return "kidgym"
-
-    @property
-    def columns(self) -> Mapping[str, pa.DataType]:
-        """What KidGym adds to the ledger."""
-        return COLUMNS
 
     def plan(self) -> Sequence[Episode]:
         """Tasks x levels x modes x episodes.
@@ -139,18 +132,20 @@ class KidGymSuite:
         mode = next(mode for mode in MODES if mode == episode.mode)
         return await play_world(world, self._dialogue(world, mode), conversation)
 
-    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
-        """Success, invalid answers and steps of each cell, the five capabilities, and the published baselines."""
-        return score_kidgym(plan, ledger)
+    @property
+    def needs(self) -> Needs:
+        """Pictures: one, or all frames so far in the memory tasks."""
+        return Needs(pictures=1)
 
-    def timing_tables(self, ledger: pa.Table) -> Sequence[Table]:
-        """What the caches served, by task and mode; it depends on how requests were routed, so it is no score.
+    def results(self, run: RunData, section: Section) -> Iterable[Table]:
+        """Scores: success, invalid answers and steps of each cell, the five capabilities, the published baselines.
 
-        Args:
-            ledger: with its bulky ``turns``, which say how often a picture was sent again.
+        Performance: what the caches served, by task and mode.
         """
-        table = cache_table(ledger)
-        return [] if table is None else [table]
+        if section == "scores":
+            yield from score_kidgym(run.plan, run.episodes())
+        if section == "performance" and (table := cache_table(run)) is not None:
+            yield table
 
     # --- what an episode is made of -----------------------------------------------------------------------------------
 

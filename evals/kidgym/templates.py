@@ -12,7 +12,7 @@ from string import Template
 from typing import Final
 
 from envs.picture import Picture
-from evals.contracts import Part, stable_hash
+from evals.types import Part, stable_hash
 
 FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     name: (frozenset(required.split()), frozenset(optional.split()))

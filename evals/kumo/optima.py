@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from envs.kumo import OptimalSearch, Task
-from evals.contracts import stable_hash
+from evals.types import stable_hash
 
 OPTIMA = Path(__file__).with_name("optima.json")
 

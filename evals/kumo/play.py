@@ -9,19 +9,20 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from envs.kumo import Game
-from evals.contracts import Outcome, message
 from evals.conversation import Conversation
 from evals.kumo import prompts
 from evals.kumo.decode import decode
 from evals.kumo.puzzle import Puzzle
+from evals.suite import Column
+from evals.types import Outcome, message
 
-COLUMNS: Mapping[str, pa.DataType] = {
-    "tests": pa.int32(),  # tests taken, repeated ones included
-    "predicted": pa.string(),  # the truth that was named; null if none was
-    "parse_errors": pa.int32(),  # replies that could not be read as a name
-    "parse_failed": pa.bool_(),  # whether such a reply ended the game
-    "optimal_actions": pa.int32(),  # tests and prediction of perfect play on the same outcomes
-    "n_actions": pa.int32(),  # |A|, tests that the task offers
+COLUMNS: Mapping[str, Column] = {
+    "tests": Column(pa.int32(), "Tests taken, repeated ones included."),
+    "predicted": Column(pa.string(), "The truth that was named; null if none was."),
+    "parse_errors": Column(pa.int32(), "Replies that could not be read as a name."),
+    "parse_failed": Column(pa.bool_(), "Whether such a reply ended the game."),
+    "optimal_actions": Column(pa.int32(), "Tests and prediction of perfect play on the same outcomes."),
+    "n_actions": Column(pa.int32(), "|A|, tests that the task offers."),
 }
 
 

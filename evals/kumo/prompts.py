@@ -6,7 +6,7 @@ A game's chat is only ever appended to: the rules and the book are the system me
 from __future__ import annotations
 
 from envs.kumo import Domain, Task
-from evals.contracts import Chat, Message, message, stable_hash
+from evals.types import Chat, Message, message, stable_hash
 
 RULES = """\
 You are playing a game of elimination. {goal}

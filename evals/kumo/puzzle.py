@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from envs.kumo import DIFFICULTIES, Domain, OptimalSearch, Task, generate_tasks, load_domain, read_tasks, write_book
-from evals.contracts import Chat
 from evals.kumo import prompts
 from evals.kumo.optima import optimal_play
+from evals.types import Chat
 
 _searching = threading.Lock()
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-import pyarrow as pa
+from typing import ClassVar, Literal
 
 from envs.kumo import BUDGET, DIFFICULTIES, available_domains
-from evals.contracts import Episode, Outcome, stable_hash, stable_seed
 from evals.conversation import Conversation
 from evals.kumo.decode import DECODER_VERSION
 from evals.kumo.play import COLUMNS, play_puzzle
 from evals.kumo.prompts import PROMPT_IDENTITY
 from evals.kumo.puzzle import Puzzle, domain_of, puzzles_in, puzzles_of
 from evals.kumo.score import score_kumo
-from evals.tables import Table
+from evals.run_data import RunData
+from evals.suite import Column, Suite
+from evals.tables import Section, Table
+from evals.types import Episode, Outcome, stable_hash, stable_seed
 
 MAIN_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
 
@@ -29,7 +29,7 @@ _TOKENS_PER_ROUND = 250
 
 
 @dataclass(frozen=True)
-class KumoSuite:
+class KumoSuite(Suite):
     """Games of elimination (KumO): find the one valid truth among candidates by choosing tests.
 
     Attributes:
@@ -46,6 +46,9 @@ class KumoSuite:
             the published parser, and the first reply that it cannot read ends the run.
         max_steps: Replies after which a run without prediction has failed (50 in the paper).
     """
+
+    name: ClassVar[str] = "kumo"
+    columns: ClassVar[Mapping[str, Column]] = COLUMNS
 
     domains: str | Sequence[str] = MAIN_DOMAINS
     difficulties: Sequence[str] = tuple(DIFFICULTIES)
@@ -64,16 +67,6 @@ class KumoSuite:
             if setting == "domains":
                 names = [name for entry in names for name in (available_domains() if entry == "all" else [entry])]
             object.__setattr__(self, setting, tuple(names))
-
-    @property
-    def name(self) -> str:
-        """``kumo``."""
-        return "kumo"
-
-    @property
-    def columns(self) -> Mapping[str, pa.DataType]:
-        """What KumO adds to the ledger."""
-        return COLUMNS
 
     def plan(self) -> Sequence[Episode]:
         """Domains x difficulties x tasks x repeats.
@@ -106,9 +99,9 @@ class KumoSuite:
         strict = self.decoder == "strict"
         return await play_puzzle(puzzle, conversation, strict=strict, retries=0 if strict else 1)
 
-    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
-        """Success, actions, parse errors and tokens, in our convention and in the published one."""
-        return score_kumo(plan, ledger)
+    def results(self, run: RunData, section: Section) -> Iterable[Table]:
+        """Scores: success, actions, parse errors and tokens, in our convention and in the published one."""
+        return score_kumo(run.plan, run.episodes()) if section == "scores" else []
 
     def _puzzles(self, source: str, difficulty: str) -> Sequence[Puzzle]:
         if self.tasks is not None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from evals.contracts import Episode
 from evals.multistar.mseval import Asked, Convention, Score, Sweep, complete, mseval, option_probabilities
 from evals.multistar.puzzles import puzzle_of
 from evals.multistar.questions import QUESTION_ATTRIBUTES, Question
 from evals.records import plan_from_table
+from evals.types import Episode
 
 STAGES = ("1P-B", "1P-C", "1P", "2P", "1R", "2R", "final")
 

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from evals.contracts import Chat, Outcome, PlayerError
 from evals.conversation import Conversation
 from evals.multistar.mseval import complete
 from evals.multistar.prompts import Style, labels_of, prompt
@@ -22,6 +21,8 @@ from evals.multistar.puzzles import Prior, planned_calls
 from evals.multistar.questions import Question
 from evals.multistar.read_answer import read_answer
 from evals.multistar.reformat import prior_sentence
+from evals.suite import Column
+from evals.types import Chat, Outcome, PlayerError
 
 ReplyForm = Literal["labels", "text"]
 
@@ -57,11 +58,11 @@ NODE = pa.struct(
         "sweep": pa.list_(SWEPT),
     }
 )
-COLUMNS: Mapping[str, pa.DataType] = {
-    "nodes": pa.list_(NODE),
-    "n_questions": pa.int32(),
-    "n_calls": pa.int32(),
-    "n_planned_calls": pa.int32(),
+COLUMNS: Mapping[str, Column] = {
+    "nodes": Column(pa.list_(NODE), "One entry for each question: its answer, key, probabilities and weights."),
+    "n_questions": Column(pa.int32(), "Questions that were asked."),
+    "n_calls": Column(pa.int32(), "Requests that were made."),
+    "n_planned_calls": Column(pa.int32(), "Requests that the plan expected."),
 }
 
 

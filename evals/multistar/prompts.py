@@ -13,8 +13,8 @@ from typing import Literal
 
 from envs.page import PagePicture, Words
 from envs.picture import Picture
-from evals.contracts import Chat, message, stable_hash
 from evals.multistar.questions import Question
+from evals.types import Chat, message, stable_hash
 
 Style = Literal["vanilla", "structured", "document"]
 

@@ -13,9 +13,9 @@ from typing import Literal
 from envs.raven import Generated, Imported, Problem, RavenFileError, Style, configuration_named, load, read
 from envs.raven.files import content_digest
 from envs.raven.listing import configuration_of, read_index
-from evals.contracts import Episode, PlayerError, stable_seed
 from evals.multistar.questions import Question, chain_questions, direct_nodes, direct_questions
 from evals.multistar.reformat import prior_sentence
+from evals.types import Episode, PlayerError, stable_seed
 
 Subtask = Literal["chain", "direct"]
 Prior = Literal["none", "model", "truth"]

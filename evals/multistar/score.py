@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from evals.contracts import Episode
 from evals.multistar.answers import LOW_MASS, Answered, Played, answers_of, groups_of, in_order, join
 from evals.multistar.comparison import effect_table, error_table, published_table, weights_table
 from evals.multistar.mseval import Convention
 from evals.multistar.questions import Question
 from evals.statistics import mean_estimate, proportion_estimate
 from evals.tables import Cell, Table
+from evals.types import Episode
 
 MEASURES = (
     "questions",

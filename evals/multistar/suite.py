@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, get_args
-
-import pyarrow as pa
+from typing import ClassVar, Final, get_args
 
 from envs.picture import Picture
 from envs.raven import CONFIGURATIONS, configuration_named
-from evals.contracts import Episode, Outcome, stable_hash
 from evals.conversation import Conversation
 from evals.multistar.mseval import Convention
 from evals.multistar.play import COLUMNS, RECORD_VERSION, Manner, ReplyForm, play_chain, play_direct
@@ -39,7 +36,10 @@ from evals.multistar.puzzles import (
 from evals.multistar.questions import QUESTION_ATTRIBUTES, Question, direct_nodes
 from evals.multistar.read_answer import READER_VERSION
 from evals.multistar.score import score_multistar
-from evals.tables import Table
+from evals.run_data import RunData
+from evals.suite import Column, Needs, Suite
+from evals.tables import Section, Table
+from evals.types import Episode, Outcome, stable_hash
 
 ANSWER_SETS: Final = {"i_raven": "iraven", "raven": "raven"}
 DEFAULT_PUZZLES: Final = {"direct": 100, "chain": 10}
@@ -51,7 +51,7 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 
 @dataclass(frozen=True)
-class MultiStarSuite:
+class MultiStarSuite(Suite):
     """Staged questions on RAVEN matrices (MultiStAR), each answer scored by the probabilities of all choices.
 
     Attributes:
@@ -72,6 +72,9 @@ class MultiStarSuite:
         problems: Folder of problems in RAVEN's official format, to be asked about in place of generated ones, or an index of
             such that ``raycade raven import`` wrote, which holds their digests.
     """
+
+    name: ClassVar[str] = "multistar"
+    columns: ClassVar[Mapping[str, Column]] = COLUMNS
 
     subtask: Subtask = "chain"
     configurations: str | Sequence[str] = "all"
@@ -97,16 +100,6 @@ class MultiStarSuite:
         if self.problems and isinstance(self.problems, str):  # runners may have another working directory
             object.__setattr__(self, "problems", str(Path(self.problems).expanduser().absolute()))
 
-    @property
-    def name(self) -> str:
-        """``multistar``."""
-        return "multistar"
-
-    @property
-    def columns(self) -> Mapping[str, pa.DataType]:
-        """What MultiStAR adds to the ledger."""
-        return COLUMNS
-
     def plan(self) -> Sequence[Episode]:
         """One episode per question (direct), or per puzzle, style and prior (chain).
 
@@ -128,9 +121,16 @@ class MultiStarSuite:
             return await play_chain(asked, conversation, manner)
         return await play_direct(asked[0], conversation, manner)
 
-    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
+    @property
+    def needs(self) -> Needs:
+        """A picture with every question, and label scores unless answers are written."""
+        return Needs(pictures=1, label_scores=self.reply == "labels")
+
+    def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""
-        return score_multistar(plan, ledger, self._lost, Convention.named(self.convention))
+        if section != "scores":
+            return []
+        return score_multistar(run.plan, run.episodes(), self._lost, Convention.named(self.convention))
 
     # --- episodes ---
 

@@ -11,9 +11,9 @@ from cluster.driver import Driver
 from cluster.errors import RunFailedError
 from cluster.ledger import RunDirectory, read_episodes
 from cluster.settings import ClusterSettings
-from evals.conversation import play_episode
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
 from tests.toy import ToySuite
 
 SUITE = ToySuite()
@@ -33,7 +33,7 @@ class FullDirectory(RunDirectory):
 
 async def rows(episodes):
     records = [await play_episode(SUITE, episode, BUILT_IN_PLAYERS["oracle"]) for episode in episodes]
-    return records_to_table(records, SUITE.columns)
+    return records_to_table(records, ledger_columns(SUITE))
 
 
 def driver_of(directory: RunDirectory) -> Driver:

@@ -9,9 +9,9 @@ import pytest
 
 from cluster.errors import UserError
 from cluster.ledger import RunDirectory, read_episodes, read_plan, write_durably
-from evals.conversation import play_episode
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
 from tests.toy import ToySuite
 
 SUITE = ToySuite(episodes=6)
@@ -20,7 +20,7 @@ PLAN = [episode.assigned("oracle", "") for episode in SUITE.plan()]
 
 async def rows(episodes):
     records = [await play_episode(SUITE, episode, BUILT_IN_PLAYERS["oracle"]) for episode in episodes]
-    return records_to_table(records, SUITE.columns)
+    return records_to_table(records, ledger_columns(SUITE))
 
 
 @pytest.fixture

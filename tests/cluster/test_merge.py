@@ -13,9 +13,9 @@ from cluster.merge import merge
 from cluster.scores import score_run
 from cluster.settings import load_settings
 from cluster.versions import read_versions, write_versions
-from evals.conversation import play_episode
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import SMALL, run_here
 
 
@@ -34,7 +34,7 @@ def play(tmp_path):
             asked = dataclasses.replace(episode, player=player)
             record = await play_episode(settings.suite, asked, BUILT_IN_PLAYERS[player])
             records.append(dataclasses.replace(record, episode=episode))
-        directory.commit(records_to_table(records, settings.suite.columns))
+        directory.commit(records_to_table(records, ledger_columns(settings.suite)))
         directory.release()
         return settings.run_dir
 

@@ -7,7 +7,7 @@ from cluster.engine import EngineDiedError, EngineError
 from cluster.lateness import LATE, Lateness
 from cluster.model_player import EngineKilled, ModelPlayer
 from cluster.router import Router
-from evals.contracts import PlayerError, PromptTooLong, Reply, Turn, message
+from evals.types import PlayerError, PromptTooLong, Reply, Turn, message
 from tests.fakes import FakeReplica, first_option
 from tests.toy import OPTIONS, ToySuite
 

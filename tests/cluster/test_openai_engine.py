@@ -22,7 +22,7 @@ from cluster.engines import openai_api
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute, Spend, SpendCapReachedError
 from cluster.engines.openai_api import OpenAIEngine, chat_to_json
 from envs.picture import Picture
-from evals.contracts import PlayerError, PromptTooLong, Reply, message
+from evals.types import PlayerError, PromptTooLong, Reply, message
 
 KEY = "sk-test-abcdefgh-secret-9876"
 

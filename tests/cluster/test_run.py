@@ -12,9 +12,9 @@ from cluster.ledger import read_config
 from cluster.run import CONTINUE, run
 from cluster.settings import load_settings
 from cluster.versions import read_versions
-from evals.conversation import play_episode
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import SMALL
 
 CHAIN = [
@@ -36,7 +36,7 @@ def played(monkeypatch):
             asked = dataclasses.replace(episode, player="oracle")
             record = asyncio.run(play_episode(settings.suite, asked, BUILT_IN_PLAYERS["oracle"]))
             records.append(dataclasses.replace(record, episode=episode))
-        directory.commit(records_to_table(records, settings.suite.columns))
+        directory.commit(records_to_table(records, ledger_columns(settings.suite)))
         return len(todo) > play.episodes
 
     play.episodes = 100

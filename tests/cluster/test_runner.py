@@ -5,7 +5,7 @@ from cluster.model_player import ModelPlayer
 from cluster.queue import EpisodeQueue, longest_first
 from cluster.router import Router
 from cluster.runner import NewReplica, Orders, Runner
-from evals.contracts import PromptTooLong, Reply
+from evals.types import PromptTooLong, Reply
 from tests.fakes import FakeReplica, first_option
 from tests.toy import ToySuite
 

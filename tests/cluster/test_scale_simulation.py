@@ -7,9 +7,9 @@ from benchmarks.simulation.workload import MIX, STEADY, draw, from_run
 from cluster.admission import fair_share, free_places, room
 from cluster.ledger import RunDirectory
 from cluster.router import Router
-from evals.conversation import play_episode
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
 from tests.toy import ToySuite
 
 EIGHT = 8 * 1000
@@ -103,7 +103,7 @@ async def test_the_turns_of_a_real_run_can_be_played_again(tmp_path):
     directory.claim()
     directory.begin(plan, {})
     records = [await play_episode(suite, episode, _Wordy()) for episode in plan]
-    directory.commit(records_to_table(records, suite.columns))
+    directory.commit(records_to_table(records, ledger_columns(suite)))
     directory.release()
 
     work = from_run(tmp_path)

@@ -22,8 +22,8 @@ def settings(*overrides: str) -> Settings:
     [
         "evals.records.Path.write_text",  # a method of a class that a module of ours imports
         "evals.records.Path",  # that class
-        "evals.contracts.dataclasses.inspect.os.system",
-        "evals.contracts.stable_hash",  # a function
+        "evals.types.dataclasses.inspect.os.system",
+        "evals.types.stable_hash",  # a function
         "evals.kumo.__main__.update",  # importing it would run it
         "evals.no_such_module.Suite",
         "evals..Suite",
@@ -43,7 +43,7 @@ def test_only_classes_of_the_suites_are_built(target, tmp_path):
 
 def test_a_class_that_is_no_suite_is_refused():
     with pytest.raises(UserError, match="is no Suite: it cannot plan"):
-        make_suite({"_target_": "evals.contracts.Reply"})
+        make_suite({"_target_": "evals.types.Reply"})
 
 
 def test_interpolations_in_a_stored_configuration_stay_text():

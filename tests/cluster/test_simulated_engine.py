@@ -4,7 +4,7 @@ import pytest
 
 from cluster.engine import EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.simulated import PrefixCache, SimulatedEngine, prompt_length
-from evals.contracts import PromptTooLong, message
+from evals.types import PromptTooLong, message
 
 
 def request(number=0, text="question " * 10, **fields) -> Request:

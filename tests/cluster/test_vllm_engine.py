@@ -21,7 +21,7 @@ from cluster.engines.child_log import ChildLog
 from cluster.engines.vllm import VLLMEngine
 from cluster.tiny_model import ensure_tiny_model
 from envs.picture import Picture
-from evals.contracts import Chat, PlayerError, PromptTooLong, Reply, message
+from evals.types import Chat, PlayerError, PromptTooLong, Reply, message
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 

@@ -19,7 +19,7 @@ from cluster.engine import Request, Sampling
 from cluster.engines.openai_api import OpenAIEngine
 from cluster.tiny_model import ensure_tiny_model
 from envs.picture import Picture
-from evals.contracts import PromptTooLong, message
+from evals.types import PromptTooLong, message
 from tests.cluster.conftest import raycade
 
 pytestmark = pytest.mark.vllm

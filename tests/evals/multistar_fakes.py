@@ -4,10 +4,11 @@ import asyncio
 import math
 from collections import Counter
 
-from evals.contracts import LabelScores, PlayerError, Reply
-from evals.conversation import play_episode
 from evals.multistar.prompts import labels_of
 from evals.records import plan_to_table, records_to_table
+from evals.run_data import RunData
+from evals.suite import ledger_columns, play_episode
+from evals.types import LabelScores, PlayerError, Reply
 
 
 class Scripted:
@@ -68,7 +69,12 @@ def played(suite, player, name="model", episodes=None):
 
 def tables_of(suite, records, planned=None):
     plan = plan_to_table([record.episode for record in records] if planned is None else planned)
-    return {table.name: table for table in suite.score(plan, records_to_table(records, suite.columns))}
+    return {
+        table.name: table
+        for table in suite.results(
+            RunData.of_tables(plan, records_to_table(records, ledger_columns(suite))).of(suite.name), "scores"
+        )
+    }
 
 
 def rows_of(table):
@@ -83,6 +89,6 @@ def row_of(table, **keys):
 
 def nodes_of(record, suite):
     """The ``nodes`` of a record as the ledger gives them back, by name."""
-    rows = records_to_table([record], suite.columns)["nodes"].to_pylist()[0]
+    rows = records_to_table([record], ledger_columns(suite))["multistar.nodes"].to_pylist()[0]
     assert not [name for name, count in Counter(node["node"] for node in rows).items() if count > 1]
     return {node["node"]: node for node in rows}

@@ -8,12 +8,12 @@ import pytest
 
 from envs.kidgym import TASKS
 from envs.kidgym.tasks.placement import Placement
-from evals.contracts import PlayerError, Reply
-from evals.conversation import play_episode
 from evals.kidgym import KidGymSuite, replay
 from evals.kidgym import suite as suite_module
 from evals.players import RandomPlayer
 from evals.records import COLUMNS, PARQUET_OPTIONS, chat_of, read_ledger, records_to_table
+from evals.suite import ledger_columns, play_episode
+from evals.types import PlayerError, Reply
 
 
 class Slipping:
@@ -38,8 +38,10 @@ def ledger_rows(tmp_path, suite, *players):
         for episode in suite.plan()
     ]
     (tmp_path / "episodes").mkdir()
-    pq.write_table(records_to_table(records, suite.columns), tmp_path / "episodes" / "1.parquet", **PARQUET_OPTIONS)
-    contents = read_ledger(tmp_path, [*COLUMNS, *suite.columns])
+    pq.write_table(
+        records_to_table(records, ledger_columns(suite)), tmp_path / "episodes" / "1.parquet", **PARQUET_OPTIONS
+    )
+    contents = read_ledger(tmp_path, [*COLUMNS, *ledger_columns(suite)])
     assert not contents.damaged
     return contents.table.to_pylist()
 

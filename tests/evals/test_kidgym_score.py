@@ -12,15 +12,16 @@ from cluster.scores import score_run
 from envs.kidgym import TASKS
 from envs.kidgym.chance import CHANCE, published_chance
 from evals.bundle import Bundle
-from evals.contracts import PlayerError, Reply
-from evals.conversation import play_episode
 from evals.kidgym import KidGymSuite, cache_table
 from evals.kidgym.score import CAPABILITIES, capability_score, weighted_sum
 from evals.kumo import KumoSuite
 from evals.players import OraclePlayer, RandomPlayer
 from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.reference import load_reference
+from evals.run_data import RunData
 from evals.statistics import Estimate, proportion_estimate
+from evals.suite import ledger_columns, play_episode
+from evals.types import PlayerError, Reply
 
 PLAYERS = {"oracle": OraclePlayer(), "random": RandomPlayer()}
 
@@ -41,11 +42,14 @@ def run(suite, players, keep=lambda episode: True):
     plan = [episode.assigned(name, "x") for name in players for episode in suite.plan()]
     records = [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan if keep(episode)]
     random.Random(1).shuffle(records)
-    return plan_to_table(plan), records_to_table(records, suite.columns)
+    return plan_to_table(plan), records_to_table(records, ledger_columns(suite))
 
 
 def tables(suite, players, **how):
-    return {table.name: table for table in suite.score(*run(suite, players, **how))}
+    return {
+        table.name: table
+        for table in suite.results(RunData.of_tables(*run(suite, players, **how)).of(suite.name), "scores")
+    }
 
 
 def rows(table):
@@ -188,8 +192,8 @@ def test_a_run_stands_beside_the_published_baselines(scored):
 
 def test_cache_shares_are_those_of_the_ledger():
     suite = KidGymSuite(tasks=["SE"], levels=[3], modes=["zero_shot", "icl"], episodes=4)
-    _, ledger = run(suite, {"model": Sometimes()})
-    found = {row["mode"]: row for row in rows(cache_table(ledger))}
+    plan, ledger = run(suite, {"model": Sometimes()})
+    found = {row["mode"]: row for row in rows(cache_table(RunData.of_tables(plan, ledger)))}
     for row in found.values():
         assert row["calls"] == 7, "two perfect games of three questions, one that cannot be read, one that fails"
         assert (row["prompt tokens"], row["cached tokens"]) == (700, 440)
@@ -210,16 +214,18 @@ def test_a_run_s_report_holds_the_cache_table_and_its_summary_does_not(tmp_path)
     pq.write_table(ledger, tmp_path / "episodes" / "part-1.parquet", **PARQUET_OPTIONS)
     reported, summary = score_run(tmp_path)
     (cache,) = (table for table in reported if table.name == "kidgym_cache")
-    assert cache == cache_table(ledger), "pictures that were sent again included"
+    assert cache.rows == cache_table(RunData.of_tables(plan, ledger)).rows, "pictures that were sent again included"
     assert "kidgym_success" in str(summary) and "kidgym_cache" not in str(summary)
 
 
 def test_cache_shares_are_reported_beside_the_scores_and_not_among_them():
     suite = KidGymSuite(tasks=["SE", "CL"], levels=[1], modes=["zero_shot"], episodes=4)
     plan, ledger = run(suite, {"model": Sometimes()})
-    (table,) = suite.timing_tables(ledger)
+    (table,) = suite.results(RunData.of_tables(plan, ledger), "performance")
     assert [row["task"] for row in rows(table)] == ["CL", "SE"]
-    assert table.name not in {scored.name for scored in suite.score(plan, ledger)}
+    assert table.name not in {
+        scored.name for scored in suite.results(RunData.of_tables(plan, ledger).of(suite.name), "scores")
+    }
     (of_bundle,) = Bundle("two", (suite, KumoSuite())).timing_tables(ledger)
     assert of_bundle == table
     assert not suite.timing_tables(run(suite, {"oracle": OraclePlayer()})[1]), "nobody was sent a prompt"

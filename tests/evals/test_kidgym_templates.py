@@ -6,10 +6,10 @@ import pickle
 import pytest
 
 from envs.kidgym import Frame
-from evals.conversation import play_episode
 from evals.kidgym import KidGymSuite
 from evals.kidgym.templates import FIELDS, load_templates
 from evals.players import OraclePlayer
+from evals.suite import play_episode
 
 
 @pytest.fixture

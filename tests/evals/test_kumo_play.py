@@ -9,12 +9,12 @@ from collections import Counter
 import pytest
 
 from envs.kumo import generate_tasks, load_domain, write_tasks
-from evals.contracts import PlayerError, Reply, message
-from evals.conversation import play_episode
 from evals.kumo import KumoSuite, optima
 from evals.kumo.puzzle import puzzles_of
 from evals.players import OraclePlayer, RandomPlayer
 from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
+from evals.types import PlayerError, Reply, message
 
 SMALL = KumoSuite(domains=["medical", "music"], difficulties=["easy"], tasks_per_domain=6, repeats=2)
 
@@ -360,6 +360,6 @@ def test_a_game_without_end_ends_at_the_step_limit(task):
 def test_a_player_that_cannot_answer_fails_the_episode_with_its_cause(task):
     record = play(SMALL, ScriptedPlayer(answer(task.action_names[0]), PlayerError("the engine is gone")))
     assert not record.done and len(record.turns) == 1
-    row = records_to_table([record], SMALL.columns).to_pylist()[0]
+    row = records_to_table([record], ledger_columns(SMALL)).to_pylist()[0]
     assert (row["status"], row["error"]) == ("failed", "PlayerError: the engine is gone")
     assert row["tests"] is row["optimal_actions"] is None and row["prompt_tokens"] == 100

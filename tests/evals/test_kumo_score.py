@@ -6,14 +6,16 @@ import random
 import pyarrow.parquet as pq
 import pytest
 
-from evals.contracts import Episode, Outcome, Reply, Turn
-from evals.conversation import PlayedTurn, Record, play_episode
+from evals.conversation import PlayedTurn, Record
 from evals.kumo import KumoSuite
 from evals.kumo.play import COLUMNS
 from evals.kumo.score import score_kumo
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import PARQUET_OPTIONS, ledger_schema, plan_to_table, read_ledger, records_to_table
 from evals.reference import load_reference
+from evals.run_data import RunData
+from evals.suite import ledger_columns, play_episode
+from evals.types import Episode, Outcome, Reply, Turn
 
 
 def an_episode(player="model", domain="medical", index=0, repeat=0, level="easy"):
@@ -198,9 +200,13 @@ def test_played_episodes_can_be_scored_from_their_ledger_alone(tmp_path):
             episodes.append(planned.assigned(name, name))
             records.append(asyncio.run(play_episode(suite, episodes[-1], player)))
     (tmp_path / "episodes").mkdir()
-    pq.write_table(records_to_table(records, suite.columns), tmp_path / "episodes" / "0.parquet", **PARQUET_OPTIONS)
+    pq.write_table(
+        records_to_table(records, ledger_columns(suite)), tmp_path / "episodes" / "0.parquet", **PARQUET_OPTIONS
+    )
     contents = read_ledger(tmp_path)
-    success, by_domain, published = suite.score(plan_to_table(episodes), contents.table)
+    success, by_domain, published = suite.results(
+        RunData.of_tables(plan_to_table(episodes), contents.table).of(suite.name), "scores"
+    )
     oracle, chance = rows_of(success)
     assert (oracle["player"], oracle["success"].mean, oracle["relative actions"].mean) == ("oracle", 1.0, 0.0)
     assert chance["player"] == "random" and chance["success"].mean < 1

@@ -7,12 +7,14 @@ import re
 import pytest
 
 from envs.raven import CONFIGURATIONS
-from evals.contracts import LabelScores, Reply
 from evals.multistar import MultiStarSuite
 from evals.multistar.comparison import ERRORS
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import ledger_schema, plan_to_table
 from evals.reference import load_reference
+from evals.run_data import RunData
+from evals.suite import ledger_columns
+from evals.types import LabelScores, Reply
 from tests.evals.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
 
 NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1}
@@ -313,8 +315,10 @@ def test_a_partial_and_an_empty_ledger_can_be_scored():
     partial = tables_of(suite, records[:1], planned)
     assert "5 of 6 planned episodes have not been played" in "\n".join(partial["multistar_stages"].notes)
     assert sum(row["questions"] for row in rows_of(partial["multistar_stages"])) == 8
-    for columns in (suite.columns, {}):
-        for table in suite.score(plan_to_table(planned), ledger_schema(columns).empty_table()):
+    for columns in (ledger_columns(suite), {}):
+        for table in suite.results(
+            RunData.of_tables(plan_to_table(planned), ledger_schema(columns).empty_table()).of(suite.name), "scores"
+        ):
             assert table.to_markdown() and table.to_csv() and table.to_json()
 
 

@@ -11,12 +11,12 @@ import pytest
 from envs.raven import CONFIGURATIONS, generate, load, official, write
 from envs.raven.files import read_imported
 from envs.raven.listing import read_files, write_index
-from evals.contracts import LabelScores, Reply
 from evals.multistar import MultiStarSuite, puzzles
 from evals.multistar.puzzles import generated, planned_calls, puzzle_of, questions_of, stand_ins
 from evals.multistar.questions import QUESTION_ATTRIBUTES
 from evals.multistar.read_answer import read_answer
 from evals.players import BUILT_IN_PLAYERS
+from evals.types import LabelScores, Reply
 from tests.evals.multistar_fakes import Refusing, Scripted, nodes_of, played, rows_of, tables_of
 
 ONE_PART = {"center_single", "distribute_four", "distribute_nine"}

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from envs.picture import Picture
-from evals.contracts import Episode, LabelScores, Outcome, Reply, Turn, message
 from evals.conversation import PlayedTurn, Record
 from evals.records import (
     COLUMNS,
@@ -22,6 +21,7 @@ from evals.records import (
     read_ledger,
     records_to_table,
 )
+from evals.types import Episode, LabelScores, Outcome, Reply, Turn, message
 
 EXTRA = {"tests": pa.int32(), "predicted": pa.string()}
 

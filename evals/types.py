@@ -1,7 +1,6 @@
-"""The two contracts that hold raycade together: a suite plans, plays and scores; a player answers turns.
+"""The values that suites and players exchange: episodes, messages, turns, replies, outcomes; and the player contract.
 
-Everything here is small and immutable, and can be pickled into another process. Read this file to write a new suite (one
-package in ``envs``, one in ``evals``, one file in ``conf/suite``) or a new kind of player.
+Everything here is small and immutable, and can be pickled into another process. The suite contract is in ``evals.suite``.
 """
 
 from __future__ import annotations
@@ -9,18 +8,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
-
-import pyarrow as pa
+from typing import Literal, Protocol
 
 from envs.picture import Picture
-
-if TYPE_CHECKING:
-    from evals.conversation import Conversation
-    from evals.tables import Table
 
 
 def stable_hash(*parts: object) -> str:
@@ -119,6 +112,8 @@ class Turn:
     """Where given, the player scores these labels (exact log-probabilities of the next token) instead of writing text."""
     oracle: Callable[[], str] | None = None
     """What perfect play would reply; called by the ``oracle`` player only and never sent anywhere."""
+    shortcuts: Mapping[str, Callable[[], str]] = dataclasses.field(default_factory=dict)
+    """What each of the suite's shortcut players (``Suite.shortcuts``) would reply; like ``oracle`` never sent anywhere."""
 
     @property
     def seed(self) -> int:
@@ -144,7 +139,7 @@ class Reply:
     """A player's answer to one turn."""
 
     text: str
-    """For label turns the label with the highest score."""
+    """Without reasoning (see ``reasoning``); for label turns the label with the highest score."""
     finish: Literal["stop", "length"] = "stop"
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -153,6 +148,15 @@ class Reply:
     seconds: float = 0.0
     """From asking to answer, queueing and retries included."""
     label_scores: LabelScores | None = None
+    reasoning: str = ""
+    """What the model thought before it answered, kept apart and never decoded."""
+    reasoning_tokens: int = 0
+    """Of ``completion_tokens``, where the engine says so; else 0."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the reply ended at the token limit: only a complete answer in it may be read."""
+        return self.finish == "length"
 
 
 class PlayerError(Exception):
@@ -184,40 +188,13 @@ class Outcome:
 
     success: bool
     steps: int
+    score: float | None = None
+    """From 0 to 1; by default 1 for success and 0 otherwise. Partial credit goes here."""
     extra: Mapping[str, object] = dataclasses.field(default_factory=dict)
     """Values of the columns that the suite adds to the ledger (``Suite.columns``): scalars, or lists, a struct being a
     tuple in the order of its fields."""
 
-
-class Suite(Protocol):
-    """A family of games: plans episodes, plays one, scores a ledger. Implementations are picklable frozen dataclasses."""
-
     @property
-    def name(self) -> str:
-        """As in ``suite=NAME`` and in the ledger."""
-        ...
-
-    @property
-    def columns(self) -> Mapping[str, pa.DataType]:
-        """The columns that this suite adds to the ledger."""
-        ...
-
-    def plan(self) -> Sequence[Episode]:
-        """All episodes for one player, not yet assigned, in a fixed order.
-
-        Raises:
-            ValueError: a setting names something that does not exist; the message says which, and what does.
-        """
-        ...
-
-    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
-        """Play one episode by asking the conversation's player turn after turn.
-
-        Raises:
-            PlayerError: passed on from the player; the episode becomes a failed row.
-        """
-        ...
-
-    def score(self, plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
-        """Result tables from this suite's part of the plan and of the ledger (which may be partial); pure."""
-        ...
+    def credit(self) -> float:
+        """The score, or what success stands for where the suite gives none."""
+        return float(self.success) if self.score is None else self.score

@@ -1,0 +1,51 @@
+"""What a run left, as scores, reports and viewers read it: the plan, and the ledger column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+ReadColumns = Callable[[Sequence[str] | None], Iterator[pa.Table]]
+"""Reads the named columns of the ledger (all but ``turns`` for None), a part at a time, ``suite`` always among them."""
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A plan and its ledger, whole or one suite's part. Nothing is read before it is asked for."""
+
+    plan: pa.Table
+    """One row per planned episode (``evals.records.PLAN_SCHEMA``)."""
+    _read: ReadColumns
+    _suite: str = ""
+
+    @classmethod
+    def of_tables(cls, plan: pa.Table, ledger: pa.Table) -> RunData:
+        """A run whose ledger is in memory already (stored column names, ``turns`` included or not)."""
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            names = [name for name in ledger.column_names if (name in columns if columns else name != "turns")]
+            yield ledger.select(list(dict.fromkeys([*names, "suite"])))
+
+        return cls(plan, read)
+
+    def of(self, suite: str) -> RunData:
+        """The part of one suite; its own columns go by their short names there."""
+        return RunData(self.plan.filter(pc.equal(self.plan["suite"], suite)), self._read, suite)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The ledger a few thousand rows at a time: for ``turns``, which may not fit into memory at once."""
+        prefix = f"{self._suite}."
+        stored = None if columns is None else [*columns, *(prefix + name for name in columns if self._suite)]
+        for table in self._read(stored):
+            part = table.filter(pc.equal(table["suite"], self._suite)) if self._suite else table
+            if self._suite:  # other suites' columns have nothing to say here
+                part = part.select([name for name in part.column_names if "." not in name or name.startswith(prefix)])
+                part = part.rename_columns([name.removeprefix(prefix) for name in part.column_names])
+            yield part.select([name for name in part.column_names if columns is None or name in columns])
+
+    def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The ledger in one table; all columns but ``turns`` unless ``columns`` are named."""
+        return pa.concat_tables(self.batches(columns), promote_options="default")

@@ -1,0 +1,150 @@
+"""The suite contract: plan episodes, play one, show results.
+
+A suite is a subclass of ``Suite``, normally a frozen dataclass whose fields are its settings. Only ``name``, ``plan`` and
+``play`` are required; everything else has a default. A suite is registered by a short name (see docs/new_suite.md) and
+knows no Ray, no engine and no command line.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+
+from evals.cells import success_table
+from evals.conversation import Conversation, Record
+from evals.run_data import RunData
+from evals.tables import Section, Table
+from evals.types import Episode, Outcome, Player, PlayerError, stable_hash
+from evals.view import EpisodeView, default_view
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a suite adds to the ledger, stored as ``SUITE.NAME``."""
+
+    type: pa.DataType
+    help: str
+    """One sentence: what the value is."""
+    unit: str = ""
+    better: Literal["higher", "lower", ""] = ""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a suite asks of an engine; matched with ``Engine.capabilities`` before anything starts."""
+
+    pictures: int = 0
+    """Most pictures in one prompt; 0 for text only."""
+    label_scores: bool = False
+    """Whether turns ask for log-probabilities of labels."""
+    context: int = 0
+    """Fewest tokens, prompt and reply, that the longest turn takes; 0 where that is not known."""
+
+
+class Suite(abc.ABC):
+    """A family of games. Implementations can be pickled into other processes."""
+
+    name: ClassVar[str]
+    """As in ``suite=NAME`` and in the ledger."""
+    version: ClassVar[int] = 1
+    """Part of every episode's id: raise it when the same settings come to mean other games, prompts or decoding."""
+    columns: ClassVar[Mapping[str, Column]] = {}
+    """What the suite adds to the ledger."""
+    shortcuts: ClassVar[Mapping[str, str]] = {}
+    """Built-in players that cheat as a model could, by name, each with one line on what it does (``Turn.shortcuts``)."""
+
+    @abc.abstractmethod
+    def plan(self) -> Sequence[Episode]:
+        """All episodes for one player, not yet assigned, in a fixed order.
+
+        Raises:
+            ValueError: a setting names something that does not exist; the message says which, and what does.
+        """
+
+    @abc.abstractmethod
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        """Play one episode by asking the conversation's player turn after turn.
+
+        Raises:
+            PlayerError: passed on from the player; the episode becomes a failed row.
+        """
+
+    @property
+    def needs(self) -> Needs:
+        """What these settings ask of an engine."""
+        return Needs()
+
+    def results(self, run: RunData, section: Section) -> Iterable[Table]:
+        """Tables of one section, computed from plan and ledger alone; the ledger may be partial.
+
+        Args:
+            run: This suite's part of the run. Ask it for the columns that a table needs and no more; ``turns`` are bulky
+                and come in batches.
+            section: ``scores`` (what the run measured), ``diagnostics`` (why: error kinds, shortcuts) or ``performance``
+                (how the run went; may differ between runs with equal scores).
+        """
+        return [success_table(self.name, run)] if section == "scores" else []
+
+    def view(self, row: Mapping[str, Any]) -> EpisodeView:
+        """One episode as plain data for viewers.
+
+        Args:
+            row: A ledger row as a mapping, ``turns`` included; this suite's own columns under their short names.
+        """
+        return default_view(row)
+
+    @property
+    def parts(self) -> tuple[Suite, ...]:
+        """The suites that this one is made of; most are made of themselves."""
+        return (self,)
+
+
+def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
+    """All episodes of a suite for each player.
+
+    Args:
+        suite: What is played.
+        players: Names of players, each with a hash of what decides its answers (model, sampling, decoding).
+
+    Raises:
+        ValueError: see ``Suite.plan``.
+    """
+    episodes = [
+        dataclasses.replace(episode, identity=stable_hash(part.version, episode.identity))
+        for part in suite.parts
+        for episode in part.plan()
+    ]
+    return tuple(episode.assigned(name, identity) for name, identity in players.items() for episode in episodes)
+
+
+def ledger_columns(suite: Suite) -> dict[str, pa.DataType]:
+    """The columns that a suite's parts add to a ledger, by the names they are stored under."""
+    return {f"{part.name}.{name}": column.type for part in suite.parts for name, column in part.columns.items()}
+
+
+def suite_results(suite: Suite, run: RunData, section: Section) -> list[Table]:
+    """The tables of one section, each suite's from its own part of the run."""
+    return [
+        dataclasses.replace(table, section=section)
+        for part in suite.parts
+        for table in part.results(run.of(part.name), section)
+    ]
+
+
+async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record:
+    """Play one episode; a player's error becomes a failed record that keeps the turns played so far."""
+    conversation = Conversation(episode, player)
+    start = time.monotonic()
+    outcome, error = None, ""
+    try:
+        outcome = await suite.play(episode, conversation)
+    except PlayerError as cause:
+        error = f"{type(cause).__name__}: {cause}"
+    turns = tuple(conversation.turns[number] for number in sorted(conversation.turns))
+    return Record(episode, outcome, error, turns, time.monotonic() - start)
