@@ -49,7 +49,7 @@ def multirun(overrides: Sequence[str]) -> int:
         if re.search(
             r"(api_?key|password|secret|token)$", name, re.IGNORECASE
         ):  # Hydra writes all overrides down first
-            raise UserError(f"{name}: there is no such setting; secrets stay in the environment")
+            raise UserError(f"{name}: no such setting; keep secrets in environment variables")
     _announce()
     outcomes = _launch(overrides)
     print("\nmultirun:", file=sys.stderr)
@@ -89,7 +89,9 @@ class Player:
         """Play one run, unless an earlier one in this process was told to stop: that was meant for the sweep."""
         overrides = tuple(HydraConfig.get().overrides.task)
         if self._stopped:
-            return Outcome(overrides, CONTINUE, error="not played, the sweep was stopped; the same command goes on")
+            return Outcome(
+                overrides, CONTINUE, error="not played: the sweep was stopped; run the same command again to resume"
+            )
         try:
             settings = settings_from_config(config)
             code, tables = run(settings)

@@ -186,7 +186,7 @@ def settings_from_config(config: DictConfig) -> Settings:
         check_section("tracker", tracker)
     plan = shard_of(whole, plain["shard"])
     if not plan:
-        raise UserError(f"suite={suite.name}: these settings plan no episode")
+        raise UserError(f"suite={suite.name}: these settings plan no episodes")
     name = f"{suite.name}-{model.name}-{stable_hash(sorted(episode.id for episode in plan))[:8]}"
     return Settings(
         suite=suite,
@@ -275,7 +275,7 @@ def make_suite(config: Any) -> Suite:
 
 def _model(config: Any) -> ModelSettings:
     if not isinstance(config, dict) or not isinstance(config.get("name"), str) or not config["name"]:
-        raise UserError("model: this section has no name")
+        raise UserError("model.name: is missing")
     check_keys("model", ("name", "engine", "sampling", "replica", "decoding"), config)
     name, engine = config["name"], config.get("engine")
     if engine is not None:
@@ -299,8 +299,8 @@ def _for_model(cluster: ClusterSettings, model: ModelSettings) -> ClusterSetting
         return cluster
     if cluster.replicas != "fit":
         raise UserError(
-            f"cluster.replicas={cluster.replicas}: model={model.name} is paid for by the token, and its spend cap and rate "
-            "limits hold for one replica; leave it at 1 and raise model.engine.max_num_seqs for more requests at once"
+            f"cluster.replicas={cluster.replicas}: model={model.name} is billed by the token, and its spend cap and rate "
+            "limits apply to one replica; use 1, and raise model.engine.max_num_seqs for more concurrent requests"
         )
     return dataclasses.replace(cluster, replicas=1)
 

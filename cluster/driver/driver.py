@@ -119,7 +119,9 @@ class Driver:
             lane.queue.draining = True
         if self._signals == 1:
             grace = self.settings.cluster.grace_seconds
-            self.progress.say(f"stopping: what has begun may end within {grace:g} s; a second signal stops at once")
+            self.progress.say(
+                f"stopping: running episodes have {grace:g} s to finish; send a second signal to stop now"
+            )
 
     async def _end_after_grace(self) -> None:
         await self._stopping.wait()
@@ -155,7 +157,7 @@ class Driver:
                         deaths = 0
             except (RayError, TimeoutError) as error:
                 deaths += 1
-                warn(f"{name} died with {len(held)} episodes, which go back to the queue: {actors.first_line(error)}")
+                warn(f"{name} died; requeued its {len(held)} episodes: {actors.first_line(error)}")
                 if deaths >= RUNNER_DEATHS:
                     raise RunFailedError(f"{name} died {deaths} times in a row") from error
             finally:
@@ -174,7 +176,7 @@ class Driver:
         begun = 1
         while lane.queue.unfinished and (begun or not lane.queue.draining):
             if lane.pool and held and lane.pool.is_starved(name):
-                self.progress.say(f"{name} has no replica left: its {len(held)} episodes go back to the queue")
+                self.progress.say(f"{name} has no replica left; requeued its {len(held)} episodes")
                 return
             care = lane.pool.replicas_of(name) if lane.pool else {}
             mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
@@ -200,7 +202,7 @@ class Driver:
             self.stats.report(name, report)
             self.progress.update()
             if report.engine_closed:
-                raise RunFailedError(f"the engine answers nothing more: {report.engine_closed}")
+                raise RunFailedError(f"the engine stopped answering: {report.engine_closed}")
             yield report
 
     # --- the ledger ---
@@ -225,9 +227,9 @@ class Driver:
             except OSError as error:
                 failures += 1
                 if failures == 1:
-                    warn(f"the ledger cannot be written, episodes wait in memory: {error}")
+                    warn(f"cannot write the ledger; keeping finished episodes in memory: {error}")
                 if failures >= tries:
-                    raise RunFailedError(f"the ledger cannot be written: {error}") from error
+                    raise RunFailedError(f"cannot write the ledger: {error}") from error
                 await asyncio.sleep(self.settings.cluster.commit_seconds)
 
     async def _commit(self) -> None:

@@ -54,14 +54,12 @@ def start_ray(cluster: ClusterSettings) -> None:
         ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
         return
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
-        raise UserError(
-            f"cluster.address={cluster.address}: no Ray cluster answers there (nobody listens on that port)"
-        )
+        raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")
     try:
         ray.init(address=cluster.address, **common)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"cluster.address={cluster.address}: no Ray cluster answers there, or it has another RAY_AUTH_TOKEN: {error}"
+            f"cluster.address={cluster.address}: no Ray cluster found there, or its RAY_AUTH_TOKEN differs: {error}"
         ) from error
 
 

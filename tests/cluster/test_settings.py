@@ -97,7 +97,7 @@ def test_a_model_paid_for_by_the_token_has_one_replica():
     assert settings(*API).cluster.replicas == 1
     assert settings(*VLLM, "cluster.replicas=fit").cluster.replicas == "fit"
     assert settings("model=oracle", "cluster.replicas=3").cluster.replicas == 3
-    with pytest.raises(UserError, match=r"cluster.replicas=2: model=m is paid for"):
+    with pytest.raises(UserError, match=r"cluster.replicas=2: model=m"):
         settings(*API, "cluster.replicas=2")
 
 
