@@ -22,7 +22,7 @@ from cluster.engines.base import Capabilities, Engine, Sampling
 from cluster.errors import UserError
 from cluster.runner.model_player import Decoding
 from cluster.runner.router import Policy
-from cluster.storage.shard import shard_of
+from cluster.storage.shard import read_shard, shard_of
 from evals.suite import Suite, built_in_players, plan_for
 from evals.types import Episode, stable_hash
 
@@ -174,16 +174,8 @@ def settings_from_config(config: DictConfig) -> Settings:
     Raises:
         UserError: see ``load_settings``.
     """
-    try:
-        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
-    except OmegaConfBaseException as error:
-        raise UserError(_tidy(error)) from error
-    check_keys("", SECTIONS, plain)
+    plain = check_config(config)
     suite, model, whole = whole_plan(plain)
-    cluster = _for_model(_section("cluster", ClusterSettings, plain["cluster"] or {}), model)
-    tracker = plain["tracker"] or None
-    if tracker is not None:
-        check_section("tracker", tracker)
     plan = shard_of(whole, plain["shard"])
     if not plan:
         raise UserError(f"suite={suite.name}: these settings plan no episodes")
@@ -191,13 +183,33 @@ def settings_from_config(config: DictConfig) -> Settings:
     return Settings(
         suite=suite,
         model=model,
-        cluster=cluster,
-        tracker=tracker,
+        cluster=_for_model(_section("cluster", ClusterSettings, plain["cluster"] or {}), model),
+        tracker=plain["tracker"] or None,
         decoding=plain["decoding"],
         plan=plan,
         run_dir=Path(str(plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name))),
         config=OmegaConf.to_yaml(OmegaConf.create(plain)),
     )
+
+
+def check_config(config: DictConfig) -> dict[str, Any]:
+    """The plain values of a composed configuration, checked as far as that needs no planning.
+
+    Raises:
+        UserError: something in it is unknown or cannot be; values of unknown keys, which may be secrets, are not quoted.
+    """
+    try:
+        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise UserError(_tidy(error)) from error
+    check_keys("", SECTIONS, plain)
+    _players(plain, make_suite(plain["suite"]), _model(plain["model"]))
+    _section("cluster", ClusterSettings, plain["cluster"] or {})
+    if plain["tracker"]:
+        check_section("tracker", plain["tracker"])
+    if plain["shard"] is not None:
+        read_shard(plain["shard"])
+    return plain
 
 
 def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[Episode, ...]]:
@@ -207,26 +219,34 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
         UserError: see ``load_settings``.
     """
     suite, model = make_suite(config["suite"]), _model(config["model"])
+    players = _players(config, suite, model)
+    try:
+        return suite, model, plan_for(suite, players)
+    except (ValueError, OSError) as error:
+        raise UserError(f"suite: {error}") from error
+
+
+def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> dict[str, str]:
+    """Who plays, each with a hash of what decides its answers.
+
+    Raises:
+        UserError: the model cannot do what is asked of it, or a baseline does not exist.
+    """
     decoding, baselines = config["decoding"], config["baselines"] or []
     if decoding not in ("free", "choice"):
         raise UserError(f"decoding={decoding}: must be free or choice")
     built_in = built_in_players(suite)
+    names = ", ".join(sorted(built_in))
     if not isinstance(baselines, list) or any(name not in list(built_in) for name in baselines):
-        raise UserError(f"baselines={baselines}: must be a list; choose from {', '.join(sorted(built_in))}")
+        raise UserError(f"baselines={baselines}: must be a list; choose from {names}")
     if model.engine is None and model.name not in built_in:
-        names = ", ".join(sorted(built_in))
         raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
     if model.engine is not None and model.name in built_in:
         raise UserError(f"model.name={model.name}: this name belongs to a built-in player; give the model another one")
     if model.engine is not None:
         _check_capabilities(suite, model, decoding)
     players = {model.name: stable_hash(model.identity, decoding) if model.engine else ""}
-    players |= dict.fromkeys(baselines, "")
-    try:
-        plan = plan_for(suite, players)
-    except (ValueError, OSError) as error:
-        raise UserError(f"suite: {error}") from error
-    return suite, model, plan
+    return players | dict.fromkeys(baselines, "")
 
 
 def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> None:
