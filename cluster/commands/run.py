@@ -15,7 +15,7 @@ import yaml
 from cluster.commands.report import score_run, write_results
 from cluster.config.settings import Settings
 from cluster.console import warn
-from cluster.driver.driver import SIGNALS, Driver
+from cluster.driver.driver import SIGNALS, Driver, plays_locally
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
@@ -133,15 +133,16 @@ def _play(
     progress: Progress,
     watcher: Watcher,
 ) -> bool:
-    """Start Ray and drive; returns whether the run was stopped before its end."""
+    """Start Ray if it is needed, and drive; returns whether the run was stopped before its end."""
     with progress, stop_on_signals():
-        progress.at(
-            "starting Ray" if settings.cluster.address is None else f"joining Ray at {settings.cluster.address}"
-        )
-        actors.start_ray(settings.cluster)
         try:
-            capacity.check_fit(settings.cluster, settings.model)
+            if not plays_locally(settings):
+                address = settings.cluster.address
+                progress.at("starting Ray" if address is None else f"joining Ray at {address}")
+                actors.start_ray(settings.cluster)
+                capacity.check_fit(settings.cluster, settings.model)
             driver = Driver(settings, todo, directory, stats, progress, watcher)
+            progress.at("")
             asyncio.run(driver.run())
         finally:
             note_session(settings.run_dir, stats)

@@ -80,8 +80,8 @@ class _RunnerActor(Runner):
         super().__init__(suite, ModelPlayer(Router(policy), decoding) if decoding else None)
         self._metrics = RunnerMetrics(name)
 
-    async def exchange(self, orders: Assignment) -> Report:
-        report = await super().exchange(orders)
+    async def exchange(self, assignment: Assignment) -> Report:
+        report = await super().exchange(assignment)
         self._metrics.show(report)
         return report
 
@@ -124,9 +124,7 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     return handle
 
 
-def create_runner(
-    name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int
-) -> ray.actor.ActorHandle:
+def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> RayRunner:
     """A runner in a process of its own; without decoding it plays for the built-in players only.
 
     Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node. The first goes to
@@ -137,7 +135,7 @@ def create_runner(
     here = ray.get_runtime_context().get_node_id()
     if nodes := sorted((node["NodeID"] for node in living_nodes()), key=lambda node: (node != here, node)):
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
-    return ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy)
+    return RayRunner(ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy))
 
 
 def end_actor(handle: ray.actor.ActorHandle) -> None:
@@ -145,6 +143,27 @@ def end_actor(handle: ray.actor.ActorHandle) -> None:
     ray.kill(handle, no_restart=True)
     if (group := _GROUPS.pop(handle, None)) is not None:
         remove_placement_group(group)
+
+
+class RayRunner:
+    """A runner's port: its actor handle."""
+
+    def __init__(self, handle: ray.actor.ActorHandle) -> None:
+        """``handle`` of a runner's actor."""
+        self._handle = handle
+
+    async def exchange(self, assignment: Assignment) -> Report:
+        """As ``Runner.exchange``."""
+        report: Report = await self._handle.exchange.remote(assignment)
+        return report
+
+    async def node(self) -> str:
+        """The id of its Ray node."""
+        return str(await self._handle.node.remote())
+
+    def end(self) -> None:
+        """End its process."""
+        end_actor(self._handle)
 
 
 class RayReplica:
