@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from evals.types import Chat, Reply
+from evals.types import Chat, ErrorKind, Reply
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,10 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     """0 keeps all tokens."""
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
     stop: tuple[str, ...] = ()
 
 
@@ -38,6 +42,8 @@ class Request:
 
 class EngineError(Exception):
     """The engine failed, not the request: the turn may be asked again elsewhere."""
+
+    kind: ErrorKind = "engine"
 
 
 class EngineDiedError(EngineError):

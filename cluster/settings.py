@@ -21,7 +21,7 @@ from cluster.errors import UserError
 from cluster.model_player import Decoding
 from cluster.router import Policy
 from cluster.shard import shard_of
-from cluster.targets import build, check_target, find_class
+from cluster.targets import HYDRAS, build, check_target, find_class
 from cluster.tracker import Tracker, make_tracker
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import Suite, plan_for
@@ -39,6 +39,7 @@ OPERATIONAL = frozenset(
         "enforce_eager",
         "fault_file",
         "gpu_memory_utilization",
+        "headers",
         "kv_cache_gib",
         "max_num_batched_tokens",
         "max_num_seqs",
@@ -250,9 +251,9 @@ def _model(config: Any) -> ModelSettings:
     if engine is not None and name in BUILT_IN_PLAYERS:
         raise UserError(f"model={name}: this name belongs to a built-in player; give the model another one")
     if engine is not None:
-        check_target("model.engine", engine if isinstance(engine, dict) else {}, Engine, given=("sampling",))
-        if not re.fullmatch(r"[A-Za-z_]\w*", engine.get("api_key_env", "NONE")):  # a key there would be written down
-            raise UserError("model.engine.api_key_env: must be the name of an environment variable that holds the key")
+        engine = engine if isinstance(engine, dict) else {}
+        _check_engine_settings(engine)
+        check_target("model.engine", engine, Engine, given=("sampling",))
     sampling = _section("model.sampling", Sampling, config.get("sampling") or {})
     return ModelSettings(
         name,
@@ -260,6 +261,16 @@ def _model(config: Any) -> ModelSettings:
         dataclasses.replace(sampling, stop=tuple(sampling.stop)),
         _section("model.replica", ReplicaNeeds, config.get("replica") or {}),
     )
+
+
+def _check_engine_settings(engine: Mapping[str, Any]) -> None:
+    """Let an engine refuse settings before anything is stored, or said that repeats them: they may hold secrets."""
+    cls: Any = find_class("model.engine", engine["_target_"]) if "_target_" in engine else None
+    if hasattr(cls, "check_settings"):
+        try:
+            cls.check_settings({key: value for key, value in engine.items() if key not in HYDRAS})
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
 
 def _for_model(cluster: ClusterSettings, model: ModelSettings) -> ClusterSettings:
