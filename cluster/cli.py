@@ -8,16 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from cluster.errors import RunFailedError, UserError
+from cluster.console import show
+from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
 from envs.kumo import commands as kumo_commands
 from envs.raven import commands as raven_commands
-from evals.tables import Table
 
-BAD_INPUT = 2
-RUN_FAILED = 1
-INTERRUPTED = 130
 LONGEST_SHOWN = 30
 """Rows of the longest table that ends a run on the terminal; `raycade report` shows all."""
 
@@ -120,11 +115,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from cluster.run import CONTINUE, run
-    from cluster.settings import load_settings
+    from cluster.commands.run import run
+    from cluster.config.settings import load_settings
 
     if options.multirun:
-        from cluster.multirun import multirun
+        from cluster.commands.sweep import multirun
 
         return multirun(options.overrides)
     settings = load_settings(options.overrides)
@@ -141,15 +136,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from cluster.estimate import describe_plan
-    from cluster.settings import load_settings
+    from cluster.commands.plan import describe_plan
+    from cluster.config.settings import load_settings
 
     show(describe_plan(load_settings(options.overrides), options.like))
     return 0
 
 
 def _report(options: argparse.Namespace) -> int:
-    from cluster.scores import score_run, write_results
+    from cluster.commands.report import score_run, write_results
 
     for run_dir in options.run_dirs:
         tables, summary = score_run(run_dir)
@@ -161,7 +156,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _merge(options: argparse.Namespace) -> int:
-    from cluster.merge import merge
+    from cluster.commands.merge import merge
 
     joined = merge(options.target, options.run_dirs)
     print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes are there\n")
@@ -169,16 +164,3 @@ def _merge(options: argparse.Namespace) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     options.run_dirs = [options.target]
     return _report(options)
-
-
-def show(tables: Sequence[Table], longest: int | None = None) -> None:
-    """Print tables; on a pipe they are as wide as they need to be. Those of more than ``longest`` rows are only named."""
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    for table in tables:
-        if longest is not None and len(table.rows) > longest:
-            console.print(
-                f"{table.title}: {len(table.rows)} rows in tables/{table.name}.md", markup=False, highlight=False
-            )
-        else:
-            console.print(table.to_rich())
-        console.print()

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from cluster.engine import EngineError
+from cluster.engines.base import EngineError
 
 PASSING = frozenset({408, 409, 425, 429})
 """Statuses that pass, as do all from 500 on."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from cluster.engine import Request, Sampling
+from cluster.engines.base import Request, Sampling
 from envs.picture import Picture
 from evals.types import Chat, Part
 

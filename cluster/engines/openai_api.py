@@ -15,14 +15,15 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NoReturn
 
-from cluster.engine import EngineClosedError, EngineLoad, Request, Sampling
-from cluster.engines.api_answer import Answer, Usage, read_answer, read_usage
+from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_endpoint import Endpoint
 from cluster.engines.api_errors import EndpointError
-from cluster.engines.api_request import RequestForm, expected_tokens, parameter_names
+from cluster.engines.api_limited import EndpointClosedError, LimitedEndpoint
+from cluster.engines.api_request import RequestForm, parameter_names
 from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
+from cluster.engines.base import MANY, Capabilities, Engine, EngineClosedError, Request, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
-from cluster.engines.spend import Payment, Spend, SpendCapReachedError
+from cluster.engines.spend import Spend, SpendCapReachedError
 from evals.types import PlayerError, PromptTooLong, Reply, message
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -36,10 +37,32 @@ UNREADABLE_REQUESTS = 10
 """Requests in a row that fail on unreadable answers before the run stops: more would only cost money."""
 
 
-class OpenAIEngine:
+class OpenAIEngine(Engine):
     """Completes chats through ``chat/completions``."""
 
     metered: ClassVar[bool] = True
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {
+            "api_key_env",
+            "base_url",
+            "completion_price",
+            "headers",
+            "max_num_seqs",
+            "max_tries",
+            "prompt_price",
+            "requests_per_minute",
+            "spend_cap",
+            "timeout_seconds",
+            "tokens_per_minute",
+        }
+    )
+    fixed_for_run: ClassVar[frozenset[str]] = frozenset({"base_url"})
+
+    @classmethod
+    def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
+        """Pictures as the endpoint's model takes them; label scores but of models that reason first."""
+        server = settings.get("choices") == "vllm"
+        return Capabilities(pictures=MANY, options=server, label_scores=not settings.get("reasoning"))
 
     def __init__(
         self,
@@ -105,18 +128,20 @@ class OpenAIEngine:
         if base_url is None and os.environ.get("OPENAI_BASE_URL"):
             raise ValueError("OPENAI_BASE_URL is set, but no run would record it: give model.engine.base_url")
         self.max_tries = max_tries
-        self.load = EngineLoad()
         self._most = max_num_seqs
         self._form = RequestForm(model, sampling, choices, reasoning, reasoning_effort, dict(extra_body or {}))
         sent, secrets = read_headers(headers or {})
         has_own = any(name.lower() == "authorization" for name in sent)
         key = "" if has_own else read_key(api_key_env, needed=base_url is None)
         url = check_base_url(base_url) or OPENAI_URL
-        self._endpoint = Endpoint(url, key, sent, secrets, timeout_seconds, max_num_seqs)
-        self._concurrency = AdaptiveConcurrency(max_num_seqs)
-        self._requests = PerMinute(requests_per_minute)
-        self._tokens = PerMinute(tokens_per_minute)
         self._spend = Spend(prompt_price, completion_price, spend_cap)
+        self._endpoint = LimitedEndpoint(
+            Endpoint(url, key, sent, secrets, timeout_seconds, max_num_seqs),
+            AdaptiveConcurrency(max_num_seqs),
+            PerMinute(requests_per_minute),
+            PerMinute(tokens_per_minute),
+            self._spend,
+        )
         self._answered = 0
         self._accepted: set[str] = set()
         """Names of what requests held that were answered."""
@@ -125,8 +150,6 @@ class OpenAIEngine:
         self._unreadable = 0
         """Requests in a row that failed on unreadable answers."""
         self._probing = asyncio.Lock()
-        self._closed = ""
-        """Why nothing more is sent, if so."""
 
     @classmethod
     def check_settings(cls, settings: Mapping[str, Any]) -> None:
@@ -164,9 +187,9 @@ class OpenAIEngine:
             EndpointError: it is not, or does not.
         """
         try:
-            await self._endpoint.check()
+            await self._endpoint.http.check()
         except EndpointError as error:
-            raise EndpointError(f"the endpoint {self._endpoint.base_url} cannot be used: {error}") from None
+            raise EndpointError(f"the endpoint {self._endpoint.http.base_url} cannot be used: {error}") from None
 
     async def check_health(self) -> None:
         """Ask the endpoint whether it is there, unless it was heard of lately; the question costs nothing.
@@ -175,17 +198,17 @@ class OpenAIEngine:
             EndpointError: it has not been heard of for ``OUTAGE_SECONDS``. Shorter outages are ridden out by retries, and
                 a new replica would be no better.
         """
-        if self._closed or self._endpoint.silent_seconds < QUIET_SECONDS:
+        if self._endpoint.closed or self._endpoint.http.silent_seconds < QUIET_SECONDS:
             return
         try:
-            await self._endpoint.check()
+            await self._endpoint.http.check()
         except EndpointError as error:
-            if self._endpoint.silent_seconds >= OUTAGE_SECONDS:
+            if self._endpoint.http.silent_seconds >= OUTAGE_SECONDS:
                 raise EndpointError(f"the endpoint has not answered for {OUTAGE_SECONDS:g} s: {error}") from None
 
     async def close(self) -> None:
         """Close connections."""
-        await self._endpoint.close()
+        await self._endpoint.http.close()
 
     # --- one request ---
 
@@ -254,8 +277,8 @@ class OpenAIEngine:
 
     def _close(self, cause: str) -> EngineClosedError:
         """From now on nothing is sent."""
-        self._closed = self._closed or cause
-        return EngineClosedError(self._closed)
+        self._endpoint.closed = self._endpoint.closed or cause
+        return EngineClosedError(self._endpoint.closed)
 
     async def _fails_alone(self, error: EndpointError) -> bool:
         """Note that a try got no answer; after ``OUTAGE_SECONDS`` without any, whether it is this request's own trouble.
@@ -293,66 +316,31 @@ class OpenAIEngine:
         asked = error.retry_after
         if asked > OUTAGE_SECONDS:
             raise self._close(f"the endpoint asks to wait {asked / 3600:.1f} hours: {error}")
-        self._concurrency.hold(asked)
+        self._endpoint.concurrency.hold(asked)
         if error.too_many:
-            self._concurrency.too_many()
+            self._endpoint.concurrency.too_many()
         # with jitter, so that retries spread out
         doubling = min(FIRST_WAIT * 2.0 ** min(attempt - 1, 20), LONGEST_WAIT) * random.uniform(0.5, 1.0)
         await asyncio.sleep(0.0 if asked else doubling)
 
-    # --- one try ---
-
     async def _send(self, request: Request, body: Mapping[str, Any]) -> tuple[Answer, float]:
-        """Ask once, when the limits allow it; returns the answer and its price.
+        """Ask once; returns the answer and its price.
 
         Raises:
             EngineClosedError: nothing was sent, and nothing more will be.
             EndpointError: it failed.
         """
-        prompt, completion = expected_tokens(request), self._form.most_tokens(request)
-        most = Usage(prompt, completion)
-        while True:
-            async with self._concurrency.place():
-                self.load.running = self._concurrency.inside
-                await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(prompt + completion)))
-                try:
-                    async with self._spend.payment(self._price(most, most)) as payment:
-                        if self._closed:
-                            raise EngineClosedError(self._closed)
-                        if not self._concurrency.held:
-                            return await self._try(request, body, payment, most), payment.price
-                except SpendCapReachedError as error:
-                    raise self._close(f"the spend cap is reached: {error} (model.engine.spend_cap)") from None
-            self._requests.correct(-1)
-            self._tokens.correct(-(prompt + completion))
-
-    async def _try(self, request: Request, body: Mapping[str, Any], payment: Payment, most: Usage) -> Answer:
-        """Send a request and read what comes back, and note what that costs."""
-        payment.price = self._price(most, most)  # stays so where the answer never comes or does not tell
         try:
-            data = await self._endpoint.complete(body)
-            payment.price = self._price(read_usage(data), most)
-            answer = read_answer(data, scored=bool(request.labels))
-        except EndpointError as error:
-            payment.price = error.price = payment.price if error.may_cost else 0.0
-            raise
-        payment.price = self._price(answer.usage, most)
-        if answer.usage.prompt is not None and answer.usage.completion is not None:
-            self._tokens.correct(
-                answer.usage.prompt + answer.usage.completion - (most.prompt or 0) - (most.completion or 0)
-            )
+            answer, price = await self._endpoint.send(request, body, self._form.most_tokens(request))
+        except SpendCapReachedError as error:
+            raise self._close(f"the spend cap is reached: {error} (model.engine.spend_cap)") from None
+        except EndpointClosedError:
+            raise EngineClosedError(self._endpoint.closed) from None
         self._answered += 1
         self._unreadable = 0
         self._accepted |= parameter_names(body)
         self._silent_since = math.inf
-        self._concurrency.success()
-        return answer
-
-    def _price(self, usage: Usage, most: Usage) -> float:
-        """What a request costs; tokens that are not told count with the most that they may be."""
-        prompt = most.prompt if usage.prompt is None else usage.prompt
-        completion = most.completion if usage.completion is None else usage.completion
-        return self._spend.price(prompt or 0, completion or 0)
+        return answer, price
 
     def _reply(self, request: Request, answer: Answer, cost: float, seconds: float) -> Reply:
         text, finish, scores = answer.text, answer.finish, None
@@ -363,7 +351,7 @@ class OpenAIEngine:
             known = [n for n, value in enumerate(scores.logprobs) if not math.isnan(value)]
             text = request.labels[max(known, key=lambda n: scores.logprobs[n])] if known else text
             finish = "stop" if finish == "length" else finish
-        reply = Reply(
+        return Reply(
             text=text,
             finish=finish,
             prompt_tokens=answer.usage.prompt or 0,
@@ -375,8 +363,3 @@ class OpenAIEngine:
             reasoning_tokens=answer.usage.reasoning,
             cost=cost,
         )
-        self.load.completed += 1
-        self.load.prompt_tokens += reply.prompt_tokens
-        self.load.cached_tokens += reply.cached_tokens
-        self.load.completion_tokens += reply.completion_tokens
-        return reply

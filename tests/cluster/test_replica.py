@@ -10,7 +10,7 @@ from tests.cluster.conftest import ROOT
 
 STANDING_STILL = """
 import asyncio, os, signal, subprocess, sys
-from cluster.replica import Replica
+from cluster.engines.replica import Replica
 
 class Engine:
     max_num_seqs, metered = 4, False
