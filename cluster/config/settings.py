@@ -140,6 +140,9 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         try:
             config: DictConfig = compose("config", overrides=list(overrides))
         except OverrideParseException as error:
+            key = str(error.override).partition("=")[0]
+            if key.startswith("model.engine."):  # its value may be a secret
+                raise UserError(f"{key}: its value cannot be read: put special characters in quotes") from None
             raise UserError(f"{error.override}: cannot be read as KEY=VALUE: {_tidy(error)}") from error
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
             raise UserError(_tidy(error) + _known_keys(str(error), overrides)) from error

@@ -25,7 +25,7 @@ FILTERED = re.compile(
 """What endpoints say (OpenAI, Azure, Alibaba, OpenRouter) when a filter stopped the prompt."""
 TOO_LONG = re.compile(
     r"context[_ ](?:length|size|window)|prompt is too long|maximum (?:model|prompt) length|input token count"
-    r"|tokens. \+ .max_new_tokens. must be",
+    r"|tokens \+ .max_new_tokens. must be",
     re.I,
 )
 """What endpoints say (OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, TGI) of a prompt that does not fit."""
