@@ -270,7 +270,7 @@ class OpenAIEngine(Engine):
     def _given_up(self, failures: int, error: EndpointError) -> Exception:
         """What ends a request that failed too often: its episode, or the run if answers cannot be read at all."""
         cause = f"the endpoint failed {failures} times, last: {error}"
-        self._unreadable = self._unreadable + 1 if error.unreadable else 0
+        self._unreadable += error.unreadable
         if self._unreadable >= UNREADABLE_REQUESTS:
             return self._close(f"{self._unreadable} requests in a row could not be read: {cause}")
         return PlayerError(cause, kind="endpoint")

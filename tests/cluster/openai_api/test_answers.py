@@ -145,6 +145,11 @@ async def test_a_probability_may_be_rounded_to_a_little_more_than_one(stub):
     assert scores.logprobs == (0.0, -9999.0) and scores.mass == 1.0
 
 
+async def test_a_scored_question_is_not_cut_off(stub):
+    stub.script = [scored({"token": "A", "logprob": -1.0}, finish_reason="length")]
+    assert not (await engine(stub).complete(request(labels=("A", "B")))).cut_off
+
+
 async def test_the_most_probable_token_is_found_wherever_it_stands(stub):
     stub.script = [scored({"token": "A", "logprob": -3.0}, {"token": "x", "logprob": -0.1})]
     reply = await engine(stub).complete(request(labels=("A", "B")))

@@ -120,8 +120,8 @@ async def test_one_refusal_holds_back_all_requests_for_as_long_as_it_asks(stub, 
     assert len(stub.bodies) == 1
 
 
-async def test_requests_that_wait_for_their_turn_are_held_back_too(stub):
-    made = engine(stub, requests_per_minute=60)
+async def test_requests_that_wait_for_their_turn_are_held_back_too_and_give_their_turn_back(stub):
+    made = engine(stub, requests_per_minute=60, tokens_per_minute=6_000_000)
     made._endpoint._requests._left = 0.0  # a turn comes in a second
     waiting = asyncio.create_task(made.complete(request()))
     await until(lambda: made._endpoint.concurrency.inside)
@@ -129,6 +129,17 @@ async def test_requests_that_wait_for_their_turn_are_held_back_too(stub):
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(waiting, 1.5)
     assert not stub.bodies and made._endpoint.concurrency.inside == 0
+    assert made._endpoint._requests._left >= 0 and made._endpoint._tokens._left == 600_000
+
+
+async def test_an_outage_counts_from_the_last_answer(stub, monkeypatch):
+    monkeypatch.setattr(openai_api, "OUTAGE_SECONDS", 0.3)
+    stub.script = ["hang up", "answer", "hang up", "answer"]
+    made = engine(stub)
+    await made.complete(request())
+    await asyncio.sleep(0.35)
+    await made.complete(request())
+    assert not any("Hello." in json.dumps(body) for body in stub.bodies)
 
 
 async def test_after_the_wait_all_go_on(stub):

@@ -139,6 +139,11 @@ async def test_nonsense_about_tokens_counts_with_the_most_it_may_cost(stub, usag
     assert reply.prompt_tokens >= 0 and reply.completion_tokens >= 0
 
 
+async def test_a_reply_without_tokens_costs_its_prompt(stub):
+    stub.script = [completion(content="", usage={"prompt_tokens": 100, "completion_tokens": 0})]
+    assert (await engine(stub, **PRICES).complete(request())).cost == pytest.approx(0.1)
+
+
 async def test_a_reply_costs_what_all_its_tries_did(stub):
     unreadable = completion(content=5)
     stub.script = [unreadable, (500, "oops", {}), "answer"]
