@@ -58,7 +58,7 @@ class EndpointError(EngineError):
             message: for people.
             status: HTTP status; 0 where no answer came.
             words: all that the endpoint said, cleaned.
-            param: the parameter that it names.
+            param: the parameter that it names; compared, never shown.
             retry_after: seconds that it asks to wait.
             unreadable: it answered, but the answer is not one.
             may_cost: tokens may have been charged.
@@ -124,7 +124,7 @@ def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Coll
         f"status {status}: {words[:WORDS_SHOWN]}",
         status,
         words=words,
-        param=clean(param, secrets),
+        param=param,
         retry_after=asked_seconds(headers),
     )
 

@@ -14,6 +14,7 @@ from cluster.config.settings import load_settings
 from cluster.engines.api_request import chat_to_json
 from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.openai_api import OpenAIEngine
+from cluster.errors import UserError
 from envs.picture import Picture
 from evals.types import message
 from tests.cluster.openai_api.stub import engine, request
@@ -126,6 +127,14 @@ GAME = ["suite=kumo", "suite.domains=[medical]", "model=openai", "model.engine.m
 def test_what_decides_answers_is_part_of_an_episodes_id(override, other):
     plain, changed = (load_settings([*GAME, *more]) for more in ([], ["+" * (".sampling." in override) + override]))
     assert (plain.plan[0].id != changed.plan[0].id) == other
+
+
+@pytest.mark.parametrize(
+    "override", ["min_p=1.5", "min_p=-0.1", "repetition_penalty=0", "presence_penalty=high", "frequency_penalty=null"]
+)
+def test_sampling_parameters_have_bounds(override):
+    with pytest.raises(UserError, match=override.partition("=")[0]):
+        load_settings([*GAME, f"+model.sampling.{override}"])
 
 
 def test_nested_settings_with_a_type_reach_the_endpoint_unchanged(stub):
