@@ -66,7 +66,7 @@ def check_keys(section: str, known: Iterable[str], values: Iterable[str]) -> Non
     known = sorted(known)
     if unknown := sorted(set(map(str, values)) - set(known)):
         where = f"{section}: unknown key" if section else "unknown key"
-        raise UserError(f"{where} {', '.join(unknown)}; there are {', '.join(known)}")
+        raise UserError(f"{where} {', '.join(unknown)}; choose from {', '.join(known)}")
 
 
 def check_values(section: str, types: Mapping[str, Any], values: Mapping[str, Any], bounded: bool = True) -> None:

@@ -246,7 +246,7 @@ class VLLMEngine(Engine):
     def _rendered(self, chat: Chat) -> dict[str, Any]:
         """The chat in the model's own format: ``prompt`` (text), pictures and their ids."""
         if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
-            raise PlayerError(f"{self.model} reads text only, and the chat holds a picture")
+            raise PlayerError(f"{self.model} reads text only, but the prompt contains a picture")
         return self._template([{"role": said.role, "content": [*map(self._part, said.parts)]} for said in chat])
 
     def _part(self, part: str | Picture) -> dict[str, Any]:
@@ -284,7 +284,7 @@ class VLLMEngine(Engine):
         if length >= self.max_model_len:
             raise PromptTooLong(
                 f"the prompt has {length} tokens, pictures included; with max_model_len={self.max_model_len} "
-                f"there is no room for a reply (max_tokens={self.sampling.max_tokens})"
+                f"leaves no room for a reply (max_tokens={self.sampling.max_tokens})"
             )
         return self.max_model_len - length
 
@@ -360,7 +360,7 @@ class VLLMEngine(Engine):
                 raise PlayerError(f"vLLM refused the request: {_brief(cause)}") from error
             raise EngineError(f"vLLM failed: {type(cause).__name__}: {_brief(cause)}") from error
         if output is None or output.outputs[0].finish_reason not in ("stop", "length"):
-            raise EngineError(f"vLLM gave up the request: {output and output.outputs[0].finish_reason}")
+            raise EngineError(f"vLLM aborted the request: {output and output.outputs[0].finish_reason}")
         return output
 
 

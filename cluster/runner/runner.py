@@ -19,9 +19,8 @@ from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, ReplicaUse, Report
 from cluster.runner.model_player import EpisodeAbandonedError, ModelPlayer
 from evals.conversation import Record
-from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
-from evals.suite import Suite, ledger_columns, play_episode
+from evals.suite import Suite, built_in_players, ledger_columns, play_episode
 from evals.types import Episode, Player, Reply, Turn
 
 logger = logging.getLogger(__name__)
@@ -41,6 +40,7 @@ class Runner:
         """Without a model the runner plays for the built-in players only."""
         self.suite = suite
         self.model = model
+        self._built_in = built_in_players(suite)
         self._ready = EpisodeQueue()
         self._begun: dict[str, asyncio.Task[None]] = {}
         self._silent: set[str] = set()
@@ -52,20 +52,20 @@ class Runner:
         self._news = asyncio.Event()
         self._admitting: asyncio.Task[None] | None = None
 
-    async def exchange(self, orders: Assignment) -> Report:
-        """Take orders, wait until there is something to say (or for ``REPORT_SECONDS`` seconds), and say it."""
+    async def exchange(self, assignment: Assignment) -> Report:
+        """Take an assignment, wait until there is something to say (or for ``REPORT_SECONDS`` seconds), and say it."""
         if self._admitting is None:
             self._admitting = asyncio.create_task(self._admit_forever())
-        for name in orders.removed:
+        for name in assignment.removed:
             if self.model is not None:
                 self.model.remove_replica(name)
-        for replica in orders.replicas:
+        for replica in assignment.replicas:
             assert self.model is not None, "a runner without a model was given a replica"
             self.model.add_replica(replica.name, replica.port, replica.batch)
             self._metered |= replica.metered
-        self._ready.put(orders.episodes)
-        self._remaining = orders.remaining
-        self._ready.draining = orders.draining
+        self._ready.put(assignment.episodes)
+        self._remaining = assignment.remaining
+        self._ready.draining = assignment.draining
         self._admit()
         if not self._worth_saying():
             try:
@@ -75,6 +75,15 @@ class Runner:
                 pass
         self._news.clear()
         return await self._report()
+
+    async def node(self) -> str:
+        """Where it runs: in the driver's own process, unless an actor says otherwise."""
+        return "driver"
+
+    def end(self) -> None:
+        """Give up whatever is being played."""
+        for task in (*self._begun.values(), *([self._admitting] if self._admitting else ())):
+            task.cancel()
 
     # --- admission: enough alive to keep every replica full, no more ---
 
@@ -120,7 +129,7 @@ class Runner:
     # --- playing ---
 
     async def _play(self, episode: Episode) -> None:
-        player: Player | None = BUILT_IN_PLAYERS.get(episode.player) or self.model
+        player: Player | None = self._built_in.get(episode.player) or self.model
         assert player is not None, f"no player {episode.player!r} in this runner"
         await asyncio.sleep(0)
         record = None
