@@ -112,6 +112,7 @@ class ModelPlayer:
         counts.prompt_tokens += reply.prompt_tokens
         counts.completion_tokens += reply.completion_tokens
         counts.cached_tokens += reply.cached_tokens
+        counts.cost += reply.cost
         counts.queueing_seconds += sent - asked
         counts.replica_seconds += time.monotonic() - sent
         counts.engine_seconds += reply.seconds
