@@ -40,7 +40,9 @@ def driver_of(directory: RunDirectory) -> Driver:
     """A driver with nothing to play; its lanes are the test's."""
     nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None, spent=0.0, spent_before=0.0)
     settings = SimpleNamespace(
-        suite=SUITE, cluster=ClusterSettings(commit_seconds=0.05, runners=1), model=SimpleNamespace(name="m")
+        suite=SUITE,
+        cluster=ClusterSettings(commit_seconds=0.05, runners=1),
+        model=SimpleNamespace(name="m", engine={"type": "simulated"}),
     )
     directory.claim()
     directory.begin(PLAN, {})
