@@ -70,4 +70,4 @@ async def test_a_disk_that_stays_full_ends_the_run_with_its_cause(tmp_path, monk
     driver._run_lanes = lambda: asyncio.sleep(60)
     with pytest.raises(RunFailedError, match=r"No space left on device"):
         await driver.run()
-    assert "episodes wait in memory" in capsys.readouterr().err
+    assert "in memory" in capsys.readouterr().err
