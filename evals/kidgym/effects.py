@@ -1,0 +1,56 @@
+"""KidGym's paired effects: what a way of asking, a resolution, or the need to remember changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evals.paired import effects_table, independent_effects, paired_effects, success_observations
+from evals.run_data import RunData
+from evals.tables import Table
+
+_CELL = ("player", "task", "level")
+_NAMES = {"zero_shot": "zero-shot", "cot": "CoT", "icl": "ICL"}
+_MEMORY = {"MFI": "FI", "MMA": "MA"}
+
+
+def effect_tables(run: RunData) -> Iterator[Table]:
+    """CoT and ICL minus zero-shot on identical games; MFI minus FI and MMA minus MA on like ones.
+
+    Args:
+        run: KidGym's part of a run.
+    """
+    zero_shot = success_observations(run, _CELL, {"mode": "zero_shot"})
+    for mode in ("cot", "icl"):
+        effects = paired_effects(success_observations(run, _CELL, {"mode": mode}), zero_shot)
+        title = f"KidGym: {_NAMES[mode]} minus zero-shot, same games"
+        table = effects_table(f"kidgym_{mode}_effect", title, _CELL, (_NAMES[mode], _NAMES["zero_shot"]), effects)
+        if table is not None:
+            yield table
+    for memory, plain in _MEMORY.items():
+        cell = ("player", "mode", "level")
+        sides = (success_observations(run, cell, {"task": task}) for task in (memory, plain))
+        table = effects_table(
+            f"kidgym_{memory.lower()}_effect",
+            f"KidGym: {memory} minus {plain}",
+            cell,
+            (memory, plain),
+            independent_effects(*sides),
+            (f"{memory} and {plain} are played on different games: the two sides are independent.",),
+        )
+        if table is not None:
+            yield table
+
+
+def resolution_table(fine: RunData, coarse: RunData, pixels: tuple[int, int] = (96, 32)) -> Table | None:
+    """What a finer picture adds, from two runs on identical games; None where they share none.
+
+    Args:
+        fine: KidGym's part of the run with the larger cells.
+        coarse: That of the run with the smaller ones.
+        pixels: Of a cell's edge, in both.
+    """
+    cell = ("player", "mode", "task", "level")
+    sides = (f"{pixels[0]} px", f"{pixels[1]} px")
+    effects = paired_effects(success_observations(fine, cell), success_observations(coarse, cell))
+    title = f"KidGym: {sides[0]} minus {sides[1]} a cell, same games"
+    return effects_table("kidgym_resolution_effect", title, cell, sides, effects)

@@ -1,0 +1,44 @@
+"""KUMO beside its paper: cells of a run with their published twins, in the published convention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from evals.published import RunCell
+
+if TYPE_CHECKING:
+    from evals.kumo.score import Run
+
+_MEASURES: dict[str, Callable[[Run], float | None]] = {
+    "success": lambda run: float(run.success),
+    "relative actions": lambda run: run.published_relative_actions,
+    "actions if successful": lambda run: run.published_actions if run.success else None,
+    "parse errors": lambda run: float(run.parse_failed),
+    "tokens": lambda run: run.tokens,
+}
+
+
+def run_cells(runs: Iterable[Run]) -> list[RunCell]:
+    """Every measure by player and difficulty, over all runs that were played, failed ones included.
+
+    A run over more than the paper's number of main domains stands beside the figures over all 100 domains.
+    """
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        if run.status:
+            groups.setdefault((run.player, run.difficulty), []).append(run)
+    domains = {run.domain for group in groups.values() for run in group}
+    which = "five" if len(domains) <= 5 else "all"
+    return [
+        _cell(player, measure, {"domains": which, "level": level}, group, value)
+        for (player, level), group in groups.items()
+        for measure, value in _MEASURES.items()
+    ]
+
+
+def _cell(
+    player: str, measure: str, cell: dict[str, str], runs: Sequence[Run], value: Callable[[Run], float | None]
+) -> RunCell:
+    known = [(number, run.task) for run in runs if (number := value(run)) is not None]
+    return RunCell(player, measure, cell, [number for number, _ in known], [task for _, task in known])
