@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,7 @@ class Observation:
     """One value that may be compared with its twin."""
 
     cell: tuple[str, ...]
-    """Where effects are reported, such as task and level."""
+    """Where effects are reported: the player first, then such as task and level."""
     game: Hashable
     """The game that it is of: the cluster, since values of one game are not independent."""
     unit: Hashable
@@ -92,47 +93,61 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def effects_table(
+def effects_tables(
     name: str,
     title: str,
     dimensions: Sequence[str],
     sides: tuple[str, str],
     effects: Sequence[Effect],
     notes: Sequence[str] = (),
-) -> Table | None:
-    """Effects as a table, corrected for its number of rows; None where there are none.
+) -> Iterator[Table]:
+    """A table of effects for each player, its p-values corrected for its number of rows.
 
     Args:
-        name: As in ``Table.name``.
-        title: As in ``Table.title``; what is the same in all cells is added.
-        dimensions: What the parts of ``Effect.cell`` are called; those that do not vary are hidden.
+        name: Start of ``Table.name``; the player follows.
+        title: As in ``Table.title``; the player and what else is the same in all cells is added.
+        dimensions: What the parts of ``Effect.cell`` after the first, the player, are called; those that do not vary are
+            hidden.
         sides: What first and second are called.
         effects: One for each row.
         notes: What else the reader should know.
     """
-    if not effects:
-        return None
-    varying = [index for index in range(len(dimensions)) if len({effect.cell[index] for effect in effects}) > 1]
-    constant = [effects[0].cell[index] for index in range(len(dimensions)) if index not in varying]
-    corrected = holm([effect.p for effect in effects])
+    for player in dict.fromkeys(effect.cell[0] for effect in effects):
+        mine = [effect for effect in effects if effect.cell[0] == player]
+        varying = [place for place in range(len(dimensions)) if len({effect.cell[place + 1] for effect in mine}) > 1]
+        constant = [mine[0].cell[place + 1] for place in range(len(dimensions)) if place not in varying]
+        rows = zip(mine, holm([effect.p for effect in mine]), strict=True)
+        yield Table(
+            name=f"{name}_{file_stem(player)}",
+            title=f"{title}, {', '.join([player, *constant])}",
+            columns=(*(dimensions[place] for place in varying), *sides, "difference", "p", "Holm p"),
+            rows=tuple(
+                (
+                    *(effect.cell[place + 1] for place in varying),
+                    *(effect.first, effect.second, effect.difference, effect.p, corrected),
+                )
+                for effect, corrected in rows
+            ),
+            notes=(*_effects_notes(mine), *notes),
+            section="diagnostics",
+        )
+
+
+def _effects_notes(effects: Sequence[Effect]) -> list[str]:
     games = sorted({effect.games for effect in effects})
     left_out = sum(effect.left_out for effect in effects)
-    return Table(
-        name=name,
-        title=f"{title} ({', '.join(constant)})" if constant else title,
-        columns=(*(dimensions[index] for index in varying), *sides, "difference", "p", "Holm p"),
-        rows=tuple(
-            (*(effect.cell[index] for index in varying), effect.first, effect.second, effect.difference, effect.p, p)
-            for effect, p in zip(effects, corrected, strict=True)
-        ),
-        notes=(
-            f"{games[0] if len(games) == 1 else f'{games[0]} to {games[-1]}'} games a row. "
-            f"Brackets: 95 % confidence, clustered by game. Holm p: corrected for {len(effects)} rows.",
-            *notes,
-            *([f"{left_out:,} observations have no twin and are left out."] if left_out else ()),
-        ),
-        section="diagnostics",
-    )
+    notes = [
+        f"{games[0]}{f' to {games[-1]}' if len(games) > 1 else ''} games a row. Brackets: 95 % confidence, clustered by game. "
+        f"Holm p: corrected for the table's {len(effects)} rows."
+    ]
+    if left_out:
+        notes.append(f"{left_out:,} observations without a twin are left out.")
+    return notes
+
+
+def file_stem(player: str) -> str:
+    """A player's name as part of a file's."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", player)
 
 
 def success_observations(
@@ -182,23 +197,19 @@ def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]
 
 
 def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -> Estimate:
-    """Mean of differences of successes with a clustered interval that keeps its doubt where none or few differ.
+    """Mean of differences of successes with a clustered interval that keeps its doubt where few differ, or none.
 
-    Agresti and Min's interval (Statistics in Medicine 24, 2005): half an observation is added to each of the four outcomes of
-    a pair; here half a game of the mean size, as ``proportion_estimate`` does. For one pair a game it is theirs, but for
-    Student's t in place of the normal distribution.
+    The variance is taken after adding one game of gains and one of losses, both of the mean size (after Agresti and Min,
+    Statistics in Medicine 24, 2005), as ``proportion_estimate`` adds successes and failures.
     """
     n, sums = len(differences), _sums(differences, games)
-    sizes = _sums([1.0] * n, games)
-    size = n / len(sums)
-    added = [(size, size), (-size, size), (0.0, size), (0.0, size)]
-    total = n + 2 * size
-    center = math.fsum(sums) / total
-    squares = math.fsum((each - many * center) ** 2 for each, many in zip(sums, sizes, strict=True))
-    squares += math.fsum((each - many * center) ** 2 for each, many in added) / 2
-    mean = math.fsum(differences) / n
+    mean, size = math.fsum(differences) / n, n / len(sums)
     if len(sums) < 2:
         return Estimate(mean, math.nan, math.nan, n)
+    sizes = [*_sums([1.0] * n, games), size, size]
+    total = n + 2 * size
+    center = math.fsum(sums) / total
+    squares = math.fsum((gain - many * center) ** 2 for gain, many in zip([*sums, size, -size], sizes, strict=True))
     margin = student_quantile(0.975, len(sums) - 1) * math.sqrt(squares) / total
     low, high = max(-1.0, center - margin), min(1.0, center + margin)
     return Estimate(mean, min(low, mean), max(high, mean), n)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from evals.paired import file_stem
 from evals.reference import Conditions, Figure, Paper, model_named, nearest, parameters_of, published
 from evals.reference.figures import SHARES
 from evals.statistics import (
@@ -63,14 +63,32 @@ def published_tables(suite: str, title: str, cells: Sequence[RunCell], condition
     paper = published(suite)
     tables = []
     for player in dict.fromkeys(cell.player for cell in cells):
-        of_player = [cell for cell in cells if cell.player == player and cell.values]
         row = paper.baseline_of(player) or _own_row(paper, player)
-        table = _own_table(paper, row, of_player) if row else _neighbors_table(paper, player, of_player)
-        if table.rows:
-            name = f"{suite}_published_{re.sub(r'[^A-Za-z0-9.-]+', '_', player)}"
-            notes = (*table.notes, *_condition_notes(conditions, paper))
-            tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
+        for part, of_player in _parts([cell for cell in cells if cell.player == player and cell.values]):
+            table = _own_table(paper, row, of_player) if row else _neighbors_table(paper, player, of_player)
+            if table.rows:
+                name = "_".join([suite, "published", *part, file_stem(player)])
+                notes = (*table.notes, *_condition_notes(conditions, paper))
+                tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
     return tables
+
+
+def _parts(cells: Sequence[RunCell]) -> Iterator[tuple[list[str], list[RunCell]]]:
+    """Cells that fit into one table of 80 columns, each with what its name says of it.
+
+    Measures with the same dimensions stand in one table, unless more than two of the dimensions vary.
+    """
+    shapes: dict[tuple[str, ...], list[RunCell]] = {}
+    for cell in cells:
+        shapes.setdefault(tuple(cell.cell), []).append(cell)
+    for alike in shapes.values():
+        measures = list(dict.fromkeys(cell.measure for cell in alike))
+        varying, _ = _keys(alike)
+        if len(shapes) == 1 and (len(measures) == 1 or len(varying) <= 3):
+            yield [], alike
+            continue
+        for measure in measures:
+            yield [measure.replace(" ", "_").lower()], [cell for cell in alike if cell.measure == measure]
 
 
 def difference(cell: RunCell, figure: Figure) -> Estimate:
@@ -105,17 +123,16 @@ def _own_table(paper: Paper, row: str, cells: Sequence[RunCell]) -> Table:
         return _EMPTY
     keys, constant = _keys([cell for cell, _ in found])
     rows: list[tuple[Cell, ...]] = [
-        (*_key(cell, keys), cell.estimate, figure.value, difference(cell, figure)) for cell, figure in found
+        (*_key(cell, keys), cell.estimate.mean, figure.value, difference(cell, figure)) for cell, figure in found
     ]
-    spelled = dict.fromkeys(figure.row for _, figure in found)
     sources = ", ".join(dict.fromkeys(figure.table for _, figure in found))
     return Table(
         name="",
-        title=f"{cells[0].player} beside {next(iter(spelled))}{constant}",
+        title=f"{cells[0].player} beside the paper's {found[0][1].row}{constant}",
         columns=(*keys, "this run", "paper", "difference"),
         rows=tuple(rows),
         notes=(
-            f"paper: {paper.source}; here {sources}.",
+            f"paper: {sources} of the {paper.source}.",
             *_correction_notes([figure for _, figure in found]),
             *_interval_notes([figure for _, figure in found]),
         ),
@@ -146,7 +163,8 @@ def _interval_notes(figures: Sequence[Figure]) -> list[str]:
 
 def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell]) -> Table:
     size = parameters_of(player)
-    close = [model.name for model in nearest(size, paper.models)] if size else []
+    here = [model for model in paper.models if any(paper.find(model.name, cell.measure, cell.cell) for cell in cells)]
+    close = [model.name for model in nearest(size, here)] if size else []
     best = _best(paper, cells)
     names = list(dict.fromkeys([*close, *([best] if best else [])]))
     found = [
@@ -157,20 +175,27 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell]) -> Tab
     if not found:
         return _EMPTY
     keys, constant = _keys([cell for cell, _ in found])
+    kinds = [*("nearest", "next")[: len(close)], *(["best"] if best not in ("", *close) else [])]
+    spelled = [_spelled(name, [figures[place] for _, figures in found]) for place, name in enumerate(names)]
+    which = "; ".join(f"{kind}: {name}" for kind, name in zip(kinds, spelled, strict=True))
     return Table(
         name="",
-        title=f"{player} beside rows of the paper{constant}",
-        columns=(*keys, "this run", *names),
+        title=f"{player} beside other models of the paper{constant}",
+        columns=(*keys, "this run", *kinds),
         rows=tuple(
             (*_key(cell, keys), cell.estimate, *(figure.value if figure else None for figure in figures))
             for cell, figures in found
         ),
         notes=(
-            f"The paper ({paper.source}) does not have this model. "
-            + (f"Nearest in size: {', '.join(close)}. " if close else "Its size is not known. ")
-            + f"Best in these cells: {best}.",
+            f"The {paper.source} does not have this model. Nearest in size and best in these cells: {which}.",
+            *(() if size else ("How large this model is, its name does not say.",)),
         ),
     )
+
+
+def _spelled(name: str, figures: Sequence[Figure | None]) -> str:
+    """How the paper spells a model in these cells."""
+    return next((figure.row for figure in figures if figure), name)
 
 
 def _best(paper: Paper, cells: Sequence[RunCell]) -> str:
@@ -203,7 +228,7 @@ def _keys(cells: Sequence[RunCell]) -> tuple[list[str], str]:
     names = list(dict.fromkeys(name for one in everything for name in one))
     varying = [name for name in names if len({one.get(name) for one in everything}) > 1]
     constant = [everything[0][name] for name in names if name not in varying]
-    return varying, f" ({', '.join(constant)})" if constant else ""
+    return varying, f", {', '.join(constant)}" if constant else ""
 
 
 def _key(cell: RunCell, keys: Sequence[str]) -> tuple[str | None, ...]:

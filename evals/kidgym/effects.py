@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evals.paired import effects_table, independent_effects, paired_effects, success_observations
+from evals.paired import effects_tables, independent_effects, paired_effects, success_observations
 from evals.run_data import RunData
 from evals.tables import Table
 
@@ -22,27 +22,24 @@ def effect_tables(run: RunData) -> Iterator[Table]:
     zero_shot = success_observations(run, _CELL, {"mode": "zero_shot"})
     for mode in ("cot", "icl"):
         effects = paired_effects(success_observations(run, _CELL, {"mode": mode}), zero_shot)
-        title = f"KidGym: {_NAMES[mode]} minus zero-shot, same games"
-        table = effects_table(f"kidgym_{mode}_effect", title, _CELL, (_NAMES[mode], _NAMES["zero_shot"]), effects)
-        if table is not None:
-            yield table
+        title = f"KidGym: {_NAMES[mode]} minus zero-shot on the same games"
+        sides = (_NAMES[mode], _NAMES["zero_shot"])
+        yield from effects_tables(f"kidgym_{mode}_effect", title, _CELL[1:], sides, effects)
     for memory, plain in _MEMORY.items():
         cell = ("player", "mode", "level")
-        sides = (success_observations(run, cell, {"task": task}) for task in (memory, plain))
-        table = effects_table(
+        observed = (success_observations(run, cell, {"task": task}) for task in (memory, plain))
+        yield from effects_tables(
             f"kidgym_{memory.lower()}_effect",
             f"KidGym: {memory} minus {plain}",
-            cell,
+            cell[1:],
             (memory, plain),
-            independent_effects(*sides),
+            independent_effects(*observed),
             (f"{memory} and {plain} are played on different games: the two sides are independent.",),
         )
-        if table is not None:
-            yield table
 
 
-def resolution_table(fine: RunData, coarse: RunData, pixels: tuple[int, int] = (96, 32)) -> Table | None:
-    """What a finer picture adds, from two runs on identical games; None where they share none.
+def resolution_tables(fine: RunData, coarse: RunData, pixels: tuple[int, int] = (96, 32)) -> Iterator[Table]:
+    """What a finer picture adds, from two runs on identical games.
 
     Args:
         fine: KidGym's part of the run with the larger cells.
@@ -52,5 +49,5 @@ def resolution_table(fine: RunData, coarse: RunData, pixels: tuple[int, int] = (
     cell = ("player", "mode", "task", "level")
     sides = (f"{pixels[0]} px", f"{pixels[1]} px")
     effects = paired_effects(success_observations(fine, cell), success_observations(coarse, cell))
-    title = f"KidGym: {sides[0]} minus {sides[1]} a cell, same games"
-    return effects_table("kidgym_resolution_effect", title, cell, sides, effects)
+    title = f"KidGym: {sides[0]} minus {sides[1]} a cell on the same games"
+    return effects_tables("kidgym_resolution_effect", title, cell[1:], sides, effects)

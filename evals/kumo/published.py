@@ -29,7 +29,7 @@ def run_cells(runs: Iterable[Run]) -> list[RunCell]:
         if run.status:
             groups.setdefault((run.player, run.difficulty), []).append(run)
     domains = {run.domain for group in groups.values() for run in group}
-    which = "five" if len(domains) <= 5 else "all"
+    which = "5 domains" if len(domains) <= 5 else "100 domains"
     return [
         _cell(player, measure, {"domains": which, "level": level}, group, value)
         for (player, level), group in groups.items()
