@@ -64,6 +64,7 @@ def test_p_of_measured_values_comes_near_the_exact_one():
     signs = np.array(list(itertools.product((-1, 1), repeat=12)))
     exact = (np.abs(signs @ np.abs(values)) >= abs(values.sum()) - 1e-12).mean()
     found = sign_flip_p(values.tolist())
+    assert sign_flip_p([0.5] * 60) == 1 / 10_000, "of 9,999 draws and what was seen"
     assert found == sign_flip_p(values.tolist()), "the same each time"
     assert found == pytest.approx(exact, abs=0.015)
 
@@ -218,8 +219,19 @@ def test_only_twins_are_compared():
 
 
 def test_a_game_of_another_repeat_is_no_twin():
-    (effect,) = paired_effects(side([1, 0, 1, 1], repeats=2), side([1, 0, 0, 0], repeats=2)[:3])
-    assert (effect.difference.n, effect.games, effect.left_out) == (3, 2, 1)
+    whole, part = side([1, 0, 1, 1], repeats=2), side([1, 0, 0, 0], repeats=2)[:3]
+    for pair in ((whole, part), (part, whole)):
+        (effect,) = paired_effects(*pair)
+        assert (effect.difference.n, effect.games, effect.left_out) == (3, 2, 1)
+
+
+def test_no_interval_of_shares_leaves_their_range_or_its_own_mean():
+    (few,) = paired_effects(side([1, 1, 1]), side([0, 0, 0]))
+    assert few.difference.mean == few.difference.high == 1 and few.difference.low >= -1
+    (many,) = paired_effects(side([1] * 40), side([0] * 40))
+    assert many.difference.low < 1 == many.difference.high
+    (most,) = paired_effects(side([1] * 1000), side([0] * 1000))
+    assert most.difference.high == 1
 
 
 def an_effect(*cell, p=0.02, count=10, left_out=0):
