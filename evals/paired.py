@@ -211,8 +211,7 @@ def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -
     center = math.fsum(sums) / total
     squares = math.fsum((gain - many * center) ** 2 for gain, many in zip([*sums, size, -size], sizes, strict=True))
     margin = student_quantile(0.975, len(sums) - 1) * math.sqrt(squares) / total
-    low, high = max(-1.0, center - margin), min(1.0, center + margin)
-    return Estimate(mean, min(low, mean), max(high, mean), n)
+    return Estimate(mean, max(-1.0, center - margin), min(1.0, center + margin), n)
 
 
 def sign_flip_p(sums: Sequence[float]) -> float:

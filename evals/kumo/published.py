@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from evals.published import RunCell
+from evals.reference import published
 
 if TYPE_CHECKING:
     from evals.kumo.score import Run
 
-_MEASURES: dict[str, Callable[[Run], float | None]] = {
+MEASURES: dict[str, Callable[[Run], float | None]] = {
     "success": lambda run: float(run.success),
     "relative actions": lambda run: run.published_relative_actions,
     "actions if successful": lambda run: run.published_actions if run.success else None,
     "parse errors": lambda run: float(run.parse_failed),
     "tokens": lambda run: run.tokens,
 }
+"""What is compared, in the published convention, with what a run contributes to it."""
 
 
 def run_cells(runs: Iterable[Run]) -> list[RunCell]:
@@ -33,7 +35,7 @@ def run_cells(runs: Iterable[Run]) -> list[RunCell]:
     return [
         _cell(player, measure, {"domains": which, "level": level}, group, value)
         for (player, level), group in groups.items()
-        for measure, value in _MEASURES.items()
+        for measure, value in MEASURES.items()
     ]
 
 
@@ -42,3 +44,20 @@ def _cell(
 ) -> RunCell:
     known = [(number, run.task) for run in runs if (number := value(run)) is not None]
     return RunCell(player, measure, cell, [number for number, _ in known], [task for _, task in known])
+
+
+def leaderboard(difficulty: str) -> list[tuple[str, tuple[float | None, ...]]]:
+    """All models, people and the optimal search over the five main domains, best success first.
+
+    Args:
+        difficulty: ``easy`` or ``hard``.
+
+    Returns:
+        Names with their figures in the order of ``MEASURES``; None where the paper has none.
+    """
+    paper, cell = published("kumo"), {"domains": "5 domains", "level": difficulty}
+    rows = []
+    for name in (*(model.name for model in paper.models), *paper.baselines):
+        figures = [paper.find(name, measure, cell) for measure in MEASURES]
+        rows.append((name, tuple(figure.value if figure else None for figure in figures)))
+    return sorted(rows, key=lambda row: -(row[1][0] or 0.0))

@@ -182,6 +182,12 @@ def test_other_resolutions_stand_beside_table_3_only():
     assert len(table.rows) == 1 and "Table 3" in table.notes[0] and "96" in table.title
 
 
+def test_chance_as_each_table_prints_it():
+    printed = {"Table 2": 0.25, "Table 7": 0.5, "Table 8": 0.5, "published code": 0.5046}
+    assert kidgym.printed_chance("SO", "1") == printed
+    assert kidgym.printed_chance("mine", "1") == {}
+
+
 def test_capabilities_recomputed_from_table_2_are_those_printed_but_for_the_known_slips():
     table = kidgym.capability_table(capability_score, tuple(CAPABILITIES))
     assert len(table.rows) == 75
@@ -252,6 +258,14 @@ def test_kumo_cells_are_in_the_published_convention():
 def test_a_wide_kumo_run_stands_beside_the_hundred_domains():
     (table,) = published_tables("kumo", "KUMO", kumo.run_cells(kumo_runs(domains=6)), HERE)
     assert table.rows[0][:3] == ("success", 0.5, 0.3467) and len(table.rows) == 5, "easy only"
+
+
+def test_all_published_kumo_players_best_first():
+    easy, hard = kumo.leaderboard("easy"), kumo.leaderboard("hard")
+    assert len(easy) == len(hard) == 25
+    assert easy[0] == ("optimal search", (1.0, 0.0, 3.924, None, None))
+    assert [name for name, _ in hard[1:4]] == ["o1-mini", "people", "deepseek-r1"]
+    assert easy[1] == ("deepseek-v3", (0.8928, 0.5308, 5.191, 0.0008, 6434.7))
 
 
 def answers(player="Qwen/Qwen2-VL-72B-Instruct", puzzles=6, styles=("vanilla", "structured"), failed=0):
