@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from evals.published import RunCell
-from evals.reference import published
+from evals.reference import model_named, published
 from evals.run_data import RunData
 from evals.statistics import Estimate, wilson_estimate
 from evals.tables import Cell, Table
@@ -64,18 +64,27 @@ def printed_chance(task: str, level: str) -> dict[str, float]:
     }
 
 
-def capability_table(score: Capability, capabilities: tuple[str, ...]) -> Table:
-    """The paper's Table 6, each score as printed and recomputed with its interval from the cells of Table 2."""
+def capability_table(score: Capability, capabilities: Sequence[str], players: Collection[str] = ()) -> Table:
+    """The paper's Table 6, each score as printed and recomputed with its interval from the cells of Table 2.
+
+    Args:
+        score: Gives a capability's score.
+        capabilities: In the order wanted.
+        players: Whose models' rows are shown, above the row for people; all rows by default.
+    """
     paper = published("kidgym")
+    figures = paper.table("Table 6")
+    wanted = {model.name for player in players if (model := model_named(player))} | {"Human"}
+    shown = [figure for figure in figures if not players or {figure.row, paper.model_of(figure)} & wanted]
     rows: list[tuple[Cell, ...]] = []
-    for name in dict.fromkeys(figure.row for figure in paper.table("Table 6")):
+    for name in dict.fromkeys(figure.row for figure in shown):
         cells = published_cells(paper.models_by_row.get(name, name))
         for capability in capabilities:
             figure = paper.find(name, "capability", {"mode": "zero_shot", "capability": capability})
-            printed = figure.printed if figure else None
-            rows.append((name, capability, printed, score(cells, capability) if cells else None))
-    wrong = [(figure, figure.correction) for figure in paper.table("Table 6") if figure.correction]
-    remarks = dict.fromkeys(f"{figure.row}: {correction.why}." for figure, correction in wrong)
+            rows.append(
+                (name, capability, figure.printed if figure else None, score(cells, capability) if cells else None)
+            )
+    wrong = [(figure, figure.correction) for figure in shown if figure.correction]
     return Table(
         name="kidgym_table6",
         title="KidGym: the paper's capability scores, recomputed",
@@ -83,6 +92,6 @@ def capability_table(score: Capability, capabilities: tuple[str, ...]) -> Table:
         rows=tuple(rows),
         notes=(
             "Recomputed by the formula of appendix D from Table 2 (people: from the counts of Tables 4 and 5).",
-            *remarks,
+            *dict.fromkeys(f"{figure.row}: {correction.why}." for figure, correction in wrong),
         ),
     )

@@ -207,6 +207,9 @@ def test_capabilities_recomputed_from_table_2_are_those_printed_but_for_the_know
     assert 80 < known["GPT-5", "learning"].low < 83.95 < known["GPT-5", "learning"].high < 87
     assert known["Average", "memory"] is None
     assert any("GPT-5" in note for note in table.notes)
+    few = kidgym.capability_table(capability_score, tuple(CAPABILITIES), ["internvl3_8b", "random", "mine"])
+    assert list(dict.fromkeys(row[0] for row in few.rows)) == ["InternVL-3(8B)", "Human"]
+    assert not any("GPT-5" in note for note in few.notes)
 
 
 def test_average_of_table_6_is_corrected_to_the_mean_of_the_recomputed_rows():
