@@ -19,7 +19,7 @@ from evals.paired import (
     success_observations,
 )
 from evals.run_data import RunData
-from evals.statistics import Estimate, difference_estimate, intraclass_correlation, wilson_estimate
+from evals.statistics import Estimate, difference_estimate, intraclass_correlation, proportion_estimate, wilson_estimate
 
 CELL = ("model", "CL")
 
@@ -113,8 +113,12 @@ def test_independent_shares_get_newcombes_interval_and_fishers_p():
 
 def test_independent_games_with_repeats_change_sides_as_a_whole():
     # Three games each, all repeats alike: 2 of the 20 ways to deal them out are as extreme.
-    (effect,) = independent_effects(side([1] * 15, repeats=5), side([0] * 15, repeats=5))
+    sides = (side([1] * 15, repeats=5), side([0] * 15, repeats=5))
+    (effect,) = independent_effects(*sides)
     assert effect.p == pytest.approx(0.1, abs=0.01)
+    assert effect.difference.low == pytest.approx(1 - math.hypot(*[1 - proportion_estimate([True] * 3).low] * 2))
+    (paired,) = paired_effects(*sides)
+    assert paired.p == 0.25, "one sign for each game"
 
 
 def test_holm_is_step_down():
