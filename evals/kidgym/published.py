@@ -54,16 +54,6 @@ def published_cells(row: str, mode: str = "zero_shot") -> dict[tuple[str, str], 
     return found
 
 
-def printed_chance(task: str, level: str) -> dict[str, float]:
-    """Success of random play in one cell by table, as printed; ``published code`` is our measurement of it."""
-    place = {"task": task, "level": level}
-    return {
-        figure.table: figure.printed
-        for figure in published("kidgym").figures
-        if figure.row == "Random" and {key: figure.cell.get(key) for key in place} == place
-    }
-
-
 def capability_table(score: Capability, capabilities: Sequence[str], players: Collection[str] = ()) -> Table:
     """The paper's Table 6, each score as printed and recomputed with its interval from the cells of Table 2.
 

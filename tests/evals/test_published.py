@@ -148,6 +148,12 @@ def test_a_model_of_unknown_size_stands_beside_the_best_alone():
     assert "Gemini-2.5 Pro" in table.notes[0] and "size" not in table.notes[0].lower().split("best in")[1]
 
 
+def test_the_best_has_a_figure_in_every_cell():
+    cells = [*(cell("mine", level=level) for level in "123"), cell("mine", mode="cot", task="PU")]
+    (table,) = published_tables("kidgym", "KidGym", cells, HERE)
+    assert "best: o3" in table.notes[0], "Gemini-2.5 Pro does better, but has no chain of thought in the paper"
+
+
 def test_neighbors_are_models_with_figures_of_these_cells():
     (table,) = published_tables("kidgym", "KidGym", [cell("mine-35b", mode="cot", level="1")], HERE)
     assert "nearest: QwenVL-2.5 (72B)" in table.notes[0], "32B and 38B have no chain of thought in the paper"
@@ -180,12 +186,6 @@ def test_other_resolutions_stand_beside_table_3_only():
     run = kidgym_run(tasks=("CO", "CL"))
     (table,) = published_tables("kidgym", "KidGym", kidgym.run_cells(run, resolution=96), HERE)
     assert len(table.rows) == 1 and "Table 3" in table.notes[0] and "96" in table.title
-
-
-def test_chance_as_each_table_prints_it():
-    printed = {"Table 2": 0.25, "Table 7": 0.5, "Table 8": 0.5, "published code": 0.5046}
-    assert kidgym.printed_chance("SO", "1") == printed
-    assert kidgym.printed_chance("mine", "1") == {}
 
 
 def test_capabilities_recomputed_from_table_2_are_those_printed_but_for_the_known_slips():
@@ -254,6 +254,7 @@ def test_kumo_cells_are_in_the_published_convention():
     assert len(set(cells["tokens", "hard"].games)) == 8
     (table,) = published_tables("kumo", "KUMO", list(cells.values()), HERE)
     assert ("easy", "success", 0.5, 0.3664) in [row[:4] for row in table.rows] and len(table.rows) == 10
+    assert "pictures" not in " ".join(table.notes), "there are none"
     unplayed = [SimpleNamespace(**vars(runs[0]) | {"status": ""})]
     assert kumo.run_cells(unplayed) == []
 
