@@ -132,6 +132,7 @@ def test_alikeness_of_repeats():
     assert intraclass_correlation([1, 0, 1, 0], [1, 1, 2, 2]) == 0
     assert intraclass_correlation([1, 0], [1, 2]) is None, "no game was repeated"
     assert intraclass_correlation([1, 1, 1, 1], [1, 1, 2, 2]) is None
+    assert intraclass_correlation([1, 0], [1, 1]) is None, "a single game"
     generator = np.random.default_rng(6)
     chances = generator.beta(1, 1, 2000)  # an intraclass correlation of 1 / (1 + 1 + 1)
     values = (generator.random((2000, 5)) < chances[:, None]).astype(float)

@@ -125,6 +125,7 @@ def test_corrected_figures_stand_in_the_table_and_are_told():
     (table,) = published_tables("kidgym", "KidGym", cells, HERE)
     assert [row[2] for row in table.rows] == [0.5, 0.24]
     assert any(note.startswith("1 printed") and "older order" in note for note in table.notes)
+    assert not any("of both" in note for note in table.notes), "chance has no sampling error"
 
 
 def test_people_stand_beside_people_as_counted():
@@ -140,6 +141,13 @@ def test_another_model_stands_beside_its_neighbors_in_size_and_the_best():
     assert table.rows[0][2:] == (0.23, 0.23, 0.99) and table.rows[1][2:] == (0.07, 0.05, 1.0)
     assert table.rows[0][1] == cells[0].estimate
     assert "nearest: QwenVL-2.5 (7B); next: InternVL-3 (8B); best: Gemini-2.5 Pro" in table.notes[0]
+
+
+def test_the_best_may_be_a_neighbor():
+    run = kumo.run_cells(run for run in kumo_runs(player="mine-671b") if run.difficulty == "easy")
+    (table,) = published_tables("kumo", "KUMO", run, HERE)
+    assert table.columns == ("measure", "this run", "nearest", "next")
+    assert table.rows[0][2:] == (0.8928, 0.8712)
 
 
 def test_a_model_of_unknown_size_stands_beside_the_best_alone():
