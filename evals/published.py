@@ -64,8 +64,10 @@ def published_tables(suite: str, title: str, cells: Sequence[RunCell], condition
     tables = []
     for player in dict.fromkeys(cell.player for cell in cells):
         row = paper.baseline_of(player) or _own_row(paper, player)
-        for part, of_player in _parts([cell for cell in cells if cell.player == player and cell.values]):
-            table = _own_table(paper, row, of_player) if row else _neighbors_table(paper, player, of_player)
+        played = [cell for cell in cells if cell.player == player and cell.values]
+        best = "" if row else _best(paper, played)
+        for part, of_player in _parts(played):
+            table = _own_table(paper, row, of_player) if row else _neighbors_table(paper, player, of_player, best)
             if table.rows:
                 name = "_".join([suite, "published", *part, file_stem(player)])
                 notes = (*table.notes, *_condition_notes(conditions, paper))
@@ -161,11 +163,10 @@ def _interval_notes(figures: Sequence[Figure]) -> list[str]:
 # --- neighbors in size -----------------------------------------------------------------------------------------------
 
 
-def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell]) -> Table:
+def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: str) -> Table:
     size = parameters_of(player)
     here = [model for model in paper.models if any(paper.find(model.name, cell.measure, cell.cell) for cell in cells)]
     close = [model.name for model in nearest(size, here)] if size else []
-    best = _best(paper, cells)
     names = list(dict.fromkeys([*close, *([best] if best else [])]))
     found = [
         (cell, figures)
@@ -187,7 +188,7 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell]) -> Tab
             for cell, figures in found
         ),
         notes=(
-            f"The {paper.source} does not have this model. Nearest in size and best in these cells: {which}.",
+            f"The {paper.source} does not have this model. Nearest in size and best here: {which}.",
             *(() if size else ("How large this model is, its name does not say.",)),
         ),
     )

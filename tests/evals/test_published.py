@@ -153,7 +153,7 @@ def test_the_best_may_be_a_neighbor():
 def test_a_model_of_unknown_size_stands_beside_the_best_alone():
     (table,) = published_tables("kidgym", "KidGym", [cell("mine", task="CO")], HERE)
     assert table.columns == ("this run", "best") and table.rows[0][1] == 0.72
-    assert "Gemini-2.5 Pro" in table.notes[0] and "size" not in table.notes[0].lower().split("best in")[1]
+    assert "best: Gemini-2.5 Pro" in table.notes[0] and "nearest:" not in table.notes[0]
 
 
 def test_the_best_has_a_figure_in_every_cell():
@@ -321,6 +321,16 @@ def test_multistar_cells_hold_accuracy_mseval_and_weights():
         ("number", "1R"): (0.4, 0.54),
         ("puzzle", "final"): (0.4, 0.42),
     }
+
+
+def test_measures_share_a_table_where_few_dimensions_vary():
+    alone = [SimpleNamespace(**vars(answer) | {"parents": ()}) for answer in answers(player="mine")]
+    both = published_tables("multistar", "MultiStAR", multistar.run_cells(alone, "chain"), HERE)
+    assert [table.columns[:3] for table in both] == [("style", "prior", "stage")] * 2
+    assert all("best: Qwen2-VL-72B" in table.notes[0] for table in both)
+    vanilla = [answer for answer in alone if answer.style == "vanilla"]
+    (one,) = published_tables("multistar", "MultiStAR", multistar.run_cells(vanilla, "chain"), HERE)
+    assert one.columns[:3] == ("prior", "stage", "measure")
 
 
 def test_unscored_answers_have_accuracy_only():
