@@ -38,11 +38,12 @@ OPEN: Final = "park"
 """The scene whose playfield and ground a skin's own scenes have."""
 
 LABELLED_WIDTH: Final = 60
-LABELLED_HEIGHTS: Final = (50, 45)
+LABELLED_HEIGHTS: Final = (49, 44)
 """Most width and height of a labelled sprite in drawing units. It reaches down behind its label, by the first of the heights
 where it is wide enough to be seen on both sides of it."""
+LABELLED_TOP: Final = 2
 LABEL_WIDTH: Final = 22
-PILE: Final = (4, 6, 56, 35)
+PILE: Final = (4, 5, 56, 33)
 """Where a labelled pile stands in its cell: upper left corner, width and height in drawing units. The margins are wider than
 the gaps within a pile, so that neighboring piles do not run together, and no pile touches a label."""
 
@@ -184,14 +185,15 @@ def labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
         if picture.width < 2 * LABEL_WIDTH * edge // layout.CELL:
             picture = fitted(name, width, low, skin)
         above = glyphs.PLATE_TOP * edge // layout.CELL - picture.height
-        square.paste(picture, ((edge - picture.width) // 2, max(edge // layout.CELL, above // 2)))
-    square.alpha_composite(_label(label, edge))
+        square.paste(picture, ((edge - picture.width) // 2, max(LABELLED_TOP * edge // layout.CELL, above // 2)))
+    square.alpha_composite(label_plate(label, edge))
     return square
 
 
 @lru_cache(maxsize=64)
-def _label(text: str, edge: int) -> Image.Image:
-    return rasterize(glyphs.label(text), edge, edge)
+def label_plate(text: str, edge: int) -> Image.Image:
+    """A label on its plate, on a transparent square that is otherwise empty."""
+    return rasterize(glyphs.label(text), 4 * edge, 4 * edge).reduce(4)  # thin strokes come out even
 
 
 def _over(ground: Pixels, picture: Image.Image) -> Pixels:

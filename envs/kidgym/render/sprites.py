@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import re
+from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,9 @@ CANVAS_TINT: Final = (255, 249, 232, 255)
 """Ground of a cut picture. Each quarter is a full square of it, so that it shows which corner of the animal it is."""
 
 QUARTER_EDGE: Final = (178, 158, 116, 255)
-_MARGIN = 0.03
+_MARGIN: Final = 0.03
+_FINE: Final = 384
+"""Edge in pixels of the drawings from which sprites are made."""
 _PILE_GAP: Final = 1 / 14
 """Distance between the things in a pile, as a share of its width; at least two pixels, so that they can be counted."""
 _SINGLE: Final = 0.7
@@ -56,17 +58,29 @@ def fitted(name: str, width: int, height: int, skin: str = "") -> Image.Image:
     Raises:
         ValueError: neither the built-in drawings nor the skin have the name, or the skin's file cannot be read.
     """
+    fine = _fine(name, max(_FINE, 2 * max(width, height)), skin)
+    size = _scaled(fine.size, (width, height), min)
+    shrunk = size <= fine.size
+    return fine.resize(size, Image.Resampling.BOX if shrunk else Image.Resampling.LANCZOS)
+
+
+@lru_cache(maxsize=512)
+def _fine(name: str, edge: int, skin: str) -> Image.Image:
+    """A drawing about ``edge`` pixels large, or as large as a skin's PNG file is, from which all smaller ones are averaged.
+
+    To draw each size afresh would take longer, and resvg draws outlines thinner than a pixel with notches.
+    """
     path = skin_file(skin, name)
     if path is not None:
-        return _read(path, name, width, height, skin, fill=False)
+        return _read(path, name, edge, edge, skin)
     try:
-        svg = sources.builtin(name)
+        drawing = rasterize(sources.builtin(name), edge, edge)
     except KeyError:
         where = f"neither the built-in drawings nor skin {skin!r} have" if skin else "there is no"
         raise ValueError(
             f"{where} sprite {name!r}: see envs/kidgym/catalogue.py, or name a skin with a file {name}.svg or {name}.png"
         ) from None
-    return rasterize(_cropped(svg) if name in sources.OPENMOJI else svg, width, height)
+    return drawing.crop(drawing.getbbox()) if name in sources.OPENMOJI else drawing  # without OpenMoji's empty border
 
 
 def backdrop(background: str, width: int, height: int, skin: str = "") -> Image.Image:
@@ -79,7 +93,8 @@ def backdrop(background: str, width: int, height: int, skin: str = "") -> Image.
     path = skin_file(skin, name)
     if path is None:
         return rasterize(sources.builtin(name), width, height)
-    picture = _read(path, name, width, height, skin, fill=True)
+    picture = _read(path, name, 2 * width, 2 * height, skin)
+    picture = picture.resize(_scaled(picture.size, (width, height), max), Image.Resampling.LANCZOS)
     left, top = (picture.width - width) // 2, (picture.height - height) // 2
     return picture.crop((left, top, left + width, top + height))
 
@@ -103,38 +118,21 @@ def _centered(picture: Image.Image, pixels: int) -> Image.Image:
     return square
 
 
-def _read(path: Path, name: str, width: int, height: int, skin: str, fill: bool) -> Image.Image:
-    """A skin's drawing as large as fits into a box of pixels or, with ``fill``, as small as fills it."""
+def _read(path: Path, name: str, width: int, height: int, skin: str) -> Image.Image:
+    """A skin's drawing: a PNG file as it is, an SVG file as large as fits into a box of pixels."""
     try:
-        if path.suffix == ".png":
-            with Image.open(path) as image:
-                picture = image.convert("RGBA")
-            return picture.resize(_scaled(picture.size, (width, height), fill), Image.Resampling.LANCZOS)
-        svg = path.read_text(encoding="utf-8")
-        picture = rasterize(svg, width, height)
-        if fill:
-            across, down = _scaled(picture.size, (width, height), fill)
-            picture = rasterize(svg, across + 4, down + 4)  # the proportions are known to a pixel only
-        return picture
+        if path.suffix == ".svg":
+            return rasterize(path.read_text(encoding="utf-8"), width, height)
+        with Image.open(path) as image:
+            return image.convert("RGBA")
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"skin {skin!r}: sprite {name!r} cannot be read from {path.name}: {error}") from error
 
 
-def _scaled(size: tuple[int, int], box: tuple[int, int], fill: bool) -> tuple[int, int]:
-    """A size in the same proportions that fits into a box, or fills it."""
-    scale = (max if fill else min)(box[0] / size[0], box[1] / size[1])
+def _scaled(size: tuple[int, int], box: tuple[int, int], choose: Callable[[float, float], float]) -> tuple[int, int]:
+    """A size in the same proportions that fits into a box (``min``) or fills it (``max``)."""
+    scale = choose(box[0] / size[0], box[1] / size[1])
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-
-
-@lru_cache(maxsize=256)
-def _cropped(svg: str) -> str:
-    """An OpenMoji drawing without its empty border: viewBox cut to the content."""
-    fine = 576
-    box = rasterize(svg, fine, fine).getchannel("A").getbbox()
-    assert box is not None, "an OpenMoji drawing is never empty"
-    left, top, right, bottom = (edge * 72 / fine for edge in box)
-    view = f"{left:.3f} {top:.3f} {right - left:.3f} {bottom - top:.3f}"
-    return re.sub(r'viewBox="[^"]*"', f'viewBox="{view}"', svg, count=1)
 
 
 def _quarter(animal: str, corner: int, pixels: int, skin: str) -> Image.Image:
@@ -173,7 +171,7 @@ def pile(item: str, count: int, width: int, height: int, skin: str = "") -> Imag
 
 def _largest(name: str, width: int, height: int, skin: str, rows: tuple[int, ...]) -> float:
     """Height of the things in a pile of such rows if pixels were infinitely small: the same choice at every resolution."""
-    shape = fitted(name, 512, 512, skin)
+    shape = _fine(name, _FINE, skin)
     gap = _PILE_GAP * width
     across = (width - gap * (rows[-1] - 1)) / rows[-1]
     return min((height - gap * (len(rows) - 1)) / len(rows), across * shape.height / shape.width)
