@@ -50,7 +50,7 @@ CANTEEN = Frame(
     (Item("pile/cake/3"),) * 4,
 )
 FRAMES = (MAZE, GALLERY, FARM, PARK, CANTEEN)
-PINNED = (2, "710b63c2e19d993a", "41006ae733b87185", "718057f1b0129d93", "4224d781f093dad5", "a78c34e518c65872")
+PINNED = (2, "710b63c2e19d993a", "41006ae733b87185", "718057f1b0129d93", "4224d781f093dad5", "1a984096f45b4db6")
 """Version of the pictures, and the digests of the frames above."""
 
 
@@ -194,7 +194,7 @@ def test_four_quarters_make_the_whole_animal(animal):
 def test_a_pile_shows_as_many_separate_things_as_its_number(item, count):
     from scipy.ndimage import label
 
-    for drawn in (*(sprite(f"pile/{item}/{count}", pixels) for pixels in (26, 52, 78)), pile(item, count, 28, 16)):
+    for drawn in (*(sprite(f"pile/{item}/{count}", pixels) for pixels in (26, 52, 78)), pile(item, count, 26, 16)):
         opaque = np.asarray(drawn)[..., 3] > 100
         parts, _ = label(opaque, np.ones((3, 3)))
         sizes = np.bincount(parts.ravel())[1:]
@@ -254,10 +254,19 @@ def test_a_puzzle_piece_is_a_bare_triangle():
         assert abs((drawn[..., 3] > 127).mean() - 0.5) < 0.02
 
 
+@pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
+def test_a_pile_of_three_lies_alike_at_every_resolution(item):
+    def rows(cell):
+        filled = np.asarray(labelled(f"pile/{item}/3", "1", cell, ""))[: 20 * cell // 32, :, 3].any(axis=1)
+        return int((np.diff(filled.astype(int)) == 1).sum())
+
+    assert rows(32) == rows(64) == rows(96)
+
+
 @pytest.mark.parametrize("cell", RESOLUTIONS)
 @pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
 def test_piles_labels_and_neighboring_piles_stand_apart(item, cell):
-    """Two clear pixels within a pile and above its label, and more than that between piles, at 32 pixels a cell."""
+    """At 32 pixels a cell two clear pixels above and below a label, and six between piles side by side."""
     cells = tuple((x, y, Item(f"pile/{item}/{1 + (2 * x + y) % 3}", str(x + 2 * y))) for x in (0, 1) for y in (0, 1))
     frame = Frame("canteen", (), (4, 4, 0), cell_pixels=cell)
     drawn = (frame.render() != dataclasses.replace(frame, cells=cells).render()).any(axis=-1)
@@ -268,7 +277,8 @@ def test_piles_labels_and_neighboring_piles_stand_apart(item, cell):
     assert drawn[plate + 1].any(), "a label"
     assert not drawn[plate - gap : plate].any(), "between pile and label"
     assert not drawn[cell : cell + gap].any(), "between label and the pile below"
-    assert not drawn[: cell + plate, cell - gap : cell + gap].any(), "between neighboring piles"
+    apart = drawn[: cell + plate, cell - 3 * cell // 32 : cell + 3 * cell // 32]
+    assert not apart.any(), "between neighboring piles, three times as far as within a pile"
 
 
 @pytest.mark.parametrize("name", [f"{kind}/{name}" for kind, names in ITEMS.items() for name in names])

@@ -43,7 +43,7 @@ LABELLED_HEIGHTS: Final = (49, 44)
 where it is wide enough to be seen on both sides of it."""
 LABELLED_TOP: Final = 2
 LABEL_WIDTH: Final = 22
-PILE: Final = (4, 5, 56, 33)
+PILE: Final = (6, 5, 52, 32)
 """Where a labelled pile stands in its cell: upper left corner, width and height in drawing units. The margins are wider than
 the gaps within a pile, so that neighboring piles do not run together, and no pile touches a label."""
 
