@@ -13,7 +13,7 @@ from PIL import Image
 
 from envs.kidgym import TASKS, Frame, Hint, Item, contact_sheets, make
 from envs.kidgym.catalogue import BACKGROUNDS, ITEMS, PILED, QUARTERED, ROMAN, SLOTS, SPRITES, words
-from envs.kidgym.render import check_skin, export_skin, glyphs, layout, sources, sprite
+from envs.kidgym.render import check_skin, compose, export_skin, glyphs, layout, sources, sprite
 from envs.kidgym.render.compose import DIRECTIONS, label_plate, labelled
 from envs.kidgym.render.sprites import backdrop, fitted, pile
 from envs.kidgym.scene import RESOLUTIONS, skin_digest
@@ -254,6 +254,16 @@ def test_a_puzzle_piece_is_a_bare_triangle():
         assert abs((drawn[..., 3] > 127).mean() - 0.5) < 0.02
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
+def test_two_clear_pixels_lie_between_the_things_in_a_pile_at_the_smallest_size(item, count):
+    from scipy.ndimage import label
+
+    drawn = np.asarray(labelled(f"pile/{item}/{count}", "1", 32, ""))[:20, :, 3] > 0
+    widened = drawn | np.roll(drawn, 1, 0) | np.roll(drawn, 1, 1)
+    assert label(widened)[1] == count
+
+
 @pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
 def test_a_pile_of_three_lies_alike_at_every_resolution(item):
     def rows(cell):
@@ -282,18 +292,21 @@ def test_piles_labels_and_neighboring_piles_stand_apart(item, cell):
 
 
 @pytest.mark.parametrize("name", [f"{kind}/{name}" for kind, names in ITEMS.items() for name in names])
-def test_a_labelled_item_is_large_and_leaves_its_label_clear(name):
+def test_a_labelled_item_is_large_and_leaves_its_label_clear(monkeypatch, name):
     for cell in RESOLUTIONS:
-        drawn = labelled(name, "4", cell, "")
         plate = label_plate("4", cell)
         opaque = np.asarray(plate)[..., 3] == 255
-        assert (np.asarray(drawn)[opaque] == np.asarray(plate)[opaque]).all()
+        with monkeypatch.context() as without_plate:
+            assert (np.asarray(labelled(name, "4", cell, ""))[opaque] == np.asarray(plate)[opaque]).all()
+            without_plate.setattr(compose, "label_plate", lambda text, edge: Image.new("RGBA", (edge, edge)))
+            left, top, right, bottom = labelled(name, "4", cell, "").getchannel("A").getbbox()
         width, height = fitted(name, 60 * cell // 64, 44 * cell // 64).size
-        left, top, right, bottom = drawn.getchannel("A").getbbox()
         assert right - left >= width - 2
         assert bottom - top >= height - 2
         assert max(width, height) >= 44 * cell // 64 - 1
-        assert left >= cell // 32
+        assert min(left, top) >= cell // 32
+        slim = right - left < 40 * cell // 64
+        assert bottom <= (47 if slim else 52) * cell / 64, "a slim thing is not hidden behind its label"
 
 
 def test_white_things_are_not_drawn_on_near_white():
