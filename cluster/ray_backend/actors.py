@@ -24,6 +24,7 @@ from cluster.runner.messages import Assignment, Report
 from cluster.runner.model_player import Decoding, ModelPlayer
 from cluster.runner.router import Policy, Router
 from cluster.runner.runner import Runner
+from envs import plugins
 from evals.suite import Suite
 from evals.types import Reply
 
@@ -55,6 +56,9 @@ def start_ray(cluster: ClusterSettings) -> None:
         return
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
         raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")
+    if plugins.folders():  # workers on other machines import what the suite or engine is made of
+        passed = {name: os.environ[name] for name in (plugins.VARIABLE, "PYTHONPATH")}
+        common["runtime_env"] = {"env_vars": passed}
     try:
         ray.init(address=cluster.address, **common)
     except (ConnectionError, RuntimeError, ValueError) as error:
