@@ -43,7 +43,7 @@ def same(one, other):
         arrays.keys() == others.keys()
         and all(np.array_equal(arrays[name], others[name]) for name in arrays)
         and all(arrays[name].dtype == others[name].dtype for name in arrays)
-        and one.xml() == other.xml()
+        and one.text == other.text
         and one.problem.panels == other.problem.panels
         and one.problem.edits == other.problem.edits
         and one.problem.style == other.problem.style

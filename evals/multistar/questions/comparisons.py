@@ -93,9 +93,10 @@ def compare(rng: random.Random, attribute: QuestionAttribute, one: Object, other
     outcomes = COMPARED[attribute]
     truth = outcomes[_sign(one.look(attribute) - other.look(attribute))]
     text = rng.choice(_OBJECTS).format(one=located(one.place), other=located(other.place), look=LOOK[attribute])
-    places = [one.place, other.place]
-    hint = f"outer part {places.index(OUTER) + 1}" if OUTER in places else ""  # always white, and larger than any inner one
-    return Draft(text + NOTES[attribute], truth, _untrue(outcomes, truth), 3, hint=hint)
+    # An outer object is always white, and larger than any inner one, so that the words give its size and color away.
+    told = attribute != "shape" and OUTER in (one.place, other.place)
+    hint = "outer part" if told else ""
+    return Draft(text + NOTES[attribute], truth, _untrue(outcomes, truth), 3, hint=hint, counts=not told)
 
 
 def relation(rng: random.Random, one: str, other: str, found: tuple[Object, Object] | None) -> Draft:
