@@ -111,7 +111,9 @@ def main(training: int = 60, test: int = 200) -> int:
     for (kind, stage), tally in sorted(stages.items()):
         print(f"{kind:8}{stage:7}{tally}")
     rows: Sequence[tuple[Template, Tally]] = sorted(templates.items(), key=lambda item: -item[1].excess)
-    print(f"templates above chance by more than {LIMIT}: {sum(t.excess > LIMIT for _, t in rows)} of {len(rows)}; the first:")
+    print(
+        f"templates above chance by more than {LIMIT}: {sum(t.excess > LIMIT for _, t in rows)} of {len(rows)}; the first:"
+    )
     for (kind, name, node), tally in rows[:12]:
         print(f"{tally}  {kind} {name} {node}")
     return int(any(tally.excess > LIMIT for tally in stages.values()))

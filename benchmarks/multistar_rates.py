@@ -29,7 +29,9 @@ def counted(configuration: str, problems: int) -> dict[str, dict[str, float]]:
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for number in range(problems):
         problem = generate(configuration, FIRST_SEED + number)
-        sketches = {sketch.name: sketch.draft for make in (direct_sketches, chain_sketches) for sketch in make(problem, 0)}
+        sketches = {
+            sketch.name: sketch.draft for make in (direct_sketches, chain_sketches) for sketch in make(problem, 0)
+        }
         for name, draft in sketches.items():
             if name != "final":
                 found[options.kind_of(name, draft)][draft.truth] += 1
@@ -48,7 +50,9 @@ def main(problems: int = 3000) -> int:
         for name, kinds in rates.items()
     ]
     FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    print(f"{sum(map(len, rates.values()))} kinds of questions on {problems} problems of each configuration: {FILE.name}")
+    print(
+        f"{sum(map(len, rates.values()))} kinds of questions on {problems} problems of each configuration: {FILE.name}"
+    )
     return 0
 
 

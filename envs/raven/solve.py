@@ -167,9 +167,9 @@ def _least_chances(
         if not holds(rule, rows, slots):
             continue
         if rule.name == "Constant" and (steps := _shared_steps(rows, given, slots)):
-            for number, last in enumerate(offered):
-                row = [*views[6:8], rule_views([last], rule)[0]]
-                if _constant_on_the_way(rule, row, [*given[6:8], last], steps, slots):
+            for number, candidate in enumerate(offered):
+                row = [*views[6:8], rule_views([candidate], rule)[0]]
+                if _constant_on_the_way(rule, row, [*given[6:8], candidate], steps, slots):
                     found[number] = _chance(rule)
             continue
         earlier = rows if rule.name == "Distribute_Three" else []
@@ -186,7 +186,10 @@ def _shared_steps(rows: Sequence[Sequence[View]], given: Sequence[Component], sl
     return [
         step
         for step in range(1, slots)
-        if all(_holds_for_slots(Rule("Progression", "Position", step), places[start : start + 3], slots) for start in (0, 3))
+        if all(
+            _holds_for_slots(Rule("Progression", "Position", step), places[start : start + 3], slots)
+            for start in (0, 3)
+        )
         and all(_follows(one, other, step, slots) for row in rows for one, other in pairwise(row))
     ]
 

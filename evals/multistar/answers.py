@@ -184,9 +184,7 @@ def _inexact(node: Node, exact: Mapping[str, Asked]) -> bool:
     return any(name not in exact for name in (node["node"], *node["parents"])) or not all(map(_exact, node["sweep"]))
 
 
-def _score(
-    node: Node, parents: Sequence[str], exact: Mapping[str, Asked], convention: Convention
-) -> Score | None:
+def _score(node: Node, parents: Sequence[str], exact: Mapping[str, Asked], convention: Convention) -> Score | None:
     sweeps = []
     for name in parents:
         swept = sorted((each for each in node["sweep"] if each["parent"] == name), key=lambda each: each["option"])

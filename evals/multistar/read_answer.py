@@ -9,6 +9,7 @@ negates it, and *doubts* if it weighs several or asks. The last claim counts, un
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,24 @@ _ALTERNATIVE = re.compile(r"\s*(?:,|or|and|/|\?)\s*(?:<answer>)?", re.IGNORECASE
 _LIST_MARK = re.compile(r"^\s*(?:[-*•>]+\s+|\d+[.)]\s+(?=[^\W\d_]{2}))")
 _LETTER_MARK = re.compile(r"^\W*[A-Z][.)]\s+(?=[A-Z][a-z])")
 """A letter that numbers a line of prose, among several lines."""
-_AFTER_A = ("is", "it", "fits", "seems", "matches", "was", "would", "should", "must", "best", "not", "isn't", "or", "and", "as", "than")
+_AFTER_A = (
+    "is",
+    "it",
+    "fits",
+    "seems",
+    "matches",
+    "was",
+    "would",
+    "should",
+    "must",
+    "best",
+    "not",
+    "isn't",
+    "or",
+    "and",
+    "as",
+    "than",
+)
 """Words before which A is a label; before others it is an article."""
 _CLAUSE_END = re.compile(
     r"[.!。！;；]+(?=\s|$|\")|(?<=\?)\s|,\s|，|、|\s[-–—]+\s"
@@ -80,7 +98,7 @@ def _formal(text: str, reader: _Reader, cut_off: bool) -> Reading | None:
         if not found:
             continue
         readings = [reader.read(match[1]) for match in found]
-        for one, other in zip(found, found[1:], strict=False):
+        for one, other in itertools.pairwise(found):
             if _ALTERNATIVE.fullmatch(text, one.end(), other.start()):
                 return None, TWO_ANSWERS
         option, why = readings[-1]
@@ -150,7 +168,10 @@ class _Reader:
         either = "|".join(re.escape(words) for words in self.said)
         if self.yes_no:
             return re.sub(
-                rf"^(\W*(?:(?:[a-z]+ )*answer(?: is)?\W+|[A-Z]\W+)?)({either})(?!\w)", self._mark, line, flags=re.IGNORECASE
+                rf"^(\W*(?:(?:[a-z]+ )*answer(?: is)?\W+|[A-Z]\W+)?)({either})(?!\w)",
+                self._mark,
+                line,
+                flags=re.IGNORECASE,
             )
         return re.sub(rf"()(?<![\w-])({either})(?![\w-])\.?", self._mark, line, flags=re.IGNORECASE)
 
@@ -191,7 +212,9 @@ class _Reader:
             following = tokens[place + 1] if place + 1 < len(tokens) else ""
             article = token == "A" and following.islower() and following not in _AFTER_A
             return None if article else self.labels.get(token)
-        alone = place == len(tokens) - 1 and (place == 0 or tokens[place - 1].casefold() in ("answer", "option", "choice"))
+        alone = place == len(tokens) - 1 and (
+            place == 0 or tokens[place - 1].casefold() in ("answer", "option", "choice")
+        )
         return self.labels.get(token.upper()) if alone else None
 
 

@@ -11,7 +11,7 @@ from evals.multistar.questions import Question
 
 SHORTCUT_HELP: Final = {
     "base_rates": "sees no picture; chooses the option that is most often true of questions of this kind",
-    "most_alike": "last question: the candidate that shares most with the others, without a look at the matrix; else base_rates",
+    "most_alike": "last question: the candidate most like the others, without a look at the matrix; else base_rates",
 }
 
 

@@ -448,7 +448,10 @@ def _pair_judged(
         return Judgement("2P", "position", part, [{"yes": same, "no": not same}[option] for option in options])
     ratios = tuple(option for option in options if option != "not comparable")
     attribute = _RATIOS[ratios[0]][0]
-    if f"They are comparable only if the objects compared all have the same {attribute} within each panel." not in notes:
+    if (
+        f"They are comparable only if the objects compared all have the same {attribute} within each panel."
+        not in notes
+    ):
         raise UnreadableError(f"no condition among the notes {notes}")
     if attribute == "shape":
         _check_edge_note(notes)
@@ -541,7 +544,9 @@ class _Rows:
     def _three_alone(self, row: list[list[Thing]]) -> bool:
         """Three different values that no step, sum or difference explains."""
         values = [self._value(panel) for panel in row]
-        return None not in values and len(set(values)) == 3 and not any(self._true(o, row) for o in _EVERY[self.attribute])
+        return (
+            None not in values and len(set(values)) == 3 and not any(self._true(o, row) for o in _EVERY[self.attribute])
+        )
 
     def _three_again(self) -> bool:
         first, second = ([self._value(panel) for panel in row] for row in self.rows)
@@ -556,7 +561,11 @@ class _Rows:
             return self._three_alone(row)
         if self.attribute == "position":
             return self._true_of_places(option, values)
-        subject = {"number": "number of objects", "size": "(number of the )?size", "color": "(number of the shade|color)"}
+        subject = {
+            "number": "number of objects",
+            "size": "(number of the )?size",
+            "color": "(number of the shade|color)",
+        }
         if not re.match(rf"(The|In the third panel, the) {subject.get(self.attribute, self.attribute)}\b", option):
             raise UnreadableError(f"{option!r} in a question on {self.attribute}")
         if "stays the same" in option:

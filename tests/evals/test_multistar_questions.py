@@ -123,7 +123,9 @@ def test_templates_are_named_in_the_order_in_which_they_are_asked(problems):
 
 
 def test_the_direct_set_is_as_large_as_published():
-    counts = [len(direct_questions(generate(name, seed), 0, "uniform")) for name in CONFIGURATIONS for seed in range(30)]
+    counts = [
+        len(direct_questions(generate(name, seed), 0, "uniform")) for name in CONFIGURATIONS for seed in range(30)
+    ]
     assert 100 / 30 * (sum(counts) - 7 * 30) == pytest.approx(21_700, rel=0.01)
 
 

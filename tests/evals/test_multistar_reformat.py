@@ -141,7 +141,10 @@ def test_the_papers_panels_two_and_three_are_both_right():
 def test_comparisons_and_rules_are_those_of_table_10():
     questions = chain("distribute_four", 3)
     number = {"parent": "number/two_panels_1_2", "target": "number/one_row", "paper_literal": True}
-    assert said(questions, answer="more objects", **number) == "The left panel has more objects compared to the middle panel."
+    assert (
+        said(questions, answer="more objects", **number)
+        == "The left panel has more objects compared to the middle panel."
+    )
     place = {"parent": "position/two_panels_2_3", "target": "position/one_row", "paper_literal": True}
     same = "The position of all the objects in the middle panel is {}the same as the objects in the right panel."
     assert said(questions, answer="yes", **place) == same.format("")

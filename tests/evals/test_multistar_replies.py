@@ -20,7 +20,9 @@ def test_held_replies_are_read_right_and_none_is_misread():
     for one in replies:
         option, _ = read_answer(one["reply"], one["labels"], one["options"], cut_off=one["cut_off"])
         read.append(None if option is None else one["labels"][option])
-    misread = [(one["reply"], label) for one, label in zip(replies, read, strict=True) if label not in (None, one["reading"])]
+    misread = [
+        (one["reply"], label) for one, label in zip(replies, read, strict=True) if label not in (None, one["reading"])
+    ]
     assert len(replies) == 1000 and misread == []
     assert sum(one["reading"] == label for one, label in zip(replies, read, strict=True)) >= 990
 

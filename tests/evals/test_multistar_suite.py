@@ -79,7 +79,14 @@ def test_an_episodes_id_tells_what_the_player_meets_and_nothing_else():
     assert ids(convention="natural_logs") == [bare, told], "how it is scored"
     assert ids(sweep=False)[0] == bare and ids(sweep=False)[1] != told
     assert ids(paper_literal=True)[0] == bare and ids(paper_literal=True)[1] != told
-    for change in ({"answer_sets": "raven"}, {"styles": ["structured"]}, {"reply": "text"}, {"attributes": "all"}, {"options": "balanced"}, {"scale": 2}):
+    for change in (
+        {"answer_sets": "raven"},
+        {"styles": ["structured"]},
+        {"reply": "text"},
+        {"attributes": "all"},
+        {"options": "balanced"},
+        {"scale": 2},
+    ):
         assert not {bare, told} & set(ids(**change)), change
     assert ids(puzzles=3)[:2] == [bare, told], "more puzzles are added behind"
 
@@ -330,8 +337,12 @@ def test_links_are_asked_and_recorded_and_left_out_of_accuracy():
     suite = MultiStarSuite(configurations=["Center"], puzzles=2, priors=["none"])
     asked = [question for episode in suite.plan() for question in questions(suite, episode)]
     links = [question for question in asked if not question.counts]
-    assert {"number/single_panel_1", "position/two_rows"} <= {question.node for question in links}, "one answer everywhere"
-    records = played(suite, Scripted(asked, lambda question, _: (question.key + (not question.counts)) % len(question.options)))
+    assert {"number/single_panel_1", "position/two_rows"} <= {question.node for question in links}, (
+        "one answer everywhere"
+    )
+    records = played(
+        suite, Scripted(asked, lambda question, _: (question.key + (not question.counts)) % len(question.options))
+    )
     rows = rows_of(tables_of(suite, records)["multistar_stages"])
     assert sum(row["links"] for row in rows) == len(links) > 0
     assert sum(row["questions"] for row in rows) == len(asked) - len(links)

@@ -45,9 +45,7 @@ def _sketch(problem: Problem, seed: int, panels: Panels, node: Node) -> Sketch:
         return row_sketch(problem, seed, node.stage, node.attribute, node.part, node.component)
     if node.stage == "2P":
         first, second = node.panels
-        draft = pair_draft(
-            problem, seed, node.name, node.attribute, panels, (first, second), node.part, node.component
-        )
+        draft = pair_draft(problem, seed, node.name, node.attribute, panels, (first, second), node.part, node.component)
         return Sketch(node.name, "2P", node.attribute, node.part, two_panels(problem, first, second), draft)
     (panel,) = node.panels
     draft = _single(problem, seed, panels, node)

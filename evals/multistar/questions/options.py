@@ -151,7 +151,7 @@ def _balanced(rng: random.Random, draft: Draft, plan: Balance) -> list[str] | No
 def _systematic(rng: random.Random, inclusion: Mapping[str, float]) -> list[str]:
     """A sample of fixed size in which each answer is with its own probability."""
     answers = rng.sample(list(inclusion), len(inclusion))
-    start, chosen = rng.random(), []
+    start, chosen = rng.random(), list[str]()
     for answer, end in zip(answers, accumulate(inclusion[answer] for answer in answers), strict=True):
         if end > start + len(chosen):
             chosen.append(answer)
