@@ -4,8 +4,8 @@ Run: nice python -m benchmarks.multistar_blind [training] [test]
 
 A learner is shown the text of questions, their options in order and the right answers of ``training`` problems of each
 configuration (60); then it answers those of ``test`` fresh ones (200). It knows, for every template, how often an option
-was right where it was offered, and how often it was right in exactly this set of options. Its accuracy stands beside chance, by stage and
-for the templates that it knows best. 0.05 above chance is what such a learner should stay below.
+was right where it was offered, and how often it was right in exactly this set of options. Its accuracy stands beside chance,
+by stage and for the templates that it knows best. 0.05 above chance is what such a learner should stay below.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Question images: one panel, some panels side by side, or the whole puzzle, as pictures that travel as descriptions.
 
 Five layouts (MultiStAR's, sizes in pixels): one panel 220x220, two panels 400x220, a row 580x220, two rows 580x400, and the
-whole puzzle with numbered candidates 780x1056; all of them times the scale. Panels stand 20 pixels apart in dashed boxes on white.
+whole puzzle with numbered candidates 780x1056; all of them times the scale. Panels stand 20 pixels apart in dashed boxes
+on white.
 """
 
 from __future__ import annotations

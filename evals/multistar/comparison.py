@@ -125,8 +125,8 @@ def error_table(answers: Sequence[Answered]) -> Table:
             "probability. perception: a question on one panel.",
             "propagation: something told was wrong, and the same question told the truth was answered right. "
             "reasoning: wrong although all that was told was right, or although the truth was told in its twin.",
-            "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors); share undecided: "
-            "of the wrong answers.",
+            "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors). "
+            "share undecided: of the wrong answers.",
         ),
         section="diagnostics",
     )

@@ -401,7 +401,9 @@ def test_pictures_in_another_order_are_refused_by_name(stem):
 def test_pictures_of_another_problem_are_refused_by_name(stem):
     other = render_problem(generate("in_distribute_four_out_center_single", 6))
     with_images(stem, lambda images: np.copyto(images, other))
-    with pytest.raises(RavenFileError, match=r"RAVEN_0_train\.npz: the picture of panel 0 shows none of the XML's panels"):
+    with pytest.raises(
+        RavenFileError, match=r"RAVEN_0_train\.npz: the picture of panel 0 shows none of the XML's panels"
+    ):
         read(stem.with_suffix(".npz"))
 
 
@@ -409,12 +411,12 @@ def test_one_shape_of_another_shade_is_seen(stem):
     file = read(stem.with_suffix(".npz"))
     assert file.remarks == ()
     edit(stem, r' Color="[5-9]"', ' Color="1"')
-    with pytest.raises(RavenFileError, match="shows none of the XML's panels|do not obey"):
+    with pytest.raises(RavenFileError, match=r"shows none of the XML's panels|do not obey"):
         read(stem.with_suffix(".npz"))
 
 
 def test_what_nobody_knows_is_named_and_kept(stem):
-    edit(stem, r'<Rule name', '<Rule value="1" name', count=2)
+    edit(stem, r"<Rule name", '<Rule value="1" name', count=2)
     edit(stem, r"</Data>", '<Author name="x" /></Data>')
     arrays = dict(np.load(stem.with_suffix(".npz")))
     np.savez(stem.with_suffix(".npz"), **arrays, note=np.array([7]))

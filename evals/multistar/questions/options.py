@@ -8,9 +8,9 @@ is offered as often as the others, and who knows how often each answer is true n
 ``balanced``: an answer is offered exactly as often as it is the key. Let p(a) be the share of questions with the true
 answer a, and n the number of options. A set S is drawn with inclusion probabilities n p(a) (random systematic sampling),
 on condition that the truth is in it. Then every option of every set is the key with probability 1/n: the joint
-probability of set and key is q(S) / n, whichever the key. No p(a) may be above 1/n for that; of questions with an answer that is true more
-often, only a share counts. Fewer options are offered where else too few would count; and where one answer is nearly
-always true (one object in a part with one position), none counts.
+probability of set and key is q(S) / n, whichever the key. No p(a) may be above 1/n for that; of questions with an answer
+that is true more often, only a share counts. Fewer options are offered where else too few would count; and where one
+answer is nearly always true (one object in a part with one position), none counts.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ CANDIDATES = tuple(str(number) for number in range(1, 9))
 _FINAL = (
     "The matrix at the top is a puzzle of three rows and three columns whose last panel is missing. Along every row, from left "
     "to right, the panels follow the same rules. Which of the eight panels below it, numbered 1 to 8, is the missing one?",
-    "In the matrix at the top, the last of nine panels is missing. Each attribute follows one rule from left to right, the same "
-    "in every row. Which panel of the answer set, numbered 1 to 8, completes the matrix?",
+    "In the matrix at the top, the last of nine panels is missing. Each attribute follows one rule from left to right, the "
+    "same in every row. Which panel of the answer set, numbered 1 to 8, completes the matrix?",
     "Find the panel that belongs in place of the question mark: each row of the matrix, read from left to right, obeys the "
     "same rules. What is its number in the answer set, 1 to 8?",
     "Eight of the nine panels of the matrix are given; every row obeys the same rules from left to right. Which of the panels "
