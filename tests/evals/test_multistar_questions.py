@@ -3,14 +3,17 @@
 import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 from collections import Counter, defaultdict
 
 import pytest
 
+from benchmarks.multistar_blind import measure
 from envs.raven import CONFIGURATIONS, generate
-from evals.multistar.questions import QUESTION_ATTRIBUTES, chain_questions, direct_nodes, direct_questions
+from evals.multistar.questions import QUESTION_ATTRIBUTES, chain_questions, direct_nodes, direct_questions, options
+from evals.multistar.questions.options import balance
 
 TWO_PARTS = {
     "left_center_single_right_center_single": ("left", "right"),
@@ -209,3 +212,50 @@ def test_the_answer_style_leaves_questions_on_the_context_alone():
     assert unbiased.context == biased.context
     for one, other in zip(chain_questions(unbiased, 0)[:-1], chain_questions(biased, 0)[:-1], strict=True):
         assert (one.text, one.options, one.key) == (other.text, other.options, other.key)
+
+
+# --- options that give nothing away ----------------------------------------------------------------------------------
+
+
+def test_no_stage_can_be_answered_without_its_picture():
+    stages, _ = measure(training=30, test=30)
+    assert {stage for _, stage in stages} == {"1P", "1P-B", "1P-C", "2P", "1R", "2R", "final"}
+    for (kind, stage), tally in stages.items():
+        assert tally.excess < 0.07, (kind, stage, str(tally))  # 300 to 1,600 questions: up to 0.02 is noise
+
+
+@pytest.mark.parametrize(
+    ("rates", "most", "count", "kept"),
+    [
+        ({"a": 0.6, "b": 0.2, "c": 0.2}, 3, 3, {"a": 1 / 3, "b": 1, "c": 1}),
+        ({"a": 0.5, "b": 0.5}, 4, 2, {"a": 1, "b": 1}),
+        ({"a": 0.4, "b": 0.2, "c": 0.2, "d": 0.2}, 2, 2, dict.fromkeys("abcd", 1)),
+        ({"a": 0.7, "b": 0.299, "c": 0.001}, 4, 2, {"a": 0.299 / 0.7, "b": 1}),
+        ({"a": 0.9, "b": 0.1}, 2, 0, {}),
+        ({"a": 1.0}, 4, 0, {}),
+    ],
+)
+def test_a_balance_caps_what_is_true_too_often(rates, most, count, kept):
+    found = balance(rates, most)
+    assert found.count == count and found.kept == pytest.approx(kept)
+    assert sum(found.inclusion.values()) == pytest.approx(count)
+    for answer, share in found.inclusion.items():
+        assert share == pytest.approx(count * rates[answer] * kept[answer] / sum(rates[a] * kept[a] for a in kept))
+
+
+def test_every_option_of_every_set_is_the_key_equally_often(monkeypatch):
+    rates = {"a": 0.5, "b": 0.2, "c": 0.15, "d": 0.1, "e": 0.05}
+    monkeypatch.setattr(options, "answer_rates", lambda: {"world": {"kind": rates}})
+    options._balance_of.cache_clear()
+    rng, keys = random.Random(1), defaultdict(Counter)
+    for _ in range(20_000):
+        (truth,) = rng.choices(list(rates), list(rates.values()))
+        draft = options.Draft("?", truth, tuple(set(rates) - {truth}), 3)
+        drawn = options.draw_options(rng, "world", "kind", draft, "balanced")
+        if drawn.counts:
+            keys[frozenset(drawn.options)][drawn.options[drawn.key]] += 1
+    options._balance_of.cache_clear()
+    assert len(keys) > 5
+    for shown, counts in keys.items():
+        for answer in shown:
+            assert counts[answer] / counts.total() == pytest.approx(1 / 3, abs=4 / counts.total() ** 0.5 * 0.48)
