@@ -23,7 +23,7 @@ from typing import Final
 
 from evals.kidgym.choices import read_prose
 from evals.kidgym.paraphrase import masked, read_paraphrase, unmasked
-from evals.types import Reply
+from evals.kidgym.vocabulary import ALTERNATIVE_BEHIND
 
 DECODER_VERSION: Final = 3
 """Raised whenever a reply would be read otherwise; part of every episode's identity."""
@@ -78,7 +78,7 @@ _MARKS = str.maketrans(
         **dict.fromkeys("“”«»「」『』【】〖〗", '"'),
         **dict.fromkeys("–—‑", "-"),
         **dict.fromkeys("*~", None),
-        **{"_": " ", "。": ".", "、": ",", "…": "..."},
+        **{"_": " ", "。": ". ", "、": ", ", "…": "..."},
         **dict.fromkeys("✓✔✅☑", " right "),
         **dict.fromkeys("✗✘❌✖", " wrong "),
     }
@@ -150,7 +150,7 @@ def _read(content: str, actions: tuple[str, ...], bare: bool) -> Decoded:
         return _decided(prose.positions, prose.how, actions)
     if positions := read_paraphrase(unmasked(hidden), actions, bare):
         return _decided(positions, "other words", actions)
-    return Decoded(None, "no answer")
+    return Decoded(None, "two answers" if ALTERNATIVE_BEHIND.search(hidden[-500:]) else "no answer")
 
 
 def _read_list(content: str, actions: tuple[str, ...], bare: bool) -> Decoded | None:
@@ -160,8 +160,10 @@ def _read_list(content: str, actions: tuple[str, ...], bare: bool) -> Decoded | 
     """
     members = [part for part in _BETWEEN.split(content) if part]
     if not all(re.fullmatch(r"""["'(\[]*[A-Z]["')\].:]*""", member) for member in members):
-        members = [] if bare else [line for line in content.splitlines() if line.strip()]
+        members = [line for line in content.splitlines() if line.strip()]
     read = [_read_plain(member, actions) for member in members]
+    if bare and any(member and member.rule == "letter and text" for member in read):
+        return None
     if len(read) < 2 or any(member is None or member.index is None for member in read):
         return None
     chosen = [member.index for member in read if member is not None]
@@ -202,8 +204,3 @@ def _position(letter: str) -> int:
 
 def _fold(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" \t\"'.,;:!()[]{}<>-")
-
-
-def read_reply(reply: Reply, actions: Sequence[str]) -> Decoded:
-    """Read a player's reply, the reasoning in it kept apart already."""
-    return decode(reply.text, actions, reply.cut_off)

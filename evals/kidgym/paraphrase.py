@@ -18,6 +18,13 @@ _INTENT: Final = re.compile(
     rf"(?P<verb>{_VERBS})\b",
     re.IGNORECASE,
 )
+_REFERENCE = re.compile(
+    r"\W*(?:(?:i think )?(?:it|the (?:correct|right) \w+) is )?(?:the )?(?:\w+ )?(?:with )?(?:the )?(?:label|grid|position)(?:l?ed)?"
+    r"\s+(?:\d|[IV]+)\W*",
+    re.IGNORECASE,
+)
+"""What a reply may refer to an action by, without a verb."""
+_PLACED = re.compile(r"\W*[A-D]\s*(?:\b(?:to|in|into|at|goes to)\b|->|→)\s*(?:the )?(?:grid |position )?[IV]+\W*")
 _NUMBER = re.compile(r"(?<![\w.])\d(?!\w|\.\d)")
 _SLOT = re.compile(
     r"(?:\b(?i:backpack|bag|slot)\s+(?P<named>[a-dA-D])"
@@ -43,7 +50,7 @@ def masked(text: str, actions: tuple[str, ...]) -> str:
     """The text with a sign of its own in place of each action's text, so that their letters mean nothing."""
     for position, action in sorted(enumerate(actions), key=lambda entry: -len(entry[1])):
         text = _pattern(action).sub(chr(_FIRST + position), text)
-    return "".join(_masked_clause(clause, actions) for clause in re.split(r"(?<=[.;:!?\n])|(?= because| since|, then|, so| \()", text))
+    return "".join(_masked_clause(clause, actions) for clause in re.split(r"(?<=[.;:!?\n])|(?= because| since|, then|, so)", text))
 
 
 def unmasked(text: str) -> str:
@@ -53,7 +60,9 @@ def unmasked(text: str) -> str:
 
 def read_paraphrase(text: str, actions: tuple[str, ...], bare: bool) -> set[int]:
     """The actions that a short text refers to, verb or not; all that fit, if it is not clear which."""
-    if len(text) > LONGEST // (2 if bare else 1) or "?" in text or "collected" in text or not re.search("[a-z]{3}|[IV]", text):
+    if bare and not _REFERENCE.fullmatch(text):
+        return set()
+    if len(text) > LONGEST or "?" in text or "collected" in text or not re.search("[a-z]{3}|[IV]", text):
         return set()
     found = _fitting(text, actions)
     return set(found) if len(found) == 1 else set()
@@ -79,6 +88,8 @@ def _masked_clause(clause: str, actions: tuple[str, ...]) -> str:
                 start = re.search(r"\bI(?:'ve| have)?\b", clause[: declaration.start()])
                 return clause[: start.start() if start else declaration.start()] + chr(_FIRST + position)
         return clause
+    if _PLACED.fullmatch(clause) and len(placed := _fitting(clause, actions)) == 1:
+        return chr(_FIRST + placed[0])
     intent = re.search(rf"(?:^|(?<=\W)){_INTENT.pattern}", clause, re.IGNORECASE) if len(clause) <= LONGEST else None
     if not intent or re.search(r"\b(?:not|never|cannot|if|already)\b|n't|\?", clause):
         return clause
@@ -100,6 +111,7 @@ def _fitting(text: str, actions: tuple[str, ...]) -> list[int]:
         if offered.romans and not offered.numbers and all(int(number) in range(1, 9) for number in numbers):
             numbers, romans = frozenset(), romans | {_ROMANS[int(number) - 1] for number in numbers}
         fits = numbers <= offered.numbers and said.slots <= offered.slots and romans <= offered.romans
+        fits = fits and not _DECLARATION.search(action)
         if any(said) and fits and (kind is None or kind == _kind(action)):
             found.append(position)
     return found

@@ -10,12 +10,13 @@ import re
 from typing import Final
 
 NOUN: Final = (
-    r"(?:option|action|choice|letter|answer|decision|move|step|pick|selection|response|conclusion|guess|ans|correction|"
+    r"(?:option|action|choice|letter|answer|ans|"
     r"respuesta|opci[oó]n|acci[oó]n|elecci[oó]n|conclusi[oó]n|letra|soluci[oó]n|antwort|aktion|wahl|l[oö]sung|buchstabe|"
     r"r[eé]ponse|choix|lettre|resposta|op[cç][aã]o|alternativa|escolha|a[cç][aã]o|risposta|opzione|scelta|azione|"
     r"ответ|вариант|действие|выбор|odpowied[zź]|antwoord|jawaban|cevap|đáp án|الإجابة|उत्तर)"
 )
 """What a letter is called."""
+_DECISION = rf"(?:{NOUN}|decision|move|step|pick|selection|response|conclusion|guess|correction)"
 _CJK_NOUN = r"(?:答案|选项|選項|选择|選擇|动作|動作|行动|行動|回答|答え|正解|選択肢|下一步|정답|답|선택지|选|選|答)"
 _BE = (
     r"(?:is|be|are|was|would|should|must|has|to|es|ser[ií]a|ist|lautet|w[aä]re|est|serait|é|è|будет|is|adalah|là)"
@@ -26,7 +27,7 @@ _VERB = (
     r"g[oe](?:ing)?\s+(?:with|for)|went\s+with|start\s+with|decide[ds]?(?:\s+(?:on|for)|:)?|confident\s+in|left\s+with|"
     r"say|think|guess|guessing|believe|meant|mean|answers?|leaves|it's|"
     r"elijo|escojo|selecciono|eleg?ir[ií]a|escoger[ií]a|elegir|escolho|seleciono|scelgo|scegliere|"
-    r"w[aä]hle|nehme|f[uü]r|w[uü]rde|choisis|choisirais|choisir|prends|выбираю|kies|wybieram|memilih)"
+    r"w[aä]hle(?:\s+ich)?|nehme(?:\s+ich)?|f[uü]r|w[uü]rde|choisis|choisirais|choisir|prends|выбираю|kies|wybieram|memilih)"
 )
 _CONCLUDE = (
     r"(?:so|hence|thus|therefore|consequently|sino|sondern|mais|but|accordingly|i\.?\s?e\.|that's|that\s+is|conclusion|it\s+is|it's|must\s+be|"
@@ -43,19 +44,19 @@ _END = r"\s*(?:[.,;:!)\]\"'\n-]|$|\s(?:it\s+is|because|since|as|weil|porque|car|
 
 DECLARES: Final = re.compile(
     rf"""(?:
-        \b{NOUN}["')\]]*(?:[ ][^\W\d]+){{0,9}}?\s*(?:\b{_BE}\b|[:=→]|-+>?)\s*
-      | \b{NOUN}\s*\n\s*
+        \b{_DECISION}["')\]]*(?:[ ][^\W\d]+){{0,9}}?\s*(?:\b{_BE}\b|[:=→]|-+>?)\s*
+      | \b{_DECISION}\s*\n\s*
       | \b{_VERB}\s+
       | {_CJK_NOUN}[^\x00-\x7f]{{0,6}}\s*(?:[:=]\s*)?
       | \\boxed\s*\{{\s*(?:\\text\s*\{{)?
-      | \banswers\W+
+      | \banswers\W+ | ^\W*right\s
     )
     (?:{_ARTICLE}\s+)* (?:{NOUN}\s*[:\#]?\s*)? (?:l')? (?:{_CJK_NOUN})? {OPEN}$""",
     re.IGNORECASE | re.VERBOSE,
 )
 """Before a letter that is the choice: *the answer is*, *I choose option*, *答案是*."""
 CONCLUDES: Final = re.compile(
-    rf"(?:(?<![^\W_]){_CONCLUDE}|[;:]|- |(?:而是|[所以因此故即则]|よって|したがって|따라서))\s*[,:]?\s*(?:{_ARTICLE}\s+)*(?:{NOUN}\s*)?{OPEN}$",
+    rf"(?:(?<![^\W_]){_CONCLUDE}|[;:]|- |(?:而是|是|[所以因此故即则]|よって|したがって|따라서))\s*[,:]?\s*(?:{_ARTICLE}\s+)*(?:{NOUN}\s*)?{OPEN}$",
     re.IGNORECASE,
 )
 """Before a letter that concludes a sentence, as *so*; it counts where the clause ends behind it (``CLAUSE_ENDS``)."""
@@ -93,8 +94,9 @@ REJECTED_BEFORE: Final = re.compile(
     r"""(?:[A-Z]["')]*\s*(?:,|and|or|nor)\s*["'(]*)*$"""
     r"|\b(?:if|whether|unless|should\s+i|could|might|may|going\s+to|wanted\s+to|initially|at\s+first|would\s+have|thought"
     r"|podr[ií]a|k[oö]nnte)\s+(?:[^\W\d]+\s+){0,4}[\"'(]*$"
+    r"|\bif\b[^.!?\n]*\bwould\b[^.!?\n]*$"
     r"|(?:不是|不选|不選|不应选|不应该选|想选|可能是|可能|或者|还是|或|不能选)\s*$"
-    r"|\b(?:could|might|may|can|either|entweder|soit|o\s+bien)\s+(?:[^\W\d]+\s+){0,3}[\"'(]*(?:[A-Z]\W+(?:or|and|oder|ou|o)\s+)?$",
+    r"|\b(?:could|might|may|can(?!\s+only)|either|entweder|soit|o\s+bien)\s+(?:[^\W\d]+\s+){0,3}[\"'(]*(?:[A-Z]\W+(?:or|and|oder|ou|o)\s+)?$",
     re.IGNORECASE,
 )
 """Before a letter that is not, or perhaps not, the choice."""
@@ -127,16 +129,16 @@ LATER: Final = re.compile(
 PLACE: Final = re.compile(
     r"(?:\b(?:backpack|bag|slots?|position|grid|label|marker|cell|place|spot|items?|keys?|door|basket|chest|plan|part|picture|"
     r"pieces?|tiles?|animals?|type|exhibit|vitamin|vaccine|grade|case|sac|sacoche|ranura|mochila|fach|rucksack|caja|posici[oó]n|"
-    r"grid|inventory|pocket)s?\W{1,2}(?:(?:in|from|of|is|at|to)\s+)?(?:the\s+)?(?:[A-Z]\s*(?:,|and|or|to|y|und|et)\s*)*"
+    r"grid|inventory|pocket)s?[\s'#:(]{1,2}(?:(?:in|from|of|is|at|to)\s+)?(?:the\s+)?(?:[A-Z]\s*(?:,|and|or|to|y|und|et)\s*)*"
     r"|\b(?:in|from|of|with|put|place|inside|into|use|uses|using)\s+"
-    r"|\b[IV]+\s*:\s*|(?:背包|位置|格子?|槽|插槽|物品|钥匙|把|将|スロット|バックパック|배낭)\s*)$",
+    r"|(?:^|[\n.;,]\s*)[IV]+\s*:\s*|(?:背包|位置|格子?|槽|插槽|物品|钥匙|把|将|スロット|バックパック|배낭)\s*)$",
     re.IGNORECASE,
 )
 """Before a letter that names a backpack slot or a position."""
 PLACE_BEHIND: Final = re.compile(
     r"\s*(?:in|at|to|into|onto|on|for|->|→|holds|has|shows|contains|fits|opens|matches|goes|belongs|comes|first|last)\s+"
     r"(?:grid\s+|position\s+|label\s+|the\s+)?(?:[IV]+\b|\d|an?\b|first|last|next|door|basket|before|after)|\s*(?:里|中|打开)"
-    r"|\s+is\s+(?:\w+er\b|blue|red|yellow|green|the\s+\w+est\b|fast|slow|heavy|light)|\s*[<>]\s*[A-Z]",
+    r"|\s+is\s+(?:(?!better)\w+er\b|blue|red|yellow|green|the\s+(?!best|nearest)\w+est\b|fast|slow|heavy|light)|\s*[<>]\s*[A-Z]",
     re.IGNORECASE,
 )
 """Behind such a letter."""
