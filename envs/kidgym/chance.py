@@ -39,7 +39,7 @@ class Cure(NamedTuple):
 
 _OTHER_MAZES: Final = "other mazes: drawn from the seed, not a hundred layouts, so keys lie differently"
 _ALL_DOORS: Final = (
-    "every door has to be opened: no short cuts and no unsolvable colourings, as some published mazes have"
+    "every door has to be opened: no short cuts and no unsolvable colorings, as some published mazes have"
 )
 CHANGED: Final[dict[tuple[str, int], Cure]] = {
     ("CL", 3): Cure(0.0216, "a full backpack swallows nothing"),

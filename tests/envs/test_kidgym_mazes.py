@@ -99,7 +99,7 @@ def test_mazes_have_the_published_number_of_walls(task, level, walls):
         assert [item.sprite for item in make(task, level, seed).scene.values()].count("wall") == walls
 
 
-def test_a_key_of_the_wrong_colour_is_refused_and_kept():
+def test_a_key_of_the_wrong_color_is_refused_and_kept():
     refused = 0
     for seed in range(40):
         world = make("MA", 3, seed)
@@ -117,7 +117,7 @@ def test_a_key_of_the_wrong_colour_is_refused_and_kept():
     assert refused > 20
 
 
-def test_decoding_follows_the_hint_and_never_the_colour():
+def test_decoding_follows_the_hint_and_never_the_color():
     codes = set()
     for seed in range(60):
         for level in (1, 2, 3):
@@ -137,7 +137,7 @@ def test_decoding_follows_the_hint_and_never_the_colour():
     assert len(codes) == 6  # both codes occur, so the hint has to be read
 
 
-def test_the_first_decode_maze_has_a_key_of_the_doors_colour_that_opens_nothing():
+def test_the_first_decode_maze_has_a_key_of_the_doors_color_that_opens_nothing():
     for seed in range(40):
         world = make("DMA", 1, seed)
         sprites = {item.sprite: cell for cell, item in world.scene.items()}
@@ -181,8 +181,8 @@ def test_a_decoy_loses_at_once():
 
 
 def test_the_code_can_only_be_learned_from_the_hint_block():
-    """At level 1 a key of the door's own colour lies in wait for whoever has not read it: no word may warn of it."""
+    """At level 1 a key of the door's own color lies in wait for whoever has not read it: no word may warn of it."""
     for level in (1, 2, 3):
         goal = make("DMA", level, 0).goal
         assert "hint block" in goal
-        assert "colour" not in goal
+        assert "color" not in goal

@@ -1,0 +1,2 @@
+"""x"""
+SHORTCUT_SUCCESS: dict[str, dict[str, tuple[float, float, float]]] = {}
