@@ -46,9 +46,7 @@ def kidgym() -> HeldReplies:
 
         return read
 
-    return HeldReplies(
-        lambda: _lines("kidgym_replies.jsonl"), {decoder: reader(decoder) for decoder in DECODERS}
-    )
+    return HeldReplies(lambda: _lines("kidgym_replies.jsonl"), {decoder: reader(decoder) for decoder in DECODERS})
 
 
 # --- all suites ------------------------------------------------------------------------------------------------------
@@ -57,7 +55,7 @@ SUITES: Mapping[str, Callable[[], HeldReplies]] = {"kidgym": kidgym}
 
 
 def _lines(name: str) -> Iterable[Mapping[str, Any]]:
-    with open(DATA / name, encoding="utf-8") as file:
+    with (DATA / name).open(encoding="utf-8") as file:
         yield from map(json.loads, file)
 
 

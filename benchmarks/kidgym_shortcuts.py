@@ -33,7 +33,9 @@ def main(seeds: int = 1000) -> int:
             rows[name, task] = tuple(success(name, task, level, seeds) for level in (1, 2, 3))
             _print(name, task, rows[name, task])
     for name in ("any_listed", "right_kind"):
-        _print(name, "MDE, published decoys", tuple(success(name, "MDE", level, seeds, "published") for level in (1, 2, 3)))
+        _print(
+            name, "MDE, published decoys", tuple(success(name, "MDE", level, seeds, "published") for level in (1, 2, 3))
+        )
     print()
     for name in APPLIES:
         print(f'    "{name}": {{')

@@ -7,8 +7,8 @@ from typing import Final
 import gymnasium
 
 from envs.kidgym.frame import RESOLUTIONS
-from envs.kidgym.tasks import ALL_TASKS, MemoryDecode
-from envs.kidgym.tasks.memory_decode import PublishedMemoryDecode
+from envs.kidgym.tasks import ALL_TASKS
+from envs.kidgym.tasks.memory_decode import MemoryDecode, PublishedMemoryDecode
 from envs.kidgym.world import World
 
 TASKS: Final[dict[str, type[World]]] = {}

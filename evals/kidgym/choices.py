@@ -18,16 +18,23 @@ _BEFORE, _BEHIND = 80, 80
 """Characters around a letter that are looked at."""
 _MOST: Final = 200
 """Letters of a text that are judged, the last ones: what chooses stands at the end."""
-_TOKEN = re.compile(rf"(?:(?<![\w.-])(?<!\w')(?P<letter>[A-Z])(?!'?\w|-\w))(?:\W{{0,4}}(?P<same>{TEXT}))?|(?P<text>{TEXT})")
+_TOKEN = re.compile(
+    rf"(?:(?<![\w.-])(?<!\w')(?P<letter>[A-Z])(?!'?\w|-\w))(?:\W{{0,4}}(?P<same>{TEXT}))?|(?P<text>{TEXT})"
+)
 _SMALL = re.compile(r"(?P<letter>[b-hj-p])\W*$|(?P<first>[b-hj-p])(?=\s+(?:because|since|is|as)\b)")
-_LISTED = re.compile(rf"^\W{{0,4}}(?:option\s+|action\s+)?(?:(?P<letter>[A-Z])(?:\s?[).:|-]|\s+\w)|{TEXT}$).*\w.*$", re.MULTILINE)
+_LISTED = re.compile(
+    rf"^\W{{0,4}}(?:option\s+|action\s+)?(?:(?P<letter>[A-Z])(?:\s?[).:|-]|\s+\w)|{TEXT}$).*\w.*$", re.MULTILINE
+)
 _VERDICT = re.compile(r"(?<!not )(?<!in)\b(?:correct|right|yes|best|works)\W*$", re.IGNORECASE)
 """At the end of such a line: it is the one."""
 _RUN = re.compile(r"(?<!\w)[A-Z](?:\s*,\s*(?:and\s+|or\s+)?[A-Z](?![\w'])){2,}")
 """Letters in a row, as the question lists them."""
 """A line that begins with a letter, as in a list of all actions."""
 _SENTENCE_END: Final = re.compile(r"[.!?\n]")
-_SOLE = re.compile(r"""(?:^|[.!?\n:])\s*(?:(?:option|action|answer|choice)\s+)?["'(\[]*$""", re.IGNORECASE), re.compile(r"""["')\]]*(?:[.!]|\s*(?:\n|$))""")
+_SOLE = (
+    re.compile(r"""(?:^|[.!?\n:])\s*(?:(?:option|action|answer|choice)\s+)?["'(\[]*$""", re.IGNORECASE),
+    re.compile(r"""["')\]]*(?:[.!]|\s*(?:\n|$))"""),
+)
 """Before and behind a letter that is a sentence by itself."""
 _ARROW = re.compile(r"(?:=|→|->|=>)\s*$")
 """Before a letter that is what the words before it amount to: *label 4 -> A*."""
@@ -94,7 +101,11 @@ def _named(text: str, bare: bool) -> Iterator[_Named]:
         if letter and _is_word(letter, before, behind):
             if not match["same"]:
                 continue
-            letter, before, behind = None, text[max(0, match.start("same") - _BEFORE) : match.start("same")], text[match.end() :]
+            letter, before, behind = (
+                None,
+                text[max(0, match.start("same") - _BEFORE) : match.start("same")],
+                text[match.end() :],
+            )
         stance = _stance(letter, bool(match["same"]), before, behind[:_BEHIND], bare)
         if within := [good for start, stop, good in listed if start <= match.start() < stop]:
             commended = within[0] or (words.COMMENDS.match(behind) and not _refused(before, behind))

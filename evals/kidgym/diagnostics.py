@@ -93,13 +93,17 @@ def _miscounts(cells: Cells) -> Table:
         if errors:
             signs = [sum(error < 0 for error in errors), errors.count(0), sum(error > 0 for error in errors)]
             wrong = [float(abs(error)) for error in errors if error]
-            rows.append((*cell, len(errors), *signs, mean_estimate([float(error) for error in errors]), mean_estimate(wrong)))
+            rows.append(
+                (*cell, len(errors), *signs, mean_estimate([float(error) for error in errors]), mean_estimate(wrong))
+            )
     return Table(
         name="kidgym_miscounts",
         title="KidGym: declared numbers in CO",
         columns=(*CELL, "declared", "too few", "right", "too many", "error", "absolute error of wrong ones"),
         rows=tuple(rows),
-        notes=("error: in the backpack less what was asked for, when it was declared to be right: the implied miscount.",),
+        notes=(
+            "error: in the backpack less what was asked for, when it was declared to be right: the implied miscount.",
+        ),
     )
 
 
@@ -126,4 +130,3 @@ def _shortcuts(plan: pa.Table) -> Table:
             f"above chance: at some level by more than {ABOVE_CHANCE}.",
         ),
     )
-

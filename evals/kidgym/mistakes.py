@@ -1,4 +1,4 @@
-"""What went wrong in a lost game: why actions were refused, when the game could not be won any more, and by what kind of slip."""
+"""What went wrong in a lost game: what was refused and why, and the mistake after which it could not be won any more."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ _FIRST: Final = ord("\ue000")
 LONGEST: Final = 80
 """Characters of a clause that may describe an action."""
 _VERBS: Final = (
-    "pick|put|place|obtain|get|take|grab|collect|choose|select|use|unlock|open|placing|picking|obtaining|putting|using|choosing"
+    "pick|put|place|obtain|get|take|grab|collect|choose|select|use|unlock|open|"
+    "picking|putting|placing|obtaining|choosing|using"
 )
 _INTENT: Final = re.compile(
     r"\W*(?:(?:so|then|therefore|thus|first|hence|now|next),?\s+)*"
@@ -19,8 +20,8 @@ _INTENT: Final = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(
-    r"\W*(?:(?:i think )?(?:it|the (?:correct|right) \w+) is )?(?:the )?(?:\w+ )?(?:with )?(?:the )?(?:label|grid|position)(?:l?ed)?"
-    r"\s+(?:\d|[IV]+)\W*",
+    r"\W*(?:(?:i think )?(?:it|the (?:correct|right) \w+) is )?(?:the )?(?:\w+ )?(?:with )?(?:the )?"
+    r"(?:label|grid|position)(?:l?ed)?\s+(?:\d|[IV]+)\W*",
     re.IGNORECASE,
 )
 """What a reply may refer to an action by, without a verb."""
@@ -50,7 +51,9 @@ def masked(text: str, actions: tuple[str, ...]) -> str:
     """The text with a sign of its own in place of each action's text, so that their letters mean nothing."""
     for position, action in sorted(enumerate(actions), key=lambda entry: -len(entry[1])):
         text = _pattern(action).sub(chr(_FIRST + position), text)
-    return "".join(_masked_clause(clause, actions) for clause in re.split(r"(?<=[.;:!?\n])|(?= because| since|, then|, so)", text))
+    return "".join(
+        _masked_clause(clause, actions) for clause in re.split(r"(?<=[.;:!?\n])|(?= because| since|, then|, so)", text)
+    )
 
 
 def unmasked(text: str) -> str:

@@ -23,12 +23,22 @@ COLUMNS: Mapping[str, Column] = {
     "truncated": Column(pa.bool_(), "Whether the budget ran out before that."),
     "refused_steps": Column(pa.int32(), "Steps whose action could not be performed.", unit="steps", better="lower"),
     "refused_blocked": Column(pa.int32(), "Of these, steps to which no way led.", unit="steps", better="lower"),
-    "refused_misfit": Column(pa.int32(), "Of these, steps with a key or a basket that did not fit.", unit="steps", better="lower"),
-    "refused_full": Column(pa.int32(), "Of these, steps for which the backpack had no room.", unit="steps", better="lower"),
+    "refused_misfit": Column(
+        pa.int32(), "Of these, steps with a key or a basket that did not fit.", unit="steps", better="lower"
+    ),
+    "refused_full": Column(
+        pa.int32(), "Of these, steps for which the backpack had no room.", unit="steps", better="lower"
+    ),
     "forced_steps": Column(pa.int32(), "Steps that offered a single action and were not asked.", unit="steps"),
-    "lost_step": Column(pa.int32(), "The step after which the game could not be won any more, from 1; null if it never came."),
-    "mistake": Column(pa.string(), "What kind of mistake that step was, or why a reply could not be read; null in won games."),
-    "miscount": Column(pa.int32(), "CO: declared and in the backpack, less what was asked for; null without a declaration."),
+    "lost_step": Column(
+        pa.int32(), "The step after which the game could not be won any more, from 1; null if it never came."
+    ),
+    "mistake": Column(
+        pa.string(), "What kind of mistake that step was, or why a reply could not be read; null in won games."
+    ),
+    "miscount": Column(
+        pa.int32(), "CO: declared and in the backpack, less what was asked for; null without a declaration."
+    ),
 }
 
 

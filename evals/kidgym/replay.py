@@ -92,9 +92,7 @@ def _world(row: Mapping[str, Any], mde_decoys: str) -> World:
     """The world at its beginning, in the resolution and skin of the first picture that was shown."""
     shown = _frames(chat_of(row["turns"], 0)) if row["turns"] else []
     cell_pixels, skin = (shown[-1].cell_pixels, shown[-1].skin) if shown else (64, "")
-    return make(
-        row["task"], int(row["level"]), row["seed"], cell_pixels=cell_pixels, skin=skin, mde_decoys=mde_decoys
-    )
+    return make(row["task"], int(row["level"]), row["seed"], cell_pixels=cell_pixels, skin=skin, mde_decoys=mde_decoys)
 
 
 def _compare(row: Mapping[str, Any], number: int, world: World, seen: list[Frame]) -> None:

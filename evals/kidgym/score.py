@@ -152,8 +152,8 @@ def _success_table(episodes: Sequence[Played]) -> Table:
             "invalid answers: share of episodes that a reply naming no action ended; they count as not successful.",
             "steps: mean over all episodes that did not fail, those included that an unread reply ended, with the steps until "
             "then; steps without a choice count.",
-            "Replies are read as a careful person would unless suite.decoder says otherwise: the first letter of a list and the "
-            "last of several choices count, words and rejected letters are no answer, alternatives (A or B) are none.",
+            "Replies are read as a careful person would unless suite.decoder says otherwise: the first letter of a list and "
+            "the last of several choices count, words and rejected letters are no answer, alternatives (A or B) are none.",
             "Brackets: 95 % confidence intervals.",
             *_coverage_notes(episodes),
         ),
@@ -167,7 +167,9 @@ def best_shortcut(task: str, level: str, played: Sequence[Played]) -> tuple[Esti
         if (episode.task, episode.level) == (task, level) and episode.status:
             of_run.setdefault(episode.player, []).append(episode)
     if of_run:
-        found, name = max(((_success(members), name) for name, members in of_run.items()), key=lambda pair: pair[0].mean)
+        found, name = max(
+            ((_success(members), name) for name, members in of_run.items()), key=lambda pair: pair[0].mean
+        )
         return found, name
     stored = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
     if not stored:

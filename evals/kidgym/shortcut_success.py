@@ -1,2 +1,3 @@
 """x"""
+
 SHORTCUT_SUCCESS: dict[str, dict[str, tuple[float, float, float]]] = {}

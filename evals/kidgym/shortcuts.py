@@ -116,7 +116,7 @@ def _walks_over_things(world: World) -> Options:
     if not isinstance(world, Maze) or world.watching:
         return ()
     believed = world.copy()
-    believed.__class__ = _believing(type(world))
+    believed.__class__ = _believing(type(world))  # type: ignore[assignment]
     return (solve(believed) or ())[:1]
 
 

@@ -215,10 +215,12 @@ class KidGymSuite(Suite):
         load_user_tasks()
         known_values = (("tasks", tuple(TASKS)), ("modes", MODES), ("decoder", DECODERS), ("mde_decoys", MDE_DECOYS))
         for setting, known in known_values:
-            value = getattr(self, setting)
-            for value in (value,) if isinstance(value, str) else value:
+            given = getattr(self, setting)
+            for value in (given,) if isinstance(given, str) else given:
                 if value not in known:
-                    raise ValueError(f"suite.{setting}: no {_SINGLE.get(setting, setting)} {value!r}; there are {', '.join(known)}")
+                    raise ValueError(
+                        f"suite.{setting}: no {_SINGLE.get(setting, setting)} {value!r}; there are {', '.join(known)}"
+                    )
         for level in self.levels:  # type: ignore[union-attr]
             for task in self.tasks:
                 levels = [str(known) for known in range(1, len(TASKS[task].budgets) + 1)]

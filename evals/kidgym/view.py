@@ -20,9 +20,7 @@ def view_episode(row: Mapping[str, Any]) -> EpisodeView:
         played = replay(row)
     except ValueError as cause:
         return dataclasses.replace(view, facts={**facts, "replay": str(cause)})
-    steps = (
-        dataclasses.replace(step, facts=found) for step, found in zip(view.steps, _facts(played), strict=True)
-    )
+    steps = (dataclasses.replace(step, facts=found) for step, found in zip(view.steps, _facts(played), strict=True))
     return EpisodeView(tuple(steps), facts)
 
 

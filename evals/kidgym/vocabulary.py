@@ -25,7 +25,7 @@ _BE = (
 _VERB = (
     r"(?:choose|chose|choosing|select|selecting|selected|pick|picking|picked|take|taking|opt(?:ed)?\s+for|recommend|prefer|"
     r"g[oe](?:ing)?\s+(?:with|for)|went\s+with|start\s+with|decide[ds]?(?:\s+(?:on|for)|:)?|confident\s+in|left\s+with|"
-    r"say|think|guess|guessing|believe|meant|mean|answers?|leaves|it's|"
+    r"say|think|guess|guessing|believe|meant|mean|answers?|leaves|it's|makes\s+it|c'est|che\s+sia|что|que\s+(?:es|sea|é|seja)|"
     r"elijo|escojo|selecciono|eleg?ir[ií]a|escoger[ií]a|elegir|escolho|seleciono|scelgo|scegliere|"
     r"w[aä]hle(?:\s+ich)?|nehme(?:\s+ich)?|f[uü]r|w[uü]rde|choisis|choisirais|choisir|prends|выбираю|kies|wybieram|memilih)"
 )
@@ -55,8 +55,9 @@ DECLARES: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """Before a letter that is the choice: *the answer is*, *I choose option*, *答案是*."""
+_CJK_CONCLUDE = r"(?:而是|是|[所以因此故即则]|よって|したがって|따라서)"
 CONCLUDES: Final = re.compile(
-    rf"(?:(?<![^\W_]){_CONCLUDE}|[;:]|- |(?:而是|是|[所以因此故即则]|よって|したがって|따라서))\s*[,:]?\s*(?:{_ARTICLE}\s+)*(?:{NOUN}\s*)?{OPEN}$",
+    rf"(?:(?<![^\W_]){_CONCLUDE}|[;:]|- |{_CJK_CONCLUDE})\s*[,:]?\s*(?:{_ARTICLE}\s+)*(?:{NOUN}\s*)?{OPEN}$",
     re.IGNORECASE,
 )
 """Before a letter that concludes a sentence, as *so*; it counts where the clause ends behind it (``CLAUSE_ENDS``)."""

@@ -55,7 +55,8 @@ def test_a_key_tried_on_the_door_of_its_own_color_is_the_rule_not_applied():
                 other
                 for other in world.options
                 if other.verb == "unlock"
-                and world.backpack[other.slot].sprite.partition("/")[2] == world.scene[other.cell].sprite.partition("/")[2]
+                and world.backpack[other.slot].sprite.partition("/")[2]
+                == world.scene[other.cell].sprite.partition("/")[2]
                 and refusal(world, other) == MISFIT
             ]
             if own:
@@ -75,7 +76,9 @@ def test_placement(turn, kind):
 
 def test_an_order_that_was_not_reversed():
     world = make("SO", 1, 4)
-    wrong = found(world, lambda action: world.backpack[action.slot].sprite != world.answer[world.positions.index(action.cell)])
+    wrong = found(
+        world, lambda action: world.backpack[action.slot].sprite != world.answer[world.positions.index(action.cell)]
+    )
     assert slip(played(world, wrong)).kind == "order not reversed"
 
 

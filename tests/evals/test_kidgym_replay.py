@@ -43,9 +43,7 @@ def ledger_rows(tmp_path, suite, *players):
     )
     contents = read_ledger(tmp_path, [*COLUMNS, *ledger_columns(suite)])
     assert not contents.damaged
-    return [
-        {name.removeprefix("kidgym."): value for name, value in row.items()} for row in contents.table.to_pylist()
-    ]
+    return [{name.removeprefix("kidgym."): value for name, value in row.items()} for row in contents.table.to_pylist()]
 
 
 @pytest.mark.parametrize("settings", [{}, {"resolution": 32}, {"modes": ["icl"], "levels": [1]}])

@@ -276,6 +276,13 @@ def test_every_lost_game_has_one_mistake_and_every_refused_step_one_cause():
 
 
 def test_shortcuts_that_beat_chance_are_named():
-    found = {(row["shortcut"], row["task"]): row for row in rows(diagnosed(KidGymSuite(episodes=1, modes=["cot"], levels=[1]), {"oracle": OraclePlayer()})["kidgym_shortcuts"])}
+    found = {
+        (row["shortcut"], row["task"]): row
+        for row in rows(
+            diagnosed(KidGymSuite(episodes=1, modes=["cot"], levels=[1]), {"oracle": OraclePlayer()})[
+                "kidgym_shortcuts"
+            ]
+        )
+    }
     assert found["ignores_rule", "SO"]["above chance"] and not found["first_option", "PL"]["above chance"]
     assert found["any_listed", "MDE"]["level 1"] == 1 and found["any_listed", "MDE"]["chance 1"] == 0.25

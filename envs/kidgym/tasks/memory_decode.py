@@ -13,7 +13,8 @@ class MemoryDecode(World):
     """A table assigns things to things; it is shown once, and then the partner of one entry has to be chosen.
 
     Description: a table of 1, 2 or 3 (by level) pairs in the hint block, shown at first; then an entry of its left column
-        at the upper end of the hint block, and its partner among 3, 5 or 7 distractors: the other partners of the table, and things of their type.
+        at the upper end of the hint block, and its partner among 3, 5 or 7 distractors: the other partners of the
+        table, and things of their type.
     Actions: continue; then choose a thing.
     Reward: 1 when the partner is chosen.
     Termination: with the first choice; 2, 3 or 4 steps (needed are 2).
