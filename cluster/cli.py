@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # terminals that know ASCII only
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        options = _parser(words[0] if words else "").parse_args(words)
+        options = parser_for(words[0] if words else "").parse_args(words)
         code = options.command(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _parser(command: str) -> argparse.ArgumentParser:
+def parser_for(command: str) -> argparse.ArgumentParser:
     """The parser of all commands; of those that suites bring, only ``command`` is imported.
 
     Raises:

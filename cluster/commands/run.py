@@ -15,7 +15,7 @@ import yaml
 from cluster.commands.report import score_run, write_results
 from cluster.config.settings import Settings
 from cluster.console import warn
-from cluster.driver.driver import SIGNALS, Driver
+from cluster.driver.driver import SIGNALS, Driver, plays_locally
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
@@ -24,6 +24,7 @@ from cluster.observe.tracker import Watcher, make_tracker
 from cluster.ray_backend import actors, capacity
 from cluster.storage.provenance import note_versions
 from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, write_durably
+from cluster.storage.spending import read_spent
 from evals.tables import Table
 from evals.types import Episode, stable_hash
 
@@ -69,7 +70,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
         _keep_scoring(directory, config)
         finished = set(ledger["episode_id"].to_pylist())
         todo = [episode for episode in settings.plan if episode.id not in finished]
-        stats = RunStatistics()
+        stats = RunStatistics(spent_before=read_spent(settings.run_dir))
         stats.plan(settings.plan)
         stats.resume(ledger)
         progress = Progress(stats)
@@ -133,15 +134,16 @@ def _play(
     progress: Progress,
     watcher: Watcher,
 ) -> bool:
-    """Start Ray and drive; returns whether the run was stopped before its end."""
+    """Start Ray if it is needed, and drive; returns whether the run was stopped before its end."""
     with progress, stop_on_signals():
-        progress.at(
-            "starting Ray" if settings.cluster.address is None else f"joining Ray at {settings.cluster.address}"
-        )
-        actors.start_ray(settings.cluster)
         try:
-            capacity.check_fit(settings.cluster, settings.model)
+            if not plays_locally(settings):
+                address = settings.cluster.address
+                progress.at("starting Ray" if address is None else f"joining Ray at {address}")
+                actors.start_ray(settings.cluster)
+                capacity.check_fit(settings.cluster, settings.model)
             driver = Driver(settings, todo, directory, stats, progress, watcher)
+            progress.at("")
             asyncio.run(driver.run())
         finally:
             note_session(settings.run_dir, stats)

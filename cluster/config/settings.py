@@ -16,7 +16,7 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cluster.config.registry import BUILT_IN, build, check_section, class_of, default_config, names_of
+from cluster.config.registry import BUILT_IN, TYPE, build, check_section, class_of, default_config, names_of
 from cluster.config.validation import check_keys, check_values
 from cluster.engines.base import Capabilities, Engine, Sampling
 from cluster.errors import UserError
@@ -77,7 +77,9 @@ class ModelSettings:
 
     def make_engine(self) -> Engine:
         """Build the engine, in the process that will host it."""
-        engine: Engine = build("model.engine", self.engine, sampling=self.sampling)
+        settings = {key: value for key, value in (self.engine or {}).items() if key != TYPE}
+        cls: Any = self.engine_class
+        engine: Engine = cls(**settings, sampling=self.sampling)
         return engine
 
 
@@ -137,6 +139,9 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         try:
             config: DictConfig = compose("config", overrides=list(overrides))
         except OverrideParseException as error:
+            key = str(error.override).partition("=")[0]
+            if key.startswith("model.engine."):  # its value may be a secret
+                raise UserError(f"{key}: its value cannot be read: put special characters in quotes") from None
             raise UserError(f"{error.override}: cannot be read as KEY=VALUE: {_tidy(error)}") from error
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
             raise UserError(_tidy(error) + _known_keys(str(error), overrides)) from error
@@ -299,11 +304,12 @@ def _model(config: Any) -> ModelSettings:
     check_keys("model", ("name", "engine", "sampling", "replica", "decoding"), config)
     name, engine = config["name"], config.get("engine")
     if engine is not None:
-        check_section("model.engine", engine if isinstance(engine, dict) else {}, given=("sampling",))
-        if not re.fullmatch(
-            r"[A-Za-z_]\w*", str(engine.get("api_key_env", "NONE"))
-        ):  # a key there would be written down
-            raise UserError("model.engine.api_key_env: must be the name of an environment variable that holds the key")
+        engine = engine if isinstance(engine, dict) else {}
+        try:  # first of all: what else is said of wrong settings repeats them
+            class_of("model.engine", engine).check_settings(engine)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        check_section("model.engine", engine, given=("sampling",))
     sampling = _section("model.sampling", Sampling, config.get("sampling") or {})
     return ModelSettings(
         name,

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
-import ray
 from ray.exceptions import RayError
 
 from cluster.config.settings import Settings
@@ -28,8 +27,10 @@ from cluster.observe.tracker import Watcher
 from cluster.ray_backend import actors, capacity
 from cluster.runner.admission import fair_share
 from cluster.runner.episode_queue import EpisodeQueue
-from cluster.runner.messages import Assignment, NewReplica, Report
+from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
+from cluster.runner.runner import Runner
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.spending import write_spent
 from evals.suite import built_in_players
 from evals.types import Episode
 
@@ -40,6 +41,11 @@ EXCHANGE_SECONDS = 60.0
 COMMIT_TRIES = 30
 """Failed commits in a row (a full disk, say) after which the run gives up."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+def plays_locally(settings: Settings) -> bool:
+    """Whether a run needs no Ray: only built-in players play, and no cluster was named."""
+    return settings.model.engine is None and settings.cluster.address is None and settings.cluster.runners == "auto"
 
 
 @dataclass(frozen=True)
@@ -73,9 +79,11 @@ class Driver:
         self.watcher = watcher
         self._pending: list[pa.Table] = []
         self._committing: asyncio.Task[None] | None = None
+        self._spent_noted = stats.spent_before
         self._signals = 0
         self._stopping = asyncio.Event()
-        runners = capacity.count_runners(settings.cluster, settings.model)
+        self._local = plays_locally(settings)
+        runners = 1 if self._local else capacity.count_runners(settings.cluster, settings.model)
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
         modelled = [episode for episode in todo if episode.player not in names]
@@ -109,6 +117,8 @@ class Driver:
                 await self._commit_all(1)
             raise
         finally:
+            with contextlib.suppress(OSError):
+                self._note_spent()
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
@@ -140,18 +150,15 @@ class Driver:
         await (first_of(runners, lane.pool.keep()) if lane.pool else runners)
 
     async def _keep_runner(self, lane: _Lane, number: int) -> None:
-        """Exchange orders for reports until the lane's work is done; a dead runner's episodes go back."""
+        """Exchange assignments for reports until the lane's work is done; a dead runner's episodes go back."""
         name = f"{lane.name}/runner-{number}"
         deaths = 0
         while lane.queue.unfinished and not lane.queue.draining:
             held: dict[str, Episode] = {}
-            decoding = self.settings.decoding if lane.pool else None
-            handle = actors.create_runner(
-                name, self.settings.suite, decoding, self.settings.cluster.policy, number + deaths
-            )
+            handle = self._create_runner(lane, name, number + deaths)
             try:
                 if lane.pool:
-                    lane.pool.add_runner(name, await handle.node.remote())
+                    lane.pool.add_runner(name, await handle.node())
                 async for report in self._exchange(lane, name, handle, held):
                     if report.finished is not None:
                         deaths = 0
@@ -165,10 +172,16 @@ class Driver:
                 if lane.pool:
                     lane.pool.remove_runner(name)
                 self.stats.runner_ended(name)
-                actors.end_actor(handle)
+                handle.end()
+
+    def _create_runner(self, lane: _Lane, name: str, turn: int) -> RunnerPort:
+        if self._local:
+            return Runner(self.settings.suite, None)
+        decoding = self.settings.decoding if lane.pool else None
+        return actors.create_runner(name, self.settings.suite, decoding, self.settings.cluster.policy, turn)
 
     async def _exchange(
-        self, lane: _Lane, name: str, handle: ray.actor.ActorHandle, held: dict[str, Episode]
+        self, lane: _Lane, name: str, handle: RunnerPort, held: dict[str, Episode]
     ) -> AsyncIterator[Report]:
         """One runner's conversation; ``held`` is kept up to date for whoever inherits the episodes."""
         room = 0
@@ -182,14 +195,14 @@ class Driver:
             mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
             episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), mine, everyones)))
             held.update({episode.id: episode for episode in episodes})
-            orders = Assignment(
+            assignment = Assignment(
                 episodes=episodes,
                 replicas=tuple(replica for replica in care.values() if replica.name not in delivered),
                 removed=tuple(replica for replica in delivered if replica not in care),
                 remaining=len(lane.queue),
                 draining=lane.queue.draining,
             )
-            report: Report = await asyncio.wait_for(handle.exchange.remote(orders), EXCHANGE_SECONDS)
+            report: Report = await asyncio.wait_for(handle.exchange(assignment), EXCHANGE_SECONDS)
             delivered, room, begun = care, report.room, report.begun
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():
@@ -241,9 +254,15 @@ class Driver:
             self._committing = asyncio.create_task(self._write(len(self._pending)))
         await asyncio.shield(self._committing)
 
+    def _note_spent(self) -> None:
+        if self.stats.spent > self._spent_noted:
+            write_spent(self.directory.path, self.stats.spent)
+            self._spent_noted = self.stats.spent
+
     async def _write(self, count: int) -> None:
         try:
             await asyncio.to_thread(self.directory.commit, pa.concat_tables(self._pending[:count]))
+            self._note_spent()
             del self._pending[:count]
         finally:
             self._committing = None

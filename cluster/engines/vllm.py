@@ -316,9 +316,15 @@ class VLLMEngine(Engine):
             # Asked by id the log-probabilities are exact. Never to be mixed with top-k ones (logprobs=k) on an engine:
             # in one batch with these, vLLM's V1 model runner returns wrong rows for those.
             return self._parameters(max_tokens=1, temperature=0.0, logprob_token_ids=labels)
-        drawn: dict[str, Any] = {"temperature": self.sampling.temperature}
+        drawn: dict[str, Any] = {
+            "temperature": self.sampling.temperature,
+            "presence_penalty": self.sampling.presence_penalty,
+            "frequency_penalty": self.sampling.frequency_penalty,
+            "repetition_penalty": self.sampling.repetition_penalty,
+        }
         if self.sampling.temperature > 0:
-            drawn |= {"top_p": self.sampling.top_p, "top_k": self.sampling.top_k, "seed": request.seed}
+            drawn |= {name: getattr(self.sampling, name) for name in ("top_p", "top_k", "min_p")}
+            drawn["seed"] = request.seed
         if request.options:
             from vllm.sampling_params import StructuredOutputsParams
 
