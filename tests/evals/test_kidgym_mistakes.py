@@ -101,7 +101,7 @@ def test_what_was_declared_and_by_how_much_it_is_wrong():
     world = make("CO", 2, 3)
     declare = found(world, lambda action: action.verb == "declare")
     (step,) = played(world, declare)
-    assert slip([step]).kind == "declared too few" and miscount(world) == -world.target
+    assert slip([step]).step == 1 and slip([step]).kind == "declared too few" and miscount(world) == -world.target
     assert miscount(make("CO", 2, 3)) is None and miscount(make("CL", 1, 0)) is None
 
 
