@@ -10,6 +10,8 @@ from typing import Final
 import pyarrow as pa
 
 from envs.kidgym.chance import CHANCE, CHANGED, published_chance
+from evals.kidgym.shortcut_success import SHORTCUT_SUCCESS
+from evals.kidgym.shortcuts import SHORTCUTS
 from evals.reference import load_reference
 from evals.statistics import NO_ESTIMATE, Estimate, mean_estimate, proportion_estimate
 from evals.tables import Cell, Table
@@ -26,7 +28,7 @@ CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = {
 LEVEL_WEIGHTS: Final[Mapping[str, float]] = {"1": 0.2, "2": 0.3, "3": 0.5}
 """Weights of a task's levels in a capability score (paper, appendix D)."""
 
-_LEDGER_COLUMNS: Final = ("status", "success", "steps", "invalid")
+_LEDGER_COLUMNS: Final = ("status", "success", "steps", "invalid", "cut_off")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Played:
     success: bool
     invalid: bool
     steps: int | None
+    cut_off: int
+    """Replies that ended at the token limit."""
 
 
 Group = tuple[str, str]
@@ -71,6 +75,7 @@ def _join(plan: pa.Table, ledger: pa.Table) -> Iterator[Played]:
             success=bool(row.get("success")),
             invalid=bool(row.get("invalid")),
             steps=row.get("steps"),
+            cut_off=row.get("cut_off") or 0,
         )
 
 
@@ -113,6 +118,7 @@ def weighted_sum(estimates: Sequence[Estimate], weights: Sequence[float]) -> Est
 
 def _success_table(episodes: Sequence[Played]) -> Table:
     """One row for each player, mode, task and level."""
+    played = [episode for episode in episodes if episode.player in SHORTCUTS]
     rows: list[tuple[Cell, ...]] = []
     for (player, mode), cells in _cells(episodes).items():
         for (task, level), planned in cells.items():
@@ -124,6 +130,8 @@ def _success_table(episodes: Sequence[Played]) -> Table:
                     len(done),
                     sum(episode.status == "failed" for episode in planned),
                     _success(planned),
+                    *best_shortcut(task, level, played),
+                    sum(episode.cut_off for episode in planned),
                     _share(planned, lambda episode: episode.invalid),
                     mean_estimate([float(episode.steps or 0) for episode in done]),
                 )
@@ -133,21 +141,41 @@ def _success_table(episodes: Sequence[Played]) -> Table:
         title="KidGym: success by task and level",
         columns=(
             *("player", "mode", "task", "level", "planned", "done", "failed"),
-            *("success", "invalid answers", "steps"),
+            *("success", "shortcuts reach", "best shortcut", "cut off", "invalid answers", "steps"),
         ),
         rows=tuple(rows),
         notes=(
             "success: share of episodes whose goal was reached within the level's budget of steps.",
+            "shortcuts reach: success of the best shortcut player, in this run where it played there, else over many games "
+            "(evals/kidgym/shortcut_success.py); docs/validity.md says what each of them means.",
+            "cut off: replies that ended at the token limit; such a reply is read only where it had answered between tags.",
             "invalid answers: share of episodes that a reply naming no action ended; they count as not successful.",
             "steps: mean over all episodes that did not fail, those included that an unread reply ended, with the steps until "
             "then; steps without a choice count.",
-            "Replies are read as in the paper, the first letter of a list included, but for: words and rejected letters are no "
-            "answer, contradictory answers (A or B) are none, lower-case letters and unquoted texts of actions are read, and a "
-            "letter beyond the list is no answer.",
+            "Replies are read as a careful person would unless suite.decoder says otherwise: the first letter of a list and "
+            "the last of several choices count, words and rejected letters are no answer, alternatives (A or B) are none.",
             "Brackets: 95 % confidence intervals.",
             *_coverage_notes(episodes),
         ),
     )
+
+
+def best_shortcut(task: str, level: str, played: Sequence[Played]) -> tuple[Estimate | float | None, str | None]:
+    """What the best shortcut reaches in a cell and its name, of those ``played`` in this run, or else as stored."""
+    of_run: dict[str, list[Played]] = {}
+    for episode in played:
+        if (episode.task, episode.level) == (task, level) and episode.status:
+            of_run.setdefault(episode.player, []).append(episode)
+    if of_run:
+        found, name = max(
+            ((_success(members), name) for name, members in of_run.items()), key=lambda pair: pair[0].mean
+        )
+        return found, name
+    stored = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
+    if not stored:
+        return None, None
+    name = max(stored, key=stored.__getitem__)
+    return stored[name], name
 
 
 def _coverage_notes(episodes: Sequence[Played]) -> list[str]:
@@ -242,8 +270,6 @@ def _reference_table(episodes: Sequence[Played]) -> Table:
             "chance, published game: exact, by the rules of the published code, for mazes over all of its layouts. Where it is "
             "another, this version cures a defect: " + "; ".join(_cures()) + ".",
             "published code: 5,000 episodes of it at random. Tables 2, 7 and 8: chance as the paper prints it.",
-            "SO: who ranks the animals by what he knows of them and ignores the rule is right in half of the episodes at every "
-            "level (.5), far above chance at levels 2 and 3.",
             *(" ".join(note.split()) for note in reference["notes"]),
         ),
     )
