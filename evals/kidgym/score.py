@@ -12,7 +12,7 @@ import pyarrow as pa
 from envs.kidgym.chance import CHANCE, CHANGED, published_chance
 from evals.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.kidgym.shortcuts import SHORTCUTS
-from evals.reference import load_reference
+from evals.reference import published
 from evals.statistics import NO_ESTIMATE, Estimate, mean_estimate, proportion_estimate
 from evals.tables import Cell, Table
 
@@ -208,22 +208,17 @@ def capability_score(cells: Mapping[tuple[str, str], Estimate], capability: str)
 
 
 def _capability_table(episodes: Sequence[Played]) -> Table:
-    """Players of this run above the published scores, out of 100."""
-    published = load_reference("kidgym")["capabilities"]
+    """Players of this run, out of 100."""
     rows: list[tuple[Cell, ...]] = []
     for (player, mode), members in _cells(episodes).items():
         cells = {cell: _success(planned) for cell, planned in members.items()}
         scores = [capability_score(cells, capability) for capability in CAPABILITIES]
         overall = weighted_sum(list(cells.values()), [100 / len(cells)] * len(cells))
-        rows.append((player, mode, "this run", *scores, overall))
-    for kind, source in (("printed", "printed"), ("either", "printed or recomputed"), ("recomputed", "recomputed")):
-        for player, known in published[kind].items():
-            by_name = dict(zip(published["names"], known, strict=True))
-            rows.append((player, None, f"Table 6, {source}", *(by_name[name] for name in CAPABILITIES), None))
+        rows.append((player, mode, *scores, overall))
     return Table(
         name="kidgym_capabilities",
         title="KidGym: capability scores",
-        columns=("player", "mode", "source", *CAPABILITIES, "all cells"),
+        columns=("player", "mode", *CAPABILITIES, "all cells"),
         rows=tuple(rows),
         notes=(
             "100 x mean over a capability's tasks of (0.2 p1 + 0.3 p2 + 0.5 p3), where p is the success at a level: "
@@ -231,9 +226,6 @@ def _capability_table(episodes: Sequence[Played]) -> Table:
             + ". A score needs all of these cells.",
             "all cells: 100 x mean success over all cells of this run, unweighted.",
             "Brackets: 95 % confidence intervals, recovered from those of the cells (Zou and Donner's MOVER).",
-            "Published rows: printed as in Table 6, or recomputed by the formula from Table 2 (for o3 these agree within a "
-            "point); other episodes and pictures than this run's, so compare with care. A dash is a figure that was not to "
-            "be had.",
         ),
     )
 
@@ -243,15 +235,14 @@ def _capability_table(episodes: Sequence[Played]) -> Table:
 
 def _reference_table(episodes: Sequence[Played]) -> Table:
     """Success of this run's players beside published and exact chance, one row for each task and level."""
-    reference = load_reference("kidgym")
     groups = _cells(episodes)
     rows: list[tuple[Cell, ...]] = []
     for task, level in dict.fromkeys((episode.task, episode.level) for episode in episodes):
         of_run = [_success(cells.get((task, level), [])) for cells in groups.values()]
-        rows.append((task, level, *of_run, *_baselines(reference["random"].get(task, {}), task, level)))
+        rows.append((task, level, *of_run, *_baselines(task, level)))
     return Table(
         name="kidgym_reference",
-        title="KidGym beside the published baselines",
+        title="KidGym beside chance",
         columns=(
             "task",
             "level",
@@ -259,9 +250,6 @@ def _reference_table(episodes: Sequence[Played]) -> Table:
             "chance",
             "chance, published game",
             "chance, published code",
-            "chance, Table 2",
-            "chance, Table 7",
-            "chance, Table 8",
         ),
         rows=tuple(rows),
         notes=(
@@ -269,18 +257,16 @@ def _reference_table(episodes: Sequence[Played]) -> Table:
             "exact, for mazes with a standard error below 0.4 % of it.",
             "chance, published game: exact, by the rules of the published code, for mazes over all of its layouts. Where it is "
             "another, this version cures a defect: " + "; ".join(_cures()) + ".",
-            "published code: 5,000 episodes of it at random. Tables 2, 7 and 8: chance as the paper prints it.",
-            *(" ".join(note.split()) for note in reference["notes"]),
+            "published code: 5,000 episodes of it at random. What the paper prints: docs/published_figures.md.",
         ),
     )
 
 
-def _baselines(figures: Mapping[str, Sequence[float]], task: str, level: str) -> list[float | None]:
-    number = int(level) - 1
+def _baselines(task: str, level: str) -> list[float | None]:
     if task not in CHANCE:
-        return [None] * 6
-    printed = [figures[name][number] for name in ("measured", "table2", "table7", "table8")]
-    return [CHANCE[task][number], published_chance(task, int(level)), *printed]
+        return [None] * 3
+    measured = published("kidgym").find("Random", "success", {"task": task, "level": level})
+    return [CHANCE[task][int(level) - 1], published_chance(task, int(level)), measured.value if measured else None]
 
 
 def _cures() -> Iterator[str]:

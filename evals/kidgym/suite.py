@@ -17,15 +17,19 @@ from evals.conversation import Conversation
 from evals.kidgym.cache import cache_table
 from evals.kidgym.decode import DECODER_VERSION
 from evals.kidgym.diagnostics import diagnose_kidgym
+from evals.kidgym.effects import effect_tables
 from evals.kidgym.example import worked_example
 from evals.kidgym.play import COLUMNS, play_world
 from evals.kidgym.prompts import Dialogue, Mode
+from evals.kidgym.published import capability_table, run_cells
 from evals.kidgym.reading import DECODERS, Decoder
-from evals.kidgym.score import score_kidgym
+from evals.kidgym.score import CAPABILITIES, capability_score, score_kidgym
 from evals.kidgym.shortcuts import SHORTCUTS
 from evals.kidgym.templates import Templates, load_templates
 from evals.kidgym.user_tasks import load_user_tasks
 from evals.kidgym.view import view_episode
+from evals.published import published_tables
+from evals.reference import Conditions
 from evals.run_data import RunData
 from evals.suite import Column, Needs, Suite
 from evals.tables import Section, Table
@@ -157,10 +161,24 @@ class KidGymSuite(Suite):
         """
         if section == "scores":
             yield from score_kidgym(run.plan, run.episodes())
+            cells = run_cells(run, self.resolution)
+            yield from published_tables(self.name, "KidGym", cells, self._conditions)
+            yield capability_table(capability_score, tuple(CAPABILITIES), {cell.player for cell in cells})
         if section == "diagnostics":
             yield from diagnose_kidgym(run.plan, run.episodes())
+            yield from effect_tables(run)
         if section == "performance" and (table := cache_table(run)) is not None:
             yield table
+
+    @property
+    def _conditions(self) -> Conditions:
+        """How these games are played, in the words of the paper's own."""
+        return Conditions(
+            games="drawn from seeds",
+            pictures=f"{'another skin' if self.skin else 'own sprites'}, {self.resolution} px a cell",
+            prompts="other templates" if self.templates else "own",
+            decoder="own" if self.decoder == "lenient" else self.decoder,
+        )
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """The episode with the state of the game after each step, and what perfect play would have done."""
