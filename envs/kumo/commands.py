@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from envs.kumo.domain import DomainError, available_domains, load_domain
+from envs.kumo.domain import Domain, DomainError
+from envs.kumo.domain_file import available_domains, load_domain
 from envs.kumo.generate import DIFFICULTIES, GenerationError, generate_tasks
 from envs.kumo.task import write_tasks
 
@@ -48,13 +49,26 @@ def _check(options: argparse.Namespace) -> int:
     bad = 0
     for name in options.domains:
         try:
-            domain = load_domain(name)
-            print(f"{name}: ok, {len(domain.truths)} truths, {len(domain.actions)} actions")
+            print(f"{name}: ok, {_summary(load_domain(name))}")
         except DomainError as error:
             for problem in error.problems:
                 print(problem if name in problem else f"{name}: {problem}", file=sys.stderr)
             bad += 1
     return 2 if bad else 0
+
+
+def _summary(domain: Domain) -> str:
+    """Size and density of a domain, as its author wants to see them."""
+    truths, actions = len(domain.truths), len(domain.actions)
+    states = [state for action in domain.actions for state in action.states]
+    density = sum(len(state.rules_out) for state in states) / (len(states) * truths)
+    numeric = sum(action.outcome == "float" for action in domain.actions)
+    by = [sum(any(truth in s.rules_out for s in action.states) for action in domain.actions) for truth in domain.truths]
+    rarest = domain.truths[by.index(min(by))]
+    return (
+        f"{truths} truths, {actions} actions ({numeric} with numbers); an outcome rules out {density:.1%} of the truths "
+        f"on average; tests that can rule out a truth: {min(by)} ({rarest}) to {max(by)}"
+    )
 
 
 def _generate(options: argparse.Namespace) -> int:
