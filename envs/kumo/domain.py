@@ -5,6 +5,7 @@ A domain is one YAML file (docs/kumo_domains.md), read by ``envs.kumo.domain_fil
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -25,8 +26,20 @@ class DomainError(ValueError):
 
 
 def number_text(number: float) -> str:
-    """A number as people write it: all its digits, and no point after a whole one."""
-    return str(int(number)) if float(number).is_integer() else repr(float(number))
+    """A number as people write it: all its digits, no point after a whole one, thousands parted from five digits on."""
+    if float(number).is_integer():
+        return f"{int(number):,}" if abs(number) >= 10_000 else str(int(number))
+    return f"{Decimal(repr(float(number))):f}"
+
+
+def measure_text(number: float, unit: str) -> str:
+    """A number with its unit, which is singular after one: ``1 change per minute``."""
+    if number == 1:
+        unit = _SEVERAL.sub(lambda match: match[1] + match[2], unit)
+    return f"{number_text(number)} {unit}".rstrip()
+
+
+_SEVERAL = re.compile(r"^(\w*(?:ch|sh|ss|x)(?=es)|\w+[^s\W](?=s))(?:es|s)\b(.*)")
 
 
 @dataclass(frozen=True)
