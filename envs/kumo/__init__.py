@@ -6,7 +6,7 @@
 
 import gymnasium
 
-from envs.kumo.book import write_book
+from envs.kumo.book import BOOK_STYLES, BookStyle, write_book
 from envs.kumo.domain import Action, Domain, DomainError, Observation, State
 from envs.kumo.domain_file import available_domains, load_domain
 from envs.kumo.game import BUDGET, Game, KumoEnv
@@ -15,9 +15,11 @@ from envs.kumo.search import OptimalSearch
 from envs.kumo.task import Task, from_official, read_tasks, write_tasks
 
 __all__ = [
+    "BOOK_STYLES",
     "BUDGET",
     "DIFFICULTIES",
     "Action",
+    "BookStyle",
     "Domain",
     "DomainError",
     "Game",

@@ -58,7 +58,11 @@ def _symbolic(task: Task) -> str:
     lines = ["X -> not {A; B} means that outcome X rules out A and B; [a, b] is a closed range; {} is empty."]
     for action in task.actions:
         unit = f" [{action.unit}]" if action.unit else ""
-        lines += ["", f"{action.name}{unit}", *(f"  {_symbol(s)} -> not {{{'; '.join(s.rules_out)}}}" for s in action.states)]
+        lines += [
+            "",
+            f"{action.name}{unit}",
+            *(f"  {_symbol(s)} -> not {{{'; '.join(s.rules_out)}}}" for s in action.states),
+        ]
     return "\n".join(lines)
 
 

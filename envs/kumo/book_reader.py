@@ -61,7 +61,9 @@ _EXCEPT = re.compile(r"\b(but|except|only|save)\b")
 _NONE = re.compile(r"\b(no|nothing|none|neither)\b", re.I)
 
 
-def _prose(text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, frozenset[str]]]:
+def _prose(
+    text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, frozenset[str]]]:
     """Paragraphs that begin with the bold name of a truth or a test."""
     paragraphs = [(match[1], part[match.end() :]) for part in text.split("\n\n") if (match := _HEAD.match(part))]
     described = frozenset(name for name, _ in paragraphs if name in truths)
@@ -128,7 +130,9 @@ def _sentences(
 # --- fixed forms -----------------------------------------------------------------------------------------------------
 
 
-def _table(text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, frozenset[str]]]:
+def _table(
+    text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, frozenset[str]]]:
     """Headings with lists of ``outcome: truth; truth``."""
     found: dict[str, dict[str, frozenset[str]]] = {}
     for line in text.splitlines():

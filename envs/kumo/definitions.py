@@ -58,7 +58,10 @@ def language_problems(domain: Domain) -> Iterator[tuple[Place, str]]:
                 yield place, f"names {other!r}; a note bears on no truth and no test"
     for action in domain.actions:
         if action.unit.startswith(("per ", "in ")):
-            yield f"action {action.name!r}", f"unit {action.unit!r} must read well after a number, as in '12 beats per minute'"
+            yield (
+                f"action {action.name!r}",
+                f"unit {action.unit!r} must read well after a number, as in '12 beats per minute'",
+            )
         for state in action.states:
             if isinstance(state.value, str) and set(state.value) & (_MARKS | {";"}):
                 yield f"action {action.name!r}, outcome {state.value!r}", f"holds one of {' '.join(sorted(_MARKS))} ;"

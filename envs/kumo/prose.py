@@ -45,7 +45,9 @@ _INTRODUCTION = (
     "result rules out is certainly wrong. One that it does not rule out remains possible; no result proves a {truth} right. "
     "Ranges of numbers include both of their ends."
 )
-_LONG = " It covers more than this game does: some of its {truths} are not in question, and some of its {actions} cannot be chosen."
+_LONG = (
+    " It covers more than this game does: some of these {truths} are not in question, and some {actions} not on offer."
+)
 
 
 def write_prose(task: Task, domain: Domain, *, longer: bool = False, noisy: bool = False) -> str:
@@ -119,7 +121,11 @@ class _Writer:
             elif kept and 2 * len(kept) < len(self.truths) and self.rng.random() < 0.5:
                 yield self.choose(ONLY).format(outcome=outcome, truths=listed(kept), **self.nouns)
             else:
-                lists = {"truths": listed(gone), "truths_or": listed(gone, "or"), "are": "is" if len(gone) == 1 else "are"}
+                lists = {
+                    "truths": listed(gone),
+                    "truths_or": listed(gone, "or"),
+                    "are": "is" if len(gone) == 1 else "are",
+                }
                 yield self.choose(self.rules_out).format(outcome=outcome, **lists, **self.nouns)
 
     def choose(self, templates: Sequence[str]) -> str:

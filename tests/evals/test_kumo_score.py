@@ -1,4 +1,4 @@
-"""KumO's tables, against figures computed by hand."""
+"""KUMO's tables, against figures computed by hand."""
 
 import asyncio
 import random
