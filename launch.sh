@@ -98,7 +98,7 @@ case "$command" in
                     "else RAYCADE_BUILD=cpu ./launch.sh slurm ..."
             install "$build"
         fi
-        exec "$root/cluster/slurm.sh" submit "$@"
+        exec "$root/cluster/launch/slurm.sh" submit "$@"
         ;;
     *)
         ready || install "$build"

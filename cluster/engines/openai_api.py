@@ -21,8 +21,8 @@ import openai
 from openai import AsyncOpenAI
 from PIL import Image
 
-from cluster.engine import EngineClosedError, EngineError, EngineLoad, Request, Sampling
 from cluster.engines.api_errors import LASTING, NO_MONEY, PASSING, asked_seconds, named_in, whole, without_key, words_of
+from cluster.engines.base import MANY, Capabilities, Engine, EngineClosedError, EngineError, Request, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, Payment, PerMinute, Spend, SpendCapReachedError
 from envs.picture import Picture
 from evals.types import Chat, LabelScores, Part, PlayerError, PromptTooLong, Reply, message
@@ -33,14 +33,35 @@ NO_KEY = "EMPTY"
 """Sent where no key is set; servers of one's own do without."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 """Seconds before the first retry, doubled each time up to the longest, where the endpoint asks for no other."""
-PATIENCE = 600.0
+REPORT_SECONDS = 600.0
 """Seconds that the endpoint may answer nobody, or ask all to wait; then the run stops, to be continued."""
 
 
-class OpenAIEngine:
+class OpenAIEngine(Engine):
     """Completes chats through ``chat.completions``."""
 
     metered: ClassVar[bool] = True
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {
+            "api_key_env",
+            "base_url",
+            "completion_price",
+            "max_num_seqs",
+            "max_tries",
+            "prompt_price",
+            "requests_per_minute",
+            "spend_cap",
+            "timeout_seconds",
+            "tokens_per_minute",
+        }
+    )
+    fixed_for_run: ClassVar[frozenset[str]] = frozenset({"base_url"})
+
+    @classmethod
+    def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
+        """Pictures as the endpoint's model takes them; what ``choices=vllm`` servers add."""
+        server = settings.get("choices") == "vllm"
+        return Capabilities(pictures=MANY, options=server, label_scores=True)
 
     def __init__(
         self,
@@ -94,7 +115,6 @@ class OpenAIEngine:
         self.max_tries = max_tries
         self.choices = choices
         self.reasoning = reasoning
-        self.load = EngineLoad()
         self._most = max_num_seqs
         self._key = read_key(api_key_env, needed=not (base_url or os.environ.get("OPENAI_BASE_URL")))
         self._client = AsyncOpenAI(
@@ -135,7 +155,7 @@ class OpenAIEngine:
             PromptTooLong: the endpoint says so.
             PlayerError: the endpoint refuses this request, or failed it too often while it answered others.
             EngineClosedError: every request would fail: the key, account, model or a setting is refused, the spend cap
-                is reached, or the endpoint answers nobody for ``PATIENCE`` seconds.
+                is reached, or the endpoint answers nobody for ``REPORT_SECONDS`` seconds.
         """
         if request.options and self.choices == "refuse":
             raise EngineClosedError("this endpoint cannot constrain replies to options: use decoding=free")
@@ -154,9 +174,11 @@ class OpenAIEngine:
             # tries count while others are answered; when nobody is, it is the endpoint's trouble
             failures += self._answered > answered
             self._silent_since = min(self._silent_since, time.monotonic())
-            if time.monotonic() - self._silent_since >= PATIENCE:
+            if time.monotonic() - self._silent_since >= REPORT_SECONDS:
                 if not await self._answers_at_all():
-                    raise self._close(f"the endpoint answered nobody for {PATIENCE:g} s, last: {self._clean(error)}")
+                    raise self._close(
+                        f"the endpoint answered nobody for {REPORT_SECONDS:g} s, last: {self._clean(error)}"
+                    )
                 failures = attempt
             answered = self._answered
             if failures >= self.max_tries:
@@ -233,7 +255,7 @@ class OpenAIEngine:
     async def _wait(self, attempt: int, error: openai.APIError) -> None:
         """Wait before a request's next try; what the endpoint asks for holds back all requests."""
         asked = asked_seconds(error)
-        if asked > PATIENCE:
+        if asked > REPORT_SECONDS:
             raise self._close(f"the endpoint asks to wait {asked / 3600:.1f} hours: {self._clean(error)}")
         self._concurrency.hold(asked)
         if isinstance(error, openai.RateLimitError | openai.InternalServerError):
@@ -253,7 +275,6 @@ class OpenAIEngine:
         foretold = self._spend.price(prompt, completion)
         while True:
             async with self._concurrency.place():
-                self.load.running = self._concurrency.inside
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(prompt + completion)))
                 try:
                     async with self._spend.payment(foretold) as payment:
@@ -303,7 +324,7 @@ class OpenAIEngine:
                 range(len(request.labels)), key=lambda n: (not math.isnan(scores.logprobs[n]), scores.logprobs[n])
             )
             text = request.labels[best]
-        reply = Reply(
+        return Reply(
             text=text,
             finish="length" if choice.finish_reason == "length" and not request.labels else "stop",
             prompt_tokens=prompt,
@@ -312,10 +333,6 @@ class OpenAIEngine:
             seconds=seconds,
             label_scores=scores,
         )
-        self.load.completed += 1
-        self.load.prompt_tokens += reply.prompt_tokens
-        self.load.completion_tokens += reply.completion_tokens
-        return reply
 
     def _clean(self, error: openai.APIError) -> str:
         """An error's words without the key, which some endpoints repeat in part."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cluster import cli
-from cluster.ledger import read_episodes, read_plan
+from cluster.storage.run_directory import read_episodes, read_plan
 from tests.cluster.conftest import raycade
 
 SMALL = [
@@ -52,7 +52,7 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["cluster.replicas=0"], ["cluster.replicas=0"]),
         (["cluster.policy=guess"], ["guess", "sticky"]),
         (["shard=3/2"], ["shard=3/2", "i/n"]),
-        (["suite._target_=os.system"], ["os.system", "not allowed"]),
+        (["suite.type=os.system"], ["os.system", "kumo"]),
         (["model.sampling.max_token=3"], ["max_token"]),
         (["model=simulated", "+model.sampling.beams=3"], ["beams", "max_tokens"]),
         (["suite=kumo", "suite.domains=[", "x"], ["suite.domains=["]),
@@ -233,6 +233,6 @@ def test_shards_are_disjoint_and_merge_to_the_whole(tmp_path):
 
 
 def load(overrides: list[str]):
-    from cluster.settings import load_settings
+    from cluster.config.settings import load_settings
 
     return load_settings([*overrides, f"run_dir={Path('unused')}"]).plan

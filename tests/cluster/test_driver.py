@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster import driver as module
-from cluster.driver import Driver
+from cluster.config.settings import ClusterSettings
+from cluster.driver import driver as module
+from cluster.driver.driver import Driver
 from cluster.errors import RunFailedError
-from cluster.ledger import RunDirectory, read_episodes
-from cluster.settings import ClusterSettings
+from cluster.storage.run_directory import RunDirectory, read_episodes
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -42,7 +42,7 @@ def driver_of(directory: RunDirectory) -> Driver:
     settings = SimpleNamespace(cluster=ClusterSettings(commit_seconds=0.05, runners=1), model=SimpleNamespace(name="m"))
     directory.claim()
     directory.begin(PLAN, {})
-    return Driver(settings, [], directory, tally=nobody, progress=None, watcher=nobody)
+    return Driver(settings, [], directory, stats=nobody, progress=None, watcher=nobody)
 
 
 async def test_a_run_that_ends_during_a_commit_writes_no_row_twice(tmp_path):

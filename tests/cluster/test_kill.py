@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.ledger import read_episodes, read_plan
+from cluster.storage.run_directory import read_episodes, read_plan
 from tests.cluster.conftest import descendants, raycade
 
 pytestmark = pytest.mark.ray

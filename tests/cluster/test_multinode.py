@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.ledger import read_episodes, read_plan
+from cluster.storage.run_directory import read_episodes, read_plan
 from tests import network_world
 from tests.cluster.conftest import ROOT
 

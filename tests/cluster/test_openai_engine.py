@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cluster.engine import EngineClosedError, Request, Sampling
 from cluster.engines import openai_api
+from cluster.engines.base import EngineClosedError, Request, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute, Spend, SpendCapReachedError
 from cluster.engines.openai_api import OpenAIEngine, chat_to_json
 from envs.picture import Picture
@@ -198,7 +198,7 @@ async def test_an_outage_costs_no_request_however_many_tries_it_takes(stub, trou
     "trouble", [(503, f"key {KEY}", {}), (429, "slow down", {}), "hang up", "never", "garbage"], ids=str
 )
 async def test_an_endpoint_that_answers_nobody_for_long_stops_the_run(stub, monkeypatch, trouble):
-    monkeypatch.setattr(openai_api, "PATIENCE", 0.3)
+    monkeypatch.setattr(openai_api, "REPORT_SECONDS", 0.3)
     stub.script = [trouble]
     made = engine(stub, timeout_seconds=0.2, max_tries=2)
     ends = await asyncio.gather(*(made.complete(request(n)) for n in range(3)), return_exceptions=True)
@@ -213,7 +213,7 @@ async def test_an_endpoint_that_answers_nobody_for_long_stops_the_run(stub, monk
 
 
 async def test_an_endpoint_that_is_down_stops_the_run(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "PATIENCE", 0.1)
+    monkeypatch.setattr(openai_api, "REPORT_SECONDS", 0.1)
     stub.server.server_close()
     with pytest.raises(EngineClosedError, match=r"answered nobody for 0\.1 s, last: APIConnectionError"):
         await engine(stub, max_tries=2).complete(request())
@@ -230,7 +230,7 @@ async def test_a_request_that_fails_while_others_are_answered_fails_alone(stub):
 
 
 async def test_a_request_that_fails_with_nobody_beside_it_fails_alone_too(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "PATIENCE", 0.1)
+    monkeypatch.setattr(openai_api, "REPORT_SECONDS", 0.1)
     stub.poison = "poison"
     made = engine(stub, max_tries=3)
     with pytest.raises(PlayerError, match="broken"):

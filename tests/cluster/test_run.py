@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from cluster import run as module
-from cluster.errors import UserError
-from cluster.ledger import read_config
-from cluster.run import CONTINUE, run
-from cluster.settings import load_settings
-from cluster.versions import read_versions
+from cluster.commands import run as module
+from cluster.commands.run import run
+from cluster.config.settings import load_settings
+from cluster.errors import CONTINUE, UserError
+from cluster.storage.provenance import read_versions
+from cluster.storage.run_directory import read_config
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -30,7 +30,7 @@ CHAIN = [
 def played(monkeypatch):
     """Without Ray: each session plays so many episodes by the oracle."""
 
-    def play(settings, todo, directory, tally, progress, watcher):
+    def play(settings, todo, directory, stats, progress, watcher):
         records = []
         for episode in todo[: play.episodes]:
             asked = dataclasses.replace(episode, player="oracle")
@@ -64,7 +64,7 @@ def test_a_complete_run_started_again_keeps_its_record(played, tmp_path, monkeyp
     run_dir = tmp_path / "run"
     start(run_dir)
     record = {name: (run_dir / name).read_bytes() for name in ("versions.json", "config.yaml", "plan.parquet")}
-    monkeypatch.setattr("cluster.versions.versions", lambda: {"git_commit": "another"})
+    monkeypatch.setattr("cluster.storage.provenance.versions", lambda: {"git_commit": "another"})
     assert start(run_dir, "cluster.replicas=4") == 0
     assert {name: (run_dir / name).read_bytes() for name in record} == record
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.errors import UserError
-from cluster.ledger import read_episodes, read_plan
-from cluster.rendezvous import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
+from cluster.launch.join import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
+from cluster.storage.run_directory import read_episodes, read_plan
 from tests import slurm_world
 from tests.cluster.conftest import ROOT, raycade
 
@@ -21,7 +21,7 @@ on_slurm = [
     pytest.mark.ray,
     pytest.mark.skipif(bool(slurm_world.why_not()), reason=slurm_world.why_not() or "Slurm can be started"),
 ]
-SUBMIT = str(ROOT / "cluster" / "slurm.sh")
+SUBMIT = str(ROOT / "cluster" / "launch" / "slurm.sh")
 """What ``./launch.sh slurm`` runs once it has seen that raycade is installed."""
 OPTIONS = ["--nodes=2", "--cpus-per-task=2"]
 GAMES = [
