@@ -366,4 +366,4 @@ def test_a_player_that_cannot_answer_fails_the_episode_with_its_cause(task):
     assert not record.done and len(record.turns) == 1
     row = records_to_table([record], ledger_columns(SMALL)).to_pylist()[0]
     assert (row["status"], row["error"]) == ("failed", "PlayerError: the engine is gone")
-    assert row["tests"] is row["optimal_actions"] is None and row["prompt_tokens"] == 100
+    assert row["kumo.tests"] is row["kumo.optimal_actions"] is None and row["prompt_tokens"] == 100

@@ -8,7 +8,6 @@ import pytest
 
 from evals.conversation import PlayedTurn, Record
 from evals.kumo import KumoSuite
-from evals.kumo.play import COLUMNS
 from evals.kumo.score import score_kumo
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import PARQUET_OPTIONS, ledger_schema, plan_to_table, read_ledger, records_to_table
@@ -31,7 +30,7 @@ def a_record(episode, outcome, tokens, error=""):
 def played(episode, success, tests, optimal_actions, tokens=100, parse_errors=0, parse_failed=False):
     extra = {"tests": tests, "predicted": "x", "parse_errors": parse_errors, "parse_failed": parse_failed}
     extra |= {"optimal_actions": optimal_actions, "n_actions": {"easy": 6, "hard": 16}[episode.level]}
-    return a_record(episode, Outcome(success, tests + 1, extra), tokens)
+    return a_record(episode, Outcome(success, tests + 1, extra=extra), tokens)
 
 
 def failed(episode, tokens):
@@ -50,9 +49,12 @@ RECORDS = [
 ]
 
 
-def tables_of(records, episodes=EPISODES):
-    ledger = records_to_table(records, COLUMNS)
-    return {table.name: table for table in score_kumo(plan_to_table(episodes), ledger)}
+COLUMNS = ledger_columns(KumoSuite())
+
+
+def tables_of(records, episodes=EPISODES, score=score_kumo):
+    run = RunData.of_tables(plan_to_table(episodes), records_to_table(records, COLUMNS)).of("kumo")
+    return {table.name: table for table in score(run.plan, run.episodes())}
 
 
 def rows_of(table):
