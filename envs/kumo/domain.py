@@ -134,6 +134,11 @@ class Domain:
     """True sentences about the field that bear on no task."""
     phrasings: Phrasings = Phrasings()
 
+    @property
+    def nouns(self) -> tuple[str, ...]:
+        """What truths and actions are called, in both numbers."""
+        return self.truth.singular, self.truth.plural, self.action.singular, self.action.plural
+
     @cached_property
     def rules_out(self) -> tuple[tuple[int, ...], ...]:
         """For each action and state the truths ruled out, as a bitmask (bit i is ``truths[i]``)."""

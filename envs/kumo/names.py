@@ -13,12 +13,13 @@ _ALIKE = str.maketrans(
     {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "‑": "-", "‐": "-"}
     | {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
 )
-_ACCENT = re.compile("[\u0300-\u036f]")
+_ACCENT = re.compile("(?<=[^\\W\\d_])[\u0300-\u0333\u0339-\u036f]+")
+"""Marks on letters; strokes through them are no accents, and neither is that of ≠."""
 
 _WORD = re.compile(
-    r"[^\W_]+|[#+]+"
+    r"[\u3040-\u30ff\u4e00-\u9fff]+|[^\W_\u3040-\u30ff\u4e00-\u9fff]+|[#+]+"  # scripts without spaces stand apart
     r"|(?<=\w)-(?!\w)|(?<!\w)-(?=\d)"  # as in A- and -1; other hyphens part words
-    r"""|[^\w\s\-"'`*.,;:?()\[\]{}<>/\\|$&=•·«»…]"""
+    r"""|[^\w\s\-"'`*.,;:?()\[\]{}<>/\\|$&=•·«»…「」『』【】。、]"""
 )
 
 _SPELLING = tuple(
@@ -44,7 +45,7 @@ _SPELLING = tuple(
 def fold(text: str) -> str:
     """The text without case, accents, typographic variants and extra space."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold().translate(_ALIKE))
-    return " ".join(_ACCENT.sub("", plain).split())
+    return " ".join(unicodedata.normalize("NFC", _ACCENT.sub("", plain)).split())
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -71,7 +71,9 @@ async def play_puzzle(
             oracle=functools.partial(puzzle.best, tuple(game.observed)),
             shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id),
         )
-        choice = decode(played.reply.text, task.action_names, task.truths, strict, played.reply.cut_off)
+        choice = decode(
+            played.reply.text, task.action_names, task.truths, strict, played.reply.cut_off, puzzle.domain.nouns
+        )
         played.action, played.rule = choice.name, choice.rule
         if choice.name is None:
             parse_errors, unread = parse_errors + 1, unread + 1

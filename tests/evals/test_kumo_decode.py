@@ -5,6 +5,8 @@ import tracemalloc
 import pytest
 
 from evals.kumo.decode import decode
+from evals.reasoning import separate_reasoning
+from evals.types import Reply
 
 ACTIONS = (
     "Brain MRI",
@@ -16,6 +18,8 @@ ACTIONS = (
     "Tuning to C#",
 )
 TRUTHS = ("Crohn's Disease", "Brain Tumor", "Pulmonary Embolism", "Type 2 Diabetes", "Béla's Étude")
+
+NOUNS = ("disease", "diseases", "diagnostic test", "diagnostic tests")
 
 READ = [
     # as asked for
@@ -99,7 +103,25 @@ READ = [
     ("  Brain Tumor\n", "Brain Tumor", "no tag, exact"),
     ("**Brain tumor**", "Brain Tumor", "no tag, marks"),
     ("Answer: Brain Tumor", "Brain Tumor", "no tag, label"),
-    ("<think>\nCould be anything, say MRI.\n</think>\n\nBrain Tumor", "Brain Tumor", "no tag, exact"),
+    # no tag, and a last line that decides
+    ("A scan speaks against MRI.\n\n<Brain Tumor>", "Brain Tumor", "last line, phrase"),
+    ("MRI excluded the rest.\n" * 50 + "\nAnswer: Brain Tumor", "Brain Tumor", "last line, phrase"),
+    ("It splits best. I choose the Brain MRI.", "Brain MRI", "last line, phrase"),
+    ("The answer is Brain Tumor.", "Brain Tumor", "last line, phrase"),
+    ("With Type 2 Diabetes ruled out, my answer is Brain Tumor.", "Brain Tumor", "last line, phrase"),
+    ("As MRI says:\n\n**Final answer:**\n\n**Brain Tumor**", "Brain Tumor", "last line, phrase"),
+    ('```json\n{"why": "MRI", "answer": "Brain Tumor"}\n```', "Brain Tumor", "last line, phrase"),
+    # the classes that were once unread: accents, spelling, nouns, abbreviations, misspelled tags
+    ("<ANSWER> Crohn's Diséase </ANSWER>", "Crohn's Disease", "tag, marks"),
+    ("<ANSWER> Brain Tumour </ANSWER>", "Brain Tumor", "tag, spelling"),
+    ("<ANSWER> Crohns Disease </ANSWER>", "Crohn's Disease", "tag, spelling"),
+    ("<ANSWER> Disease: Brain Tumor </ANSWER>", "Brain Tumor", "tag, label"),
+    ("<ANSWER> diagnostic test Brain MRI </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER> Pulmonary Embolism (PE) </ANSWER>", "Pulmonary Embolism", "tag, abbreviation"),
+    ("<ANSWER> Brain Tumor </ANWSER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> Brain Tumor </ANSWER> Brain Tumor </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> Brain Tumor </ANSWER> as I said </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER>我选择Brain MRI</ANSWER>", "Brain MRI", "tag, phrase"),
 ]
 
 UNREAD = [
@@ -107,7 +129,13 @@ UNREAD = [
     ("   \n", "no answer"),
     ("I will order a Brain MRI next.", "no answer"),
     ("It must be Brain Tumor", "no answer"),
-    ("The answer is Brain Tumor.", "no answer"),
+    ("The answer might be Brain Tumor.", "no answer"),
+    ("If the scan is normal, my answer is Brain Tumor.", "no answer"),
+    ("The answer is not Brain Tumor.", "no answer"),
+    ("Is the answer Brain Tumor?", "no answer"),
+    ("Answer: Brain Tumor, unless the MRI is normal", "no answer"),
+    ("Some think.\nAnswer: Brain Tumor\nBut I am not sure.", "no answer"),
+    ('{"answer": "Brain Tumor", "second answer": "MRI"}', "no answer"),
     ("Brain MRI or MRI", "no answer"),
     ("Brain MRI\n" * 100, "no answer"),
     ("<ANSWER></ANSWER>", "empty tag"),
@@ -144,19 +172,25 @@ UNREAD = [
     ("<ANSWER>\nBrain MRI\nBrain Tumor\n</ANSWER>", "two names"),
     ("<ANSWER> Brain MRI and then predict Brain Tumor", "two names"),
     ("<ANSWER> MRI </ANSWER> or rather <ANSWER> Biopsy </ANSWER>", "unknown name"),
+    ("<ANSWER> MRI </ANSWER> Brain Tumor </ANSWER>", "two names"),
+    ("<ANSWER> Brain Tumor (benign) </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain Tumor (XY) </ANSWER>", "unknown name"),
+    ("<ANSWER> not Brain Tumor (BT) </ANSWER>", "unknown name"),
+    ("<ANSWER> B\u0336r\u0336a\u0336i\u0336n\u0336 T\u0336u\u0336m\u0336o\u0336r\u0336 </ANSWER>", "unknown name"),
+    ("<ANALYSIS> Brain Tumor </ANALYSIS>", "no answer"),
 ]
 
 
 @pytest.mark.parametrize(("reply", "name", "rule"), READ)
 def test_the_lenient_decoder_reads_what_a_person_would(reply, name, rule):
-    decoded = decode(reply, ACTIONS, TRUTHS)
+    decoded = decode(reply, ACTIONS, TRUTHS, nouns=NOUNS)
     assert (decoded.name, decoded.rule) == (name, rule)
     assert decoded.kind == ("test" if name in ACTIONS else "predict")
 
 
 @pytest.mark.parametrize(("reply", "rule"), UNREAD)
 def test_the_lenient_decoder_never_guesses(reply, rule):
-    decoded = decode(reply, ACTIONS, TRUTHS)
+    decoded = decode(reply, ACTIONS, TRUTHS, nouns=NOUNS)
     assert (decoded.name, decoded.kind, decoded.rule) == (None, None, rule)
 
 
@@ -205,6 +239,7 @@ def test_the_strict_decoder_is_the_published_one(reply, name):
     ],
 )
 def test_a_reply_that_was_cut_off_is_read_only_where_it_had_answered(reply, name):
+    reply = separate_reasoning(Reply(reply)).text
     decoded = decode(reply, ACTIONS, TRUTHS, cut=True)
     assert decoded.name == name
     assert name or decoded.rule == "cut off"
