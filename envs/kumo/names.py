@@ -11,7 +11,7 @@ import unicodedata
 
 _ALIKE = str.maketrans(
     {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "‑": "-", "‐": "-"}
-    | {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+    | {"&": " and ", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
 )
 _ACCENT = re.compile("(?<=[^\\W\\d_])[\u0300-\u0333\u0339-\u036f]+")
 """Marks on letters; strokes through them are no accents, and neither is that of ≠."""

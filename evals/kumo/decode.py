@@ -85,7 +85,7 @@ def _lenient(text: str, names: tuple[str, ...], nouns: Sequence[str], cut: bool)
     tags = list(_tags(text))
     if cut and [tag.closes for tag in tags][-2:] != [False, True]:
         return None, "cut off"
-    segments = [segment for segment in _segments(text, tags) if segment[1].strip(_BLANK)]
+    segments = [part for part in _segments(text, tags) if part[1].strip(_BLANK) not in ("", "name")]
     if segments:
         where, content = segments[-1]
         name, how = _read_tagged(content, names, nouns)
@@ -153,27 +153,34 @@ def _segments(text: str, tags: Sequence[_Tag]) -> Iterator[tuple[str, str]]:
             yield ("open tag" if not closed else "tag" if tag.exact else "loose tag"), text[tag.end : end]
 
 
-_DOUBT_WORDS = "no not t never cannot but instead rather however wait unlikely impossible ruled excluded"
+_DOUBT_WORDS = """
+    no not t never cannot but instead rather however wait unlikely impossible ruled excluded out if unless maybe perhaps or
+"""
 _DOUBTS = frozenset(_DOUBT_WORDS.split())
-"""Words of a remark after which the line before it need not be what is meant; t is the end of isn't."""
+"""Words of a remark after which the name before it need not be what is meant; t is the end of isn't."""
 
 
 def _read_tagged(content: str, names: tuple[str, ...], nouns: Sequence[str]) -> tuple[str | None, str]:
-    """Read the content of a tag: a name, perhaps among filler words, or a first line that is a name before a remark."""
+    """Read the content of a tag: a name, perhaps among filler words, or a name before a remark that doubts nothing.
+
+    The remark stands on the lines below, or in brackets.
+    """
     name, how = read(content, names, nouns)
     if name or how == "two names":
         return name, how
-    line, _, remark = content.strip().partition("\n")
-    name, how = read(line, names, nouns)
+    first, _, remark = content.strip().partition("\n")
+    if bracket := re.fullmatch(r"(.+)\s\(([^()]+)\)\W*", content.strip()):
+        first, remark = bracket[1], f"({bracket[2]})"
+    name, how = read(first, names, nouns)
     goes_on = remark.strip()[:1].islower()
     if name and how != "phrase" and not goes_on and _DOUBTS.isdisjoint(words(bare(remark))):
-        return name, "line"
+        return name, "remark" if remark.startswith("(") else "line"
     return None, "unknown name"
 
 
 # --- in the last line ------------------------------------------------------------------------------------------------
 
-_ANNOUNCED = re.compile(r"\b(?:answer|choice|conclusion|prediction)\b(?:\s+for this round)?[*_`]*\s*(?:is|would be|[:=-])?\s*")
+_ANNOUNCED = re.compile(r"\b(?:answer|choice|conclusion|prediction)\b(?:\s+for this round)?[*_`]*\s*(?:is|must be|has to be|would be|[:=-])?\s*")
 _UNSURE = frozenset(words("no not never cannot t if unless whether doubt might may could maybe perhaps would or either neither"))
 """Words before an announced answer with which it is none."""
 
