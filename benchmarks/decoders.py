@@ -31,8 +31,9 @@ class HeldReplies:
 
 def kidgym() -> HeldReplies:
     """Letters out of replies to lists of actions."""
-    from evals.kidgym.prompts import LETTERS
     from evals.kidgym.reading import DECODERS, Decoder, read_reply
+
+    from evals.kidgym.prompts import LETTERS
     from evals.reasoning import separate_reasoning
     from evals.types import Reply
 
@@ -46,9 +47,7 @@ def kidgym() -> HeldReplies:
 
         return read
 
-    return HeldReplies(
-        lambda: _lines("kidgym_replies.jsonl"), {decoder: reader(decoder) for decoder in DECODERS}
-    )
+    return HeldReplies(lambda: _lines("kidgym_replies.jsonl"), {decoder: reader(decoder) for decoder in DECODERS})
 
 
 # --- kumo ------------------------------------------------------------------------------------------------------------

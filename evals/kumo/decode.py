@@ -180,8 +180,12 @@ def _read_tagged(content: str, names: tuple[str, ...], nouns: Sequence[str]) -> 
 
 # --- in the last line ------------------------------------------------------------------------------------------------
 
-_ANNOUNCED = re.compile(r"\b(?:answer|choice|conclusion|prediction)\b(?:\s+for this round)?[*_`]*\s*(?:is|must be|has to be|would be|[:=-])?\s*")
-_UNSURE = frozenset(words("no not never cannot t if unless whether doubt might may could maybe perhaps would or either neither"))
+_ANNOUNCED = re.compile(
+    r"\b(?:answer|choice|conclusion|prediction)\b(?:\s+for this round)?[*_`]*\s*(?:is|must be|has to be|would be|[:=-])?\s*"
+)
+_UNSURE = frozenset(
+    words("no not never cannot t if unless whether doubt might may could maybe perhaps would or either neither")
+)
 """Words before an announced answer with which it is none."""
 
 

@@ -15,7 +15,7 @@ _FILLER_WORDS = """
     a an the i we you it is s d ll will would want should like to let lets us me my our your this next now so then with go
     going do run perform take use choose chosen choosing select selecting pick picking try order request conduct make test
     tests testing action actions truth truths name named naming prediction predict predicted predicting answer final finally
-    choice choices option selected that step result conclusion guess therefore thus hence boxed text textbf mathbf b i strong em code type
+    choice choices option selected that as step result conclusion guess therefore thus hence boxed text textbf mathbf b i strong em code type
     value of for in round be must please proceed right correct my yes ok okay sure thank thanks → ✅ ✓ ✔ ☑
     我 选择 我选择 选 我选 答案 答案是 最终答案 最终答案是 是 我的答案是
     ich nehme wähle antwort meine ist die der das elijo respuesta es la el mi je choisis réponse est le ma
@@ -107,9 +107,7 @@ def _forms(names: tuple[str, ...]) -> dict[str, tuple[str, tuple[str, ...]]]:
     return {name: (bare(name), words(bare(name))) for name in names}
 
 
-def _mentions(
-    text: Sequence[str], forms: dict[str, tuple[str, tuple[str, ...]]]
-) -> tuple[list[str], list[str]]:
+def _mentions(text: Sequence[str], forms: dict[str, tuple[str, tuple[str, ...]]]) -> tuple[list[str], list[str]]:
     """The names that occur among the words, longest first where they overlap, and the words that belong to none."""
     free = [True] * len(text)
     found: list[str] = []
@@ -140,9 +138,14 @@ def _abbreviated(
     match = _ABBREVIATION.search(text.rstrip(" \t\r\n*_`\"'."))
     if match is None:
         return None, "unknown name"
-    letters, initials = match[1].casefold(), "".join(word[0] for word in forms[name][1])
-    in_order = re.search(".*".join(map(re.escape, letters)), "".join(forms[name][1]))
-    if letters not in (initials, initials + "s") and not (match[1].isupper() and letters[0] == initials[0] and in_order):
+    if [other for other in names if _abbreviates(match[1], forms[other][1])] != [name]:
         return None, "unknown name"
     found, how = read(text[: match.start()], names, nouns)
-    return (found, "abbreviation") if found == name and how not in ("phrase",) else (None, "unknown name")
+    return (found, "abbreviation") if found == name and how != "phrase" else (None, "unknown name")
+
+
+def _abbreviates(short: str, name: Sequence[str]) -> bool:
+    """Whether capitals are a name's initials, or begin as it does and stand in it in this order."""
+    letters, initials = short.casefold(), "".join(word[0] for word in name)
+    in_order = re.search(".*".join(map(re.escape, letters)), "".join(name)) is not None
+    return letters in (initials, f"{initials}s") or (short.isupper() and name[0].startswith(letters[0]) and in_order)

@@ -287,6 +287,13 @@ def test_signs_are_part_of_a_name(reply, name):
     assert decode(f"<ANSWER> {reply} </ANSWER>", ("-1",), ("A+", "A-", "O+")).name == name
 
 
+def test_an_abbreviation_that_fits_two_names_is_none():
+    tests = ("Echocardiogram", "Electrocardiogram")
+    assert decode("<ANSWER> Echocardiogram (ECG) </ANSWER>", tests, ()).rule == "unknown name"
+    assert decode("<ANSWER> Electrocardiogram (EKG) </ANSWER>", tests, ()).name is None
+    assert decode("<ANSWER> Electrocardiogram (ECG) </ANSWER>", tests[1:], ()).name == "Electrocardiogram"
+
+
 def test_labels_upon_labels_take_no_memory():
     decode("<ANSWER> MRI </ANSWER>", ACTIONS, TRUTHS)
     tracemalloc.start()
