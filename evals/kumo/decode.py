@@ -112,7 +112,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _ALIKE = 0.72
-"""How much a misspelled tag must be like the right word (difflib's ratio): ``ANSWR`` and ``ANWSER`` are, ``ANALYSIS`` is not."""
+"""How like the right word (difflib's ratio) a misspelled tag must be: ``ANSWR`` and ``ANWSER`` are, ``ANALYSIS`` is not."""
 _LONGEST_BARE_REPLY = 300
 _BLANK = " \t\r\n*_`"
 
@@ -169,7 +169,8 @@ def _read_tagged(content: str, names: tuple[str, ...], nouns: Sequence[str]) -> 
     if name or how == "two names":
         return name, how
     first, _, remark = content.strip().partition("\n")
-    if bracket := re.fullmatch(r"(.+)\s\(([^()]+)\)\W*", content.strip()):
+    bracket = re.fullmatch(r"(.+)\s\(([^()]+)\)\W*", content.strip())
+    if bracket and not bracket[2].isupper():  # an abbreviation is no remark
         first, remark = bracket[1], f"({bracket[2]})"
     name, how = read(first, names, nouns)
     goes_on = remark.strip()[:1].islower()
@@ -181,11 +182,11 @@ def _read_tagged(content: str, names: tuple[str, ...], nouns: Sequence[str]) -> 
 # --- in the last line ------------------------------------------------------------------------------------------------
 
 _ANNOUNCED = re.compile(
-    r"\b(?:answer|choice|conclusion|prediction)\b(?:\s+for this round)?[*_`]*\s*(?:is|must be|has to be|would be|[:=-])?\s*"
+    r"\b(?:answer|choice|conclusion|prediction)\b(?:\s+for this round)?[*_`]*\s*"
+    r"(?:is|must be|has to be|would be|[:=-])?\s*"
 )
-_UNSURE = frozenset(
-    words("no not never cannot t if unless whether doubt might may could maybe perhaps would or either neither")
-)
+_UNSURE_WORDS = "no not never cannot t if unless whether doubt might may could maybe perhaps would or either neither"
+_UNSURE = frozenset(_UNSURE_WORDS.split())
 """Words before an announced answer with which it is none."""
 
 

@@ -12,20 +12,22 @@ from collections.abc import Sequence
 from envs.kumo.names import fold, words
 
 _FILLER_WORDS = """
-    a an the i we you it is s d ll will would want should like to let lets us me my our your this next now so then with go
-    going do run perform take use choose chosen choosing select selecting pick picking try order request conduct make test
-    tests testing action actions truth truths name named naming prediction predict predicted predicting answer final finally
-    choice choices option selected that as step result conclusion guess therefore thus hence boxed text textbf mathbf b i strong em code type
-    value of for in round be must please proceed right correct my yes ok okay sure thank thanks → ✅ ✓ ✔ ☑
-    我 选择 我选择 选 我选 答案 答案是 最终答案 最终答案是 是 我的答案是
-    ich nehme wähle antwort meine ist die der das elijo respuesta es la el mi je choisis réponse est le ma
+    a an the i we you it is s d ll will would want should like to let lets us me my our your this next now so
+    then with go going do run perform take use choose chosen choosing select selecting pick picking try order
+    request conduct make test tests testing action actions truth truths name named naming prediction predict
+    predicted predicting answer final finally choice choices option selected that as step result conclusion
+    guess therefore thus hence boxed text textbf mathbf b i strong em code type value of for in round be must
+    please proceed right correct my yes ok okay sure thank thanks → ✅ ✓ ✔ ☑
+    我 选择 我选择 选 我选 答案 答案是 最终答案 最终答案是 是
+    我的答案是 ich nehme wähle antwort meine ist die der das elijo respuesta es la el mi je choisis réponse est le
+    ma
 """
 _FILLER = frozenset(word for text in _FILLER_WORDS.split() for word in words(text))
 """Words that may stand around a name without changing what is meant; no negation, no conjunction."""
 
 _DECIDING_WORDS = """
-    answer choose choice select selected go pick predict prediction name perform run take request conduct proceed boxed conclusion
-    答案 答案是 最终答案 最终答案是 选择 我选择 选 antwort respuesta réponse elijo nehme wähle choisis
+    answer choose choice select selected go pick predict prediction name perform run take request conduct
+    proceed boxed conclusion 答案 答案是 最终答案 最终答案是 选择 我选择 选 antwort respuesta réponse elijo nehme wähle choisis
 """
 _DECIDING = frozenset(word for text in _DECIDING_WORDS.split() for word in words(text))
 """Filler words with which a sentence decides, not only mentions."""

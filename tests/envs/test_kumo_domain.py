@@ -276,10 +276,11 @@ def test_properties_expand_to_the_truths_that_can_have_no_other_value():
         ("Apple", "Cherry"),
     ]
     plain = toy_yaml()
-    plain["actions"]["Color"] = another(outcomes={s.text: list(s.rules_out) for s in color.states})
-    plain["actions"]["Weight"] = another(
-        definition="It is held against a ruler.", unit="cm", outcomes={s.text: list(s.rules_out) for s in weight.states}
-    )
+    for action in domain.actions:
+        entry = plain["actions"][action.name]
+        entry["definition"] = domain.definitions[action.name]
+        entry["outcomes"] = {state.text: list(state.rules_out) for state in action.states}
+    plain["actions"]["Weight"]["unit"] = "cm"
     assert parse_domain(plain, "toy") == domain, "the same domain, whichever way it is written"
 
 
