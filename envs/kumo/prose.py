@@ -12,8 +12,8 @@ from envs.kumo.task import Task
 RULES_OUT = (
     "A result of {outcome} rules out {truths}.",
     "If the result is {outcome}, {truths} can be ruled out.",
-    "{truths} {are} ruled out by a result of {outcome}.",
-    "With a result of {outcome}, {truths} {are} excluded.",
+    "{truths} can be ruled out by a result of {outcome}.",
+    "With a result of {outcome}, one can exclude {truths}.",
     "A result of {outcome} eliminates {truths}.",
     "{truths} cannot be the answer if the result is {outcome}.",
     "Should the result be {outcome}, the {singular} cannot be {truths_or}.",
@@ -121,11 +121,7 @@ class _Writer:
             elif kept and 2 * len(kept) < len(self.truths) and self.rng.random() < 0.5:
                 yield self.choose(ONLY).format(outcome=outcome, truths=listed(kept), **self.nouns)
             else:
-                lists = {
-                    "truths": listed(gone),
-                    "truths_or": listed(gone, "or"),
-                    "are": "is" if len(gone) == 1 else "are",
-                }
+                lists = {"truths": listed(gone), "truths_or": listed(gone, "or")}
                 yield self.choose(self.rules_out).format(outcome=outcome, **lists, **self.nouns)
 
     def choose(self, templates: Sequence[str]) -> str:
