@@ -68,7 +68,10 @@ def main() -> int:
         for difficulty in DIFFICULTIES:
             written, found = check(load_domain(name), difficulty, arguments.count, arguments.style)
             problems += found
-            print(f"{name:12}{difficulty:12}{arguments.count:7}{written / arguments.count:14.0f}{len(found):8}", flush=True)
+            print(
+                f"{name:12}{difficulty:12}{arguments.count:7}{written / arguments.count:14.0f}{len(found):8}",
+                flush=True,
+            )
     print(*problems[:20], sep="\n")
     return 1 if problems else 0
 

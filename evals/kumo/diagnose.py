@@ -51,8 +51,8 @@ def _planning_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
         notes=(
             "regret: expected steps that a run's tests lost against the best ones, each judged by what was known before it; "
             "best tests: share of tests that lost nothing. Hard tasks are searched with suite.hard_regret=true only.",
-            "idle tests: share of tests that could tell nothing, because no outcome rules out a truth that was still possible "
-            "or because the test had been taken before.",
+            "idle tests: share of tests, before the answer was certain, that could tell nothing: none of their outcomes rules "
+            "out a truth that was still possible, or they had been taken before.",
             "late tests: share of tests taken although the answer was certain.",
         ),
     )

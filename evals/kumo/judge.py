@@ -44,7 +44,8 @@ class Errors:
     """Error kinds of one game."""
 
     idle_tests: int = 0
-    """Tests that could tell nothing: no outcome rules out a truth that was still possible, or a repeated test."""
+    """Tests before the answer was certain that could tell nothing: none of their outcomes rules out a truth that was
+    still possible, or they had been taken before."""
     late_tests: int = 0
     """Tests taken although the answer was certain."""
     regret: tuple[float | None, ...] = ()
@@ -74,8 +75,8 @@ def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool) 
     regret: list[float | None] = []
     for number, name in enumerate(taken):
         now = situation(task, taken[:number])
-        idle += name not in now.open
         late += now.answer is not None
+        idle += now.answer is None and name not in now.open
         regret.append(regret_of(task, tuple(sorted(set(taken[:number]))), name) if search else None)
     end = situation(task, taken)
     ending = ""

@@ -29,7 +29,11 @@ COLUMNS: Mapping[str, Column] = {
     "ending": Column(
         pa.string(), "What the truth named was: certain, early, overlooked or excluded; null if none was named."
     ),
-    "idle_tests": Column(pa.int32(), "Tests that could tell nothing, repeated ones included.", better="lower"),
+    "idle_tests": Column(
+        pa.int32(),
+        "Tests before the answer was certain that could tell nothing, repeated ones included.",
+        better="lower",
+    ),
     "late_tests": Column(pa.int32(), "Tests taken although the answer was certain.", better="lower"),
     "regret": Column(
         pa.list_(pa.float64()),

@@ -337,6 +337,18 @@ def test_a_name_that_a_reply_did_not_live_to_finish_is_not_taken(task):
     assert record.outcome.extra["parse_failed"] and record.turns[0].rule == "parse error"
 
 
+def test_the_reminder_after_a_cut_reply_says_that_it_was_cut(task):
+    cut = Reply("Let me consider each of the", finish="length")
+    player = ScriptedPlayer(cut, answer(task.valid_truth))
+    record = play(SMALL, player)
+    assert record.outcome.success and record.turns[0].rule == "cut off"
+    reminder = player.turns[1].chat[-1].parts[0]
+    assert "cut off" in reminder and "cannot be read" not in reminder
+    player = ScriptedPlayer("Hm.", answer(task.valid_truth))
+    play(SMALL, player)
+    assert "cut off" not in player.turns[1].chat[-1].parts[0]
+
+
 def test_two_unread_replies_in_a_row_end_the_game(task):
     record = play(SMALL, ScriptedPlayer("Hm.", "Still: hm.", answer(task.valid_truth)))
     outcome = record.outcome

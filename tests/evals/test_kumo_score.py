@@ -23,7 +23,8 @@ def an_episode(player="model", domain="medical", index=0, repeat=0, level="easy"
 
 def a_record(episode, outcome, tokens, error=""):
     turn = Turn(episode, 0, ())
-    reply = Reply("", prompt_tokens=tokens - 10, completion_tokens=10)
+    finish = "length" if outcome is not None and not outcome.success else "stop"
+    reply = Reply("", finish, prompt_tokens=tokens - 10, completion_tokens=10)
     return Record(episode, outcome, error, (PlayedTurn(turn, reply),), 1.0)
 
 
@@ -65,7 +66,12 @@ def test_success_actions_and_tokens_are_those_computed_by_hand():
     tables = tables_of(RECORDS, EPISODES + WAITING)
     row, waiting = rows_of(tables["kumo_success"])
     assert (row["player"], row["difficulty"]) == ("model", "easy")
-    assert (row["planned"], row["done"], row["failed"]) == (4, 3, 1)
+    assert (row["planned"], row["done"], row["failed"], row["cut off"]) == (4, 3, 1, 1)
+    assert [tables[name].headline for name in ("kumo_success", "kumo_domains", "kumo_published")] == [
+        True,
+        False,
+        False,
+    ]
     assert row["success"].mean == 2 / 4 and row["success"].n == 4
     assert row["actions"].mean == (2 + 7 + 2 + 7) / 4
     assert row["relative actions"].mean == pytest.approx((0 + 5 / 2 + 1 + 6) / 4)
