@@ -67,7 +67,7 @@ SUITES: Mapping[str, Callable[[], HeldReplies]] = {"kidgym": kidgym, "kumo": kum
 
 
 def _lines(name: str) -> Iterable[Mapping[str, Any]]:
-    with open(DATA / name, encoding="utf-8") as file:
+    with (DATA / name).open(encoding="utf-8") as file:
         yield from map(json.loads, file)
 
 

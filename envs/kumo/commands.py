@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import random
 import sys
 from pathlib import Path
 
+from envs.kumo.book import write_book
+from envs.kumo.book_reader import BookError, read_book, table_of
 from envs.kumo.domain import Domain, DomainError
 from envs.kumo.domain_file import available_domains, load_domain
 from envs.kumo.generate import DIFFICULTIES, GenerationError, generate_tasks
-from envs.kumo.task import write_tasks
+from envs.kumo.task import Task, write_tasks
+
+_BOOKS = 8
+"""Books of a whole domain that are read back when it is checked; each chooses its phrasings anew."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,12 +56,30 @@ def _check(options: argparse.Namespace) -> int:
     bad = 0
     for name in options.domains:
         try:
-            print(f"{name}: ok, {_summary(load_domain(name))}")
+            domain = load_domain(name)
+            if problems := _book_problems(domain):
+                raise DomainError(problems)
+            print(f"{name}: ok, {_summary(domain)}")
         except DomainError as error:
             for problem in error.problems:
                 print(problem if name in problem else f"{name}: {problem}", file=sys.stderr)
             bad += 1
     return 2 if bad else 0
+
+
+def _book_problems(domain: Domain) -> list[str]:
+    """What a reader finds wrong with books of all truths and tests of a domain."""
+    everything = Task(domain.name, domain.truths, domain.actions, (), "")
+    problems = []
+    for seed in range(_BOOKS):
+        shuffled = random.Random(seed).sample(domain.actions, len(domain.actions))
+        task = dataclasses.replace(everything, actions=tuple(shuffled))
+        try:
+            if read_book(write_book(task, domain), task, domain) != table_of(task):
+                problems.append(f"domain {domain.name!r}: a book is read back as another table")
+        except BookError as error:
+            problems.append(f"domain {domain.name!r}: a book cannot be read back: {error}")
+    return list(dict.fromkeys(problems))
 
 
 def _summary(domain: Domain) -> str:

@@ -383,6 +383,14 @@ def test_checking_files_ends_with_exit_code_two_for_bad_ones(tmp_path, capsys):
     assert len(problems) == 2 and all(p.startswith(f"{bad}: domain 'bad'") and "'Cherry'" in p for p in problems)
 
 
+def test_checking_reads_books_back_so_that_a_phrasing_nobody_understands_is_refused(tmp_path, capsys):
+    path = tmp_path / "toy.yaml"
+    phrasings = {"rules_out": ["A result of {outcome} is bad news for {truths}."]}
+    path.write_text(yaml.safe_dump({**toy_yaml(), "phrasings": phrasings}, sort_keys=False))
+    assert check(str(path)) == 2
+    assert "cannot be read back" in (told := capsys.readouterr().err) and "bad news" in told
+
+
 @pytest.mark.parametrize("name", ["chemical", "education", "fantasy", "medical", "music"])
 def test_the_five_domains_are_large_and_of_both_outcome_types(name):
     assert name in available_domains()
