@@ -15,7 +15,7 @@ import yaml
 from cluster.commands.report import score_run, write_results
 from cluster.config.settings import Settings
 from cluster.console import warn
-from cluster.driver.driver import SIGNALS, Driver
+from cluster.driver.driver import SIGNALS, Driver, plays_locally
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
@@ -81,9 +81,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
             stopped = False
         else:
             if finished:
-                progress.say(
-                    f"{settings.run_dir}: {len(finished)} of {len(settings.plan)} episodes are there; going on"
-                )
+                progress.say(f"{settings.run_dir}: {len(finished)} of {len(settings.plan)} episodes done; resuming")
             run_id = stable_hash(sorted(episode.id for episode in settings.plan))[:16]
             note_versions(settings.run_dir, config)
             watcher.start(settings.run_dir, run_id, config)
@@ -99,7 +97,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
         write_results(settings.run_dir, tables, summary)
         watcher.finish([table.to_json() for table in tables])
         if watcher.trouble:
-            warn(f"the tracker failed, the run did not: {watcher.trouble}")
+            warn(f"the tracker failed (the run itself is fine): {watcher.trouble}")
         return (CONTINUE if stopped else 0), tables
     finally:
         directory.release()
@@ -114,8 +112,8 @@ def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
         there, asked = ((model.get("engine") or {}).get(name) for model in (began, config["model"]))
         if there != asked:
             raise UserError(
-                f"model.engine.{name}={asked}: this run began with {there}, and who answers elsewhere may be another "
-                f"model; repeat the run's own setting, or name another run_dir than {settings.run_dir}"
+                f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
+                f"model; use the original setting, or another run_dir than {settings.run_dir}"
             )
 
 
@@ -135,15 +133,16 @@ def _play(
     progress: Progress,
     watcher: Watcher,
 ) -> bool:
-    """Start Ray and drive; returns whether the run was stopped before its end."""
+    """Start Ray if it is needed, and drive; returns whether the run was stopped before its end."""
     with progress, stop_on_signals():
-        progress.at(
-            "starting Ray" if settings.cluster.address is None else f"joining Ray at {settings.cluster.address}"
-        )
-        actors.start_ray(settings.cluster)
         try:
-            capacity.check_fit(settings.cluster, settings.model)
+            if not plays_locally(settings):
+                address = settings.cluster.address
+                progress.at("starting Ray" if address is None else f"joining Ray at {address}")
+                actors.start_ray(settings.cluster)
+                capacity.check_fit(settings.cluster, settings.model)
             driver = Driver(settings, todo, directory, stats, progress, watcher)
+            progress.at("")
             asyncio.run(driver.run())
         finally:
             note_session(settings.run_dir, stats)

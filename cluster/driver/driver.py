@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
-import ray
 from ray.exceptions import RayError
 
 from cluster.config.settings import Settings
@@ -28,7 +27,8 @@ from cluster.observe.tracker import Watcher
 from cluster.ray_backend import actors, capacity
 from cluster.runner.admission import fair_share
 from cluster.runner.episode_queue import EpisodeQueue
-from cluster.runner.messages import Assignment, NewReplica, Report
+from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
+from cluster.runner.runner import Runner
 from cluster.storage.run_directory import RunDirectory
 from evals.suite import built_in_players
 from evals.types import Episode
@@ -40,6 +40,11 @@ EXCHANGE_SECONDS = 60.0
 COMMIT_TRIES = 30
 """Failed commits in a row (a full disk, say) after which the run gives up."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+def plays_locally(settings: Settings) -> bool:
+    """Whether a run needs no Ray: only built-in players play, and no cluster was named."""
+    return settings.model.engine is None and settings.cluster.address is None and settings.cluster.runners == "auto"
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class Driver:
         self._committing: asyncio.Task[None] | None = None
         self._signals = 0
         self._stopping = asyncio.Event()
-        runners = capacity.count_runners(settings.cluster, settings.model)
+        self._local = plays_locally(settings)
+        runners = 1 if self._local else capacity.count_runners(settings.cluster, settings.model)
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
         modelled = [episode for episode in todo if episode.player not in names]
@@ -119,7 +125,9 @@ class Driver:
             lane.queue.draining = True
         if self._signals == 1:
             grace = self.settings.cluster.grace_seconds
-            self.progress.say(f"stopping: what has begun may end within {grace:g} s; a second signal stops at once")
+            self.progress.say(
+                f"stopping: running episodes have {grace:g} s to finish; send a second signal to stop now"
+            )
 
     async def _end_after_grace(self) -> None:
         await self._stopping.wait()
@@ -138,24 +146,21 @@ class Driver:
         await (first_of(runners, lane.pool.keep()) if lane.pool else runners)
 
     async def _keep_runner(self, lane: _Lane, number: int) -> None:
-        """Exchange orders for reports until the lane's work is done; a dead runner's episodes go back."""
+        """Exchange assignments for reports until the lane's work is done; a dead runner's episodes go back."""
         name = f"{lane.name}/runner-{number}"
         deaths = 0
         while lane.queue.unfinished and not lane.queue.draining:
             held: dict[str, Episode] = {}
-            decoding = self.settings.decoding if lane.pool else None
-            handle = actors.create_runner(
-                name, self.settings.suite, decoding, self.settings.cluster.policy, number + deaths
-            )
+            handle = self._create_runner(lane, name, number + deaths)
             try:
                 if lane.pool:
-                    lane.pool.add_runner(name, await handle.node.remote())
+                    lane.pool.add_runner(name, await handle.node())
                 async for report in self._exchange(lane, name, handle, held):
                     if report.finished is not None:
                         deaths = 0
             except (RayError, TimeoutError) as error:
                 deaths += 1
-                warn(f"{name} died with {len(held)} episodes, which go back to the queue: {actors.first_line(error)}")
+                warn(f"{name} died; requeued its {len(held)} episodes: {actors.first_line(error)}")
                 if deaths >= RUNNER_DEATHS:
                     raise RunFailedError(f"{name} died {deaths} times in a row") from error
             finally:
@@ -163,10 +168,16 @@ class Driver:
                 if lane.pool:
                     lane.pool.remove_runner(name)
                 self.stats.runner_ended(name)
-                actors.end_actor(handle)
+                handle.end()
+
+    def _create_runner(self, lane: _Lane, name: str, turn: int) -> RunnerPort:
+        if self._local:
+            return Runner(self.settings.suite, None)
+        decoding = self.settings.decoding if lane.pool else None
+        return actors.create_runner(name, self.settings.suite, decoding, self.settings.cluster.policy, turn)
 
     async def _exchange(
-        self, lane: _Lane, name: str, handle: ray.actor.ActorHandle, held: dict[str, Episode]
+        self, lane: _Lane, name: str, handle: RunnerPort, held: dict[str, Episode]
     ) -> AsyncIterator[Report]:
         """One runner's conversation; ``held`` is kept up to date for whoever inherits the episodes."""
         room = 0
@@ -174,20 +185,20 @@ class Driver:
         begun = 1
         while lane.queue.unfinished and (begun or not lane.queue.draining):
             if lane.pool and held and lane.pool.is_starved(name):
-                self.progress.say(f"{name} has no replica left: its {len(held)} episodes go back to the queue")
+                self.progress.say(f"{name} has no replica left; requeued its {len(held)} episodes")
                 return
             care = lane.pool.replicas_of(name) if lane.pool else {}
             mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
             episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), mine, everyones)))
             held.update({episode.id: episode for episode in episodes})
-            orders = Assignment(
+            assignment = Assignment(
                 episodes=episodes,
                 replicas=tuple(replica for replica in care.values() if replica.name not in delivered),
                 removed=tuple(replica for replica in delivered if replica not in care),
                 remaining=len(lane.queue),
                 draining=lane.queue.draining,
             )
-            report: Report = await asyncio.wait_for(handle.exchange.remote(orders), EXCHANGE_SECONDS)
+            report: Report = await asyncio.wait_for(handle.exchange(assignment), EXCHANGE_SECONDS)
             delivered, room, begun = care, report.room, report.begun
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():
@@ -200,7 +211,7 @@ class Driver:
             self.stats.report(name, report)
             self.progress.update()
             if report.engine_closed:
-                raise RunFailedError(f"the engine answers nothing more: {report.engine_closed}")
+                raise RunFailedError(f"the engine stopped answering: {report.engine_closed}")
             yield report
 
     # --- the ledger ---
@@ -225,9 +236,9 @@ class Driver:
             except OSError as error:
                 failures += 1
                 if failures == 1:
-                    warn(f"the ledger cannot be written, episodes wait in memory: {error}")
+                    warn(f"cannot write the ledger; keeping finished episodes in memory: {error}")
                 if failures >= tries:
-                    raise RunFailedError(f"the ledger cannot be written: {error}") from error
+                    raise RunFailedError(f"cannot write the ledger: {error}") from error
                 await asyncio.sleep(self.settings.cluster.commit_seconds)
 
     async def _commit(self) -> None:

@@ -86,11 +86,13 @@ class Progress:
     def _machine(self) -> str:
         stats = self.stats
         requests, tokens = stats.rates()
-        parts = [
-            f"{requests:.0f} requests/s",
-            f"{tokens:,.0f} tokens/s",
-            f"replicas {stats.replicas_busy} busy, {stats.replicas_up} up of {stats.replicas_wanted}",
-        ]
+        parts = []
+        if stats.replicas_wanted:
+            parts = [
+                f"{requests:.0f} requests/s",
+                f"{tokens:,.0f} tokens/s",
+                f"replicas {stats.replicas_busy} busy, {stats.replicas_up} up of {stats.replicas_wanted}",
+            ]
         counts = stats.counts
         if counts.prompt_tokens:
             parts.append(f"prefix-cache hit rate {counts.cached_tokens / counts.prompt_tokens:.2f}")

@@ -83,6 +83,22 @@ class ReplicaUse:
     """Empty although episodes were queued: a scheduling loss. (All other empty slots belong to the run's tail.)"""
 
 
+class RunnerPort(Protocol):
+    """A runner as the driver sees it, wherever it runs."""
+
+    async def exchange(self, assignment: Assignment) -> Report:
+        """Take an assignment and report."""
+        ...
+
+    async def node(self) -> str:
+        """Where it runs."""
+        ...
+
+    def end(self) -> None:
+        """End it and whatever it plays."""
+        ...
+
+
 @dataclass(frozen=True)
 class Report:
     """From a runner to the driver."""

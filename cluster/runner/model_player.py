@@ -87,7 +87,7 @@ class ModelPlayer:
             except EngineDiedError as error:
                 if len(deaths) >= DEATHS_TO_CONVICT:
                     raise EngineKilled(
-                        f"{len(deaths)} engines died with this turn, the last exclusive with it"
+                        f"{len(deaths)} engines died while serving this request, the last one serving nothing else"
                     ) from error
             except EngineClosedError as error:
                 self.engine_closed = str(error)
@@ -163,7 +163,7 @@ class ModelPlayer:
     async def _ask(self, request: Request, ticket: Ticket) -> Reply:
         replica = ticket.replica
         if replica is None or not self.router.holds(replica):
-            raise EngineError("the replica left before it was asked")
+            raise EngineError("the replica was removed before the request was sent")
         try:
             return await self.ports[replica.name].complete(request)
         except EngineDiedError:

@@ -111,7 +111,7 @@ async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeyp
     monkeypatch.setattr(pool_module, "START_FAILURES", 1)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(made.keep(), 0.5)
-    assert "replica-1 did not start: CUDA error" in capsys.readouterr().err
+    assert "replica-1 failed to start: CUDA error" in capsys.readouterr().err
     assert made.stats.playing_since is not None
 
 
