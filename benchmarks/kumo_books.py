@@ -38,10 +38,10 @@ def page() -> str:
     other = generate_tasks(fantasy, *DIFFICULTIES["hard"], count=1)[0]
     parts = [
         "# Knowledge books",
-        "Written by `python -m benchmarks.kumo_books --page`. What a player of KUMO is told besides the rules of the game is "
-        "a book in one of five styles (`suite.book`): `prose` defines every truth and test and states the rule-outs in sentences; "
-        "`long` does so for as many that are not in the game; `noisy` has true but irrelevant sentences in between; `table` "
-        "lists the rule-outs; `symbolic` is a terse notation. Every book reads back as the game's table of rule-outs.",
+        "Written by `python -m benchmarks.kumo_books --page`. What a player of KUMO is told besides the rules of the game "
+        "is a book in one of five styles (`suite.book`): `prose` defines every truth and test and states the rule-outs in "
+        "sentences; `long` does so for as many that are not in the game; `noisy` has true but irrelevant sentences in between; "
+        "`table` lists the rule-outs; `symbolic` is a terse notation. Every book reads back as the game's table of rule-outs.",
         "## Prose: an easy game\n\n" + _quoted(write_book(task, medical)),
         "## Prose: a hard game\n\n" + _quoted(write_book(other, fantasy)),
         "## The first game as a table\n\n" + _quoted(write_book(task, medical, "table")),
