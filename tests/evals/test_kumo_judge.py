@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import random
 
 import pytest
 
@@ -17,6 +18,7 @@ from evals.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, play_episode
 from evals.testing import check_suite
 from evals.types import Outcome, PlayerError, Reply, Turn
+from tests.envs.kumo_games import random_game
 
 # Split rules out a and b, or c and d; each of the others only one truth. What shows is always the first outcome.
 GAME = Task(
@@ -93,14 +95,19 @@ def test_perfect_play_loses_nothing_and_values_of_a_rest_agree_with_the_search_o
 # --- shortcuts -------------------------------------------------------------------------------------------------------
 
 
-def test_odds_count_the_combinations_of_outcomes_that_leave_one_truth_alone():
-    lonely = dict.fromkeys(GAME.truths, 0)
-    for outcomes in itertools.product(*(action.states for action in GAME.actions)):
-        left = [truth for truth in GAME.truths if not any(truth in state.rules_out for state in outcomes)]
+@pytest.mark.parametrize("seed", range(4))
+def test_odds_count_the_combinations_of_outcomes_that_leave_one_truth_alone(seed):
+    game = random_game(random.Random(seed), truths=4, actions=4, states=3) if seed else GAME
+    lonely = dict.fromkeys(game.truths, 0)
+    for outcomes in itertools.product(*(action.states for action in game.actions)):
+        left = [truth for truth in game.truths if not any(truth in state.rules_out for state in outcomes)]
         if len(left) == 1:
             lonely[left[0]] += 1
     total = sum(lonely.values())
-    assert total and odds_of(GAME, ()) == {truth: count / total for truth, count in lonely.items()}
+    assert total and odds_of(game, ()) == {truth: count / total for truth, count in lonely.items()}
+
+
+def test_odds_are_none_for_what_has_been_ruled_out():
     assert odds_of(GAME, ("split",))["a"] == 0
 
 
