@@ -24,6 +24,7 @@ from cluster.observe.tracker import Watcher, make_tracker
 from cluster.ray_backend import actors, capacity
 from cluster.storage.provenance import note_versions
 from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, write_durably
+from cluster.storage.spending import read_spent
 from evals.tables import Table
 from evals.types import Episode, stable_hash
 
@@ -69,7 +70,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
         _keep_scoring(directory, config)
         finished = set(ledger["episode_id"].to_pylist())
         todo = [episode for episode in settings.plan if episode.id not in finished]
-        stats = RunStatistics()
+        stats = RunStatistics(spent_before=read_spent(settings.run_dir))
         stats.plan(settings.plan)
         stats.resume(ledger)
         progress = Progress(stats)

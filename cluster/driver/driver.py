@@ -30,6 +30,7 @@ from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
 from cluster.runner.runner import Runner
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.spending import write_spent
 from evals.suite import built_in_players
 from evals.types import Episode
 
@@ -78,6 +79,7 @@ class Driver:
         self.watcher = watcher
         self._pending: list[pa.Table] = []
         self._committing: asyncio.Task[None] | None = None
+        self._spent_noted = stats.spent_before
         self._signals = 0
         self._stopping = asyncio.Event()
         self._local = plays_locally(settings)
@@ -115,6 +117,8 @@ class Driver:
                 await self._commit_all(1)
             raise
         finally:
+            with contextlib.suppress(OSError):
+                self._note_spent()
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
@@ -250,9 +254,15 @@ class Driver:
             self._committing = asyncio.create_task(self._write(len(self._pending)))
         await asyncio.shield(self._committing)
 
+    def _note_spent(self) -> None:
+        if self.stats.spent > self._spent_noted:
+            write_spent(self.directory.path, self.stats.spent)
+            self._spent_noted = self.stats.spent
+
     async def _write(self, count: int) -> None:
         try:
             await asyncio.to_thread(self.directory.commit, pa.concat_tables(self._pending[:count]))
+            self._note_spent()
             del self._pending[:count]
         finally:
             self._committing = None

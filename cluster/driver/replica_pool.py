@@ -151,12 +151,12 @@ class ReplicaPool:
         self._failures[slot] = 0
         for incarnation in itertools.count():
             handle = actors.create_replica(f"{slot}.{incarnation}", self.settings.model)
-            cause = ""
+            cause, name = "", f"{slot}.{incarnation}"
             try:
                 node = await handle.node.remote()
                 async with self._starting[node]:
                     self.progress.at(f"starting {slot}" + (f" (restart {incarnation})" if incarnation else ""))
-                    info = await asyncio.wait_for(handle.start.remote(), START_SECONDS)
+                    info = await asyncio.wait_for(handle.start.remote(self.stats.spent), START_SECONDS)
                 self.progress.at("")
                 self._failures[slot] = 0
                 replica = NewReplica(f"{slot}.{incarnation}", actors.RayReplica(handle), **info)
@@ -175,7 +175,7 @@ class ReplicaPool:
             finally:
                 if not cause:  # it may still be alive: let the engine release what it holds
                     with contextlib.suppress(Exception):
-                        await asyncio.wait_for(handle.close.remote(), CLOSE_SECONDS)
+                        self.stats.replica_spent(name, await asyncio.wait_for(handle.close.remote(), CLOSE_SECONDS))
                 actors.end_actor(handle)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
@@ -184,7 +184,7 @@ class ReplicaPool:
         self._give(replica, node)
         self.stats.replica_up()
         try:
-            return await first_of(self._until_lost(lost), self._until_unhealthy(handle))
+            return await first_of(self._until_lost(lost), self._until_unhealthy(replica.name, handle))
         finally:
             self.stats.replicas_up -= 1
             self._take(replica.name)
@@ -194,13 +194,14 @@ class ReplicaPool:
         await lost.wait()
         return "died"
 
-    async def _until_unhealthy(self, handle: ray.actor.ActorHandle) -> str:
+    async def _until_unhealthy(self, name: str, handle: ray.actor.ActorHandle) -> str:
         cluster = self.settings.cluster
         while True:
             await asyncio.sleep(cluster.health_seconds)
             try:
                 answer = handle.check_health.remote(cluster.health_timeout)
-                await asyncio.wait_for(answer, cluster.health_timeout + REPLY_SECONDS)
+                spent = await asyncio.wait_for(answer, cluster.health_timeout + REPLY_SECONDS)
+                self.stats.replica_spent(name, spent)
             except TimeoutError:
                 return f"was unresponsive for {cluster.health_timeout:g} s"
             except RayTaskError as error:

@@ -115,6 +115,18 @@ class Engine(abc.ABC):
         """How many requests the engine runs at once."""
         return 1
 
+    @property
+    def spent(self) -> float:
+        """Money spent by this engine so far, failed tries included; 0 for engines that cost nothing by the request."""
+        return 0.0
+
+    def add_spent_elsewhere(self, total: float) -> None:  # noqa: B027 - optional
+        """Count what the run spent in earlier sessions and through earlier replicas against a spend cap.
+
+        Args:
+            total: All of it, without this engine's own ``spent``.
+        """
+
     async def start(self) -> None:  # noqa: B027 - optional
         """Load the model and warm up.
 

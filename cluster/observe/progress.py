@@ -99,6 +99,8 @@ class Progress:
         happened = ((stats.waiting, "queued"), (counts.retries, "retries"), (counts.hedges, "hedged"))
         if said := ", ".join(f"{count} {what}" for count, what in happened if count):
             parts.append(said)
+        if stats.spent:
+            parts.append(f"spent {stats.spent:.2f}")
         if stats.moves:
             parts.append(f"{stats.moves} episodes moved")
         left = stats.seconds_left()

@@ -38,6 +38,8 @@ class PlayerCounts:
     hedges_won: int = 0
     """Of those, requests that the second replica answered first."""
     engine_deaths: int = 0
+    cost: float = 0.0
+    """Money that the replies cost."""
     queueing_seconds: float = 0.0
     """Seconds that requests queued at the router for a slot."""
     replica_seconds: float = 0.0
