@@ -49,9 +49,20 @@ def kidgym() -> HeldReplies:
     return HeldReplies(lambda: _lines("kidgym_replies.jsonl"), {decoder: reader(decoder) for decoder in DECODERS})
 
 
+# --- kumo ------------------------------------------------------------------------------------------------------------
+
+
+def kumo() -> HeldReplies:
+    """Names of tests and truths out of replies to games of elimination."""
+    from evals.kumo.readers import readers
+
+    games = json.loads((DATA / "kumo_reply_games.json").read_text(encoding="utf-8"))
+    return HeldReplies(lambda: _lines("kumo_replies.jsonl"), readers(games))
+
+
 # --- all suites ------------------------------------------------------------------------------------------------------
 
-SUITES: Mapping[str, Callable[[], HeldReplies]] = {"kidgym": kidgym}
+SUITES: Mapping[str, Callable[[], HeldReplies]] = {"kidgym": kidgym, "kumo": kumo}
 
 
 def _lines(name: str) -> Iterable[Mapping[str, Any]]:
