@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import io
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cluster.console import show
 from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
-from envs.kumo import commands as kumo_commands
-from envs.raven import commands as raven_commands
+from envs import plugins
 
 LONGEST_SHOWN = 30
 """Rows of the longest table that ends a run on the terminal; `raycade report` shows all."""
+
+SUITE_COMMANDS = "raycade.commands"
+"""Entry-point group of commands that suites bring: modules with ``add_arguments(parser)`` and ``main(options)``."""
+
+BUILT_IN_COMMANDS = {"kumo": "envs.kumo.commands", "raven": "envs.raven.commands"}
+COMMAND_HELP = {
+    "kumo": "KUMO domains and tasks: check your own, generate",
+    "raven": "RAVEN problems: generate, import, check, show",
+}
 
 RUN_HELP = """\
 Plays the episodes of a suite with a model and scores them. Without overrides: the demo, a slice of the suites with a tiny
@@ -45,23 +56,34 @@ EPILOG = "`raycade COMMAND --help` says more. Bad input ends with exit code 2, a
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit; errors that a user can mend end with one message and exit code 2."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # terminals that know ASCII only
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        options = _parser(words[0] if words else "").parse_args(words)
         code = options.command(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         code = BAD_INPUT
-    except KeyboardInterrupt:  # before or after the play, which ends in its own way
-        print("interrupted", file=sys.stderr)
-        code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:  # a full disk, a path that is too long, a folder that nobody may write
+        print(f"error: {error}", file=sys.stderr)
+        code = RUN_FAILED
+    except KeyboardInterrupt:  # before or after the play, which ends in its own way
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
     sys.exit(code)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str) -> argparse.ArgumentParser:
+    """The parser of all commands; of those that suites bring, only ``command`` is imported.
+
+    Raises:
+        UserError: a suite's command cannot be imported.
+    """
     parser = argparse.ArgumentParser(
         prog="raycade",
         description="Evaluates language and vision-language models on reasoning games, on Ray and vLLM.",
@@ -94,14 +116,6 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     report.set_defaults(command=_report)
 
-    raven = commands.add_parser("raven", help="RAVEN problems: generate, import, check, show")
-    raven_commands.add_arguments(raven)
-    raven.set_defaults(command=lambda options: int(raven_commands.main(options) or 0))
-
-    kumo = commands.add_parser("kumo", help="KumO domains: check your own, write out tasks")
-    kumo_commands.add_arguments(kumo)
-    kumo.set_defaults(command=kumo_commands.main)
-
     merge = commands.add_parser(
         "merge",
         help="join runs that played parts of one plan (shard=i/n)",
@@ -111,7 +125,20 @@ def _parser() -> argparse.ArgumentParser:
     merge.add_argument("target", type=Path, metavar="TARGET")
     merge.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     merge.set_defaults(command=_merge)
+    try:
+        for name in plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS):
+            added = commands.add_parser(name, help=COMMAND_HELP.get(name, f"commands that {name} brings"))
+            if name == command:
+                module: Any = plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS)
+                module.add_arguments(added)
+                added.set_defaults(command=functools.partial(_run_module, module))
+    except ValueError as error:
+        raise UserError(str(error)) from error
     return parser
+
+
+def _run_module(module: Any, options: argparse.Namespace) -> int:
+    return int(module.main(options) or 0)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -88,7 +88,8 @@ def load(group: str, name: str, built_in: Mapping[str, str]) -> object:
         raise ValueError(f"there is no {name!r}; choose from {', '.join(sorted(names))}")
     module, _, attribute = names[name].partition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = importlib.import_module(module)
+        return getattr(found, attribute) if attribute else found
     except ModuleNotFoundError as error:
         raise ValueError(f"{name} needs the Python package {error.name!r}, which is not installed") from error
     except (ImportError, AttributeError) as error:

@@ -203,15 +203,15 @@ class VirtualRunner:
         assert play.ticket is not None
         now = self.scene.clock.now
         ticket = self.router.hedge(play.ticket) if self._latency.late_at(play.sent, now) <= now else None
-        if ticket is None or ticket.state is None:
+        if ticket is None or ticket.replica is None:
             self._watch(play)
             return
         play.twin = dataclasses.replace(play, ticket=ticket, twin=play, second=True)
-        self.replicas[ticket.state.name].send(play.twin)
+        self.replicas[ticket.replica.name].send(play.twin)
 
     def _give_up(self, late: Play, winner: Play) -> None:
-        assert late.ticket is not None and winner.ticket is not None and late.ticket.state is not None
-        self.replicas[late.ticket.state.name].cancel(late)
+        assert late.ticket is not None and winner.ticket is not None and late.ticket.replica is not None
+        self.replicas[late.ticket.replica.name].cancel(late)
         if winner.second:
             self.router.hedge_won(late.ticket, winner.ticket)
         self.router.release(late.ticket)

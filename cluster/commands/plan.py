@@ -8,7 +8,6 @@ from pathlib import Path
 from cluster.config.settings import Settings
 from cluster.errors import UserError
 from cluster.observe.performance import TIMINGS, read_sessions
-from evals.players import BUILT_IN_PLAYERS
 from evals.tables import Cell, Table
 from evals.types import Episode
 
@@ -23,11 +22,12 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     for episode in settings.plan:
         cell = (episode.player, episode.suite, episode.task, episode.level, episode.mode)
         cells.setdefault(cell, []).append(episode)
+    model = settings.model.name if settings.model.engine else None
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (*cell, len(members), *_load(members)) for cell, members in cells.items()
+        (*cell, len(members), *_load(members if cell[0] == model else ())) for cell, members in cells.items()
     )
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
-    modelled = [episode for episode in settings.plan if episode.player not in BUILT_IN_PLAYERS]
+    modelled = [episode for episode in settings.plan if episode.player == model]
     calls, prompt_tokens = _load(modelled)
     total: list[tuple[str, str | int]] = [
         ("episodes", len(settings.plan)),
@@ -44,13 +44,12 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         )
     return [
         Table("plan", f"Plan: {settings.suite.name} with {settings.model.name}", columns, rows),
-        Table("plan_total", "In all", ("what", "how much"), tuple(total), (f"run directory: {settings.run_dir}",)),
+        Table("plan_total", "Total", ("what", "how much"), tuple(total), (f"run directory: {settings.run_dir}",)),
     ]
 
 
 def _load(episodes: Sequence[Episode]) -> tuple[int, int]:
-    played = [episode for episode in episodes if episode.player not in BUILT_IN_PLAYERS]
-    return round(sum(episode.calls for episode in played)), round(sum(episode.prompt_tokens for episode in played))
+    return round(sum(episode.calls for episode in episodes)), round(sum(episode.prompt_tokens for episode in episodes))
 
 
 def _speed(run_dir: Path) -> float:

@@ -14,7 +14,7 @@ from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.run_directory import read_config, read_episodes, read_plan, write_durably
 from evals.records import COLUMNS, plan_to_table
 from evals.run_data import RunData
-from evals.suite import Suite, suite_results
+from evals.suite import Suite, ledger_columns, suite_results
 from evals.tables import Table, tables_to_json
 from evals.types import Episode
 
@@ -37,7 +37,7 @@ def score_run(run_dir: Path) -> tuple[list[Table], dict[str, object]]:
     plan = read_plan(run_dir)
     suite = suite_of(run_dir)
     ledger = read_episodes(run_dir).table
-    run = RunData.of_tables(plan_to_table(plan), read_episodes(run_dir, list(COLUMNS)).table)
+    run = RunData.of_tables(plan_to_table(plan), read_episodes(run_dir, [*COLUMNS, *ledger_columns(suite)]).table)
     tables = [coverage(plan, ledger), *suite_results(suite, run, "scores"), *suite_results(suite, run, "diagnostics")]
     summary = summarise(plan, ledger, tables)
     times = [performance_table(run_dir), replica_table(run_dir)]

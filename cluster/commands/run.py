@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+import shutil
+import signal
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ray
@@ -12,7 +15,7 @@ import yaml
 from cluster.commands.report import score_run, write_results
 from cluster.config.settings import Settings
 from cluster.console import warn
-from cluster.driver.driver import Driver
+from cluster.driver.driver import SIGNALS, Driver
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
@@ -23,6 +26,28 @@ from cluster.storage.provenance import note_versions
 from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, write_durably
 from evals.tables import Table
 from evals.types import Episode, stable_hash
+
+
+class StoppedError(Exception):
+    """A signal to stop came while nothing was being played yet."""
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Read signals to stop as ``StoppedError`` until the driver takes them over.
+
+    Python's own handlers end the process at once, with another exit code than a run that was stopped.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise StoppedError(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run(settings: Settings) -> tuple[int, list[Table]]:
@@ -36,6 +61,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
     directory.check_plan(settings.plan)
     config: dict[str, Any] = yaml.safe_load(settings.config)
     _check_answering(settings, config)
+    new = not settings.run_dir.exists()
     directory.claim()
     try:
         ledger = read_episodes(settings.run_dir).table
@@ -61,7 +87,14 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
             run_id = stable_hash(sorted(episode.id for episode in settings.plan))[:16]
             note_versions(settings.run_dir, config)
             watcher.start(settings.run_dir, run_id, config)
-            stopped = _play(settings, todo, directory, stats, progress, watcher)
+            try:
+                stopped = _play(settings, todo, directory, stats, progress, watcher)
+            except StoppedError:
+                stopped = True
+            except UserError:
+                if new and not any(directory.episodes.iterdir()):
+                    shutil.rmtree(settings.run_dir)  # ours, and nothing was played: a failed start leaves no folder
+                raise
         tables, summary = score_run(settings.run_dir)
         write_results(settings.run_dir, tables, summary)
         watcher.finish([table.to_json() for table in tables])
@@ -103,7 +136,7 @@ def _play(
     watcher: Watcher,
 ) -> bool:
     """Start Ray and drive; returns whether the run was stopped before its end."""
-    with progress:
+    with progress, stop_on_signals():
         progress.at(
             "starting Ray" if settings.cluster.address is None else f"joining Ray at {settings.cluster.address}"
         )

@@ -23,8 +23,7 @@ from cluster.errors import UserError
 from cluster.runner.model_player import Decoding
 from cluster.runner.router import Policy
 from cluster.storage.shard import shard_of
-from evals.players import BUILT_IN_PLAYERS
-from evals.suite import Suite, plan_for
+from evals.suite import Suite, built_in_players, plan_for
 from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
@@ -211,8 +210,14 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
     decoding, baselines = config["decoding"], config["baselines"] or []
     if decoding not in ("free", "choice"):
         raise UserError(f"decoding={decoding}: must be free or choice")
-    if not isinstance(baselines, list) or any(name not in list(BUILT_IN_PLAYERS) for name in baselines):
-        raise UserError(f"baselines={baselines}: must be a list of {', '.join(sorted(BUILT_IN_PLAYERS))}")
+    built_in = built_in_players(suite)
+    if not isinstance(baselines, list) or any(name not in list(built_in) for name in baselines):
+        raise UserError(f"baselines={baselines}: must be a list; choose from {', '.join(sorted(built_in))}")
+    if model.engine is None and model.name not in built_in:
+        names = ", ".join(sorted(built_in))
+        raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
+    if model.engine is not None and model.name in built_in:
+        raise UserError(f"model.name={model.name}: this name belongs to a built-in player; give the model another one")
     if model.engine is not None:
         _check_capabilities(suite, model, decoding)
     players = {model.name: stable_hash(model.identity, decoding) if model.engine else ""}
@@ -273,10 +278,6 @@ def _model(config: Any) -> ModelSettings:
         raise UserError("model: this section has no name")
     check_keys("model", ("name", "engine", "sampling", "replica", "decoding"), config)
     name, engine = config["name"], config.get("engine")
-    if engine is None and name not in BUILT_IN_PLAYERS:
-        raise UserError(f"model={name}: has no engine; only {' and '.join(BUILT_IN_PLAYERS)} do without one")
-    if engine is not None and name in BUILT_IN_PLAYERS:
-        raise UserError(f"model={name}: this name belongs to a built-in player; give the model another one")
     if engine is not None:
         check_section("model.engine", engine if isinstance(engine, dict) else {}, given=("sampling",))
         if not re.fullmatch(

@@ -30,7 +30,7 @@ from cluster.runner.admission import fair_share
 from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, NewReplica, Report
 from cluster.storage.run_directory import RunDirectory
-from evals.players import BUILT_IN_PLAYERS
+from evals.suite import built_in_players
 from evals.types import Episode
 
 RUNNER_DEATHS = 5
@@ -76,8 +76,9 @@ class Driver:
         self._signals = 0
         self._stopping = asyncio.Event()
         runners = capacity.count_runners(settings.cluster, settings.model)
-        built_in = [episode for episode in todo if episode.player in BUILT_IN_PLAYERS]
-        modelled = [episode for episode in todo if episode.player not in BUILT_IN_PLAYERS]
+        names = built_in_players(settings.suite)
+        built_in = [episode for episode in todo if episode.player in names]
+        modelled = [episode for episode in todo if episode.player not in names]
         pool = ReplicaPool(settings, stats, progress)
         processes = min(runners, os.cpu_count() or 1)
         self._lanes = [

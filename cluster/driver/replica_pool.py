@@ -1,8 +1,9 @@
-"""The pool of a run: starts replicas, puts each in a runner's care, watches them and replaces the dead."""
+"""The replica pool of a run: starts replicas, assigns each to a runner, watches them and replaces the dead."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable
@@ -26,7 +27,11 @@ START_SECONDS = 3600.0
 REPLY_SECONDS = 5.0
 """A replica that was asked for its health answers so much later at most than its engine should have."""
 START_FAILURES = 3
-"""Failed starts in a row after which a replica is given up."""
+"""Failed starts in a row of every slot, with no replica up, after which the run gives up."""
+LONGEST_BACKOFF_SECONDS = 300.0
+"""Between tries to start a replica that keeps failing to start."""
+CLOSE_SECONDS = 5.0
+"""For an engine to release what it holds before its process is killed."""
 STARTS_PER_NODE = 2
 """Replicas that load their model at once on one node: more only fight for its disk and memory."""
 NEWCOMERS_SECONDS = 5.0
@@ -54,6 +59,8 @@ class ReplicaPool:
         self._orphans: dict[str, tuple[str, NewReplica]] = {}
         """Replicas without a runner, with their node."""
         self._lost: dict[str, asyncio.Event] = {}
+        self._failures: dict[str, int] = {}
+        """Failed starts in a row of each slot."""
         self._starting: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(STARTS_PER_NODE))
 
     # --- care ---
@@ -138,35 +145,37 @@ class ReplicaPool:
             except BaseException:
                 await all_of(slots, cancel=True)
                 raise
-            if all(slot.done() for slot in slots):
-                raise RunFailedError(f"none of the {len(slots)} replicas can be started")
 
     async def _keep_slot(self, slot: str) -> None:
         """Start a replica, serve with it, and replace it whenever it dies."""
-        failures = 0
+        self._failures[slot] = 0
         for incarnation in itertools.count():
             handle = actors.create_replica(f"{slot}.{incarnation}", self.settings.model)
+            cause = ""
             try:
                 node = await handle.node.remote()
                 async with self._starting[node]:
                     self.progress.at(f"starting {slot}" + (" again" if incarnation else ""))
                     info = await asyncio.wait_for(handle.start.remote(), START_SECONDS)
                 self.progress.at("")
-                failures = 0
+                self._failures[slot] = 0
                 replica = NewReplica(f"{slot}.{incarnation}", actors.RayReplica(handle), **info)
                 cause = await self._serve(replica, handle, node)
                 self.stats.replicas_lost += 1
                 warn(f"{slot} {cause} and is replaced")
             except (RayError, TimeoutError) as error:
-                failures += 1
+                self._failures[slot] += 1
                 reason = error.cause if isinstance(error, RayTaskError) else error
                 if self.stats.playing_since is None and isinstance(error, RayTaskError):
                     raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}") from error
                 warn(f"{slot} did not start: {actors.first_line(reason)}")
-                if failures >= START_FAILURES:
-                    return
-                await asyncio.sleep(2.0**failures)
+                if not self.stats.replicas_up and min(self._failures.values()) >= START_FAILURES:
+                    raise RunFailedError(f"none of the {len(self._failures)} replicas can be started") from error
+                await asyncio.sleep(min(2.0 ** self._failures[slot], LONGEST_BACKOFF_SECONDS))
             finally:
+                if not cause:  # it may still be alive: let the engine release what it holds
+                    with contextlib.suppress(Exception):
+                        await asyncio.wait_for(handle.close.remote(), CLOSE_SECONDS)
                 actors.end_actor(handle)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 import psutil
 
-from cluster.engines.base import Engine, EngineDiedError, Request
-from evals.types import Reply
+from cluster.engines.base import Engine, EngineDiedError, EngineError, Request
+from evals.types import PlayerError, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,12 @@ class Replica:
         return {"batch": self._engine.max_num_seqs, "metered": self._engine.metered}
 
     async def complete(self, request: Request) -> Reply:
-        """As ``Engine.complete``; a dead engine takes the process with it."""
+        """As ``Engine.complete``; a dead engine takes the process with it.
+
+        Raises:
+            PlayerError: the request can never be answered.
+            EngineError: the engine failed; whatever else it raises is read as that, with its name.
+        """
         assert self._engine is not None, "start() comes first"
         try:
             return await self._engine.complete(request)
@@ -44,9 +49,19 @@ class Replica:
             logger.exception("replica %s: the engine died", self.name)
             self._exit()
             raise
+        except (PlayerError, EngineError):
+            raise
+        except Exception as error:
+            logger.exception("replica %s: the engine raised", self.name)
+            raise EngineError(f"{type(error).__name__}: {error}") from error
+
+    async def close(self) -> None:
+        """End what the engine holds; the process itself is ended by whoever started it."""
+        if self._engine is not None:
+            await self._engine.close()
 
     async def check_health(self, seconds: float) -> None:
-        """Return if the engine answers within so many seconds; end the process if it is dead or stands still."""
+        """Return if the engine answers within so many seconds; end the process if it is dead or hangs."""
         assert self._engine is not None, "start() comes first"
         try:
             await asyncio.wait_for(self._engine.check_health(), seconds)
@@ -55,7 +70,7 @@ class Replica:
             raise
         except TimeoutError:
             self._exit()
-            raise EngineDiedError(f"it stood still for {seconds:g} s") from None
+            raise EngineDiedError(f"unresponsive for {seconds:g} s") from None
 
     def _exit(self) -> None:
         """An engine that died leaves its actor alive: end the process a moment later, after the caller was told."""
@@ -63,7 +78,7 @@ class Replica:
 
 
 def _end_all() -> None:
-    """SIGKILL for this process and all below it: an engine's process that stands still would not see that it is alone."""
+    """SIGKILL for this process and all below it: a hung engine process would not notice that its parent is gone."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -49,14 +49,14 @@ class RunStatistics:
     playing_until: float | None = None
     """When the last episode of the model finished."""
     _reports: dict[str, Report] = field(default_factory=dict)
-    _past: PlayerCounts = field(default_factory=PlayerCounts)
-    """Counts of runners that are no more."""
+    counts: PlayerCounts = field(default_factory=PlayerCounts)
+    """Sum over all runners, those that are no more included."""
     _past_use: dict[str, ReplicaUse] = field(default_factory=dict)
     _past_moves: int = 0
     _work: dict[str, float] = field(default_factory=dict)
     _work_done: float = 0.0
     _started: float = field(default_factory=time.monotonic)
-    _history: list[tuple[float, int, int]] = field(default_factory=list)
+    _history: deque[tuple[float, int, int]] = field(default_factory=deque)
 
     def plan(self, episodes: Sequence[Episode]) -> None:
         """Note what is planned."""
@@ -80,11 +80,15 @@ class RunStatistics:
 
     def report(self, runner: str, report: Report) -> None:
         """Note a runner's latest report."""
-        self._reports[runner] = report
+        before = self._reports.get(runner)
+        add(self.counts, report.counts)
+        if before is not None:
+            add(self.counts, before.counts, sign=-1)
+        self._reports[runner] = dataclasses.replace(report, finished=None, counts=dataclasses.replace(report.counts))
         now, counts = time.monotonic(), self.counts
         self._history.append((now, counts.turns, counts.completion_tokens + counts.prompt_tokens))
         while self._history[0][0] < now - WINDOW:
-            self._history.pop(0)
+            self._history.popleft()
 
     def replica_up(self) -> None:
         """A replica is ready."""
@@ -101,7 +105,6 @@ class RunStatistics:
         """A runner is gone; what it counted stays."""
         report = self._reports.pop(runner, None)
         if report is not None:
-            add(self._past, report.counts)
             for name, use in report.use.items():
                 add(self._past_use.setdefault(name, ReplicaUse()), dataclasses.replace(use, requests=0))
             self._past_moves += report.moves
@@ -133,14 +136,6 @@ class RunStatistics:
     def failed(self) -> int:
         """Episodes that ended with an error."""
         return sum(stats.failed for stats in self.players.values())
-
-    @property
-    def counts(self) -> PlayerCounts:
-        """All runners' counts."""
-        total = PlayerCounts()
-        for counts in (self._past, *(report.counts for report in self._reports.values())):
-            add(total, counts)
-        return total
 
     @property
     def use(self) -> Mapping[str, ReplicaUse]:
@@ -231,7 +226,7 @@ class RunStatistics:
 Counts = TypeVar("Counts", PlayerCounts, ReplicaUse)
 
 
-def add(total: Counts, part: Counts) -> None:
-    """Add each number of ``part`` to the one of the same name."""
+def add(total: Counts, part: Counts, sign: int = 1) -> None:
+    """Add each number of ``part`` (or subtract it, ``sign=-1``) to the one of the same name."""
     for name, value in vars(part).items():
-        setattr(total, name, getattr(total, name) + value)
+        setattr(total, name, getattr(total, name) + sign * value)

@@ -19,9 +19,8 @@ from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, ReplicaUse, Report
 from cluster.runner.model_player import EpisodeAbandonedError, ModelPlayer
 from evals.conversation import Record
-from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
-from evals.suite import Suite, ledger_columns, play_episode
+from evals.suite import Suite, built_in_players, ledger_columns, play_episode
 from evals.types import Episode, Player, Reply, Turn
 
 logger = logging.getLogger(__name__)
@@ -41,6 +40,7 @@ class Runner:
         """Without a model the runner plays for the built-in players only."""
         self.suite = suite
         self.model = model
+        self._built_in = built_in_players(suite)
         self._ready = EpisodeQueue()
         self._begun: dict[str, asyncio.Task[None]] = {}
         self._silent: set[str] = set()
@@ -120,7 +120,7 @@ class Runner:
     # --- playing ---
 
     async def _play(self, episode: Episode) -> None:
-        player: Player | None = BUILT_IN_PLAYERS.get(episode.player) or self.model
+        player: Player | None = self._built_in.get(episode.player) or self.model
         assert player is not None, f"no player {episode.player!r} in this runner"
         await asyncio.sleep(0)
         record = None

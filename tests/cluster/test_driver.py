@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster import driver as module
 from cluster.config.settings import ClusterSettings
+from cluster.driver import driver as module
 from cluster.driver.driver import Driver
 from cluster.errors import RunFailedError
 from cluster.storage.run_directory import RunDirectory, read_episodes

@@ -69,12 +69,16 @@ def test_the_replicas_of_a_dead_runner_go_to_the_others():
     assert shares(made, "c") == [{"r0", "r1"}]
 
 
+CLOSED: list[str] = []
+
+
 class Handle:
     """A replica's actor whose start does as told."""
 
-    def __init__(self, start) -> None:
+    def __init__(self, start, name="") -> None:
         self.node = SimpleNamespace(remote=lambda: answer("n0"))
         self.start = SimpleNamespace(remote=start)
+        self.close = SimpleNamespace(remote=lambda: answer(CLOSED.append(name)))
         self.check_health = SimpleNamespace(remote=lambda seconds: answer(None))
 
 
@@ -89,8 +93,9 @@ async def breaks():
 def keeping(monkeypatch, starts) -> ReplicaPool:
     """A pool of two slots; each start takes the next of ``starts``."""
     queue = iter(starts)
-    monkeypatch.setattr(pool_module.placement, "create_replica", lambda name, model: Handle(next(queue)))
-    monkeypatch.setattr(pool_module.placement, "end_actor", lambda handle: None)
+    CLOSED.clear()
+    monkeypatch.setattr(pool_module.actors, "create_replica", lambda name, model: Handle(next(queue), name))
+    monkeypatch.setattr(pool_module.actors, "end_actor", lambda handle: None)
     settings = SimpleNamespace(cluster=ClusterSettings(replicas=2), model=SimpleNamespace(name="m"))
     return ReplicaPool(settings, RunStatistics(), Progress(RunStatistics()))
 
@@ -108,6 +113,41 @@ async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeyp
         await asyncio.wait_for(made.keep(), 0.5)
     assert "replica-1 did not start: CUDA error" in capsys.readouterr().err
     assert made.stats.playing_since is not None
+
+
+async def test_a_slot_that_keeps_failing_to_start_is_tried_again_with_growing_pauses(monkeypatch):
+    pauses = []
+    sleep = asyncio.sleep
+
+    async def paused(seconds):
+        pauses.append(seconds)
+        await sleep(0)
+
+    good = lambda: answer({"batch": 4, "metered": False})  # noqa: E731
+    made = keeping(monkeypatch, [good, *[breaks] * 9, good])
+    monkeypatch.setattr(pool_module, "LONGEST_BACKOFF_SECONDS", 100.0)
+    monkeypatch.setattr(made, "_until_unhealthy", lambda handle: sleep(60))
+    monkeypatch.setattr(pool_module.asyncio, "sleep", paused)
+    keep = asyncio.create_task(made.keep())
+    while made.stats.replicas_up < 2:
+        await sleep(0.001)
+    assert pauses == [2, 4, 8, 16, 32, 64, 100, 100, 100]
+    keep.cancel()
+    await asyncio.gather(keep, return_exceptions=True)
+
+
+async def test_a_replica_is_closed_before_its_process_is_ended_unless_it_died(monkeypatch):
+    made = keeping(monkeypatch, [lambda: answer({"batch": 4, "metered": False})] * 3)
+    keep = asyncio.create_task(made.keep())
+    while made.stats.replicas_up < 2:
+        await asyncio.sleep(0.001)
+    made.lost(["replica-0.0"])
+    while made.stats.replicas_lost < 1 or made.stats.replicas_up < 2:
+        await asyncio.sleep(0.001)
+    assert CLOSED == []
+    keep.cancel()
+    await asyncio.gather(keep, return_exceptions=True)
+    assert sorted(CLOSED) == ["replica-0.1", "replica-1.0"]
 
 
 async def test_a_start_that_hangs_is_a_failed_start(monkeypatch, capsys):

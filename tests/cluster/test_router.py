@@ -168,7 +168,7 @@ def test_a_late_turn_gets_a_second_place_only_where_one_is_idle():
     t = traffic(2, 2)
     assert t.ask("a") == "r0"
     second = t.router.hedge(t.tickets["a"])
-    assert second is not None and second.state.name == "r1"
+    assert second is not None and second.replica.name == "r1"
     assert t.router.sent == 2
     t.router.release(second)
     assert t.router.sent == 1

@@ -58,11 +58,9 @@ def test_interpolations_in_a_stored_configuration_stay_text():
 
 def test_a_downloaded_run_directory_calls_nothing_but_suites(tmp_path):
     written = tmp_path / "written"
-    target = (
-        "suite: {type: evals.records.Path.write_text, _args_: [{type: evals.records.Path, _args_: ['%s']}, x]}"
-    )
+    target = "suite: {type: evals.records.Path.write_text, _args_: [{type: evals.records.Path, _args_: ['%s']}, x]}"
     (tmp_path / "config.yaml").write_text(target % written)
-    with pytest.raises(UserError, match="registered|there is no"):
+    with pytest.raises(UserError, match=r"registered|there is no"):
         suite_of(tmp_path)
     assert not written.exists()
 

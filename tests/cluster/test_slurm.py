@@ -21,7 +21,7 @@ on_slurm = [
     pytest.mark.ray,
     pytest.mark.skipif(bool(slurm_world.why_not()), reason=slurm_world.why_not() or "Slurm can be started"),
 ]
-SUBMIT = str(ROOT / "cluster" / "slurm.sh")
+SUBMIT = str(ROOT / "cluster" / "launch" / "slurm.sh")
 """What ``./launch.sh slurm`` runs once it has seen that raycade is installed."""
 OPTIONS = ["--nodes=2", "--cpus-per-task=2"]
 GAMES = [

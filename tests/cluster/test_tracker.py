@@ -66,9 +66,7 @@ def test_a_hanging_tracker_delays_nothing_but_the_very_end(tmp_path, monkeypatch
 
 
 def test_wandb_offline_writes_a_run_below_the_run_directory(tmp_path):
-    watcher = Watcher(
-        make_tracker({"type": "wandb", "project": "test", "mode": "offline"})
-    )
+    watcher = Watcher(make_tracker({"type": "wandb", "project": "test", "mode": "offline"}))
     watcher.start(tmp_path, "abc123", {"suite": "toy"})
     watcher.log({"episodes/done": 3.0})
     watcher.finish([{"name": "toy", "columns": ["x"], "rows": [[{"mean": 1.0}]]}])
