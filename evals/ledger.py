@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,9 @@ import pyarrow.parquet as pq
 
 from evals.ledger_check import IDENTITY, CheckedRows, check_rows
 from evals.ledger_columns import COLUMNS, METADATA, SCHEMA_VERSION, check_version, ledger_schema
+from evals.records import PARQUET_OPTIONS
 
 T = TypeVar("T")
-
-PARQUET_OPTIONS: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-"""How parts are written (``pyarrow.parquet.write_table``); the checksums let reading notice a damaged page."""
 
 REPLACES_KEY = b"raycade.replaces"
 """Where a part that was merged from others lists their names (JSON) in its metadata."""
@@ -87,8 +85,8 @@ class Ledger:
 
     @property
     def names(self) -> frozenset[str]:
-        """The parts' file names; as they never change, equal names mean equal ledgers."""
-        return frozenset(part.path.name for part in self.parts)
+        """The file names of all parts, replaced ones included; as parts never change, equal names mean equal ledgers."""
+        return frozenset(path.name for path in (*(part.path for part in self.parts), *self.replaced))
 
     def __len__(self) -> int:
         """Rows that count: the latest attempt at each episode."""
@@ -197,24 +195,42 @@ def _read_identity(path: Path) -> tuple[LedgerPart, pa.Table]:
         LedgerChangedError: it is no longer there.
     """
     with open_part(path) as file:
-        metadata = file.schema_arrow.metadata or {}
-        upgrade = READERS[check_version(metadata, READERS)]
-        schema = upgrade(file.schema_arrow.empty_table()).schema.remove_metadata()
-        for name, column in COLUMNS.items():
-            if name not in schema.names:
-                raise ValueError(f"not a ledger part: it has no column {name!r}")
-            if schema.field(name).type != column.type:
-                raise ValueError(f"not a ledger part: column {name!r} is {schema.field(name).type}, not {column.type}")
-        part = LedgerPart(path, schema, frozenset(json.loads(metadata.get(REPLACES_KEY, b"[]"))))
+        part = _describe(path, file)
+        upgrade = READERS[check_version(file.schema_arrow.metadata, READERS)]
         return part, upgrade(file.read(columns=list(IDENTITY))).replace_schema_metadata(None)
+
+
+def describe_part(path: Path) -> LedgerPart:
+    """What a part says of itself.
+
+    Raises:
+        LedgerDamagedError: it is no sound part of a ledger.
+        LedgerChangedError: it is no longer there.
+    """
+    try:
+        with open_part(path) as file:
+            return _describe(path, file)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise LedgerDamagedError([_damage(path, error)]) from error
+
+
+def _describe(path: Path, file: pq.ParquetFile) -> LedgerPart:
+    metadata = file.schema_arrow.metadata or {}
+    upgrade = READERS[check_version(metadata, READERS)]
+    schema = upgrade(file.schema_arrow.empty_table()).schema.remove_metadata()
+    for name, column in COLUMNS.items():
+        if name not in schema.names:
+            raise ValueError(f"not a ledger part: it has no column {name!r}")
+        if schema.field(name).type != column.type:
+            raise ValueError(f"not a ledger part: column {name!r} is {schema.field(name).type}, not {column.type}")
+    return LedgerPart(path, schema, frozenset(json.loads(metadata.get(REPLACES_KEY, b"[]"))))
 
 
 def _is_merged(path: Path) -> bool:
     try:
-        with open_part(path) as file:
-            return REPLACES_KEY in (file.schema_arrow.metadata or {})
-    except (pa.ArrowException, OSError):
-        return False  # another reading will find it damaged
+        return bool(describe_part(path).replaces)
+    except LedgerDamagedError:
+        return False  # the next reading will find it
 
 
 def open_part(path: Path) -> pq.ParquetFile:

@@ -5,6 +5,7 @@ Everything here works on whole columns: a ledger may have millions of rows.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -64,18 +65,22 @@ def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table |
         episodes = _numbers(pc.index_in(rows["episode_id"], value_set=plan["episode_id"]))
         found.add(episodes < 0, lambda row: "is not in the plan")
         for name, differs in _relabelled(rows, plan, episodes).items():
-            found.add(differs, lambda row, name=name: f"has {name} {rows[name][row]}; the plan says otherwise")
+            found.add(differs, functools.partial(_says_otherwise, name, rows[name]))
     order = np.lexsort((np.arange(len(rows)), attempts, episodes))
     order = order[~found.any[order]]
     again = _same_as_before(episodes[order]) & _same_as_before(attempts[order])
     first = dict(zip(order[again].tolist(), order[np.flatnonzero(again) - 1].tolist(), strict=True))
     found.add(
         _mask_of(order[again], len(rows)),
-        lambda row: f"occurs a second time (first in {names[part_of[first[row]]]})",
+        lambda row: f"occurs a second time (first in {names[int(part_of[first[row]])]})",
     )
     order = order[~again]
     last = ~np.append(_same_as_before(episodes[order])[1:], False)[: len(order)]
     return CheckedRows(sizes, ~found.any, _mask_of(order[last], len(rows)), tuple(found.reasons))
+
+
+def _says_otherwise(name: str, values: pa.ChunkedArray, row: int) -> str:
+    return f"has {name} {values[row]}; the plan says otherwise"
 
 
 def _check_outcomes(rows: pa.Table, found: _Problems) -> None:
@@ -129,16 +134,13 @@ def _relabelled(rows: pa.Table, plan: pa.Table, episodes: npt.NDArray[np.int64])
     return found
 
 
-def _mask(values: pa.ChunkedArray | pa.Array) -> Mask:
-    filled = pc.fill_null(values, True)
-    mask: Mask = (filled.combine_chunks() if isinstance(filled, pa.ChunkedArray) else filled).to_numpy(
-        zero_copy_only=False
-    )
+def _mask(values: pa.ChunkedArray) -> Mask:
+    """Null counts as true."""
+    mask: Mask = np.asarray(pc.fill_null(values, True))
     return mask
 
 
-def _numbers(values: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
+def _numbers(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
     """Whole numbers, -1 for null."""
-    filled = pc.fill_null(values.cast(pa.int64()), -1)
-    numbers: npt.NDArray[np.int64] = filled.to_numpy(zero_copy_only=False) if isinstance(filled, pa.Array) else filled.to_numpy()
+    numbers: npt.NDArray[np.int64] = np.asarray(pc.fill_null(values.cast(pa.int64()), -1))
     return numbers

@@ -82,16 +82,21 @@ class TurnRow(NamedTuple):
     action: Annotated[str | None, Column(pa.string(), "What the suite decoded; null if nothing could be.")]
     rule: Annotated[str, Column(pa.string(), "The decoding rule that applied, or why none did.")]
     labels: Annotated[
-        list[LabelRow] | None, Column(pa.list_(struct_of(LabelRow)), "Scored labels; null unless the turn asked for them.")
+        list[LabelRow] | None,
+        Column(pa.list_(struct_of(LabelRow)), "Scored labels; null unless the turn asked for them."),
     ]
     label_mass: Annotated[float | None, Column(pa.float64(), "Sum of the labels' probabilities.", "probability")]
     argmax_is_label: Annotated[bool | None, Column(pa.bool_(), "Whether the most likely next token is a label.")]
     exact: Annotated[bool | None, Column(pa.bool_(), "False where the engine gives only its top few tokens.")]
     prompt_tokens: Annotated[int, Column(pa.int64(), "Tokens of the whole prompt.", "tokens")]
     completion_tokens: Annotated[int, Column(pa.int64(), "Tokens written, reasoning included.", "tokens")]
-    reasoning_tokens: Annotated[int, Column(pa.int64(), "Of these, reasoning; 0 where the engine does not say.", "tokens")]
+    reasoning_tokens: Annotated[
+        int, Column(pa.int64(), "Of these, reasoning; 0 where the engine does not say.", "tokens")
+    ]
     cached_tokens: Annotated[int, Column(pa.int64(), "Prompt tokens that the prefix cache served.", "tokens")]
-    seconds: Annotated[float, Column(pa.float64(), "From question to answer, queueing and retries included.", "seconds")]
+    seconds: Annotated[
+        float, Column(pa.float64(), "From question to answer, queueing and retries included.", "seconds")
+    ]
     cost: Annotated[
         float, Column(pa.float64(), "Price of the reply and of the failed tries before it.", "currency of the prices")
     ]
@@ -105,7 +110,10 @@ class EpisodeRow(NamedTuple):
     task: Annotated[str, Column(pa.string(), "The suite's task, such as a KidGym task or a KUMO domain.")]
     level: Annotated[str, Column(pa.string(), "Difficulty within the task.")]
     mode: Annotated[str, Column(pa.string(), "How the model is prompted, such as `zero_shot` or `cot`.")]
-    index: Annotated[int, Column(pa.int32(), "Number of the game within its cell, from 0.")]
+    # hides tuple.index, which nobody calls
+    index: Annotated[  # type: ignore[assignment]
+        int, Column(pa.int32(), "Number of the game within its cell, from 0.")
+    ]
     repeat: Annotated[int, Column(pa.int32(), "Number of the run of one game, from 0.")]
     seed: Annotated[int, Column(pa.int64(), "Seed of the environment; equal for all players and repeats.")]
     player: Annotated[str, Column(pa.string(), "Name of the model or built-in player.")]
@@ -113,9 +121,7 @@ class EpisodeRow(NamedTuple):
     error: Annotated[str, Column(pa.string(), "Cause of failure, its kind before the first colon; empty when done.")]
     error_kind: Annotated[
         str,
-        Column(
-            pa.string(), "Whose failure: `endpoint`, `engine`, `model` or `suite`; empty when done.", stable=False
-        ),
+        Column(pa.string(), "Whose failure: `endpoint`, `engine`, `model` or `suite`; empty when done.", stable=False),
     ]
     success: Annotated[bool | None, Column(pa.bool_(), "Whether the game was won; null when failed.", better="higher")]
     score: Annotated[
@@ -169,5 +175,7 @@ def check_version(metadata: Mapping[bytes, bytes] | None, known: Mapping[int, ob
         raise ValueError("it states no schema version: not written by raycade, or rewritten by something else")
     if int(stated) not in known:
         versions = ", ".join(map(str, sorted(known)))
-        raise ValueError(f"it has schema version {stated}, and this version of raycade reads {versions}: update raycade")
+        raise ValueError(
+            f"it has schema version {stated}, and this version of raycade reads {versions}: update raycade"
+        )
     return int(stated)

@@ -29,6 +29,9 @@ from evals.ledger_columns import (
 )
 from evals.types import Chat, Episode, Message, Part
 
+PARQUET_OPTIONS: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}
+"""How parts are written (``pyarrow.parquet.write_table``); the checksums let reading notice a damaged page."""
+
 
 def records_to_table(records: Iterable[Record], columns: Mapping[str, pa.DataType]) -> pa.Table:
     """Finished episodes as ledger rows, in the order given; columns of other suites are null.
@@ -95,7 +98,9 @@ def _turn_rows(turns: Sequence[PlayedTurn]) -> Iterator[TurnRow]:
         before = turn.chat
         yield TurnRow(
             kept=kept,
-            prompt=[MessageRow(message.role, [_part_row(part) for part in message.parts]) for message in turn.chat[kept:]],
+            prompt=[
+                MessageRow(message.role, [_part_row(part) for part in message.parts]) for message in turn.chat[kept:]
+            ],
             options=turn.options,
             reply=reply.text,
             reasoning=reply.reasoning,

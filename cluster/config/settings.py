@@ -28,7 +28,18 @@ from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
 
-SECTIONS = ("suite", "model", "cluster", "tracker", "decoding", "baselines", "shard", "run_dir")
+SECTIONS = (
+    "suite",
+    "model",
+    "cluster",
+    "tracker",
+    "decoding",
+    "baselines",
+    "shard",
+    "retry_failed",
+    "strict",
+    "run_dir",
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,10 @@ class Settings:
     run_dir: Path
     config: str
     """The resolved configuration as YAML."""
+    retry_failed: bool = False
+    """Play failed episodes again, as new attempts."""
+    strict: bool = False
+    """Refuse to go on with other versions than earlier episodes were played with."""
 
 
 def load_settings(overrides: Sequence[str]) -> Settings:
@@ -179,6 +194,9 @@ def settings_from_config(config: DictConfig) -> Settings:
     except OmegaConfBaseException as error:
         raise UserError(_tidy(error)) from error
     check_keys("", SECTIONS, plain)
+    for name in ("retry_failed", "strict"):
+        if not isinstance(plain[name], bool):
+            raise UserError(f"{name}={plain[name]}: must be true or false")
     suite, model, whole = whole_plan(plain)
     cluster = _for_model(_section("cluster", ClusterSettings, plain["cluster"] or {}), model)
     tracker = plain["tracker"] or None
@@ -197,6 +215,8 @@ def settings_from_config(config: DictConfig) -> Settings:
         plan=plan,
         run_dir=Path(str(plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name))),
         config=OmegaConf.to_yaml(OmegaConf.create(plain)),
+        retry_failed=plain["retry_failed"],
+        strict=plain["strict"],
     )
 
 

@@ -30,6 +30,7 @@ from cluster.runner.admission import fair_share
 from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, NewReplica, Report
 from cluster.storage.run_directory import RunDirectory
+from evals.ledger import LedgerDamagedError
 from evals.suite import built_in_players
 from evals.types import Episode
 
@@ -39,6 +40,11 @@ EXCHANGE_SECONDS = 60.0
 """A runner that says nothing for so long is replaced."""
 COMMIT_TRIES = 30
 """Failed commits in a row (a full disk, say) after which the run gives up."""
+PENDING_BYTES = 256 * 2**20
+"""Rows that wait for a commit, in memory; above that no further episode is given out until they are written."""
+ROWS_PER_INTERVAL = 100_000
+LONGEST_INTERVAL = 5
+"""Commits come the rarer the larger the run: from 100,000 episodes on the interval grows, up to five times its setting."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
@@ -73,6 +79,7 @@ class Driver:
         self.watcher = watcher
         self._pending: list[pa.Table] = []
         self._committing: asyncio.Task[None] | None = None
+        self._compacting: asyncio.Task[None] | None = None
         self._signals = 0
         self._stopping = asyncio.Event()
         runners = capacity.count_runners(settings.cluster, settings.model)
@@ -178,6 +185,8 @@ class Driver:
                 return
             care = lane.pool.replicas_of(name) if lane.pool else {}
             mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
+            if sum(table.nbytes for table in self._pending) > PENDING_BYTES:
+                room = 0
             episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), mine, everyones)))
             held.update({episode.id: episode for episode in episodes})
             orders = Assignment(
@@ -207,9 +216,22 @@ class Driver:
 
     async def _commit_forever(self) -> NoReturn:
         while True:
-            await asyncio.sleep(self.settings.cluster.commit_seconds)
+            await asyncio.sleep(self._commit_interval())
             await self._commit_all(COMMIT_TRIES)
             self.watcher.log(self.stats.to_json())
+            if self._compacting is None or self._compacting.done():
+                self._compacting = asyncio.create_task(self._compact())
+
+    def _commit_interval(self) -> float:
+        finished = self.stats.done + self.stats.failed
+        return self.settings.cluster.commit_seconds * min(max(1.0, finished / ROWS_PER_INTERVAL), LONGEST_INTERVAL)
+
+    async def _compact(self) -> None:
+        """Merge small parts of the ledger once there are many; commits go on meanwhile."""
+        try:
+            await asyncio.to_thread(self.directory.compact)
+        except (OSError, LedgerDamagedError) as error:
+            warn(f"the ledger's parts cannot be merged, and stay as they are: {error}")
 
     async def _commit_all(self, tries: int) -> None:
         """Write what is finished; what cannot be written waits in memory for the next try.

@@ -10,7 +10,8 @@ from cluster.config.settings import ClusterSettings
 from cluster.driver import driver as module
 from cluster.driver.driver import Driver
 from cluster.errors import RunFailedError
-from cluster.storage.run_directory import RunDirectory, read_episodes
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_episodes
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -38,7 +39,7 @@ async def rows(episodes):
 
 def driver_of(directory: RunDirectory) -> Driver:
     """A driver with nothing to play; its lanes are the test's."""
-    nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None)
+    nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None, done=0, failed=0)
     settings = SimpleNamespace(cluster=ClusterSettings(commit_seconds=0.05, runners=1), model=SimpleNamespace(name="m"))
     directory.claim()
     directory.begin(PLAN, {})
@@ -55,7 +56,7 @@ async def test_a_run_that_ends_during_a_commit_writes_no_row_twice(tmp_path):
 
     driver._run_lanes = lanes
     await driver.run()
-    ledger = read_episodes(tmp_path / "run").table["episode_id"].to_pylist()
+    ledger = read_episodes(tmp_path / "run")["episode_id"].to_pylist()
     assert sorted(ledger) == sorted(episode.id for episode in PLAN[:5])
 
 

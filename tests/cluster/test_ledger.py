@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import UserError
-from cluster.storage.run_directory import RunDirectory, read_episodes, read_plan, write_durably
+from cluster.storage.durable import write_durably
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_episodes, read_plan
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -35,7 +37,7 @@ def directory(tmp_path) -> RunDirectory:
 async def test_committed_episodes_are_read_back(directory):
     directory.commit(await rows(PLAN[:2]))
     directory.commit(await rows(PLAN[2:5]))
-    ledger = read_episodes(directory.path).table
+    ledger = read_episodes(directory.path)
     assert ledger["episode_id"].to_pylist() == [episode.id for episode in PLAN[:5]]
     assert set(ledger["success"].to_pylist()) == {True}
 
@@ -130,7 +132,7 @@ async def test_parts_of_a_resumed_run_get_new_names(directory):
 def test_a_half_written_file_never_takes_the_old_one_s_place(tmp_path):
     target = tmp_path / "file"
     write_durably(target, b"old")
-    writer = "import sys; from pathlib import Path; from cluster.storage.run_directory import write_durably\n"
+    writer = "import sys; from pathlib import Path; from cluster.storage.durable import write_durably\n"
     writer += "while True: write_durably(Path(sys.argv[1]), b'x' * 3_000_000)"
     root = Path(__file__).resolve().parents[2]
     for _ in range(3):

@@ -12,7 +12,8 @@ from cluster.commands.report import score_run
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
-from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, read_plan
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_config, read_episodes, read_plan
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -42,7 +43,7 @@ def play(tmp_path):
 
 
 def counts(run_dir):
-    _, summary = score_run(run_dir)
+    summary = score_run(run_dir).summary
     return tuple(summary[name] for name in ("planned", "done", "missing"))
 
 
@@ -59,7 +60,7 @@ async def test_missing_parts_are_named_and_counted_and_may_come_later(play, tmp_
     assert counts(target) == (8, 8, 0)
     assert all(path.read_bytes() == content for path, content in parts.items())
     assert merge(target, [one, two, three]).rows == 8
-    assert len(read_episodes(target).table) == 8
+    assert len(read_episodes(target)) == 8
 
 
 async def test_the_whole_is_the_run_directory_of_the_unsharded_command(play, tmp_path):

@@ -11,7 +11,7 @@ from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.storage.provenance import read_versions
-from cluster.storage.run_directory import read_config
+from cluster.storage.stored_run import read_config
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
