@@ -185,9 +185,9 @@ class Driver:
                 return
             care = lane.pool.replicas_of(name) if lane.pool else {}
             mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
-            if sum(table.nbytes for table in self._pending) > PENDING_BYTES:
-                room = 0
-            episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), mine, everyones)))
+            episodes = lane.queue.take(
+                min(self._bounded(room), fair_share(lane.queue.unfinished, len(held), mine, everyones))
+            )
             held.update({episode.id: episode for episode in episodes})
             orders = Assignment(
                 episodes=episodes,
@@ -213,6 +213,10 @@ class Driver:
             yield report
 
     # --- the ledger ---
+
+    def _bounded(self, room: int) -> int:
+        """A runner's room, or none while too many rows wait for a commit: what it has begun may still end."""
+        return 0 if sum(rows.nbytes for rows in self._pending) > PENDING_BYTES else room
 
     async def _commit_forever(self) -> NoReturn:
         while True:

@@ -63,7 +63,7 @@ def test_a_directory_with_other_things_is_refused(tmp_path):
 
 def test_a_second_driver_is_refused_until_the_first_has_ended(directory):
     second = RunDirectory(directory.path)
-    with pytest.raises(UserError, match=f"another driver is running here .process {os.getpid()}"):
+    with pytest.raises(UserError, match=str(os.getpid())):
         second.claim()
     directory.release()
     second.claim()
@@ -75,7 +75,7 @@ def test_a_file_system_without_locks_is_named_as_such_and_nothing_is_left(tmp_pa
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with pytest.raises(UserError, match=rf"knows no locks .*{os.strerror(number)}"):
+    with pytest.raises(UserError, match=rf"locking .*{os.strerror(number)}"):
         RunDirectory(tmp_path / "run").claim()
     assert not (tmp_path / "run").exists()
 
@@ -109,7 +109,7 @@ async def test_a_damaged_part_is_reported_never_skipped(directory, damage):
     elif damage == "flipped byte":
         part.write_bytes(content[:60] + bytes([content[60] ^ 255]) + content[61:])
     else:
-        (directory.path / "plan.parquet").rename(part)
+        part.write_bytes((directory.path / "plan.parquet").read_bytes())
     with pytest.raises(UserError, match=rf"the ledger is damaged(.|\n)*{part.name}"):
         read_episodes(directory.path)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import json
 
 import pytest
 
@@ -67,16 +66,6 @@ def test_a_complete_run_started_again_keeps_its_record(played, tmp_path, monkeyp
     monkeypatch.setattr("cluster.storage.provenance.versions", lambda: {"git_commit": "another"})
     assert start(run_dir, "cluster.replicas=4") == 0
     assert {name: (run_dir / name).read_bytes() for name in record} == record
-
-
-def test_a_versions_file_of_one_session_is_kept_as_the_first(played, tmp_path):
-    run_dir = tmp_path / "run"
-    played.episodes = 5
-    start(run_dir)
-    (run_dir / "versions.json").write_text(json.dumps({"git_commit": "as written once"}))
-    start(run_dir)
-    assert read_versions(run_dir)[0]["git_commit"] == "as written once"
-    assert len(read_versions(run_dir)) == 2
 
 
 def test_scoring_settings_follow_the_last_command(played, tmp_path):
