@@ -110,16 +110,7 @@ def compact(run_dir: Path) -> None:
 
 
 PHASES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], None]]] = {
-    "read the plan": (
-        lambda run_dir: None if read_plan(run_dir) else None,
-        "pyarrow reads it",
-        lambda run_dir: None if pq.read_table(run_dir / "plan.parquet") else None,
-    ),
-    "resume, plan included": (
-        resume,
-        "pyarrow reads all columns but turns",
-        lambda run_dir: read_columns(run_dir, False),
-    ),
+    "resume": (resume, "pyarrow reads all columns but turns", lambda run_dir: read_columns(run_dir, False)),
     "score": (score, "pyarrow reads all columns", lambda run_dir: read_columns(run_dir, True)),
     "merge all parts": (compact, "pyarrow reads and writes all columns", copy_parts),
     "resume, parts merged": (
@@ -127,23 +118,23 @@ PHASES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], None]]] = 
         "pyarrow reads all columns but turns",
         lambda run_dir: read_columns(run_dir, False),
     ),
-    "score, parts merged": (score, "pyarrow reads all columns", lambda run_dir: read_columns(run_dir, True)),
 }
 
 
-def timed(work: Callable[[Path], None], run_dir: Path) -> tuple[float, float]:
-    """Seconds, and GiB of this process at its largest."""
-    start = time.monotonic()
+def timed(work: Callable[[Path], None], run_dir: Path) -> list[float]:
+    """Seconds, seconds of CPU time, and GiB of this process at its largest."""
+    start, begun = time.monotonic(), time.process_time()
     work(run_dir)
-    return time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return [time.monotonic() - start, time.process_time() - begun, memory]
 
 
-def in_a_process(phase: str, run_dir: Path, bound: bool) -> tuple[float, float]:
+def in_a_process(phase: str, run_dir: Path, bound: bool) -> list[float]:
     """``timed`` elsewhere."""
     command = [sys.executable, "-m", "benchmarks.ledger", "--phase", phase, "--run-dir", str(run_dir)]
-    out = subprocess.run([*command, *(["--bound"] if bound else [])], check=True, capture_output=True, text=True)
-    seconds, memory = json.loads(out.stdout.splitlines()[-1])
-    return seconds, memory
+    out = subprocess.run([*command, *(["--bound"] if bound else [])], check=True, stdout=subprocess.PIPE, text=True)
+    measured: list[float] = json.loads(out.stdout.splitlines()[-1])
+    return measured
 
 
 def main() -> None:
@@ -164,11 +155,12 @@ def main() -> None:
         size = sum(path.stat().st_size for path in paths) / 2**30
         rows = []
         for phase, (_, what, _) in PHASES.items():
-            limit, _ = in_a_process(phase, run_dir, bound=True)
-            seconds, memory = in_a_process(phase, run_dir, bound=False)
-            rows.append((phase, seconds, memory, what, limit, seconds / limit))
+            _, limit, _ = in_a_process(phase, run_dir, bound=True)
+            seconds, cpu, memory = in_a_process(phase, run_dir, bound=False)
+            rows.append((phase, seconds, cpu, memory, what, limit, cpu / limit))
+            print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
         title = f"{options.episodes:,} episodes in {len(paths):,} parts, {size:.2f} GiB"
-        columns = ("phase", "seconds", "peak GiB", "bound", "its seconds", "ratio")
+        columns = ("phase", "seconds", "CPU seconds", "peak GiB", "bound", "its CPU seconds", "ratio")
         Console(width=150).print(Table("ledger", title, columns, tuple(rows)).to_rich())
 
 

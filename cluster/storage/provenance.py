@@ -78,6 +78,8 @@ def unfinished_retry(sessions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def changes(sessions: Sequence[Mapping[str, Any]], played: Collection[str]) -> list[str]:
     """What has another version now than in the sessions that have played rows, one text for each."""
+    if not played:
+        return []
     now = versions()
     found = []
     for name in ("git_commit", "python", *PACKAGES):
