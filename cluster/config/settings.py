@@ -47,7 +47,9 @@ class ReplicaNeeds:
     """What one replica takes from its node or nodes."""
 
     gpus: float = 1.0
+    """GPUs that Ray reserves."""
     cpus: float = 1.0
+    """CPU cores that Ray reserves."""
     nodes: int = 1
     """A replica over several nodes takes ``gpus`` and ``cpus`` on each of them."""
 
@@ -97,12 +99,15 @@ class ClusterSettings:
     """Where a run's replicas and runners live."""
 
     address: str | None = None
+    """Of a Ray cluster, HOST:PORT or ``auto`` on one of its nodes; null starts Ray on this machine."""
     replicas: int | Literal["fit"] = 1
     """How many, or as many as fit the cluster, nodes that join later included."""
     runners: int | Literal["auto"] = "auto"
     """Processes that play episodes; ``auto`` is one for every eight replicas."""
     policy: Policy = "sticky"
+    """How turns find their replica."""
     commit_seconds: float = 2.0
+    """Between commits to the ledger; up to five times as much in runs of more than 100,000 episodes."""
     health_seconds: float = 5.0
     """Between health checks of a replica."""
     health_timeout: float = 60.0
