@@ -28,8 +28,8 @@ COMMAND_HELP = {
 }
 
 RUN_HELP = """\
-Plays the episodes of a suite with a model and scores them. Without overrides: the demo, a slice of the suites with a tiny
-model made on the spot. A run that was interrupted goes on where it stopped when the same command is given again.
+Plays a suite with a model and scores the episodes. Without overrides it runs the demo: a slice of all three suites with a
+tiny model built on this machine. An interrupted run resumes when you run the same command again.
 
 overrides (Hydra's syntax; a value with a comma needs brackets):
   suite=demo|kumo|kidgym|multistar   what is played; settings of a suite by path:
@@ -37,11 +37,11 @@ overrides (Hydra's syntax; a value with a comma needs brackets):
       suite=kidgym    suite.tasks=[CL,SE] suite.levels=[1] suite.modes=[zero_shot,cot,icl] suite.episodes=100
       suite=multistar suite.subtask=chain|direct suite.puzzles=10 suite.priors=[none,model,truth]
   model=tiny|simulated|oracle|random|qwen2_5_vl_7b|...   who plays
-  decoding=free|choice       free text, or replies constrained to what is offered
-  baselines=[random,oracle]  built-in players to play the same episodes beside the model
+  decoding=free|choice       free text, or replies constrained to the options of each turn
+  baselines=[random,oracle]  built-in players that play the same episodes for comparison
   cluster=local|ray          Ray on this machine, or an existing cluster; cluster.replicas=2 cluster.runners=1
   tracker=none|wandb         tracker.mode=online needs WANDB_API_KEY in the environment
-  shard=2/8                  play one part of the plan; `raycade merge` joins the parts
+  shard=2/8                  play one shard of the plan; `raycade merge` joins the shards
   run_dir=PATH               default runs/SUITE-MODEL-PLAN
 
 examples:
@@ -51,7 +51,7 @@ examples:
   raycade run -m hydra/launcher=slurm model=a,b          each as a Slurm job; one run over several nodes: ./launch.sh slurm
 """
 
-EPILOG = "`raycade COMMAND --help` says more. Bad input ends with exit code 2, a run that was stopped early with 75."
+EPILOG = "Run `raycade COMMAND --help` for details. Exit codes: 2 for bad input, 75 for a run that was stopped early."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # terminals that know ASCII only
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        options = _parser(words[0] if words else "").parse_args(words)
+        options = parser_for(words[0] if words else "").parse_args(words)
         code = options.command(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _parser(command: str) -> argparse.ArgumentParser:
+def parser_for(command: str) -> argparse.ArgumentParser:
     """The parser of all commands; of those that suites bring, only ``command`` is imported.
 
     Raises:
@@ -101,8 +101,8 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
     plan = commands.add_parser(
         "plan",
-        help="what a run would do: episodes, model calls, tokens, time",
-        description="What `raycade run` with these overrides would do. Loads no model and touches no GPU.",
+        help="dry run: episodes, model calls, tokens, estimated time",
+        description="Shows what `raycade run` would do with these overrides. Loads no model and uses no GPU.",
     )
     plan.add_argument("--like", type=Path, metavar="RUN_DIR", help="estimate the time from a past run's speed")
     plan.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
@@ -110,17 +110,17 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
     report = commands.add_parser(
         "report",
-        help="tables of finished or running runs, from their ledgers alone",
-        description="Scores each run's ledger again, prints the tables and writes them below RUN_DIR/tables.",
+        help="tables of a finished or running run, computed from its ledger",
+        description="Rescores each run from its ledger, prints the tables and writes them to RUN_DIR/tables.",
     )
     report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     report.set_defaults(command=_report)
 
     merge = commands.add_parser(
         "merge",
-        help="join runs that played parts of one plan (shard=i/n)",
-        description="Joins the ledgers of RUN_DIRs into TARGET and scores it; refuses runs that contradict each other. "
-        "TARGET may hold what an earlier merge joined, so that parts can come one after the other.",
+        help="merge runs that played shards of one plan (shard=i/n)",
+        description="Merges the ledgers of RUN_DIRs into TARGET and scores it; refuses runs that contradict each other. "
+        "TARGET may hold an earlier merge, so shards can be added one by one.",
     )
     merge.add_argument("target", type=Path, metavar="TARGET")
     merge.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
@@ -153,12 +153,15 @@ def _run(options: argparse.Namespace) -> int:
     try:
         code, tables = run(settings)
     except RunFailedError as error:
-        print(f"error: {error}\nWhat was finished is in {settings.run_dir}; the same command goes on.", file=sys.stderr)
+        print(
+            f"error: {error}\nFinished episodes are saved in {settings.run_dir}; run the same command again to resume.",
+            file=sys.stderr,
+        )
         return RUN_FAILED
     show(tables, LONGEST_SHOWN)
     print(f"\nledger, tables and summary: {settings.run_dir}")
     if code == CONTINUE:
-        print("stopped before the end: the same command goes on from here", file=sys.stderr)
+        print("stopped early; run the same command again to resume", file=sys.stderr)
     return code
 
 
@@ -184,7 +187,7 @@ def _merge(options: argparse.Namespace) -> int:
     from cluster.commands.merge import merge
 
     joined = merge(options.target, options.run_dirs)
-    print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes are there\n")
+    print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes merged\n")
     for warning in joined.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     options.run_dirs = [options.target]

@@ -25,11 +25,15 @@ VARIABLE = "RAYCADE_PLUGINS"
 
 
 def folders() -> list[Path]:
-    """The plugin folders, in the order given; they are on the import path afterwards."""
+    """The plugin folders, in the order given; they are on the import path afterwards, here and in child processes."""
     named = [Path(name).expanduser().absolute() for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
-    for folder in named:
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
+    inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    for folder in map(str, named):
+        if folder not in sys.path:
+            sys.path.append(folder)
+        if folder not in inherited:
+            inherited.append(folder)
+            os.environ["PYTHONPATH"] = os.pathsep.join(inherited)
     return named
 
 

@@ -68,6 +68,18 @@ def test_a_folder_of_one_s_own_does_as_well_as_a_package(tmp_path):
 
 
 @pytest.mark.ray
+def test_an_engine_in_a_folder_is_found_by_replicas(tmp_path, ray_cluster):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "keyword_engine.py").write_text(files_of("new_engine.md")["keyword_engine.py"])
+    (folder / "plugins.toml").write_text('["raycade.engines"]\nkeyword = "keyword_engine:KeywordEngine"\n')
+    small = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=1"]
+    words = ["run", *small, "model=keyword", *ray_cluster]
+    done = call(sys.executable, "-m", "cluster", *words, paths=[tmp_path], RAYCADE_PLUGINS=str(folder))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.ray
 def test_the_tutorials_commands_run(installed):
     page, package, site = installed
     *_, words = COMMAND.findall((ROOT / "docs" / page).read_text())

@@ -31,10 +31,10 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     calls, prompt_tokens = _load(modelled)
     total: list[tuple[str, str | int]] = [
         ("episodes", len(settings.plan)),
-        ("episodes that need the model", len(modelled)),
-        ("model calls, expected", calls),
-        ("prompt tokens, expected", prompt_tokens),
-        ("completion tokens, at most", calls * settings.model.sampling.max_tokens),
+        ("episodes played by the model", len(modelled)),
+        ("expected model calls", calls),
+        ("expected prompt tokens", prompt_tokens),
+        ("completion tokens (upper bound)", calls * settings.model.sampling.max_tokens),
     ]
     if like is not None:
         replicas = 1 if settings.cluster.replicas == "fit" else settings.cluster.replicas
@@ -57,7 +57,5 @@ def _speed(run_dir: Path) -> float:
     sessions = read_sessions(run_dir)
     replica_seconds = sum(session["playing_seconds"] * session["replicas"] for session in sessions)
     if not replica_seconds:
-        raise UserError(
-            f"--like {run_dir}: no finished session of a run there (there is no {TIMINGS}, or nothing was played)"
-        )
+        raise UserError(f"--like {run_dir}: no finished session found there (no {TIMINGS}, or nothing was played)")
     return float(sum(session["turns"] for session in sessions) / replica_seconds)

@@ -16,7 +16,7 @@ from cluster.commands.report import score_run, write_results
 from cluster.commands.resume import Resume, look_through
 from cluster.config.settings import Settings
 from cluster.console import warn
-from cluster.driver.driver import SIGNALS, Driver
+from cluster.driver.driver import SIGNALS, Driver, plays_locally
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
@@ -26,6 +26,7 @@ from cluster.ray_backend import actors, capacity
 from cluster.storage.durable import write_durably
 from cluster.storage.provenance import begin_session, complete_session
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.spending import read_spent
 from cluster.storage.stored_run import read_config
 from evals.ledger import LedgerDamagedError
 from evals.tables import Table
@@ -70,7 +71,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
     try:
         directory.begin(settings.plan, {"config.yaml": settings.config})
         _keep_scoring(directory, config)
-        stats = RunStatistics()
+        stats = RunStatistics(spent_before=read_spent(settings.run_dir))
         resume = look_through(settings.run_dir, settings.plan, stats, settings.retry_failed)
         directory.remove(resume.replaced)
         progress = Progress(stats)
@@ -102,7 +103,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
             warn(f"the results cannot be written: {error}; `raycade report` writes them later")
         watcher.finish([table.to_json() for table in results.tables])
         if watcher.trouble:
-            warn(f"the tracker failed, the run did not: {watcher.trouble}")
+            warn(f"the tracker failed (the run itself is fine): {watcher.trouble}")
         return (CONTINUE if stopped else 0), results.tables
     finally:
         directory.release()
@@ -114,7 +115,7 @@ def _say_where_it_stands(settings: Settings, resume: Resume, progress: Progress)
         progress.say(f"{settings.run_dir}: complete, all {planned} episodes are in the ledger; nothing to play")
     elif left < planned:
         again = f", {len(resume.attempts)} failed ones to be played again" if resume.attempts else ""
-        progress.say(f"{settings.run_dir}: {planned - left} of {planned} episodes are there{again}; going on")
+        progress.say(f"{settings.run_dir}: {planned - left} of {planned} episodes done{again}; resuming")
 
 
 def _check_versions(resume: Resume, strict: bool) -> None:
@@ -145,8 +146,8 @@ def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
         there, asked = ((model.get("engine") or {}).get(name) for model in (began, config["model"]))
         if there != asked:
             raise UserError(
-                f"model.engine.{name}={asked}: this run began with {there}, and who answers elsewhere may be another "
-                f"model; repeat the run's own setting, or name another run_dir than {settings.run_dir}"
+                f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
+                f"model; use the original setting, or another run_dir than {settings.run_dir}"
             )
 
 
@@ -166,15 +167,16 @@ def _play(
     progress: Progress,
     watcher: Watcher,
 ) -> bool:
-    """Start Ray and drive; returns whether the run was stopped before its end."""
+    """Start Ray if it is needed, and drive; returns whether the run was stopped before its end."""
     with progress, stop_on_signals():
-        progress.at(
-            "starting Ray" if settings.cluster.address is None else f"joining Ray at {settings.cluster.address}"
-        )
-        actors.start_ray(settings.cluster)
         try:
-            capacity.check_fit(settings.cluster, settings.model)
+            if not plays_locally(settings):
+                address = settings.cluster.address
+                progress.at("starting Ray" if address is None else f"joining Ray at {address}")
+                actors.start_ray(settings.cluster)
+                capacity.check_fit(settings.cluster, settings.model)
             driver = Driver(settings, todo, directory, stats, progress, watcher)
+            progress.at("")
             asyncio.run(driver.run())
         finally:
             note_session(settings.run_dir, stats)

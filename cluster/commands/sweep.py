@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hydra import version
@@ -13,12 +13,13 @@ from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from cluster.commands.run import run
-from cluster.config.settings import settings_from_config
+from cluster.config.settings import check_config, compose_config, settings_from_config
 from cluster.console import show
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
 
@@ -45,11 +46,8 @@ def multirun(overrides: Sequence[str]) -> int:
     Raises:
         UserError: the overrides name something that does not exist, or hold a secret.
     """
-    for name in (override.partition("=")[0] for override in overrides):
-        if re.search(
-            r"(api_?key|password|secret|token)$", name, re.IGNORECASE
-        ):  # Hydra writes all overrides down first
-            raise UserError(f"{name}: there is no such setting; secrets stay in the environment")
+    for combination in _combinations(overrides):  # before Hydra writes all overrides down, secrets among them
+        check_config(compose_config(combination))
     _announce()
     outcomes = _launch(overrides)
     print("\nmultirun:", file=sys.stderr)
@@ -58,6 +56,27 @@ def multirun(overrides: Sequence[str]) -> int:
         own = " ".join(override for override in outcome.overrides if override not in shared)
         print(f"  {own or 'run'}: exit code {outcome.code}: {outcome.error or outcome.where}", file=sys.stderr)
     return max((outcome.code for outcome in outcomes), default=0)
+
+
+def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
+    """What the overrides' comma-separated values stand for, without those of Hydra itself.
+
+    Raises:
+        UserError: an override cannot be read.
+    """
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+    except OverrideParseException as error:
+        raise UserError(f"{error.override.partition('=')[0]}: cannot be read as KEY=VALUE") from error
+    several = [
+        [f"{each.get_key_element()}={value}" for value in each.sweep_string_iterator()]
+        if each.is_sweep_override()
+        else [each.input_line or ""]
+        for each in parsed
+        if not each.is_hydra_override() and not (each.key_or_group or "").startswith("hydra/")
+    ]
+    for combination in itertools.product(*several):
+        yield list(combination)
 
 
 def _launch(overrides: Sequence[str]) -> list[Outcome]:
@@ -89,7 +108,9 @@ class Player:
         """Play one run, unless an earlier one in this process was told to stop: that was meant for the sweep."""
         overrides = tuple(HydraConfig.get().overrides.task)
         if self._stopped:
-            return Outcome(overrides, CONTINUE, error="not played, the sweep was stopped; the same command goes on")
+            return Outcome(
+                overrides, CONTINUE, error="not played: the sweep was stopped; run the same command again to resume"
+            )
         try:
             settings = settings_from_config(config)
             code, tables = run(settings)

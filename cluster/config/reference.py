@@ -168,12 +168,11 @@ def _keys(
     given: Sequence[str] = (),
 ) -> str:
     """The arguments of a class's constructor; with ``not_in_ids``, whether they are part of ids."""
-    types = get_type_hints(cls.__init__)
     rows = []
-    for parameter in inspect.signature(cls).parameters.values():
-        if parameter.name not in given and "Callable" not in str(types.get(parameter.name)):
+    for parameter in inspect.signature(cls, eval_str=True).parameters.values():
+        if parameter.name not in given and "Callable" not in str(parameter.annotation):
             default = "required" if parameter.default is parameter.empty else _value(parameter.default)
-            kind = describe_type(types.get(parameter.name, Any))
+            kind = describe_type(parameter.annotation)
             row = [f"`{section}.{parameter.name}`", kind, default, helps.get(parameter.name, "")]
             if not_in_ids is not None:
                 row.insert(3, "no" if parameter.name in not_in_ids else "yes")

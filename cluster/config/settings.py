@@ -16,13 +16,13 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cluster.config.registry import BUILT_IN, build, check_section, class_of, default_config, names_of
+from cluster.config.registry import BUILT_IN, TYPE, build, check_section, class_of, default_config, names_of
 from cluster.config.validation import check_keys, check_values
 from cluster.engines.base import Capabilities, Engine, Sampling
 from cluster.errors import UserError
 from cluster.runner.model_player import Decoding
 from cluster.runner.router import Policy
-from cluster.storage.shard import shard_of
+from cluster.storage.shard import read_shard, shard_of
 from evals.suite import Suite, built_in_players, plan_for
 from evals.types import Episode, stable_hash
 
@@ -90,7 +90,9 @@ class ModelSettings:
 
     def make_engine(self) -> Engine:
         """Build the engine, in the process that will host it."""
-        engine: Engine = build("model.engine", self.engine, sampling=self.sampling)
+        settings = {key: value for key, value in (self.engine or {}).items() if key != TYPE}
+        cls: Any = self.engine_class
+        engine: Engine = cls(**settings, sampling=self.sampling)
         return engine
 
 
@@ -157,6 +159,9 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         try:
             config: DictConfig = compose("config", overrides=list(overrides))
         except OverrideParseException as error:
+            key = str(error.override).partition("=")[0]
+            if key.startswith("model.engine."):  # its value may be a secret
+                raise UserError(f"{key}: its value cannot be read: put special characters in quotes") from None
             raise UserError(f"{error.override}: cannot be read as KEY=VALUE: {_tidy(error)}") from error
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
             raise UserError(_tidy(error) + _known_keys(str(error), overrides)) from error
@@ -194,28 +199,17 @@ def settings_from_config(config: DictConfig) -> Settings:
     Raises:
         UserError: see ``load_settings``.
     """
-    try:
-        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
-    except OmegaConfBaseException as error:
-        raise UserError(_tidy(error)) from error
-    check_keys("", SECTIONS, plain)
-    for name in ("retry_failed", "strict"):
-        if not isinstance(plain[name], bool):
-            raise UserError(f"{name}={plain[name]}: must be true or false")
+    plain = check_config(config)
     suite, model, whole = whole_plan(plain)
-    cluster = _for_model(_section("cluster", ClusterSettings, plain["cluster"] or {}), model)
-    tracker = plain["tracker"] or None
-    if tracker is not None:
-        check_section("tracker", tracker)
     plan = shard_of(whole, plain["shard"])
     if not plan:
-        raise UserError(f"suite={suite.name}: these settings plan no episode")
+        raise UserError(f"suite={suite.name}: these settings plan no episodes")
     name = f"{suite.name}-{model.name}-{stable_hash(sorted(episode.id for episode in plan))[:8]}"
     return Settings(
         suite=suite,
         model=model,
-        cluster=cluster,
-        tracker=tracker,
+        cluster=_for_model(_section("cluster", ClusterSettings, plain["cluster"] or {}), model),
+        tracker=plain["tracker"] or None,
         decoding=plain["decoding"],
         plan=plan,
         run_dir=Path(str(plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name))),
@@ -225,6 +219,29 @@ def settings_from_config(config: DictConfig) -> Settings:
     )
 
 
+def check_config(config: DictConfig) -> dict[str, Any]:
+    """The plain values of a composed configuration, checked as far as that needs no planning.
+
+    Raises:
+        UserError: something in it is unknown or cannot be; values of unknown keys, which may be secrets, are not quoted.
+    """
+    try:
+        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise UserError(_tidy(error)) from error
+    check_keys("", SECTIONS, plain)
+    for name in ("retry_failed", "strict"):
+        if not isinstance(plain[name], bool):
+            raise UserError(f"{name}={plain[name]}: must be true or false")
+    _players(plain, make_suite(plain["suite"]), _model(plain["model"]))
+    _section("cluster", ClusterSettings, plain["cluster"] or {})
+    if plain["tracker"]:
+        check_section("tracker", plain["tracker"])
+    if plain["shard"] is not None:
+        read_shard(plain["shard"])
+    return plain
+
+
 def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[Episode, ...]]:
     """Suite, model and all episodes of a resolved configuration, whichever shard of them it plays.
 
@@ -232,26 +249,34 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
         UserError: see ``load_settings``.
     """
     suite, model = make_suite(config["suite"]), _model(config["model"])
+    players = _players(config, suite, model)
+    try:
+        return suite, model, plan_for(suite, players)
+    except (ValueError, OSError) as error:
+        raise UserError(f"suite: {error}") from error
+
+
+def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> dict[str, str]:
+    """Who plays, each with a hash of what decides its answers.
+
+    Raises:
+        UserError: the model cannot do what is asked of it, or a baseline does not exist.
+    """
     decoding, baselines = config["decoding"], config["baselines"] or []
     if decoding not in ("free", "choice"):
         raise UserError(f"decoding={decoding}: must be free or choice")
     built_in = built_in_players(suite)
+    names = ", ".join(sorted(built_in))
     if not isinstance(baselines, list) or any(name not in list(built_in) for name in baselines):
-        raise UserError(f"baselines={baselines}: must be a list; choose from {', '.join(sorted(built_in))}")
+        raise UserError(f"baselines={baselines}: must be a list; choose from {names}")
     if model.engine is None and model.name not in built_in:
-        names = ", ".join(sorted(built_in))
         raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
     if model.engine is not None and model.name in built_in:
         raise UserError(f"model.name={model.name}: this name belongs to a built-in player; give the model another one")
     if model.engine is not None:
         _check_capabilities(suite, model, decoding)
     players = {model.name: stable_hash(model.identity, decoding) if model.engine else ""}
-    players |= dict.fromkeys(baselines, "")
-    try:
-        plan = plan_for(suite, players)
-    except (ValueError, OSError) as error:
-        raise UserError(f"suite: {error}") from error
-    return suite, model, plan
+    return players | dict.fromkeys(baselines, "")
 
 
 def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> None:
@@ -300,15 +325,16 @@ def make_suite(config: Any) -> Suite:
 
 def _model(config: Any) -> ModelSettings:
     if not isinstance(config, dict) or not isinstance(config.get("name"), str) or not config["name"]:
-        raise UserError("model: this section has no name")
+        raise UserError("model.name: is missing")
     check_keys("model", ("name", "engine", "sampling", "replica", "decoding"), config)
     name, engine = config["name"], config.get("engine")
     if engine is not None:
-        check_section("model.engine", engine if isinstance(engine, dict) else {}, given=("sampling",))
-        if not re.fullmatch(
-            r"[A-Za-z_]\w*", str(engine.get("api_key_env", "NONE"))
-        ):  # a key there would be written down
-            raise UserError("model.engine.api_key_env: must be the name of an environment variable that holds the key")
+        engine = engine if isinstance(engine, dict) else {}
+        try:  # first of all: what else is said of wrong settings repeats them
+            class_of("model.engine", engine).check_settings(engine)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        check_section("model.engine", engine, given=("sampling",))
     sampling = _section("model.sampling", Sampling, config.get("sampling") or {})
     return ModelSettings(
         name,
@@ -324,8 +350,8 @@ def _for_model(cluster: ClusterSettings, model: ModelSettings) -> ClusterSetting
         return cluster
     if cluster.replicas != "fit":
         raise UserError(
-            f"cluster.replicas={cluster.replicas}: model={model.name} is paid for by the token, and its spend cap and rate "
-            "limits hold for one replica; leave it at 1 and raise model.engine.max_num_seqs for more requests at once"
+            f"cluster.replicas={cluster.replicas}: model={model.name} is billed by the token, and its spend cap and rate "
+            "limits apply to one replica; use 1, and raise model.engine.max_num_seqs for more concurrent requests"
         )
     return dataclasses.replace(cluster, replicas=1)
 

@@ -24,7 +24,7 @@ COUNTS = frozenset(
         "tensor_parallel_size",
     }
 )
-"""Settings that are at least 1; numbers are at least 0 everywhere else."""
+"""Settings that are at least 1; numbers are at least 0 everywhere else, but for ``SIGNED``."""
 
 ABOVE_ZERO = frozenset(
     {
@@ -34,6 +34,7 @@ ABOVE_ZERO = frozenset(
         "health_seconds",
         "health_timeout",
         "prefill_tokens_per_second",
+        "repetition_penalty",
         "requests_per_minute",
         "timeout_seconds",
         "tokens_per_minute",
@@ -41,8 +42,11 @@ ABOVE_ZERO = frozenset(
     }
 )
 
-SHARES = frozenset({"failure_rate", "gpu_memory_utilization", "top_p"})
+SHARES = frozenset({"failure_rate", "gpu_memory_utilization", "min_p", "top_p"})
 """Settings that are at most 1."""
+
+SIGNED = frozenset({"frequency_penalty", "presence_penalty"})
+"""Settings that may be below 0."""
 
 WORDS: Mapping[Any, str] = {
     NoneType: "null",
@@ -62,7 +66,7 @@ def check_keys(section: str, known: Iterable[str], values: Iterable[str]) -> Non
     known = sorted(known)
     if unknown := sorted(set(map(str, values)) - set(known)):
         where = f"{section}: unknown key" if section else "unknown key"
-        raise UserError(f"{where} {', '.join(unknown)}; there are {', '.join(known)}")
+        raise UserError(f"{where} {', '.join(unknown)}; choose from {', '.join(known)}")
 
 
 def check_values(section: str, types: Mapping[str, Any], values: Mapping[str, Any], bounded: bool = True) -> None:
@@ -97,7 +101,7 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _within(key: str, value: float) -> bool:
-    enough = value >= 1 if key in COUNTS else value > 0 if key in ABOVE_ZERO else value >= 0
+    enough = key in SIGNED or (value >= 1 if key in COUNTS else value > 0 if key in ABOVE_ZERO else value >= 0)
     return enough and (value <= 1 or key not in SHARES)
 
 
@@ -114,7 +118,7 @@ def describe_type(kind: Any) -> str:
 
 
 def _bounds(key: str, kind: Any) -> str:
-    if not {int, float} & {kind, *get_args(kind)}:
+    if key in SIGNED or not {int, float} & {kind, *get_args(kind)}:
         return ""
     least = ", from 1 up" if key in COUNTS else ", above 0" if key in ABOVE_ZERO else ", from 0 up"
     return least + (" and at most 1" if key in SHARES else "")

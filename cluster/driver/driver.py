@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import pyarrow as pa
-import ray
 from ray.exceptions import RayError
 
 from cluster.config.settings import Settings
@@ -28,8 +27,10 @@ from cluster.observe.tracker import Watcher
 from cluster.ray_backend import actors, capacity
 from cluster.runner.admission import fair_share
 from cluster.runner.episode_queue import EpisodeQueue
-from cluster.runner.messages import Assignment, NewReplica, Report
+from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
+from cluster.runner.runner import Runner
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.spending import write_spent
 from evals.ledger import LedgerDamagedError
 from evals.suite import built_in_players
 from evals.types import Episode
@@ -46,6 +47,11 @@ ROWS_PER_INTERVAL = 100_000
 LONGEST_INTERVAL = 5
 """Commits come the rarer the larger the run: from 100,000 episodes on the interval grows, up to five times its setting."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+def plays_locally(settings: Settings) -> bool:
+    """Whether a run needs no Ray: only built-in players play, and no cluster was named."""
+    return settings.model.engine is None and settings.cluster.address is None and settings.cluster.runners == "auto"
 
 
 @dataclass(frozen=True)
@@ -80,9 +86,11 @@ class Driver:
         self._pending: list[pa.Table] = []
         self._committing: asyncio.Task[None] | None = None
         self._compacting: asyncio.Task[None] | None = None
+        self._spent_noted = stats.spent_before
         self._signals = 0
         self._stopping = asyncio.Event()
-        runners = capacity.count_runners(settings.cluster, settings.model)
+        self._local = plays_locally(settings)
+        runners = 1 if self._local else capacity.count_runners(settings.cluster, settings.model)
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
         modelled = [episode for episode in todo if episode.player not in names]
@@ -116,6 +124,8 @@ class Driver:
                 await self._commit_all(1)
             raise
         finally:
+            with contextlib.suppress(OSError):
+                self._note_spent()
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
@@ -126,7 +136,9 @@ class Driver:
             lane.queue.draining = True
         if self._signals == 1:
             grace = self.settings.cluster.grace_seconds
-            self.progress.say(f"stopping: what has begun may end within {grace:g} s; a second signal stops at once")
+            self.progress.say(
+                f"stopping: running episodes have {grace:g} s to finish; send a second signal to stop now"
+            )
 
     async def _end_after_grace(self) -> None:
         await self._stopping.wait()
@@ -145,24 +157,21 @@ class Driver:
         await (first_of(runners, lane.pool.keep()) if lane.pool else runners)
 
     async def _keep_runner(self, lane: _Lane, number: int) -> None:
-        """Exchange orders for reports until the lane's work is done; a dead runner's episodes go back."""
+        """Exchange assignments for reports until the lane's work is done; a dead runner's episodes go back."""
         name = f"{lane.name}/runner-{number}"
         deaths = 0
         while lane.queue.unfinished and not lane.queue.draining:
             held: dict[str, Episode] = {}
-            decoding = self.settings.decoding if lane.pool else None
-            handle = actors.create_runner(
-                name, self.settings.suite, decoding, self.settings.cluster.policy, number + deaths
-            )
+            handle = self._create_runner(lane, name, number + deaths)
             try:
                 if lane.pool:
-                    lane.pool.add_runner(name, await handle.node.remote())
+                    lane.pool.add_runner(name, await handle.node())
                 async for report in self._exchange(lane, name, handle, held):
                     if report.finished is not None:
                         deaths = 0
             except (RayError, TimeoutError) as error:
                 deaths += 1
-                warn(f"{name} died with {len(held)} episodes, which go back to the queue: {actors.first_line(error)}")
+                warn(f"{name} died; requeued its {len(held)} episodes: {actors.first_line(error)}")
                 if deaths >= RUNNER_DEATHS:
                     raise RunFailedError(f"{name} died {deaths} times in a row") from error
             finally:
@@ -170,10 +179,16 @@ class Driver:
                 if lane.pool:
                     lane.pool.remove_runner(name)
                 self.stats.runner_ended(name)
-                actors.end_actor(handle)
+                handle.end()
+
+    def _create_runner(self, lane: _Lane, name: str, turn: int) -> RunnerPort:
+        if self._local:
+            return Runner(self.settings.suite, None)
+        decoding = self.settings.decoding if lane.pool else None
+        return actors.create_runner(name, self.settings.suite, decoding, self.settings.cluster.policy, turn)
 
     async def _exchange(
-        self, lane: _Lane, name: str, handle: ray.actor.ActorHandle, held: dict[str, Episode]
+        self, lane: _Lane, name: str, handle: RunnerPort, held: dict[str, Episode]
     ) -> AsyncIterator[Report]:
         """One runner's conversation; ``held`` is kept up to date for whoever inherits the episodes."""
         room = 0
@@ -181,7 +196,7 @@ class Driver:
         begun = 1
         while lane.queue.unfinished and (begun or not lane.queue.draining):
             if lane.pool and held and lane.pool.is_starved(name):
-                self.progress.say(f"{name} has no replica left: its {len(held)} episodes go back to the queue")
+                self.progress.say(f"{name} has no replica left; requeued its {len(held)} episodes")
                 return
             care = lane.pool.replicas_of(name) if lane.pool else {}
             mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
@@ -189,14 +204,14 @@ class Driver:
                 min(self._bounded(room), fair_share(lane.queue.unfinished, len(held), mine, everyones))
             )
             held.update({episode.id: episode for episode in episodes})
-            orders = Assignment(
+            assignment = Assignment(
                 episodes=episodes,
                 replicas=tuple(replica for replica in care.values() if replica.name not in delivered),
                 removed=tuple(replica for replica in delivered if replica not in care),
                 remaining=len(lane.queue),
                 draining=lane.queue.draining,
             )
-            report: Report = await asyncio.wait_for(handle.exchange.remote(orders), EXCHANGE_SECONDS)
+            report: Report = await asyncio.wait_for(handle.exchange(assignment), EXCHANGE_SECONDS)
             delivered, room, begun = care, report.room, report.begun
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():
@@ -209,7 +224,7 @@ class Driver:
             self.stats.report(name, report)
             self.progress.update()
             if report.engine_closed:
-                raise RunFailedError(f"the engine answers nothing more: {report.engine_closed}")
+                raise RunFailedError(f"the engine stopped answering: {report.engine_closed}")
             yield report
 
     # --- the ledger ---
@@ -251,9 +266,9 @@ class Driver:
             except OSError as error:
                 failures += 1
                 if failures == 1:
-                    warn(f"the ledger cannot be written, episodes wait in memory: {error}")
+                    warn(f"cannot write the ledger; keeping finished episodes in memory: {error}")
                 if failures >= tries:
-                    raise RunFailedError(f"the ledger cannot be written: {error}") from error
+                    raise RunFailedError(f"cannot write the ledger: {error}") from error
                 await asyncio.sleep(self.settings.cluster.commit_seconds)
 
     async def _commit(self) -> None:
@@ -265,9 +280,15 @@ class Driver:
             self._committing = asyncio.create_task(self._write(len(self._pending)))
         await asyncio.shield(self._committing)
 
+    def _note_spent(self) -> None:
+        if self.stats.spent > self._spent_noted:
+            write_spent(self.directory.path, self.stats.spent)
+            self._spent_noted = self.stats.spent
+
     async def _write(self, count: int) -> None:
         try:
             await asyncio.to_thread(self.directory.commit, pa.concat_tables(self._pending[:count]))
+            self._note_spent()
             del self._pending[:count]
         finally:
             self._committing = None

@@ -151,31 +151,31 @@ class ReplicaPool:
         self._failures[slot] = 0
         for incarnation in itertools.count():
             handle = actors.create_replica(f"{slot}.{incarnation}", self.settings.model)
-            cause = ""
+            cause, name = "", f"{slot}.{incarnation}"
             try:
                 node = await handle.node.remote()
                 async with self._starting[node]:
-                    self.progress.at(f"starting {slot}" + (" again" if incarnation else ""))
-                    info = await asyncio.wait_for(handle.start.remote(), START_SECONDS)
+                    self.progress.at(f"starting {slot}" + (f" (restart {incarnation})" if incarnation else ""))
+                    info = await asyncio.wait_for(handle.start.remote(self.stats.spent), START_SECONDS)
                 self.progress.at("")
                 self._failures[slot] = 0
                 replica = NewReplica(f"{slot}.{incarnation}", actors.RayReplica(handle), **info)
                 cause = await self._serve(replica, handle, node)
                 self.stats.replicas_lost += 1
-                warn(f"{slot} {cause} and is replaced")
+                warn(f"{slot} {cause}; replacing it")
             except (RayError, TimeoutError) as error:
                 self._failures[slot] += 1
                 reason = error.cause if isinstance(error, RayTaskError) else error
                 if self.stats.playing_since is None and isinstance(error, RayTaskError):
                     raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}") from error
-                warn(f"{slot} did not start: {actors.first_line(reason)}")
+                warn(f"{slot} failed to start: {actors.first_line(reason)}")
                 if not self.stats.replicas_up and min(self._failures.values()) >= START_FAILURES:
                     raise RunFailedError(f"none of the {len(self._failures)} replicas can be started") from error
                 await asyncio.sleep(min(2.0 ** self._failures[slot], LONGEST_BACKOFF_SECONDS))
             finally:
                 if not cause:  # it may still be alive: let the engine release what it holds
                     with contextlib.suppress(Exception):
-                        await asyncio.wait_for(handle.close.remote(), CLOSE_SECONDS)
+                        self.stats.replica_spent(name, await asyncio.wait_for(handle.close.remote(), CLOSE_SECONDS))
                 actors.end_actor(handle)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
@@ -184,7 +184,7 @@ class ReplicaPool:
         self._give(replica, node)
         self.stats.replica_up()
         try:
-            return await first_of(self._until_lost(lost), self._until_unhealthy(handle))
+            return await first_of(self._until_lost(lost), self._until_unhealthy(replica.name, handle))
         finally:
             self.stats.replicas_up -= 1
             self._take(replica.name)
@@ -194,16 +194,17 @@ class ReplicaPool:
         await lost.wait()
         return "died"
 
-    async def _until_unhealthy(self, handle: ray.actor.ActorHandle) -> str:
+    async def _until_unhealthy(self, name: str, handle: ray.actor.ActorHandle) -> str:
         cluster = self.settings.cluster
         while True:
             await asyncio.sleep(cluster.health_seconds)
             try:
                 answer = handle.check_health.remote(cluster.health_timeout)
-                await asyncio.wait_for(answer, cluster.health_timeout + REPLY_SECONDS)
+                spent = await asyncio.wait_for(answer, cluster.health_timeout + REPLY_SECONDS)
+                self.stats.replica_spent(name, spent)
             except TimeoutError:
-                return f"did not answer for {cluster.health_timeout:g} s"
+                return f"was unresponsive for {cluster.health_timeout:g} s"
             except RayTaskError as error:
-                return f"is not well ({actors.first_line(error.cause)})"
+                return f"failed its health check ({actors.first_line(error.cause)})"
             except RayError:
                 return "died"

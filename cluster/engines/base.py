@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from evals.types import Chat, Reply
+from evals.types import Chat, ErrorKind, Reply
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     """0 keeps all tokens."""
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
     stop: tuple[str, ...] = ()
 
 
@@ -43,6 +47,8 @@ class Request:
 
 class EngineError(Exception):
     """The engine failed, not the request: the turn may be retried elsewhere."""
+
+    kind: ErrorKind = "engine"
 
 
 class EngineDiedError(EngineError):
@@ -92,10 +98,34 @@ class Engine(abc.ABC):
         """
         return Capabilities()
 
+    @classmethod
+    def check_settings(cls, settings: Mapping[str, Any]) -> None:
+        """Refuse settings before anything else is done with them: before they are stored, or repeated in an error.
+
+        Args:
+            settings: the ``model.engine`` section, its types not checked yet.
+
+        Raises:
+            ValueError: they hold a secret, or need what is not installed; the message repeats no secret.
+        """
+        return
+
     @property
     def max_num_seqs(self) -> int:
         """How many requests the engine runs at once."""
         return 1
+
+    @property
+    def spent(self) -> float:
+        """Money spent by this engine so far, failed tries included; 0 for engines that cost nothing by the request."""
+        return 0.0
+
+    def add_spent_elsewhere(self, total: float) -> None:  # noqa: B027 - optional
+        """Count what the run spent in earlier sessions and through earlier replicas against a spend cap.
+
+        Args:
+            total: All of it, without this engine's own ``spent``.
+        """
 
     async def start(self) -> None:  # noqa: B027 - optional
         """Load the model and warm up.

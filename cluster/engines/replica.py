@@ -29,9 +29,14 @@ class Replica:
         self._make_engine = make_engine
         self._engine: Engine | None = None
 
-    async def start(self) -> dict[str, Any]:
-        """Load the engine; returns what the router and the display need to know."""
+    async def start(self, spent_elsewhere: float = 0.0) -> dict[str, Any]:
+        """Load the engine; returns what the router and the display need to know.
+
+        Args:
+            spent_elsewhere: What the run has spent before, for engines with a spend cap.
+        """
         self._engine = self._make_engine()
+        self._engine.add_spent_elsewhere(spent_elsewhere)
         await self._engine.start()
         return {"batch": self._engine.max_num_seqs, "metered": self._engine.metered}
 
@@ -55,13 +60,15 @@ class Replica:
             logger.exception("replica %s: the engine raised", self.name)
             raise EngineError(f"{type(error).__name__}: {error}") from error
 
-    async def close(self) -> None:
-        """End what the engine holds; the process itself is ended by whoever started it."""
-        if self._engine is not None:
-            await self._engine.close()
+    async def close(self) -> float:
+        """End what the engine holds and return what it spent; the process itself is ended by whoever started it."""
+        if self._engine is None:
+            return 0.0
+        await self._engine.close()
+        return self._engine.spent
 
-    async def check_health(self, seconds: float) -> None:
-        """Return if the engine answers within so many seconds; end the process if it is dead or hangs."""
+    async def check_health(self, seconds: float) -> float:
+        """Return what the engine has spent if it answers within so many seconds; end the process if it is dead or hangs."""
         assert self._engine is not None, "start() comes first"
         try:
             await asyncio.wait_for(self._engine.check_health(), seconds)
@@ -71,6 +78,7 @@ class Replica:
         except TimeoutError:
             self._exit()
             raise EngineDiedError(f"unresponsive for {seconds:g} s") from None
+        return self._engine.spent
 
     def _exit(self) -> None:
         """An engine that died leaves its actor alive: end the process a moment later, after the caller was told."""

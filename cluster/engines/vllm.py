@@ -246,7 +246,7 @@ class VLLMEngine(Engine):
     def _rendered(self, chat: Chat) -> dict[str, Any]:
         """The chat in the model's own format: ``prompt`` (text), pictures and their ids."""
         if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
-            raise PlayerError(f"{self.model} reads text only, and the chat holds a picture")
+            raise PlayerError(f"{self.model} reads text only, but the prompt contains a picture")
         return self._template([{"role": said.role, "content": [*map(self._part, said.parts)]} for said in chat])
 
     def _part(self, part: str | Picture) -> dict[str, Any]:
@@ -284,7 +284,7 @@ class VLLMEngine(Engine):
         if length >= self.max_model_len:
             raise PromptTooLong(
                 f"the prompt has {length} tokens, pictures included; with max_model_len={self.max_model_len} "
-                f"there is no room for a reply (max_tokens={self.sampling.max_tokens})"
+                f"leaves no room for a reply (max_tokens={self.sampling.max_tokens})"
             )
         return self.max_model_len - length
 
@@ -316,9 +316,15 @@ class VLLMEngine(Engine):
             # Asked by id the log-probabilities are exact. Never to be mixed with top-k ones (logprobs=k) on an engine:
             # in one batch with these, vLLM's V1 model runner returns wrong rows for those.
             return self._parameters(max_tokens=1, temperature=0.0, logprob_token_ids=labels)
-        drawn: dict[str, Any] = {"temperature": self.sampling.temperature}
+        drawn: dict[str, Any] = {
+            "temperature": self.sampling.temperature,
+            "presence_penalty": self.sampling.presence_penalty,
+            "frequency_penalty": self.sampling.frequency_penalty,
+            "repetition_penalty": self.sampling.repetition_penalty,
+        }
         if self.sampling.temperature > 0:
-            drawn |= {"top_p": self.sampling.top_p, "top_k": self.sampling.top_k, "seed": request.seed}
+            drawn |= {name: getattr(self.sampling, name) for name in ("top_p", "top_k", "min_p")}
+            drawn["seed"] = request.seed
         if request.options:
             from vllm.sampling_params import StructuredOutputsParams
 
@@ -354,7 +360,7 @@ class VLLMEngine(Engine):
                 raise PlayerError(f"vLLM refused the request: {_brief(cause)}") from error
             raise EngineError(f"vLLM failed: {type(cause).__name__}: {_brief(cause)}") from error
         if output is None or output.outputs[0].finish_reason not in ("stop", "length"):
-            raise EngineError(f"vLLM gave up the request: {output and output.outputs[0].finish_reason}")
+            raise EngineError(f"vLLM aborted the request: {output and output.outputs[0].finish_reason}")
         return output
 
 

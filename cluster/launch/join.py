@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif command == "wait":
             await_nodes(words[0], float(words[1]), words[2:])
         else:
-            raise UserError(f"{command}: unknown; there are choose, address, listening and wait")
+            raise UserError(f"{command}: unknown; choose from choose, address, listening, wait")
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -107,7 +107,7 @@ def await_listener(address: str, seconds: float) -> None:
         UserError: nobody does in time.
     """
     if not any(listens(address) for _ in _looks(seconds)):
-        raise UserError(f"{address}: nobody answers after {seconds:g} s: the first node's Ray is not up")
+        raise UserError(f"{address}: no answer after {seconds:g} s: the first node's Ray is not up")
 
 
 def await_nodes(address: str, seconds: float, names: Sequence[str]) -> None:

@@ -86,17 +86,21 @@ class Progress:
     def _machine(self) -> str:
         stats = self.stats
         requests, tokens = stats.rates()
-        parts = [
-            f"{requests:.0f} requests/s",
-            f"{tokens:,.0f} tokens/s",
-            f"replicas {stats.replicas_busy} busy, {stats.replicas_up} up of {stats.replicas_wanted}",
-        ]
+        parts = []
+        if stats.replicas_wanted:
+            parts = [
+                f"{requests:.0f} requests/s",
+                f"{tokens:,.0f} tokens/s",
+                f"replicas {stats.replicas_busy} busy, {stats.replicas_up} up of {stats.replicas_wanted}",
+            ]
         counts = stats.counts
         if counts.prompt_tokens:
             parts.append(f"prefix-cache hit rate {counts.cached_tokens / counts.prompt_tokens:.2f}")
         happened = ((stats.waiting, "queued"), (counts.retries, "retries"), (counts.hedges, "hedged"))
         if said := ", ".join(f"{count} {what}" for count, what in happened if count):
             parts.append(said)
+        if stats.spent:
+            parts.append(f"spent {stats.spent:.2f}")
         if stats.moves:
             parts.append(f"{stats.moves} episodes moved")
         left = stats.seconds_left()

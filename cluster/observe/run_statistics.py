@@ -48,6 +48,10 @@ class RunStatistics:
     """When the first replica was ready."""
     playing_until: float | None = None
     """When the last episode of the model finished."""
+    spent_before: float = 0.0
+    """Money that earlier sessions spent."""
+    _spent: dict[str, float] = field(default_factory=dict)
+    """What each replica said that it has spent, failed tries included."""
     _reports: dict[str, Report] = field(default_factory=dict)
     counts: PlayerCounts = field(default_factory=PlayerCounts)
     """Sum over all runners, those that are no more included."""
@@ -95,6 +99,18 @@ class RunStatistics:
         self.replicas_up += 1
         if self.playing_since is None:
             self.playing_since = time.monotonic()
+
+    def replica_spent(self, replica: str, spent: float) -> None:
+        """Note what a replica has spent; replicas that died stay counted."""
+        self._spent[replica] = max(spent, self._spent.get(replica, 0.0))
+
+    @property
+    def spent(self) -> float:
+        """Money spent by all sessions: what replicas said or what replies cost, whichever is more.
+
+        A replica that was killed may have spent more than it last said.
+        """
+        return self.spent_before + max(sum(self._spent.values()), self.counts.cost)
 
     @property
     def playing_seconds(self) -> float:
@@ -205,6 +221,8 @@ class RunStatistics:
             "requests/retries": counts.retries,
             "requests/hedged": counts.hedges,
         }
+        if self.spent:
+            flat["spent"] = self.spent
         for name, stats in self.players.items():
             if stats.finished:
                 flat[f"success/{name}"] = stats.successes / stats.finished

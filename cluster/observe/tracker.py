@@ -110,7 +110,7 @@ class Watcher:
             self._queue.put(("finish", (tables,)), timeout=CLOSING_SECONDS)
         self._thread.join(max(0.0, end - time.monotonic()))
         if self._thread.is_alive():
-            self.trouble = f"did not end within {CLOSING_SECONDS:.0f} s"
+            self.trouble = f"did not finish within {CLOSING_SECONDS:.0f} s"
 
     def _work(self) -> None:
         while True:
@@ -119,7 +119,7 @@ class Watcher:
                 getattr(self._tracker, method)(*arguments)
             except Exception as error:
                 self.trouble = f"{type(error).__name__}: {error}"
-                logger.warning("the tracker failed and is left alone from here on: %s", self.trouble)
+                logger.warning("the tracker failed and is disabled for the rest of the run: %s", self.trouble)
                 return
             if method == "finish":
                 return

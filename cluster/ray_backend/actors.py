@@ -24,6 +24,7 @@ from cluster.runner.messages import Assignment, Report
 from cluster.runner.model_player import Decoding, ModelPlayer
 from cluster.runner.router import Policy, Router
 from cluster.runner.runner import Runner
+from envs import plugins
 from evals.suite import Suite
 from evals.types import Reply
 
@@ -54,14 +55,15 @@ def start_ray(cluster: ClusterSettings) -> None:
         ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
         return
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
-        raise UserError(
-            f"cluster.address={cluster.address}: no Ray cluster answers there (nobody listens on that port)"
-        )
+        raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")
+    if plugins.folders():  # workers on other machines import what the suite or engine is made of
+        passed = {name: os.environ[name] for name in (plugins.VARIABLE, "PYTHONPATH")}
+        common["runtime_env"] = {"env_vars": passed}
     try:
         ray.init(address=cluster.address, **common)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"cluster.address={cluster.address}: no Ray cluster answers there, or it has another RAY_AUTH_TOKEN: {error}"
+            f"cluster.address={cluster.address}: no Ray cluster found there, or its RAY_AUTH_TOKEN differs: {error}"
         ) from error
 
 
@@ -82,8 +84,8 @@ class _RunnerActor(Runner):
         super().__init__(suite, ModelPlayer(Router(policy), decoding) if decoding else None)
         self._metrics = RunnerMetrics(name)
 
-    async def exchange(self, orders: Assignment) -> Report:
-        report = await super().exchange(orders)
+    async def exchange(self, assignment: Assignment) -> Report:
+        report = await super().exchange(assignment)
         self._metrics.show(report)
         return report
 
@@ -126,9 +128,7 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     return handle
 
 
-def create_runner(
-    name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int
-) -> ray.actor.ActorHandle:
+def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> RayRunner:
     """A runner in a process of its own; without decoding it plays for the built-in players only.
 
     Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node. The first goes to
@@ -139,7 +139,7 @@ def create_runner(
     here = ray.get_runtime_context().get_node_id()
     if nodes := sorted((node["NodeID"] for node in living_nodes()), key=lambda node: (node != here, node)):
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
-    return ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy)
+    return RayRunner(ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy))
 
 
 def end_actor(handle: ray.actor.ActorHandle) -> None:
@@ -147,6 +147,27 @@ def end_actor(handle: ray.actor.ActorHandle) -> None:
     ray.kill(handle, no_restart=True)
     if (group := _GROUPS.pop(handle, None)) is not None:
         remove_placement_group(group)
+
+
+class RayRunner:
+    """A runner's port: its actor handle."""
+
+    def __init__(self, handle: ray.actor.ActorHandle) -> None:
+        """``handle`` of a runner's actor."""
+        self._handle = handle
+
+    async def exchange(self, assignment: Assignment) -> Report:
+        """As ``Runner.exchange``."""
+        report: Report = await self._handle.exchange.remote(assignment)
+        return report
+
+    async def node(self) -> str:
+        """The id of its Ray node."""
+        return str(await self._handle.node.remote())
+
+    def end(self) -> None:
+        """End its process."""
+        end_actor(self._handle)
 
 
 class RayReplica:

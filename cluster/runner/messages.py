@@ -38,6 +38,8 @@ class PlayerCounts:
     hedges_won: int = 0
     """Of those, requests that the second replica answered first."""
     engine_deaths: int = 0
+    cost: float = 0.0
+    """Money that the replies cost."""
     queueing_seconds: float = 0.0
     """Seconds that requests queued at the router for a slot."""
     replica_seconds: float = 0.0
@@ -81,6 +83,22 @@ class ReplicaUse:
     busy_slot_seconds: float = 0.0
     idle_slot_seconds: float = 0.0
     """Empty although episodes were queued: a scheduling loss. (All other empty slots belong to the run's tail.)"""
+
+
+class RunnerPort(Protocol):
+    """A runner as the driver sees it, wherever it runs."""
+
+    async def exchange(self, assignment: Assignment) -> Report:
+        """Take an assignment and report."""
+        ...
+
+    async def node(self) -> str:
+        """Where it runs."""
+        ...
+
+    def end(self) -> None:
+        """End it and whatever it plays."""
+        ...
 
 
 @dataclass(frozen=True)

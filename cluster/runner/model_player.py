@@ -25,7 +25,9 @@ DEATHS_TO_CONVICT = 4
 
 
 class EngineKilled(PlayerError):  # noqa: N818 - a cause that is read by people
-    """The turn killed an engine that it had for itself."""
+    """The request killed an engine that served nothing else."""
+
+    kind = "engine"
 
 
 class EpisodeAbandonedError(Exception):
@@ -87,7 +89,7 @@ class ModelPlayer:
             except EngineDiedError as error:
                 if len(deaths) >= DEATHS_TO_CONVICT:
                     raise EngineKilled(
-                        f"{len(deaths)} engines died with this turn, the last exclusive with it"
+                        f"{len(deaths)} engines died while serving this request, the last one serving nothing else"
                     ) from error
             except EngineClosedError as error:
                 self.engine_closed = str(error)
@@ -95,7 +97,7 @@ class ModelPlayer:
             except EngineError as error:
                 failures += 1
                 if failures >= MAX_TRIES:
-                    raise PlayerError(f"the engine failed {failures} times, last: {error}") from error
+                    raise PlayerError(f"the engine failed {failures} times, last: {error}", kind=error.kind) from error
             else:
                 return dataclasses.replace(reply, seconds=time.monotonic() - start)
             self.counts.retries += 1
@@ -112,6 +114,7 @@ class ModelPlayer:
         counts.prompt_tokens += reply.prompt_tokens
         counts.completion_tokens += reply.completion_tokens
         counts.cached_tokens += reply.cached_tokens
+        counts.cost += reply.cost
         counts.queueing_seconds += sent - asked
         counts.replica_seconds += time.monotonic() - sent
         counts.engine_seconds += reply.seconds
@@ -163,7 +166,7 @@ class ModelPlayer:
     async def _ask(self, request: Request, ticket: Ticket) -> Reply:
         replica = ticket.replica
         if replica is None or not self.router.holds(replica):
-            raise EngineError("the replica left before it was asked")
+            raise EngineError("the replica was removed before the request was sent")
         try:
             return await self.ports[replica.name].complete(request)
         except EngineDiedError:

@@ -52,20 +52,20 @@ class Runner:
         self._news = asyncio.Event()
         self._admitting: asyncio.Task[None] | None = None
 
-    async def exchange(self, orders: Assignment) -> Report:
-        """Take orders, wait until there is something to say (or for ``REPORT_SECONDS`` seconds), and say it."""
+    async def exchange(self, assignment: Assignment) -> Report:
+        """Take an assignment, wait until there is something to say (or for ``REPORT_SECONDS`` seconds), and say it."""
         if self._admitting is None:
             self._admitting = asyncio.create_task(self._admit_forever())
-        for name in orders.removed:
+        for name in assignment.removed:
             if self.model is not None:
                 self.model.remove_replica(name)
-        for replica in orders.replicas:
+        for replica in assignment.replicas:
             assert self.model is not None, "a runner without a model was given a replica"
             self.model.add_replica(replica.name, replica.port, replica.batch)
             self._metered |= replica.metered
-        self._ready.put(orders.episodes)
-        self._remaining = orders.remaining
-        self._ready.draining = orders.draining
+        self._ready.put(assignment.episodes)
+        self._remaining = assignment.remaining
+        self._ready.draining = assignment.draining
         self._admit()
         if not self._worth_saying():
             try:
@@ -75,6 +75,15 @@ class Runner:
                 pass
         self._news.clear()
         return await self._report()
+
+    async def node(self) -> str:
+        """Where it runs: in the driver's own process, unless an actor says otherwise."""
+        return "driver"
+
+    def end(self) -> None:
+        """Give up whatever is being played."""
+        for task in (*self._begun.values(), *([self._admitting] if self._admitting else ())):
+            task.cancel()
 
     # --- admission: enough alive to keep every replica full, no more ---
 

@@ -70,6 +70,8 @@ def test_the_replicas_of_a_dead_runner_go_to_the_others():
 
 
 CLOSED: list[str] = []
+TOLD: list[float] = []
+"""What replicas were told at their start that the run has spent."""
 
 
 class Handle:
@@ -77,9 +79,9 @@ class Handle:
 
     def __init__(self, start, name="") -> None:
         self.node = SimpleNamespace(remote=lambda: answer("n0"))
-        self.start = SimpleNamespace(remote=start)
-        self.close = SimpleNamespace(remote=lambda: answer(CLOSED.append(name)))
-        self.check_health = SimpleNamespace(remote=lambda seconds: answer(None))
+        self.start = SimpleNamespace(remote=lambda spent_elsewhere: TOLD.append(spent_elsewhere) or start())
+        self.close = SimpleNamespace(remote=lambda: answer(CLOSED.append(name) or 0.5))
+        self.check_health = SimpleNamespace(remote=lambda seconds: answer(0.0))
 
 
 async def answer(value):
@@ -94,6 +96,7 @@ def keeping(monkeypatch, starts) -> ReplicaPool:
     """A pool of two slots; each start takes the next of ``starts``."""
     queue = iter(starts)
     CLOSED.clear()
+    TOLD.clear()
     monkeypatch.setattr(pool_module.actors, "create_replica", lambda name, model: Handle(next(queue), name))
     monkeypatch.setattr(pool_module.actors, "end_actor", lambda handle: None)
     settings = SimpleNamespace(cluster=ClusterSettings(replicas=2), model=SimpleNamespace(name="m"))
@@ -111,7 +114,7 @@ async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeyp
     monkeypatch.setattr(pool_module, "START_FAILURES", 1)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(made.keep(), 0.5)
-    assert "replica-1 did not start: CUDA error" in capsys.readouterr().err
+    assert "replica-1 failed to start: CUDA error" in capsys.readouterr().err
     assert made.stats.playing_since is not None
 
 
@@ -126,7 +129,7 @@ async def test_a_slot_that_keeps_failing_to_start_is_tried_again_with_growing_pa
     good = lambda: answer({"batch": 4, "metered": False})  # noqa: E731
     made = keeping(monkeypatch, [good, *[breaks] * 9, good])
     monkeypatch.setattr(pool_module, "LONGEST_BACKOFF_SECONDS", 100.0)
-    monkeypatch.setattr(made, "_until_unhealthy", lambda handle: sleep(60))
+    monkeypatch.setattr(made, "_until_unhealthy", lambda name, handle: sleep(60))
     monkeypatch.setattr(pool_module.asyncio, "sleep", paused)
     keep = asyncio.create_task(made.keep())
     while made.stats.replicas_up < 2:
@@ -148,6 +151,24 @@ async def test_a_replica_is_closed_before_its_process_is_ended_unless_it_died(mo
     keep.cancel()
     await asyncio.gather(keep, return_exceptions=True)
     assert sorted(CLOSED) == ["replica-0.1", "replica-1.0"]
+
+
+async def test_what_was_spent_lives_with_the_run_when_a_replica_is_replaced(monkeypatch):
+    made = keeping(monkeypatch, [lambda: answer({"batch": 4, "metered": True})] * 2)
+    made.settings.cluster = ClusterSettings(replicas=1)
+    made.stats.spent_before = 3.0
+    keep = asyncio.create_task(made.keep())
+    while made.stats.replicas_up < 1:
+        await asyncio.sleep(0.001)
+    made.stats.replica_spent("replica-0.0", 2.0)
+    made.stats.replica_spent("replica-0.0", 1.0)  # an answer that came late lowers nothing
+    made.lost(["replica-0.0"])
+    while made.stats.replicas_lost < 1 or made.stats.replicas_up < 1:
+        await asyncio.sleep(0.001)
+    assert TOLD == [3.0, 5.0]
+    keep.cancel()
+    await asyncio.gather(keep, return_exceptions=True)
+    assert made.stats.spent == 5.5, "what the last one said as it was closed"
 
 
 async def test_a_start_that_hangs_is_a_failed_start(monkeypatch, capsys):

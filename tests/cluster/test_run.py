@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import os
+import signal
 
 import pytest
 
@@ -10,7 +12,7 @@ from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.storage.provenance import read_versions
-from cluster.storage.stored_run import read_config
+from cluster.storage.stored_run import read_config, read_episodes
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -83,6 +85,35 @@ def test_a_run_keeps_to_its_endpoint(played, tmp_path):
     api = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://localhost:1/v1"]
     played.episodes = 5
     start(run_dir, *api)
-    with pytest.raises(UserError, match=r"base_url=http://localhost:2/v1: this run began with http://localhost:1/v1"):
+    with pytest.raises(UserError, match=r"base_url=http://localhost:2/v1: .*http://localhost:1/v1"):
         start(run_dir, *api, "model.engine.base_url=http://localhost:2/v1")
     assert start(run_dir, *api, "model.engine.timeout_seconds=5") == 0
+
+
+def test_built_in_players_alone_play_without_ray(monkeypatch, tmp_path):
+    monkeypatch.setattr(module.actors, "start_ray", lambda cluster: pytest.fail("Ray was started"))
+    settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
+    code, _ = run(settings)
+    rows = read_episodes(tmp_path / "run", ["player", "success", "status"]).to_pylist()
+    assert code == 0 and len(rows) == len(settings.plan) and {row["status"] for row in rows} == {"done"}
+    assert all(row["success"] for row in rows if row["player"] == "oracle")
+
+
+def test_a_failed_start_leaves_no_folder_but_keeps_one_that_was_there(monkeypatch, tmp_path):
+    def cannot(cluster):
+        raise UserError("no cluster")
+
+    monkeypatch.setattr(module.actors, "start_ray", cannot)
+    there = tmp_path / "there"
+    there.mkdir()
+    for run_dir in (tmp_path / "new", there):
+        with pytest.raises(UserError):
+            start(run_dir)
+    assert not (tmp_path / "new").exists() and there.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_while_ray_starts_stops_the_run_to_be_continued(monkeypatch, tmp_path, number):
+    monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
+    assert start(tmp_path / "run") == CONTINUE
+    assert read_episodes(tmp_path / "run").num_rows == 0

@@ -97,10 +97,42 @@ def test_a_model_paid_for_by_the_token_has_one_replica():
     assert settings(*API).cluster.replicas == 1
     assert settings(*VLLM, "cluster.replicas=fit").cluster.replicas == "fit"
     assert settings("model=oracle", "cluster.replicas=3").cluster.replicas == 3
-    with pytest.raises(UserError, match=r"cluster.replicas=2: model=m is paid for"):
+    with pytest.raises(UserError, match=r"cluster.replicas=2: model=m"):
         settings(*API, "cluster.replicas=2")
 
 
 def test_stop_texts_reach_the_engine():
     assert settings(*VLLM, "+model.sampling.stop=[abc,d]").model.sampling.stop == ("abc", "d")
     assert settings(*VLLM).model.sampling.stop == ()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["suite=kidgym", "model=qwen2_5_7b"], ["kidgym", "qwen2_5_7b", "text only"]),
+        (["suite=kidgym", "model=qwen2_5_vl_7b", "model.engine.limit_mm_per_prompt.image=0"], ["kidgym"]),
+        ([*API, "decoding=choice"], ["decoding=choice", "decoding=free"]),
+        (["suite=multistar", "model=qwen2_5_7b"], ["multistar", "text only"]),
+    ],
+)
+def test_a_model_that_cannot_do_what_the_suite_needs_is_refused_when_planning(overrides, named):
+    with pytest.raises(UserError) as error:
+        load_settings(
+            [f"run_dir={ROOT / 'runs' / 'none'}", *(["suite=kumo"] if "suite" not in overrides[0] else []), *overrides]
+        )
+    assert all(word in str(error.value) for word in named)
+
+
+def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, monkeypatch):
+    (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nmine = "mine_engine:Mine"\n')
+    (tmp_path / "mine_engine.py").write_text(
+        "from cluster.engines.base import Engine\n"
+        "class Mine(Engine):\n"
+        "    operational = frozenset({'speed'})\n"
+        "    def __init__(self, sampling, speed: int = 1, wit: int = 1): pass\n"
+        "    async def complete(self, request): raise NotImplementedError\n"
+    )
+    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    ids = {episode.id for episode in settings("model=mine").plan}
+    assert {episode.id for episode in settings("model=mine", "model.engine.speed=9").plan} == ids
+    assert not {episode.id for episode in settings("model=mine", "model.engine.wit=9").plan} & ids

@@ -61,7 +61,7 @@ def test_a_hanging_tracker_delays_nothing_but_the_very_end(tmp_path, monkeypatch
         watcher.log({})
     assert time.monotonic() - began < 5
     watcher.finish([])
-    assert "did not end" in watcher.trouble
+    assert "did not finish" in watcher.trouble
     release.set()
 
 
