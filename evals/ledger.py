@@ -31,7 +31,7 @@ REPLACES_KEY = b"raycade.replaces"
 """Where a part that was merged from others lists their names (JSON) in its metadata."""
 
 READERS: Mapping[int, Callable[[pa.Table], pa.Table]] = {SCHEMA_VERSION: lambda table: table}
-"""For each schema version that can be read: makes the rows of a part, or some columns of them, rows of today's."""
+"""For each schema version that can be read: makes rows of a part rows of today's. Those of older versions come whole."""
 
 OPENINGS = 5
 """Times that a ledger is opened anew because parts were replaced meanwhile."""
@@ -196,8 +196,8 @@ def _read_identity(path: Path) -> tuple[LedgerPart, pa.Table]:
     """
     with open_part(path) as file:
         part = _describe(path, file)
-        upgrade = READERS[check_version(file.schema_arrow.metadata, READERS)]
-        return part, upgrade(file.read(columns=list(IDENTITY))).replace_schema_metadata(None)
+        upgrade, names = _reader(file, IDENTITY)
+        return part, upgrade(file.read(columns=names)).select(IDENTITY).replace_schema_metadata(None)
 
 
 def describe_part(path: Path) -> LedgerPart:
@@ -212,6 +212,12 @@ def describe_part(path: Path) -> LedgerPart:
             return _describe(path, file)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([_damage(path, error)]) from error
+
+
+def _reader(file: pq.ParquetFile, names: Sequence[str]) -> tuple[Callable[[pa.Table], pa.Table], list[str] | None]:
+    """What makes a part's rows of today's, and the columns to read for these ones: all of an older version's."""
+    version = check_version(file.schema_arrow.metadata, READERS)
+    return READERS[version], list(names) if version == SCHEMA_VERSION else None
 
 
 def _describe(path: Path, file: pq.ParquetFile) -> LedgerPart:
@@ -255,8 +261,8 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     size = ROWS_WITH_TURNS_AT_ONCE if "turns" in schema.names else ROWS_AT_ONCE
     try:
         with open_part(path) as file:
-            upgrade = READERS[check_version(file.schema_arrow.metadata, READERS)]
-            for batch in file.iter_batches(batch_size=size, columns=[*schema.names, "episode_id"]):
+            upgrade, names = _reader(file, [*schema.names, "episode_id"])
+            for batch in file.iter_batches(batch_size=size, columns=names):
                 table = upgrade(pa.Table.from_batches([batch]))
                 columns = [
                     table[item.name] if item.name in table.column_names else pa.nulls(len(table), item.type)

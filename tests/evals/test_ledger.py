@@ -174,6 +174,21 @@ def test_a_part_of_an_unknown_schema_version_is_named(tmp_path, stated):
     assert damage.path == path and "version" in damage.reason
 
 
+def test_a_part_of_an_older_version_is_read_by_the_reader_of_that_version(tmp_path, monkeypatch):
+    path = write_records(tmp_path, "a", [done(0)])
+    write_records(tmp_path, "b", [done(1)])
+    old = pq.read_table(path)
+    names = ["won" if name == "success" else name for name in old.column_names]
+    pq.write_table(old.rename_columns(names).replace_schema_metadata({VERSION_KEY: "0"}), path)
+
+    def read(table):
+        return table.rename_columns(["success" if name == "won" else name for name in table.column_names])
+
+    monkeypatch.setattr(module, "READERS", {**module.READERS, 0: read})
+    ledger = open_ledger(tmp_path, PLAN)
+    assert ledger.damage == [] and ledger.table(["success"])["success"].to_pylist() == [True, True]
+
+
 def test_rows_come_in_batches_with_the_same_columns_from_every_part(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "ROWS_AT_ONCE", 2)
     write_records(tmp_path, "a", [done(0), done(1), done(2)])
