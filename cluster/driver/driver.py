@@ -249,7 +249,7 @@ class Driver:
         """Merge small parts of the ledger once there are many; commits go on meanwhile."""
         try:
             await asyncio.to_thread(self.directory.compact)
-        except (OSError, LedgerDamagedError) as error:
+        except (OSError, LedgerDamagedError, RunFailedError) as error:
             warn(f"the ledger's parts cannot be merged, and stay as they are: {error}")
 
     async def _commit_all(self, tries: int) -> None:
