@@ -1,7 +1,7 @@
 """The names of everything that a KidGym frame can show; a name is a sprite's file name within a skin.
 
 Each name is ``family/member`` (``animal/cat``, ``key/blue``) or a single word (``wall``). The list follows the published
-asset list; what a drawing looks like is the renderer's or the skin's affair.
+asset list, but calls a thing by what is drawn (a shuttlecock, not ``badminton``).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ ITEMS: Final[dict[str, tuple[str, ...]]] = {
         "apple", "banana", "cherry", "grape", "kiwifruit", "lemon", "orange", "peach", "pineapple", "strawberry",
         "watermelon",
     ),
-    "food": ("cake", "chicken_leg", "egg", "hamburger", "hotdog", "pizza", "sandwich", "sushi"),
+    "food": ("cake", "chicken_leg", "egg", "hamburger", "hot_dog", "pizza", "sandwich", "sushi"),
     "toy": (
-        "badminton", "balloon", "basketball", "doll", "football", "kite", "toy_bear", "toy_car", "toy_plane", "toy_train",
-        "yo_yo",
+        "balloon", "basketball", "doll", "kite", "shuttlecock", "soccer_ball", "teddy_bear", "toy_car", "toy_plane",
+        "toy_train", "yo_yo",
     ),
 }  # fmt: skip
 """Item names by type; a sprite is ``type/name``."""
@@ -65,6 +65,11 @@ SPRITES: Final[tuple[str, ...]] = (
 """Every sprite that the twelve tasks use."""
 
 
+_WORDS: Final = {"cherry": "pair of cherries", "grape": "bunch of grapes", "yo_yo": "yo-yo"}
+"""Names that texts write otherwise than with blanks for underscores."""
+
+
 def words(name: str) -> str:
-    """An item's name as texts write it: ``chicken_leg`` -> ``chicken leg``."""
-    return name.rpartition("/")[2].replace("_", " ")
+    """An item's name as texts write it: ``food/chicken_leg`` -> ``chicken leg``."""
+    member = name.rpartition("/")[2]
+    return _WORDS.get(member, member.replace("_", " "))

@@ -6,7 +6,7 @@ from typing import Final
 
 import gymnasium
 
-from envs.kidgym.frame import RESOLUTIONS
+from envs.kidgym.scene import RESOLUTIONS
 from envs.kidgym.tasks import ALL_TASKS
 from envs.kidgym.world import World
 

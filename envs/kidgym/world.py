@@ -14,7 +14,8 @@ from typing import ClassVar, Final, NamedTuple, Self
 
 from envs.kidgym import grid
 from envs.kidgym.catalogue import SLOTS
-from envs.kidgym.frame import Frame, Hint, Item
+from envs.kidgym.frame import Frame
+from envs.kidgym.scene import Hint, Item
 
 
 class Action(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
 from envs.kidgym import TASKS, World, make
-from envs.kidgym.frame import RESOLUTIONS
+from envs.kidgym.scene import RESOLUTIONS
 from envs.picture import Picture
 from evals.conversation import Conversation
 from evals.kidgym.cache import cache_table

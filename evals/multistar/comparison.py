@@ -29,7 +29,7 @@ def effect_table(answers: Sequence[Answered]) -> Table:
                 continue
             pairs = [(bare, told) for bare, told in both if not bare.failed and not told.failed]
             scored = [
-                (told.score.value - bare.score.value, told.cluster) for bare, told in pairs if bare.score and told.score
+                (told.score.share - bare.score.share, told.cluster) for bare, told in pairs if bare.score and told.score
             ]
             rights = mean_estimate(
                 [told.right - bare.right for bare, told in pairs], [told.cluster for _, told in pairs]
@@ -39,11 +39,12 @@ def effect_table(answers: Sequence[Answered]) -> Table:
     return Table(
         "multistar_prior",
         "MultiStAR: what prior information adds",
-        ("player", "style", "stage", "prior", "questions", "left out", "accuracy", "MSEval"),
+        ("player", "style", "stage", "prior", "questions", "left out", "accuracy", "MSEval of perfect"),
         tuple(rows),
         (
             "Differences to no prior information on the same questions, with 95 % confidence intervals clustered by puzzle. "
-            "left out: questions that failed with or without it.",
+            "left out: questions that failed with or without it. MSEval of perfect: MSEval as a share of what perfect play "
+            "scores under the same weights; MSEval itself has another maximum with prior information than without.",
         ),
     )
 
@@ -99,20 +100,24 @@ def weights_table(answers: Sequence[Answered], convention: Convention) -> Table:
 
 
 def error_table(answers: Sequence[Answered]) -> Table:
-    """Wrong answers by what can be told of their cause."""
+    """Wrong answers by what can be told of their cause, and how many are left whose cause cannot be told."""
     twins = {(a.player, a.style, a.prior, a.asked): a for a in answers}
-    groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
+    counted = [answer for answer in answers if answer.counts]
+    groups = groups_of(counted, lambda answer: (answer.player, answer.mode, answer.stage))
     rows: list[tuple[Cell, ...]] = []
     for key in in_order(groups):
         group = groups[key]
         failed = sum(answer.failed for answer in group)
         wrong = [answer for answer in group if not answer.right and not answer.failed]
         counts = Counter(_error(answer, twins) for answer in wrong)
-        rows.append((*key, len(group), failed, len(wrong), *(counts[name] for name in ERRORS)))
+        share = proportion_estimate(
+            [_error(answer, twins) == "undecided" for answer in wrong], [answer.cluster for answer in wrong]
+        )
+        rows.append((*key, len(group), failed, len(wrong), *(counts[name] for name in ERRORS), share))
     return Table(
         "multistar_errors",
         "MultiStAR: errors",
-        ("player", "mode", "stage", "questions", "failed", "wrong", *ERRORS),
+        ("player", "mode", "stage", "questions", "failed", "wrong", *ERRORS, "share undecided"),
         tuple(rows),
         (
             "Each wrong answer is in the first class that fits; questions of failed episodes are in none. "
@@ -120,8 +125,10 @@ def error_table(answers: Sequence[Answered]) -> Table:
             "probability. perception: a question on one panel.",
             "propagation: something told was wrong, and the same question told the truth was answered right. "
             "reasoning: wrong although all that was told was right, or although the truth was told in its twin.",
-            "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors).",
+            "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors). "
+            "share undecided: of the wrong answers.",
         ),
+        section="diagnostics",
     )
 
 

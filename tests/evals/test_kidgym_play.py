@@ -172,12 +172,10 @@ def test_a_bad_setting_is_named(settings, message):
         KidGymSuite(**settings).plan()
 
 
-def test_a_skin_without_a_sprite_is_refused_by_its_name(tmp_path):
-    from envs.kidgym.render.skins import export_skin
-
-    export_skin(str(tmp_path), pixels=32)
-    (tmp_path / "key" / "red.png").unlink()
-    with pytest.raises(ValueError, match=r"suite\.skin: .* no sprite 'key/red'"):
+def test_a_skin_with_a_broken_sprite_is_refused_by_its_name(tmp_path):
+    (tmp_path / "key").mkdir()
+    (tmp_path / "key" / "red.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match=r"suite\.skin: .* 'key/red'"):
         KidGymSuite(skin=str(tmp_path)).plan()
 
 

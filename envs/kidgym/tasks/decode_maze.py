@@ -6,8 +6,8 @@ from random import Random
 from typing import Final
 
 from envs.kidgym.catalogue import LOCK_COLOURS
-from envs.kidgym.frame import Hint, Item
 from envs.kidgym.layout import lay_out
+from envs.kidgym.scene import Hint, Item
 from envs.kidgym.tasks.maze import Maze
 
 CYCLES: Final = ({"blue": "yellow", "yellow": "red", "red": "blue"}, {"yellow": "blue", "blue": "red", "red": "yellow"})

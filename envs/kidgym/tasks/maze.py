@@ -6,8 +6,8 @@ from random import Random
 from typing import ClassVar
 
 from envs.kidgym.catalogue import LOCK_COLOURS
-from envs.kidgym.frame import Item
 from envs.kidgym.layout import Layout, lay_out
+from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, label, slots
 
 

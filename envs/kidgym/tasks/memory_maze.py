@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from envs.kidgym.catalogue import LOCK_COLOURS
-from envs.kidgym.frame import Item
 from envs.kidgym.layout import lay_out
+from envs.kidgym.scene import Item
 from envs.kidgym.tasks.maze import Maze
 
 DECOYS = 2
