@@ -34,9 +34,9 @@ PILED: Final[dict[str, tuple[str, ...]]] = {
 }
 """Items that lie in piles of one to three, ``pile/NAME/1`` to ``3``."""
 
-BASKET_COLOURS: Final = ("blue", "green", "red", "yellow")
-LOCK_COLOURS: Final = ("blue", "red", "yellow")
-"""Colours of keys (``key/blue``) and doors (``door/blue``)."""
+BASKET_COLORS: Final = ("blue", "green", "red", "yellow")
+LOCK_COLORS: Final = ("blue", "red", "yellow")
+"""Colors of keys (``key/blue``) and doors (``door/blue``)."""
 
 ROMAN: Final = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
 """Position markers ``roman/1`` to ``roman/8`` as texts write them."""
@@ -53,8 +53,8 @@ SPRITES: Final[tuple[str, ...]] = (
     "animal/fish",
     *(f"quarter/{name}/{quarter}" for name in QUARTERED for quarter in range(1, 5)),
     *(f"pile/{name}/{count}" for names in PILED.values() for name in names for count in range(1, 4)),
-    *(f"basket/{colour}" for colour in BASKET_COLOURS),
-    *(f"{thing}/{colour}" for thing in ("key", "door") for colour in LOCK_COLOURS),
+    *(f"basket/{color}" for color in BASKET_COLORS),
+    *(f"{thing}/{color}" for thing in ("key", "door") for color in LOCK_COLORS),
     # Right triangles that fill half a cell, named by the corner of the right angle in the order of the quarters.
     *(f"tile/{corner}" for corner in range(1, 5)),
     *(f"roman/{number}" for number in range(1, 9)),

@@ -120,6 +120,10 @@ class World(abc.ABC):
         """What the hint block shows."""
         return None
 
+    def least_steps(self) -> int:
+        """A number of steps without which the game cannot be won from here; the oracle looks no further than that allows."""
+        return 0
+
     def progress(self) -> Hashable:
         """Whatever decides the rest of the game besides scene, backpack, agent and ``watching``."""
         return None

@@ -8,9 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import pyarrow as pa
 
 from evals.multistar.answers import LOW_MASS, Answered, Played, answers_of, groups_of, in_order, join
-from evals.multistar.comparison import effect_table, error_table, published_table, weights_table
+from evals.multistar.comparison import error_table, weights_table
+from evals.multistar.effects import effect_tables
 from evals.multistar.mseval import Convention
+from evals.multistar.published import run_cells
 from evals.multistar.questions import Question
+from evals.published import published_tables
+from evals.reference import Conditions
 from evals.statistics import mean_estimate, proportion_estimate
 from evals.tables import Cell, Table
 from evals.types import Episode
@@ -40,6 +44,7 @@ def score_multistar(
     lost_questions: Callable[[Episode], Sequence[Question]],
     convention: Convention,
     shortcuts: Collection[str] = (),
+    conditions: Conditions | None = None,
 ) -> Sequence[Table]:
     """All tables of MultiStAR; rows of the ledger that are not planned do not count.
 
@@ -48,6 +53,7 @@ def score_multistar(
         ledger: The suite's part of the ledger, in any order and possibly partial.
         lost_questions: What a failed episode would have asked, told from the plan; empty where that is unknown.
         convention: How MSEval's weights are computed.
+        conditions: Of this run, in the words of the paper's own.
         shortcuts: Names of players that cheat; where they were played, the best of them stands beside every other player.
     """
     played = join(plan, ledger)
@@ -62,10 +68,11 @@ def score_multistar(
         _measures_table("configurations", "by configuration", ("configuration",), answers, shortcuts, notes),
     ]
     tables[0] = dataclasses.replace(tables[0], headline=True)
-    counted = [answer for answer in answers if answer.counts]
     if chain:
-        tables += [effect_table(counted), weights_table(answers, convention), _calls_table(played)]
-    return [*tables, error_table(answers), published_table(counted, chain, state)]
+        tables += [weights_table(answers, convention), _calls_table(played), *effect_tables(answers)]
+    cells = run_cells(answers, "chain" if chain else "direct")
+    beside = published_tables("multistar", "MultiStAR", cells, conditions or Conditions())
+    return [*tables, error_table(answers), *beside]
 
 
 _NOTES = (

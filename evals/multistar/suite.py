@@ -40,6 +40,7 @@ from evals.multistar.read_answer import READER_VERSION
 from evals.multistar.score import score_multistar
 from evals.multistar.shortcuts import SHORTCUT_HELP
 from evals.multistar.view import episode_view
+from evals.reference import Conditions
 from evals.run_data import RunData
 from evals.suite import Column, Needs, Suite
 from evals.tables import Section, Table
@@ -144,12 +145,24 @@ class MultiStarSuite(Suite):
         if section == "performance":
             return []
         ledger = run.episodes(LEDGER_COLUMNS)
-        tables = score_multistar(run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts)
+        tables = score_multistar(
+            run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self._conditions
+        )
         return [table for table in tables if table.section == section]
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """The episode with its graph: answers, keys, parents and their weights; each step with its label probabilities."""
         return episode_view(row, Convention.named(self.convention))
+
+    @property
+    def _conditions(self) -> Conditions:
+        """How these questions are asked, in the words of the paper's own."""
+        return Conditions(
+            games="problems from files" if self.problems else "drawn from seeds",
+            pictures="own" if self.scale == 1 else f"own, {self.scale} times as large",
+            prompts="own",
+            decoder="most likely of the labels" if self.reply == "labels" else "written replies",
+        )
 
     # --- episodes ---
 
