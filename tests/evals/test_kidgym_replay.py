@@ -10,8 +10,10 @@ from envs.kidgym import TASKS
 from envs.kidgym.tasks.placement import Placement
 from evals.kidgym import KidGymSuite, replay
 from evals.kidgym import user_tasks as suite_module
+from evals.ledger import open_ledger
+from evals.ledger_columns import COLUMNS
 from evals.players import RandomPlayer
-from evals.records import COLUMNS, PARQUET_OPTIONS, chat_of, read_ledger, records_to_table
+from evals.records import PARQUET_OPTIONS, chat_of, records_to_table
 from evals.suite import ledger_columns, play_episode
 from evals.types import PlayerError, Reply
 
@@ -41,9 +43,10 @@ def ledger_rows(tmp_path, suite, *players):
     pq.write_table(
         records_to_table(records, ledger_columns(suite)), tmp_path / "episodes" / "1.parquet", **PARQUET_OPTIONS
     )
-    contents = read_ledger(tmp_path, [*COLUMNS, *ledger_columns(suite)])
-    assert not contents.damaged
-    return [{name.removeprefix("kidgym."): value for name, value in row.items()} for row in contents.table.to_pylist()]
+    ledger = open_ledger(tmp_path)
+    assert not ledger.damage
+    rows = ledger.table([*COLUMNS, *ledger_columns(suite)]).to_pylist()
+    return [{name.removeprefix("kidgym."): value for name, value in row.items()} for row in rows]
 
 
 @pytest.mark.parametrize("settings", [{}, {"resolution": 32}, {"modes": ["icl"], "levels": [1]}])

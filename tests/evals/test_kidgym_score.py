@@ -183,10 +183,10 @@ def test_a_run_s_report_holds_the_cache_table_and_its_summary_does_not(tmp_path)
     (tmp_path / "episodes").mkdir()
     pq.write_table(plan, tmp_path / "plan.parquet", **PARQUET_OPTIONS)
     pq.write_table(ledger, tmp_path / "episodes" / "part-1.parquet", **PARQUET_OPTIONS)
-    reported, summary = score_run(tmp_path)
-    (cache,) = (table for table in reported if table.name == "kidgym_cache")
+    results = score_run(tmp_path)
+    (cache,) = (table for table in results.tables if table.name == "kidgym_cache")
     assert cache.rows == cache_table(RunData.of_tables(plan, ledger)).rows, "pictures that were sent again included"
-    assert "kidgym_success" in str(summary) and "kidgym_cache" not in str(summary)
+    assert "kidgym_success" in str(results.summary) and "kidgym_cache" not in str(results.summary)
 
 
 def test_cache_shares_are_reported_beside_the_scores_and_not_among_them():

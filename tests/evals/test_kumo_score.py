@@ -9,8 +9,9 @@ import pytest
 from evals.conversation import PlayedTurn, Record
 from evals.kumo import KumoSuite
 from evals.kumo.score import score_kumo
+from evals.ledger import open_ledger
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import PARQUET_OPTIONS, ledger_schema, plan_to_table, read_ledger, records_to_table
+from evals.records import PARQUET_OPTIONS, ledger_schema, plan_to_table, records_to_table
 from evals.run_data import RunData
 from evals.suite import ledger_columns, play_episode
 from evals.types import Episode, Outcome, Reply, Turn
@@ -179,9 +180,9 @@ def test_played_episodes_can_be_scored_from_their_ledger_alone(tmp_path):
     pq.write_table(
         records_to_table(records, ledger_columns(suite)), tmp_path / "episodes" / "0.parquet", **PARQUET_OPTIONS
     )
-    contents = read_ledger(tmp_path)
+    ledger = open_ledger(tmp_path).table()
     success, by_domain, published, *_ = suite.results(
-        RunData.of_tables(plan_to_table(episodes), contents.table).of(suite.name), "scores"
+        RunData.of_tables(plan_to_table(episodes), ledger).of(suite.name), "scores"
     )
     oracle, chance = rows_of(success)
     assert (oracle["player"], oracle["success"].mean, oracle["relative actions"].mean) == ("oracle", 1.0, 0.0)
