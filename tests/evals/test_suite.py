@@ -125,7 +125,7 @@ def test_a_played_episode_becomes_a_record_with_its_turns_in_order(monkeypatch):
     (episode, *_) = plan_for(Coins(), {"a": "x"})
     record = asyncio.run(play_episode(Coins(), episode, Slow()))
     assert record.episode == episode and record.outcome == Outcome(False, 2, 0.5, {"heads": 1})
-    assert [played.turn.number for played in record.turns] == [0, 1]
+    assert [(played.turn.episode, played.turn.number) for played in record.turns] == [(episode, 0), (episode, 1)]
     assert [played.reply.text for played in record.turns] == ["tails", "heads"]
     assert (record.error, record.error_kind, record.seconds) == ("", "", 2.5)
 

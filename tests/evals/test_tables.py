@@ -77,7 +77,9 @@ def test_markdown_keeps_every_cell_in_its_column():
 
 
 def test_a_terminal_shows_plain_text_with_numbers_at_the_right():
-    shown = Table("x", "[red]title[/]", ("[b]name[/]", "n", "share"), (("[u]a", 1, SHARE), ("b", None, None)), ("N.", "M."))
+    shown = Table(
+        "x", "[red]title[/]", ("[b]name[/]", "n", "share"), (("[u]a", 1, SHARE), ("b", None, None)), ("N.", "M.")
+    )
     table = shown.to_rich()
     assert table.title.plain == "[red]title[/]" and table.caption.plain == "N.\nM."
     assert (table.title_justify, table.caption_justify) == ("left", "left")
