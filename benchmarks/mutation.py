@@ -35,7 +35,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evals/bundle.py": ("tests/evals/test_suite.py",),
     "evals/view.py": ("tests/evals/test_suite.py",),
     "evals/records.py": ("tests/evals/test_records.py",),
-    "evals/run_data.py": ("tests/evals/test_ledger.py", "tests/evals/test_suite.py"),
+    "evals/run_data.py": ("tests/evals/test_run_data.py",),
     "evals/ledger.py": ("tests/evals/test_ledger.py", "tests/evals/test_records.py"),
     "evals/ledger_check.py": ("tests/evals/test_ledger.py", "tests/evals/test_records.py"),
     "evals/ledger_columns.py": ("tests/evals/test_ledger.py", "tests/evals/test_records.py"),

@@ -10,6 +10,7 @@ from evals.players import BUILT_IN_PLAYERS, OraclePlayer, RandomPlayer, Shortcut
 from evals.reasoning import separate_reasoning
 from evals.types import (
     LabelScores,
+    Message,
     Outcome,
     PlayerError,
     PromptTooLong,
@@ -110,6 +111,10 @@ def test_a_record_is_done_where_it_has_an_outcome():
     assert not Record(EPISODE, None, "PlayerError: no", (), 0.0).done
 
 
+def test_a_message_has_its_role_and_its_parts_in_order():
+    assert message("user", "a", "b") == Message("user", ("a", "b")) and message("system") == Message("system", ())
+
+
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
@@ -139,8 +144,9 @@ def test_a_turn_that_was_not_answered_is_not_recorded():
     with pytest.raises(PlayerError):
         asyncio.run(conversation.ask(CHAT))
     assert conversation.turns == {}
-    asyncio.run(conversation.ask(CHAT, oracle=lambda: "x"))
-    assert list(conversation.turns) == [1], "a number is never given twice"
+    for _ in range(2):
+        asyncio.run(conversation.ask(CHAT, oracle=lambda: "x"))
+    assert list(conversation.turns) == [1, 2], "a number is never given twice"
 
 
 @pytest.mark.parametrize(
