@@ -4,7 +4,7 @@ python -m benchmarks.mutation                      all modules below
 python -m benchmarks.mutation router statistics    those whose path ends so
 python -m benchmarks.mutation --show router        with the mutants that survived
 
-A mutant counts as killed when a test fails, or hangs. Messages (texts in quotes) are mutated too and seldom matter, so a score of 1
+A mutant counts as killed when a test fails, or hangs. Messages are mutated too and seldom matter, so a score of 1
 is not the aim; docs/mutation.md lists the survivors that are equal to the original.
 """
 
