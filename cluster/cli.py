@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.console import show
+from cluster.console import show, show_summary
 from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
 from envs import plugins
-
-LONGEST_SHOWN = 30
-"""Rows of the longest table that ends a run on the terminal; `raycade report` shows all."""
 
 SUITE_COMMANDS = "raycade.commands"
 """Entry-point group of commands that suites bring: modules with ``add_arguments(parser)`` and ``main(options)``."""
@@ -114,6 +111,7 @@ def parser_for(command: str) -> argparse.ArgumentParser:
         description="Rescores each run from its ledger, prints the tables and writes them to RUN_DIR/tables.",
     )
     report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
+    report.add_argument("--full", action="store_true", help="print all tables, not only the headline ones")
     report.set_defaults(command=_report)
 
     merge = commands.add_parser(
@@ -158,7 +156,7 @@ def _run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return RUN_FAILED
-    show(tables, LONGEST_SHOWN)
+    show_summary(tables)
     print(f"\nledger, tables and summary: {settings.run_dir}")
     if code == CONTINUE:
         print("stopped early; run the same command again to resume", file=sys.stderr)
@@ -179,7 +177,7 @@ def _report(options: argparse.Namespace) -> int:
     for run_dir in options.run_dirs:
         if len(options.run_dirs) > 1:
             print(f"# {run_dir}\n")
-        report(run_dir)
+        report(run_dir, full=options.full)
     return 0
 
 
@@ -190,5 +188,5 @@ def _merge(options: argparse.Namespace) -> int:
     print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes merged\n")
     for warning in joined.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    options.run_dirs = [options.target]
+    options.run_dirs, options.full = [options.target], False
     return _report(options)

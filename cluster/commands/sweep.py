@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cluster.commands.run import run
 from cluster.config.settings import check_config, compose_config, settings_from_config
-from cluster.console import show
+from cluster.console import show_summary
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
 
 LAUNCHERS = ("hydra._internal.core_plugins.basic_launcher", "hydra_plugins.hydra_submitit_launcher.submitit_launcher")
@@ -118,7 +118,7 @@ class Player:
             print(f"error: {error}", file=sys.stderr)
             return Outcome(overrides, BAD_INPUT if isinstance(error, UserError) else RUN_FAILED, error=str(error))
         self._stopped = code == CONTINUE
-        show(tables)
+        show_summary(tables)
         print(f"\nledger, tables and summary: {settings.run_dir}")
         return Outcome(overrides, code, str(settings.run_dir))
 
