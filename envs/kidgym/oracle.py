@@ -12,7 +12,7 @@ def solve(world: World) -> tuple[Action, ...] | None:
 
     The world itself is left as it is. States from which the same can be reached (``World.state``) are searched once.
     """
-    if world.done:
+    if world.done or world.steps + world.least_steps() > world.budget:
         return None
     seen = {world.state()}
     queue: deque[tuple[World, tuple[Action, ...]]] = deque([(world, ())])
@@ -22,7 +22,7 @@ def solve(world: World) -> tuple[Action, ...] | None:
             there = here.copy()
             if there.take(action).success:
                 return (*path, action)
-            if not there.done:
+            if not there.done and there.steps + there.least_steps() <= there.budget:
                 state = there.state()
                 if state not in seen:
                     seen.add(state)

@@ -6,12 +6,17 @@ from typing import Final
 
 import gymnasium
 
-from envs.kidgym.frame import RESOLUTIONS
+from envs.kidgym.scene import RESOLUTIONS
 from envs.kidgym.tasks import ALL_TASKS
+from envs.kidgym.tasks.memory_decode import MemoryDecode, PublishedMemoryDecode
 from envs.kidgym.world import World
 
 TASKS: Final[dict[str, type[World]]] = {}
 """All registered tasks by short name, the twelve of the paper first."""
+
+
+MDE_DECOYS: Final = ("table", "published")
+"""Distractors of MDE: the table's other partners and things of their type; or any things, as published."""
 
 
 def environment_id(task: str, level: int) -> str:
@@ -53,7 +58,9 @@ def task_class(task: str) -> type[World]:
     return TASKS[task]
 
 
-def make(task: str, level: int, seed: int, *, cell_pixels: int = 64, skin: str = "") -> World:
+def make(
+    task: str, level: int, seed: int, *, cell_pixels: int = 64, skin: str = "", mde_decoys: str = MDE_DECOYS[0]
+) -> World:
     """One episode.
 
     Args:
@@ -62,11 +69,16 @@ def make(task: str, level: int, seed: int, *, cell_pixels: int = 64, skin: str =
         seed: Decides the episode together with task and level: equal ones play equally in every process.
         cell_pixels: Edge of a cell in the episode's frames: 32, 64 or 96.
         skin: Folder of sprites that replace the built-in ones; empty for none.
+        mde_decoys: Where MDE takes its distractors from, ``table`` or ``published``; other tasks are the same with both.
 
     Raises:
         ValueError: an unknown task, level or resolution (the message says which exist), or a skin that lacks a sprite.
     """
+    if mde_decoys not in MDE_DECOYS:
+        raise ValueError(f"unknown decoys {mde_decoys!r} of MDE: there are {', '.join(MDE_DECOYS)}")
     cls = task_class(task)
+    if mde_decoys == "published" and cls is MemoryDecode:
+        cls = PublishedMemoryDecode
     if isinstance(level, bool) or not isinstance(level, int) or level not in range(1, len(cls.budgets) + 1):
         levels = ", ".join(str(known) for known in range(1, len(cls.budgets) + 1))
         raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {levels}")

@@ -14,7 +14,8 @@ from typing import ClassVar, Final, NamedTuple, Self
 
 from envs.kidgym import grid
 from envs.kidgym.catalogue import SLOTS
-from envs.kidgym.frame import Frame, Hint, Item
+from envs.kidgym.frame import Frame
+from envs.kidgym.scene import Hint, Item
 
 
 class Action(NamedTuple):
@@ -118,6 +119,10 @@ class World(abc.ABC):
     def hint(self) -> Hint | None:
         """What the hint block shows."""
         return None
+
+    def least_steps(self) -> int:
+        """A number of steps without which the game cannot be won from here; the oracle looks no further than that allows."""
+        return 0
 
     def progress(self) -> Hashable:
         """Whatever decides the rest of the game besides scene, backpack, agent and ``watching``."""

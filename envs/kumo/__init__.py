@@ -1,4 +1,4 @@
-"""KumO: games of elimination. Find the one valid truth by tests whose outcomes only ever rule truths out.
+"""KUMO: games of elimination. Find the one valid truth by tests whose outcomes only ever rule truths out.
 
 ``load_domain`` and ``generate_tasks`` make tasks, ``Game`` (or the environment ``raycade/Kumo-v0``) plays one,
 ``write_book`` says what a player may know, and ``OptimalSearch`` plays perfectly.
@@ -6,17 +6,20 @@
 
 import gymnasium
 
-from envs.kumo.book import write_book
-from envs.kumo.domain import Action, Domain, DomainError, Observation, State, available_domains, load_domain
+from envs.kumo.book import BOOK_STYLES, BookStyle, write_book
+from envs.kumo.domain import Action, Domain, DomainError, Observation, State
+from envs.kumo.domain_file import available_domains, load_domain
 from envs.kumo.game import BUDGET, Game, KumoEnv
 from envs.kumo.generate import DIFFICULTIES, GenerationError, generate_tasks
 from envs.kumo.search import OptimalSearch
 from envs.kumo.task import Task, from_official, read_tasks, write_tasks
 
 __all__ = [
+    "BOOK_STYLES",
     "BUDGET",
     "DIFFICULTIES",
     "Action",
+    "BookStyle",
     "Domain",
     "DomainError",
     "Game",

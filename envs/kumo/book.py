@@ -1,68 +1,70 @@
-"""The knowledge book: all that a player may know about a task's outcomes, in plain words and in a fixed form.
+"""The knowledge book: all that a player may know about a task's outcomes, in one of five styles.
 
-Every rule-out among the task's truths is stated, an outcome without one is said to rule out nothing, and nothing else is
-implied: neither the valid truth nor what any test will show.
+Every rule-out among the task's truths is stated, and nothing else is implied: neither the valid truth nor what any test
+will show. ``envs.kumo.book_reader`` reads books back.
 """
 
 from __future__ import annotations
 
-from envs.kumo.domain import Action, Domain, State, number_text
+from typing import Literal, get_args
+
+from envs.kumo.domain import Domain, State
+from envs.kumo.prose import write_prose
 from envs.kumo.task import Task
 
+BookStyle = Literal["prose", "table", "symbolic", "long", "noisy"]
+BOOK_STYLES: tuple[BookStyle, ...] = get_args(BookStyle)
 
-def write_book(task: Task, domain: Domain) -> str:
-    """The knowledge book of a task as Markdown; the same task gives the same text, character for character.
+
+def write_book(task: Task, domain: Domain, style: BookStyle = "prose") -> str:
+    """The knowledge book of a task as Markdown; the same rules give the same text, character for character.
 
     Args:
         task: what to describe.
-        domain: the task's domain, for its title, goal and nouns.
+        domain: the task's domain, for its definitions and nouns.
+        style: ``prose`` defines every truth and test and states the rule-outs in sentences; ``long`` does so for as many
+            that are not in the task; ``noisy`` has irrelevant sentences in between; ``table`` lists the rule-outs under
+            headings; ``symbolic`` is a terse notation.
+
+    Raises:
+        ValueError: the domain has no notes for a noisy book.
     """
-    truth, action = domain.truth, domain.action
+    if style == "table":
+        return _table(task, domain)
+    if style == "symbolic":
+        return _symbolic(task)
+    return write_prose(task, domain, longer=style == "long", noisy=style == "noisy")
+
+
+def _table(task: Task, domain: Domain) -> str:
+    truths, action = domain.truth.plural, domain.action.singular
     lines = [
-        f"# {domain.title}: what each {action.singular} can rule out",
+        f"# {domain.title}: what each {action} can rule out",
         "",
-        domain.goal,
-        "",
-        "## How to read this book",
-        "",
-        f"Exactly one of the {truth.plural} listed below is the right one. "
-        f"For each {action.singular} this book lists every outcome it can have and the {truth.plural} which that outcome "
-        "rules out. An outcome only ever excludes; it never confirms. "
-        f"If an outcome rules out a {truth.singular}, that {truth.singular} is certainly not the right one. "
-        f"If it does not, that {truth.singular} stays possible. "
-        "Ranges of numbers include both of their ends.",
-        "",
-        f"## The {truth.plural} in question",
-        "",
-        *(f"- {name}" for name in task.truths),
-        "",
-        f"## The {action.plural} and their outcomes",
+        f"For each {action} this book lists every outcome and the {truths} that it rules out. Those that an outcome does not "
+        "rule out remain possible. Ranges of numbers include both of their ends.",
     ]
     for entry in task.actions:
+        unit = f" (in {entry.unit})" if entry.unit else ""
+        lines += ["", f"## {entry.name}{unit}", "", *(_row(state) for state in entry.states)]
+    return "\n".join(lines)
+
+
+def _row(state: State) -> str:
+    return f"- {state.text}: {'; '.join(state.rules_out)}" if state.rules_out else f"- {state.text}: –"
+
+
+def _symbolic(task: Task) -> str:
+    lines = ["X -> not {A; B} means that outcome X rules out A and B; [a, b] is a closed range; {} is empty."]
+    for action in task.actions:
+        unit = f" [{action.unit}]" if action.unit else ""
         lines += [
             "",
-            f"### {entry.name}",
-            "",
-            _introduction(entry),
-            "",
-            *(_rule(entry, s, truth.plural) for s in entry.states),
+            f"{action.name}{unit}",
+            *(f"  {_symbol(s)} -> not {{{'; '.join(s.rules_out)}}}" for s in action.states),
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def _introduction(action: Action) -> str:
-    if action.outcome == "str":
-        return f"Shows one of {len(action.states)} outcomes:"
-    unit = f" in {action.unit}" if action.unit else ""
-    return f"Shows a number{unit}, which lies in one of {len(action.states)} ranges:"
-
-
-def _rule(action: Action, state: State, truths: str) -> str:
-    if isinstance(state.value, str):
-        outcome = state.value
-    else:
-        low, high = map(number_text, state.value)
-        outcome = f"from {low} to {high} {action.unit}".rstrip()
-    if not state.rules_out:
-        return f"- **{outcome}** rules out none of the {truths}."
-    return f"- **{outcome}** rules out: {'; '.join(state.rules_out)}."
+def _symbol(state: State) -> str:
+    return f"[{', '.join(state.text.split(' to '))}]" if not isinstance(state.value, str) else f'"{state.text}"'

@@ -83,7 +83,7 @@ class Game:
 
 
 class KumoEnv(gymnasium.Env[dict[str, Any], np.int64]):
-    """KumO with A actions and T truths per task, each action with at most S outcomes.
+    """KUMO with A actions and T truths per task, each action with at most S outcomes.
 
     Action: an index into the task's actions (0 to A-1: take this test) and then its truths (A to A+T-1: name this one).
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import cache
 from itertools import combinations
 
 from pysat.card import CardEnc
 from pysat.solvers import Minisat22
 
-from envs.kumo.domain import Domain, Observation, Range
+from envs.kumo.domain import Action, Domain, Observation
 from envs.kumo.task import Task
 
 DIFFICULTIES: Mapping[str, tuple[int, int]] = {"easy": (4, 6), "hard": (12, 16)}
@@ -142,7 +140,7 @@ class _Generator:
         truths = tuple(self.domain.truths[truth] for truth in draw.truths)
         actions = tuple(self.domain.actions[action] for action, _ in draw.choices)
         observations = tuple(
-            _observe(action.states[state].value, rng) for action, (_, state) in zip(actions, draw.choices, strict=True)
+            _observe(action, state, rng) for action, (_, state) in zip(actions, draw.choices, strict=True)
         )
         task = Task(
             domain=self.domain.name,
@@ -206,17 +204,10 @@ def _decide(
     return {action: rng.choice(decisive[action][gone]) for action, gone in picked}
 
 
-def _observe(value: str | Range, rng: random.Random) -> Observation:
+def _observe(action: Action, state: int, rng: random.Random) -> Observation:
     """What a test in this state shows: its name, or a number drawn evenly from its range.
 
-    Numbers have one digit more than the range's ends, so rounding never leaves the range.
+    Numbers have as many decimals as the action's ranges, so rounding never leaves the range.
     """
-    if isinstance(value, str):
-        return value
-    return round(rng.uniform(*value), 1 + max(map(_decimals, value)))
-
-
-@cache
-def _decimals(number: float) -> int:
-    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
-    return max(0, -int(exponent))
+    value = action.states[state].value
+    return value if isinstance(value, str) else round(rng.uniform(*value), action.decimals)

@@ -1,4 +1,4 @@
-"""One game of KumO as a value: the truths and actions in question, what each outcome rules out, what each test will show."""
+"""One game of KUMO as a value: the truths and actions in question, what each outcome rules out, what each test will show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envs.kumo.domain import Action, Domain, Observation, State, number_text
+from envs.kumo.domain import Action, Domain, Observation, State, measure_text
 
 
 @dataclass(frozen=True)
@@ -181,4 +181,4 @@ def observation_text(action: Action, observation: Observation) -> str:
     """An observation as players read it: a state's name, or a number with its unit."""
     if isinstance(observation, str):
         return observation
-    return f"{number_text(observation)} {action.unit}".rstrip()
+    return measure_text(observation, action.unit)

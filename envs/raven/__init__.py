@@ -10,6 +10,7 @@ read("RAVEN_0_train.npz").problem                      # official files
 
 from envs.raven.compose import (
     RavenPicture,
+    enlarged,
     load,
     one_panel,
     one_row,
@@ -79,6 +80,7 @@ __all__ = [
     "Style",
     "Verdict",
     "configuration_named",
+    "enlarged",
     "generate",
     "is_noise",
     "load",

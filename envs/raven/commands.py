@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from envs.raven.compose import load, panel_pixels, puzzle
+from envs.raven.compose import load, puzzle
 from envs.raven.files import file_stem, official, write
 from envs.raven.generate import generate
 from envs.raven.grammar import CONFIGURATIONS, configuration_named
-from envs.raven.listing import read_files, write_index
-from envs.raven.scene import STYLES, Problem, Style
+from envs.raven.listing import ambiguous, read_files, twins, write_index
+from envs.raven.npz import RavenFileError
+from envs.raven.scene import STYLES, Imported, Problem, Style
 from envs.raven.solve import majority_vote, solve
 
 
@@ -58,11 +60,10 @@ class Check:
     def add(self, problem: Problem) -> None:
         """Count one problem."""
         verdict, popular = solve(problem), majority_vote(problem)
-        candidates = panel_pixels(problem.source)[8:]
         self.problems += 1
         self.solved += verdict.answer == problem.target
-        self.ambiguous += len(verdict.answers) > 1
-        self.twins += len({pixels.tobytes() for pixels in candidates}) < 8
+        self.ambiguous += bool(ambiguous(problem))
+        self.twins += bool(twins(problem))
         self.majority += (problem.target in popular) / len(popular)
 
 
@@ -161,8 +162,19 @@ def _import(args: argparse.Namespace) -> int:
     chosen = _Chosen(args)
     problems = list(chosen)
     write_index(problems, args.index)
+    for line in itertools.chain.from_iterable(map(doubts, problems)):
+        print(line, file=sys.stderr)
     print(f"listed {len(problems)} problems in {args.index}; {chosen.left_out} files left out")
     return 1 if chosen.left_out else 0
+
+
+def doubts(problem: Problem) -> Iterator[str]:
+    """Lines on what makes a listed problem doubtful."""
+    path = problem.source.path if isinstance(problem.source, Imported) else problem.source
+    if found := ambiguous(problem):
+        yield f"ambiguous: {path}: candidates {', '.join(map(str, found))} complete the matrix equally well"
+    for group in twins(problem):
+        yield f"twins: {path}: candidates {', '.join(map(str, group))} look the same"
 
 
 class _Chosen:
@@ -177,12 +189,15 @@ class _Chosen:
             for name in [configuration_named(name).name for name in args.configuration or CONFIGURATIONS]:
                 yield from (generate(name, args.seed + index, args.style) for index in range(args.count))
             return
-        for problem in read_files(args.path):
-            if isinstance(problem, Problem):
-                yield problem
-            else:
+        for file in read_files(args.path):
+            if isinstance(file, RavenFileError):
                 self.left_out += 1
-                print(f"left out: {problem}", file=sys.stderr)
+                print(f"left out: {file}", file=sys.stderr)
+                continue
+            assert isinstance(file.problem.source, Imported)
+            for remark in file.remarks:
+                print(f"strange: {file.problem.source.path}: {remark}", file=sys.stderr)
+            yield file.problem
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -1,7 +1,8 @@
 """Question images: one panel, some panels side by side, or the whole puzzle, as pictures that travel as descriptions.
 
 Five layouts (MultiStAR's, sizes in pixels): one panel 220x220, two panels 400x220, a row 580x220, two rows 580x400, and the
-whole puzzle with numbered candidates 780x1056. Panels stand 20 pixels apart in dashed boxes on white.
+whole puzzle with numbered candidates 780x1056; all of them times the scale. Panels stand 20 pixels apart in dashed boxes
+on white.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
+from envs.page.typeface import set_line
 from envs.picture import Picture
 from envs.raven.files import read_imported
 from envs.raven.generate import VERSION, generate
@@ -44,9 +45,16 @@ def load(source: Generated | Imported) -> Problem:
 
 
 @lru_cache(maxsize=64)
-def panel_pixels(source: Generated | Imported) -> NDArray[np.uint8]:
-    """All sixteen panels, shape (16, 160, 160): drawn, or as an imported file stores them."""
-    pixels = read_imported(source).images if isinstance(source, Imported) else render_problem(load(source))
+def panel_pixels(source: Generated | Imported, scale: int = 1) -> NDArray[np.uint8]:
+    """All sixteen panels, shape (16, 160 scale, 160 scale).
+
+    Generated ones are drawn at that size; those of an imported file are the pixels that it stores, each ``scale`` times as
+    wide and high.
+    """
+    if isinstance(source, Imported):
+        pixels = read_imported(source).images.repeat(scale, axis=1).repeat(scale, axis=2)
+    else:
+        pixels = render_problem(load(source), scale)
     pixels.setflags(write=False)
     return pixels
 
@@ -60,25 +68,29 @@ class RavenPicture(Picture):
     """
 
     kind: ClassVar[str] = "raven"
-    version: ClassVar[int] = VERSION
+    version: ClassVar[int] = 100 * VERSION + 2
+    """The last two digits count changes of the layout."""
 
     source: Generated | Imported
     arrangement: Arrangement
     panels: tuple[int, ...] = ()
+    scale: int = 1
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
         if self.arrangement == "puzzle":
-            return 4 * PITCH - GAP + 2 * 40, 1056
-        columns = 3 if self.arrangement == "rows" else len(self.panels)
-        rows = len(self.panels) // columns
-        return columns * PITCH - GAP + 2 * MARGIN, rows * PITCH - GAP + 2 * MARGIN
+            width, height = 4 * PITCH - GAP + 2 * 40, 1056
+        else:
+            columns = 3 if self.arrangement == "rows" else len(self.panels)
+            rows = len(self.panels) // columns
+            width, height = columns * PITCH - GAP + 2 * MARGIN, rows * PITCH - GAP + 2 * MARGIN
+        return width * self.scale, height * self.scale
 
     def render(self) -> NDArray[np.uint8]:
         """The pixels, shape (height, width, 3), RGB of equal parts."""
-        page = _Page(*self.size)
-        pixels = panel_pixels(self.source)
+        page = _Page(*self.size, self.scale)
+        pixels = panel_pixels(self.source, self.scale)
         if self.arrangement == "puzzle":
             page.puzzle(pixels)
         else:
@@ -89,10 +101,11 @@ class RavenPicture(Picture):
         return np.repeat(page.grey[:, :, None], 3, axis=2)
 
     def to_json(self) -> dict[str, Any]:
-        """The source's fields beside the arrangement and panels."""
+        """The source's fields beside the arrangement, panels and scale."""
         return {
             "arrangement": self.arrangement,
             "panels": list(self.panels),
+            "scale": self.scale,
             "source": dataclasses.asdict(self.source),
         }
 
@@ -100,70 +113,62 @@ class RavenPicture(Picture):
     def from_json(cls, fields: dict[str, Any]) -> RavenPicture:
         """The inverse of ``to_json``."""
         kind = Imported if "path" in fields["source"] else Generated
-        return cls(kind(**fields["source"]), fields["arrangement"], tuple(fields["panels"]))
+        return cls(kind(**fields["source"]), fields["arrangement"], tuple(fields["panels"]), fields["scale"])
+
+
+def enlarged(picture: Picture, scale: int) -> Picture:
+    """The same panels, ``scale`` times as large as published."""
+    assert isinstance(picture, RavenPicture)
+    return dataclasses.replace(picture, scale=scale)
 
 
 class _Page:
-    """A white grey-scale page that panels are put on."""
+    """A white gray-scale page that panels are put on; places are given in unscaled pixels."""
 
-    def __init__(self, width: int, height: int) -> None:
+    def __init__(self, width: int, height: int, scale: int) -> None:
         self.grey = np.full((height, width), 255, np.uint8)
+        self.scale = scale
 
     def panel(self, pixels: NDArray[np.uint8], top: int, left: int) -> None:
         """One panel in its dashed box, which lies just outside it."""
-        self.grey[top : top + PANEL, left : left + PANEL] = pixels
-        dashes = np.arange(PANEL + 2) % (2 * _DASH) < _DASH
-        for edge in (top - 1, top + PANEL):
-            self.grey[edge, left - 1 : left + PANEL + 1][dashes] = 0
-        for edge in (left - 1, left + PANEL):
-            self.grey[top - 1 : top + PANEL + 1, edge][dashes] = 0
+        scale, top, left = self.scale, top * self.scale, left * self.scale
+        edge = len(pixels)
+        self.grey[top : top + edge, left : left + edge] = pixels
+        dashes = np.arange(edge + 2 * scale) % (2 * _DASH * scale) < _DASH * scale
+        for near in (-scale, edge):
+            self.grey[top + near : top + near + scale, left - scale : left + edge + scale][:, dashes] = 0
+            self.grey[top - scale : top + edge + scale, left + near : left + near + scale][dashes] = 0
 
     def matrix(self, pixels: NDArray[np.uint8], top: int, left: int) -> None:
         """The context in three rows, its last place a question mark."""
         for place in range(9):
             row, column = divmod(place, 3)
-            panel = pixels[place] if place < 8 else _question_mark()
-            self.panel(panel, top + row * PITCH, left + column * PITCH)
+            above, beside = top + row * PITCH, left + column * PITCH
+            if place < 8:
+                self.panel(pixels[place], above, beside)
+            else:
+                self.panel(np.full_like(pixels[0], 255), above, beside)
+                self.text("?", above + PANEL // 2, beside + PANEL // 2, size=88)
 
     def puzzle(self, pixels: NDArray[np.uint8]) -> None:
         """The matrix above the candidates, which are numbered from 1."""
-        width = self.grey.shape[1]
-        self.text("Problem Matrix", 50, width // 2)
+        width = self.grey.shape[1] // self.scale
+        self.text("Problem Matrix", 46, width // 2)
         self.matrix(pixels, 68, (width - 3 * PITCH + GAP) // 2)
-        self.text("Answer Set", 618, width // 2)
+        self.text("Answer Set", 614, width // 2)
         for place in range(8):
             row, column = divmod(place, 4)
             top, left = 636 + row * (PANEL + 40), 40 + column * PITCH
             self.panel(pixels[8 + place], top, left)
-            self.text(str(place + 1), top + PANEL + 16, left + PANEL // 2)
+            self.text(str(place + 1), top + PANEL + 19, left + PANEL // 2)
 
-    def text(self, words: str, middle: int, centre: int) -> None:
-        """Words centred on a point."""
-        glyphs = _text(words, 2)
+    def text(self, words: str, middle: int, center: int, size: int = 24) -> None:
+        """Words centered on a point."""
+        glyphs = set_line(words, size * self.scale)
         height, width = glyphs.shape
-        top, left = middle - height // 2, centre - width // 2
+        top, left = middle * self.scale - height // 2, center * self.scale - width // 2
         area = self.grey[top : top + height, left : left + width]
         np.minimum(area, glyphs, out=area)
-
-
-@lru_cache(maxsize=64)
-def _text(words: str, scale: int) -> NDArray[np.uint8]:
-    """Black words on white in Pillow's built-in bitmap font, which is the same everywhere, enlarged ``scale`` times."""
-    font = ImageFont.load_default_imagefont()
-    left, top, right, bottom = font.getbbox(words)
-    image = Image.new("L", (int(right - left), int(bottom - top)), 255)
-    ImageDraw.Draw(image).text((-left, -top), words, fill=0, font=font)
-    return np.kron(np.asarray(image), np.ones((scale, scale), np.uint8))
-
-
-@lru_cache(maxsize=1)
-def _question_mark() -> NDArray[np.uint8]:
-    panel = np.full((PANEL, PANEL), 255, np.uint8)
-    glyph = _text("?", 6)
-    height, width = glyph.shape
-    top, left = (PANEL - height) // 2, (PANEL - width) // 2
-    panel[top : top + height, left : left + width] = glyph
-    return panel
 
 
 def one_panel(problem: Problem, panel: int) -> RavenPicture:

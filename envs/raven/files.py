@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from envs.raven.grammar import ANGLE_VALUES, PANEL, SIZE_VALUES, Configuration, Layout
 from envs.raven.npz import RavenFileError, read_arrays
+from envs.raven.pictures import check_pictures
 from envs.raven.raster import CIRCLE, silhouette, unit_of, vertices
 from envs.raven.render import render_problem, slot_centres
 from envs.raven.rules import RULE_GROUPS
@@ -57,6 +58,12 @@ class OfficialFile:
     """Shape (21,): which nodes there are."""
     shapes: tuple[tuple[tuple[Shape, ...], ...], ...]
     """Per panel, component and entity."""
+    text: str
+    """The XML, whole: tags and attributes that nobody knows are kept."""
+    others: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """Arrays of the npz that nobody knows."""
+    remarks: tuple[str, ...] = ()
+    """What is strange about the file though it can be read: what nobody knows in it, what contradicts itself."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The content of the npz."""
@@ -68,12 +75,8 @@ class OfficialFile:
             "meta_target": self.meta_target,
             "structure": self.structure,
             "meta_structure": self.meta_structure,
+            **self.others,
         }
-
-    def xml(self) -> str:
-        """The content of the XML."""
-        problem = self.problem
-        return document_text(Document(problem.configuration, problem.panels, self.shapes, problem.rules, problem.edits))
 
 
 def official(problem: Problem) -> OfficialFile:
@@ -81,6 +84,7 @@ def official(problem: Problem) -> OfficialFile:
     configuration = problem.configuration
     meta = _meta_matrix(problem.rules)
     names = _structure(configuration)
+    shapes = tuple(_panel_shapes(configuration, panel) for panel in problem.panels)
     return OfficialFile(
         problem,
         render_problem(problem),
@@ -89,7 +93,8 @@ def official(problem: Problem) -> OfficialFile:
         np.bitwise_or.reduce(meta, axis=0),
         np.array(names),
         np.array([name in names for name in META_STRUCTURE], np.uint8),
-        tuple(_panel_shapes(configuration, panel) for panel in problem.panels),
+        shapes,
+        document_text(Document(configuration, problem.panels, shapes, problem.rules, problem.edits)),
     )
 
 
@@ -97,7 +102,7 @@ def write(file: OfficialFile, stem: Path) -> tuple[Path, Path]:
     """Write ``stem``.npz and ``stem``.xml; returns both paths."""
     npz, xml = stem.with_name(stem.name + ".npz"), stem.with_name(stem.name + ".xml")
     np.savez(npz, **file.arrays())  # type: ignore[arg-type]
-    xml.write_text(file.xml(), encoding="utf-8")
+    xml.write_text(file.text, encoding="utf-8")
     return npz, xml
 
 
@@ -114,7 +119,8 @@ def read(path: str | Path) -> OfficialFile:
     """Read a problem; ``path`` names its npz, and the XML lies beside it.
 
     Raises:
-        RavenFileError: a file is missing or damaged, or says something that the format or its own rules do not allow.
+        RavenFileError: a file is missing or damaged, says something that the format or its own rules do not allow, or has
+            pictures of other panels than those that the XML describes.
     """
     npz = Path(path).with_suffix(".npz")
     arrays, document = read_arrays(npz), read_document(npz.with_suffix(".xml"))
@@ -140,7 +146,35 @@ def read(path: str | Path) -> OfficialFile:
     }
     predict = int(_checked(npz, arrays, "predict", (), "iu")) if "predict" in arrays else None
     names = _checked(npz, {"structure": names} | arrays, "structure", names.shape, "US")
-    return OfficialFile(problem, images, predict, structure=names, shapes=document.shapes, **codes)
+    check_pictures(str(npz), render_problem(problem), images)
+    known = {*KNOWN_ARRAYS, *codes}
+    return OfficialFile(
+        problem,
+        images,
+        predict,
+        structure=names,
+        shapes=document.shapes,
+        text=xml.read_text(encoding="utf-8"),
+        others={name: array for name, array in arrays.items() if name not in known},
+        remarks=(*document.remarks, *_remarks(arrays, known, codes, defaults)),
+        **codes,
+    )
+
+
+KNOWN_ARRAYS = ("image", "target", "predict", "structure")
+
+
+def _remarks(
+    arrays: Mapping[str, NDArray[Any]],
+    known: Container[str],
+    codes: Mapping[str, NDArray[Any]],
+    expected: Mapping[str, NDArray[Any]],
+) -> Iterator[str]:
+    yield from (f"unknown array {name!r}" for name in arrays if name not in known)
+    for name, own in codes.items():
+        rows = [sorted(map(tuple, np.atleast_2d(array).tolist())) for array in (own, expected[name])]
+        if rows[0] != rows[1]:
+            yield f"array {name!r} contradicts the rules or the structure in the XML"
 
 
 def _checked(

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envs.raven.files import read
+from envs.raven.compose import panel_pixels
+from envs.raven.files import OfficialFile, read
 from envs.raven.grammar import configuration_named
 from envs.raven.npz import RavenFileError
 from envs.raven.scene import Imported, Problem
+from envs.raven.solve import solve
 from envs.raven.xmltree import read_document
 
 
@@ -33,15 +35,15 @@ def _number(path: Path) -> int:
     return int(part) if part.isdecimal() else -1
 
 
-def read_files(path: Path) -> Iterator[Problem | RavenFileError]:
-    """The problems of ``find_files`` one by one; a damaged file costs that file only and gives its error.
+def read_files(path: Path) -> Iterator[OfficialFile | RavenFileError]:
+    """The files of ``find_files`` one by one; a damaged file costs that file only and gives its error.
 
     Raises:
         RavenFileError: there are no files.
     """
     for npz in find_files(path):
         try:
-            yield read(npz.resolve()).problem
+            yield read(npz.resolve())
         except RavenFileError as error:
             yield error
 
@@ -63,12 +65,30 @@ class Listed:
     source: Imported
 
 
+def ambiguous(problem: Problem) -> tuple[int, ...]:
+    """The candidates (1 to 8) that complete the matrix equally well; empty where only one does."""
+    answers = solve(problem).answers
+    return tuple(answer + 1 for answer in answers) if len(answers) > 1 else ()
+
+
+def twins(problem: Problem) -> tuple[tuple[int, ...], ...]:
+    """Groups of candidates (1 to 8) that have the same pixels."""
+    groups: dict[bytes, list[int]] = {}
+    for number, pixels in enumerate(panel_pixels(problem.source)[8:], 1):
+        groups.setdefault(pixels.tobytes(), []).append(number)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
 def write_index(problems: list[Problem], index: Path) -> None:
-    """List problems of official files as JSON lines: path, digest, configuration, target, style."""
+    """List problems of official files as JSON lines: path, digest, configuration, target, style, and what is doubtful.
+
+    ``ambiguous`` are candidates that complete the matrix equally well, ``twins`` such that look the same.
+    """
     lines = []
     for problem in problems:
         about = {"configuration": problem.configuration.name, "target": problem.target, "style": problem.style}
-        lines.append(json.dumps(asdict(problem.source) | about, sort_keys=True))
+        doubts = {"ambiguous": ambiguous(problem), "twins": twins(problem)}
+        lines.append(json.dumps(asdict(problem.source) | about | doubts, sort_keys=True))
     index.parent.mkdir(parents=True, exist_ok=True)
     index.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 

@@ -66,9 +66,11 @@ def _whole(offset: float) -> int:
 
 
 @cache
-def entity_raster(type_level: int, size_level: int, color_level: int, angle_level: int, extent: float) -> Raster:
-    """The raster of one entity; there are under ten thousand of them in all, made when first asked for."""
-    top, left, inside, outline = _cover(type_level, size_level, angle_level, extent)
+def entity_raster(
+    type_level: int, size_level: int, color_level: int, angle_level: int, extent: float, scale: int = 1
+) -> Raster:
+    """The raster of one entity, ``scale`` times as large; there are under ten thousand in all, made when first asked for."""
+    top, left, inside, outline = _cover(type_level, size_level, angle_level, extent, scale)
     total = inside.astype(np.int32) * (INK - COLOR_VALUES[color_level]) + outline.astype(np.int32) * INK
     ink = ((total + FULL // 2) // FULL).astype(np.uint8)
     ink.setflags(write=False)
@@ -77,10 +79,10 @@ def entity_raster(type_level: int, size_level: int, color_level: int, angle_leve
 
 @lru_cache(maxsize=1024)
 def _cover(
-    type_level: int, size_level: int, angle_level: int, extent: float
+    type_level: int, size_level: int, angle_level: int, extent: float, scale: int
 ) -> tuple[int, int, NDArray[np.int16], NDArray[np.int16]]:
     """Top, left, and how much of every pixel the rotated fill and the rotated outline cover (0..FULL)."""
-    inside, outline = _shape(type_level, size_level, extent)
+    inside, outline = _shape(type_level, size_level, extent, scale)
     degrees = ANGLE_VALUES[angle_level]
     fill, line = _rotated(inside & ~outline, degrees), _rotated(outline, degrees)
     middle = fill.shape[0] // 2
@@ -95,20 +97,20 @@ def silhouette(type_level: int, size_level: int, angle_level: int, extent: float
 
     An odd square whose middle pixel is the slot's centre.
     """
-    inside, outline = _shape(type_level, size_level, extent)
+    inside, outline = _shape(type_level, size_level, extent, 1)
     covered: NDArray[np.bool_] = _rotated(inside | outline, ANGLE_VALUES[angle_level]) == FULL
     return covered
 
 
 @lru_cache(maxsize=256)
-def _shape(type_level: int, size_level: int, extent: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _shape(type_level: int, size_level: int, extent: float, scale: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Inside and outline of a shape before rotation."""
-    points = vertices(type_level, size_level, extent)
-    reach = math.ceil(max(math.hypot(x, y) for x, y in points)) + 4
+    points = tuple((scale * x, scale * y) for x, y in vertices(type_level, size_level, extent))
+    reach = math.ceil(max(math.hypot(*point) for point in points)) + 3 + scale
     y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1].astype(float)
     if type_level == CIRCLE:
         distance = np.hypot(x, y) - points[0][0]
-        return distance <= 0, np.abs(distance) <= 1.5
+        return distance <= 0, np.abs(distance) <= 1.5 * scale
     inside = np.ones(x.shape, bool)
     outline = np.zeros(x.shape, bool)
     orientation = _area(points)
@@ -121,8 +123,8 @@ def _shape(type_level: int, size_level: int, extent: float) -> tuple[NDArray[np.
         # A line covers the pixels whose centres are within half a pixel of it along the axis it is steep to.
         half_pixel = 0.5 * max(abs(ux), abs(uy))
         beside = (along >= -0.4) & (along <= length + 0.4)
-        outline |= beside & (np.abs(across) <= 1.05 + half_pixel)
-        outline |= np.hypot(x - x0, y - y0) <= 1
+        outline |= beside & (np.abs(across) <= 1.05 * scale + half_pixel)
+        outline |= np.hypot(x - x0, y - y0) <= scale
     return inside, outline
 
 

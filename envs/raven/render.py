@@ -23,29 +23,29 @@ def slot_centres(layout: Layout) -> tuple[tuple[int, int], ...]:
     return tuple((int(row * PANEL), int(column * PANEL)) for row, column, _, _ in layout.slots)
 
 
-def render_panels(configuration: Configuration, panels: Sequence[Panel]) -> NDArray[np.uint8]:
-    """Pixels of several panels, shape (number, 160, 160)."""
-    ink = np.zeros((len(panels), PANEL, PANEL), np.uint8)
+def render_panels(configuration: Configuration, panels: Sequence[Panel], scale: int = 1) -> NDArray[np.uint8]:
+    """Pixels of several panels, shape (number, 160 scale, 160 scale)."""
+    ink = np.zeros((len(panels), PANEL * scale, PANEL * scale), np.uint8)
     for page, panel in zip(ink, panels, strict=True):
-        _draw(page, configuration, panel)
+        _draw(page, configuration, panel, scale)
     return np.subtract(INK, ink, out=ink)
 
 
-def render_problem(problem: Problem) -> NDArray[np.uint8]:
-    """Pixels of the context and then the candidates, shape (16, 160, 160), as official files store them."""
-    return render_panels(problem.configuration, problem.panels)
+def render_problem(problem: Problem, scale: int = 1) -> NDArray[np.uint8]:
+    """Pixels of the context and then the candidates, shape (16, 160, 160) as official files store them, or larger."""
+    return render_panels(problem.configuration, problem.panels, scale)
 
 
-def _draw(ink: NDArray[np.uint8], configuration: Configuration, panel: Panel) -> None:
+def _draw(ink: NDArray[np.uint8], configuration: Configuration, panel: Panel, scale: int) -> None:
     for layout, component in zip(configuration.layouts, panel.components, strict=True):
         centres, extent = slot_centres(layout), layout.extent
         for entity in component.entities:
-            raster = entity_raster(entity.type, entity.size, entity.color, entity.angle, extent)
-            row, column = centres[entity.slot]
+            raster = entity_raster(entity.type, entity.size, entity.color, entity.angle, extent, scale)
+            row, column = (scale * place for place in centres[entity.slot])
             top, left = row + raster.top, column + raster.left
             height, width = raster.ink.shape
             np.copyto(ink[top : top + height, left : left + width], raster.ink, where=raster.ink > 0)
     if configuration.structure == "Left_Right":
-        ink[:, PANEL // 2] = INK
+        ink[:, PANEL // 2 * scale : (PANEL // 2 + 1) * scale] = INK
     elif configuration.structure == "Up_Down":
-        ink[PANEL // 2, :] = INK
+        ink[PANEL // 2 * scale : (PANEL // 2 + 1) * scale, :] = INK

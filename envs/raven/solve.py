@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from envs.raven.grammar import ATTRIBUTES, Attribute, Configuration, Layout
 from envs.raven.rules import valid_rules
@@ -55,6 +56,13 @@ def holds(rule: Rule, rows: Sequence[Sequence[View]], slots: int) -> bool:
     if rule.attribute == "Position":
         return all(_holds_for_slots(rule, row, slots) for row in rows)
     return all(_holds_for_levels(rule, row) for row in rows)
+
+
+def _follows(one: View, other: View, step: int, slots: int) -> bool:
+    """Whether every entity kept its level while all moved on by a step, so that each can be told from the others."""
+    if not isinstance(one, tuple) or not isinstance(other, tuple):
+        return one == other
+    return {(slot + step) % slots: level for slot, level in one} == dict(other)
 
 
 def _alike(one: View, other: View) -> bool:
@@ -158,12 +166,43 @@ def _least_chances(
         rows = [views[0:3], views[3:6]]
         if not holds(rule, rows, slots):
             continue
+        if rule.name == "Constant" and (steps := _shared_steps(rows, given, slots)):
+            for number, candidate in enumerate(offered):
+                row = [*views[6:8], rule_views([candidate], rule)[0]]
+                if _constant_on_the_way(rule, row, [*given[6:8], candidate], steps, slots):
+                    found[number] = _chance(rule)
+            continue
         earlier = rows if rule.name == "Distribute_Three" else []
         for number, last in enumerate(rule_views(offered, rule)):
             least = found[number]
             if holds(rule, [*earlier, [*views[6:8], last]], slots) and (least is None or _chance(rule) < least):
                 found[number] = _chance(rule)
     return found
+
+
+def _shared_steps(rows: Sequence[Sequence[View]], given: Sequence[Component], slots: int) -> list[int]:
+    """The steps by which all entities of rows 1 and 2 move on from panel to panel, keeping what is constant."""
+    places = [component.slots for component in given]
+    return [
+        step
+        for step in range(1, slots)
+        if all(
+            _holds_for_slots(Rule("Progression", "Position", step), places[start : start + 3], slots)
+            for start in (0, 3)
+        )
+        and all(_follows(one, other, step, slots) for row in rows for one, other in pairwise(row))
+    ]
+
+
+def _constant_on_the_way(
+    rule: Rule, row: Sequence[View], components: Sequence[Component], steps: Sequence[int], slots: int
+) -> bool:
+    """Whether a row keeps its levels: each entity its own, where all move by one of the steps; else all together."""
+    places = [component.slots for component in components]
+    moving = [step for step in steps if _holds_for_slots(Rule("Progression", "Position", step), places, slots)]
+    if moving:
+        return any(all(_follows(one, other, step, slots) for one, other in pairwise(row)) for step in moving)
+    return holds(rule, [row], slots)
 
 
 def solve(problem: Problem) -> Verdict:

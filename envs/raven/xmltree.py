@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,26 @@ class Document:
     """Per panel, component and entity."""
     rules: tuple[tuple[Rule, ...], ...]
     edits: tuple[Edits, ...]
+    remarks: tuple[str, ...] = ()
+    """Tags and attributes that the format does not have."""
+
+
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "Data": (),
+    "Panels": (),
+    "Panel": (),
+    "Struct": ("name",),
+    "Component": ("id", "name"),
+    "Layout": ("name", "Number", "Position", "Uniformity"),
+    "Entity": ("bbox", "real_bbox", "mask", "Type", "Size", "Color", "Angle"),
+    "Rules": (),
+    "Rule_Group": ("id",),
+    "Rule": ("name", "attr"),
+    "Modified_attributes": (),
+    "Candidate": ("id",),
+    "Attribute": ("component_id", "name"),
+}
+"""The tags of the format with their attributes."""
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -109,7 +130,17 @@ def read_document(path: Path) -> Document:
         tuple(shapes for _, shapes in parsed),
         tuple(_rules(f"{path}: rule group {index}", group) for index, group in enumerate(groups)),
         _edits(path, root, len(configuration.layouts)),
+        tuple(f"{what} ({count} times)" for what, count in Counter(_unknown(root)).items()),
     )
+
+
+def _unknown(node: ET.Element) -> Iterator[str]:
+    if node.tag not in KNOWN:
+        yield f"unknown tag {node.tag!r}"
+        return
+    yield from (f"unknown attribute {name!r} of {node.tag}" for name in node.attrib if name not in KNOWN[node.tag])
+    for child in node:
+        yield from _unknown(child)
 
 
 def _child(place: object, node: ET.Element, tag: str) -> ET.Element:

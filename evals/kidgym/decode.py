@@ -1,18 +1,15 @@
-"""Reading the chosen action out of a reply, after the paper's Algorithm 2, without its pitfalls.
+"""Reading the chosen action out of a reply, as a careful person would.
 
-What counts as the answer is what stands between answer tags (the last pair that holds anything), or else the whole reply;
-reasoning between think tags does not count. There, an action is named by its letter or by its text. The forms are tried
-from the plainest to the loosest, and the first form that names any action decides.
-
-As published, a list of letters (*B, then C*) is read as its first. These are departures from the paper:
+What counts as the answer is what stands between answer tags (the last pair that holds anything), or else the whole reply.
+There, an action is named by its letter, by its text, or by other words that fit one action only. As published, a list
+of letters (*B, then C*) is read as its first. These are departures from the paper's Algorithm 2:
 
 - A letter is never read out of a word, out of the pronoun *I*, the article *A*, or the names of backpack slots and positions;
-  nor is one that is rejected (*not A*, *B is wrong*) or left open (*whether B is right*, *B?*).
-- A reply that chooses different actions in the same form (*A or B*, *the answer is A; no, the answer is B*) chooses none,
-  where the paper takes the first.
-- A lower-case letter counts where a letter alone is expected (*b*, *option b*), and so does an action's text in any case and
-  without quotes.
+  nor is one that is rejected (*not A*, *B is wrong*) or left open (*A or B*, *whether B is right*, *B?*).
+- Of several choices in one reply the last one counts: *I choose B. Wait, C is better.*
+- Lower-case letters, texts in any case and without quotes, and replies in other languages are read.
 - A letter beyond the list is no answer; the published code goes on to look for another letter.
+- A reply that was cut off is read only where it had answered by then: between a pair of tags.
 """
 
 from __future__ import annotations
@@ -24,12 +21,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-DECODER_VERSION: Final = 2
+from evals.kidgym.choices import read_prose
+from evals.kidgym.paraphrase import masked, read_paraphrase, unmasked
+from evals.kidgym.vocabulary import ALTERNATIVE_BEHIND
+
+DECODER_VERSION: Final = 3
 """Raised whenever a reply would be read otherwise; part of every episode's identity."""
-
-LONGEST_BARE_REPLY: Final = 300
-"""Characters of a reply without tags in which a mere mention counts as its answer."""
-
 
 _LONGEST_FRAME: Final = 60
 """Characters around a letter or an action's text in a reply that is nothing but these."""
@@ -44,54 +41,66 @@ class Decoded:
     """Where the answer stood and how it was given, such as ``tag, letter``; ``decode`` lists them."""
 
 
-def decode(text: str, actions: Sequence[str]) -> Decoded:
-    """Read one reply.
+def decode(text: str, actions: Sequence[str], cut_off: bool = False) -> Decoded:
+    """Read one reply (without the reasoning that stood before it).
 
     A rule is *where, how*:
 
-    - where: ``tag``; ``open tag`` (never closed); ``closing tag`` (never opened); ``thought`` (the last pair of tags within
-      reasoning that never ended, or that ended with them); ``no tag``
+    - where: ``tag``; ``open tag`` (never closed); ``closing tag`` (never opened); ``no tag``
     - how: ``letter``; ``text`` (the action's text); ``letter and text``; ``list`` (several of these, of which the first
-      counts; without tags, letters only); ``declared`` (*I choose B*, *the answer is B*);
-      ``line`` (a line that is nothing but the answer); ``mention`` (*option B*, *(B)*, or the action's text within
-      others); ``alone`` (a capital letter by itself)
+      counts; without tags, letters only); ``declared`` (*I choose B*, *so: B*, *C is correct*; the last one counts);
+      ``mention`` (*option B*, or the action's text within others); ``alone`` (a capital letter by itself);
+      ``other words`` (a description that fits one action only)
 
-    and an unread reply has the rule ``no answer``, ``two answers`` or ``beyond the list``.
+    and an unread reply has the rule ``no answer``, ``two answers``, ``beyond the list`` or ``cut_off``.
+
+    Args:
+        text: The reply.
+        actions: The offered actions' texts, in the order of their letters.
+        cut_off: Whether the reply ended at the token limit.
     """
-    text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_MARKS)
-    text = re.sub(r" ?\n\s*", "\n", re.sub(rf"(?:[^\S\n]|{_TEXT})+", " ", text))
-    where, content = _answer(_without_thoughts(text))
-    found = _read(content, tuple(actions), bare=where == "no tag")
-    if found.index is None and found.rule == "no answer" and (last := _answer_in_thought(text)):
-        where, found = "thought", _read(last, tuple(actions), bare=False)
+    text = _normalized(text)
+    if cut_off:
+        pairs = [pair["content"] for pair in _PAIR.finditer(text) if re.search(r"\w", pair["content"])]
+        found = _read(pairs[-1], tuple(actions), bare=False) if pairs else Decoded(None, "cut_off")
+        where = "tag"
+    else:
+        where, content = _answer(text)
+        found = _read(content, tuple(actions), bare=where == "no tag")
     return Decoded(found.index, found.rule if found.index is None else f"{where}, {found.rule}")
+
+
+# --- one way of writing ----------------------------------------------------------------------------------------------
+
+_MARKS = str.maketrans(
+    {
+        **dict.fromkeys("‘’´`", "'"),
+        **dict.fromkeys("“”«»「」『』【】〖〗", '"'),
+        **dict.fromkeys("–—‑", "-"),
+        **dict.fromkeys("*~", None),
+        **{"_": " ", "。": ". ", "、": ", ", "…": "..."},
+        **dict.fromkeys("✓✔✅☑", " right "),
+        **dict.fromkeys("✗✘❌✖", " wrong "),
+    }
+)
+_ASIAN = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+_SEAM = re.compile(rf"(?<=[A-Za-z\d])(?={_ASIAN})|(?<={_ASIAN})(?=[A-Za-z\d])")
+_SPECIAL_TOKEN = re.compile(r"<\|[^<>|]{1,40}\|>|</?(?:b|i|p|br|em|strong|div|span|s)\s*/?>")
+
+
+def _normalized(text: str) -> str:
+    """The text with one form of quotes, dashes, spaces and signs; Latin letters apart from Asian ones."""
+    text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_MARKS)
+    text = "".join(sign for sign in text if sign == "\n" or unicodedata.category(sign) not in ("Cf", "Mn", "Co", "So"))
+    text = _SEAM.sub(" ", _SPECIAL_TOKEN.sub(" ", text))
+    return re.sub(r" ?\n\s*", "\n", re.sub(r"[^\S\n]+", " ", text)).strip()
 
 
 # --- where the answer stands -----------------------------------------------------------------------------------------
 
-_MARKS = str.maketrans(
-    {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‑": "-", "`": "'", "*": None, "_": " "}
-)
-_TAG = re.compile(r"\\?[<\[]\s*(?P<close>[/\\]?)\s*answer\s*\\?[>\]]", re.IGNORECASE)
-_PAIR = re.compile(r"<\s*answer\s*>(?P<content>[^<>]*)<\s*/\s*answer\s*>", re.IGNORECASE)
-_THOUGHT = re.compile(r"<\s*(think\w*)\s*>.*?(?:<\s*/\s*\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
-_THOUGHT_END = re.compile(r"<\s*/\s*think\w*\s*>", re.IGNORECASE)
-
-
-def _without_thoughts(text: str) -> str:
-    """What is said outside think tags; a closing tag without an opening one ends a thought that began with the reply."""
-    return _THOUGHT_END.split(_THOUGHT.sub("\n", text))[-1]
-
-
-def _answer_in_thought(text: str) -> str:
-    """What the last pair of tags holds within reasoning that nothing closes, or that closes right behind it."""
-    *closed, inside = _THOUGHT_END.split(text)
-    ends = bool(closed) and not inside.strip()
-    inside = closed[-1] if ends else inside
-    pairs = list(_PAIR.finditer(inside))
-    if not pairs or (ends and inside[pairs[-1].end() :].strip()):
-        return ""
-    return pairs[-1]["content"]
+_NAME = r"(?:answer|anwser|anser|anwer|awnser|ans|final[ _]?answer|final)"
+_TAG = re.compile(rf"\\?[<\[(]\s*(?P<close>[/\\]?)\s*{_NAME}\s*\\?[>\])]", re.IGNORECASE)
+_PAIR = re.compile(rf"<\s*{_NAME}\s*>(?P<content>[^<>]*)<\s*/\s*{_NAME}\s*>", re.IGNORECASE)
 
 
 def _answer(text: str) -> tuple[str, str]:
@@ -118,12 +127,7 @@ def _segments(text: str) -> Iterator[tuple[str, str]]:
 
 # --- how the action is named -----------------------------------------------------------------------------------------
 
-_NOUN = r"(?:option|action|choice|letter|answer)"
-_TEXT = "[\ue000-\ue0ff]"
-"""Stands for an action's text in a masked reply (``_mask``)."""
-_CAPITAL = r"(?P<letter>[A-Z])(?!'?\w|-\w)"
-"""A capital letter by itself; whether it is a word is told by ``_is_word``."""
-_OPEN = r"""["'(\[{\s]*"""
+_NOUN = r"(?:option|action|choice|letter|answer|ans)"
 _FORM = re.compile(
     rf"\W*(?:(?:(?:the|my|final|correct|best|right|next)\s+)*{_NOUN}(?:\s+is)?\s*[:=]?\s*)?\W*(?P<letter>[a-z])\W*",
     re.IGNORECASE,
@@ -133,157 +137,39 @@ _LETTER_THEN_TEXT = re.compile(
 )
 _BETWEEN = re.compile(r"(?:[\s,;&>→-]|\d[.)]|\b(?:then|and|next|finally|followed by|first)\b)+", re.IGNORECASE)
 """What may stand between the members of a list."""
-_DECLARED = re.compile(
-    rf"""(?:
-        \b(?:{_NOUN}|decision|move|step|pick|selection)['")\]]*
-            (?:\s+(?:here|now|i|we|would|should|must|will|for|at|this|the|next|correct|best|current|to|take|of|step)\b)*
-            \s*(?:(?P<sure>\bis|\bbe)|[:=→]|->)\s*
-      | (?P<verb>\b(?:choose|chose|choosing|select|selecting|pick|picking|take|taking|opt\s+for|go\s+with|going\s+with))\s+
-      | \\boxed\s*\{{(?:\\text\s*\{{)?
-    )
-    (?:(?:the|to|be|therefore|thus|clearly|obviously|definitely|simply)\s+)*
-    (?:{_NOUN}\s*[:\#]?\s*)? {_OPEN}
-    (?:(?-i:{_CAPITAL})(?:\W{{0,4}}(?P<text>{_TEXT}))? | (?P<only>{_TEXT}))
-    (?P<more>(?:\s*,\s*["'(]*(?-i:[A-Z](?![\w']))["')]*)*\s*,?\s*(?:/|\bor\b)\s*(?:{_NOUN}\s+)?["'(]*(?-i:[A-Z](?![\w'])))?""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_MENTION = re.compile(
-    rf"(?:\b(?i:{_NOUN})\s*[:#]?\s*{_OPEN}|\()(?:{_CAPITAL}|(?P<small>[a-z])(?=\s*(?:[.,;:!)'\"]|$)))|(?P<text>{_TEXT})"
-)
-_ALONE = re.compile(rf"(?<![\w'.-]){_CAPITAL}")
-_AFTER_PLACE = re.compile(
-    r"\b(?:backpack|bag|slot|position|grid|label|marker|cell|place|spot|item|key|door|basket|plan|part|picture|step)s?\W{1,2}"
-    r"(?:[A-Z]\s*(?:,|and|or|to)\s*)*$",
-    re.IGNORECASE,
-)
-# What leads to a letter by itself in a reply without tags, and what commends it.
-_LEADS = re.compile(
-    r"(?:^|[.,;:!?\n>=-]|\b(?:so|hence|thus|therefore|then|but|think|say|guess|believe|is|be|it's|use|try|do|prefer|want))"
-    r"""[\s"'(\[]*$""",
-    re.IGNORECASE,
-)
-_COMMENDED = re.compile(
-    r"\W{0,2}\s+(?:is|seems|looks|would\s+be)\s+(?:\w+\s+){0,2}?"
-    r"(?:best|right|correct|answer|one|option|choice|action|good|better|nearest|next|needed)\b",
-    re.IGNORECASE,
-)
-# What takes a choice back, before it and behind it.
-_NOT = re.compile(
-    r"(?:\b(?:not|never|cannot|of|than|avoid|without|neither|nor|over|exclude|reject|whether)|n't)\s+"
-    rf"""(?:(?:to|be|that|think|believe|say|choose|pick|select|take|the|{_NOUN})\s+)*["'(]*(?:[A-Z]["')]*\s*(?:,|or|nor)\s*["'(]*)*$"""
-    r"|\b(?:if|whether|unless)\s+(?:\w+\s+){0,3}$",
-    re.IGNORECASE,
-)
-_WRONG = re.compile(
-    r"(?:\s*(?:,|and|or)\s*[A-Z])*\W{0,2}\s*(?:"
-    r"\s(?:is|are|was|were|seems|looks|would\s+be|will\s+be|must\s+be)\s+(?:\w+ly\s+|also\s+)?"
-    r"(?:not|never|no|wrong|incorrect|impossible|useless|bad|worse|invalid|false|out)\b"
-    r"|\s(?:(?:is|are|was|does|would|could|should|ca|wo)n't|(?:does|would|will|can|could|should)\s+not|cannot|fails)\b"
-    r"|\?)",
-    re.IGNORECASE,
-)
-# Words that come after a letter, and so tell it from the article and the pronoun; and words that come after the pronoun.
-_AFTER_LETTER = re.compile(
-    r"because|since|as|and|or|for|which|so|to|with|that|here|now|then|given|due|is|seems|looks|gets|moves|takes|picks|puts|opens|"
-    r"leads|brings|has|makes|goes|fits|gives|unlocks|places|works|matches|helps|wins|comes"
-)
-_AFTER_A = re.compile(r"was|would|should|pick|put|obtain|choose")
-_AFTER_PRONOUN = re.compile(
-    r"think|believe|guess|would|will|can|could|should|must|am|have|had|do|need|see|choose|chose|want|take|pick|know|suppose|"
-    rf"say|cannot|go|select|prefer|was|might|may|did|{_TEXT}"
-)
 
 
 def _read(content: str, actions: tuple[str, ...], bare: bool) -> Decoded:
     """Read what counts as the answer; ``bare`` if no tag says that it is one."""
+    if re.search(r"\?\W*$", content) and len(content) < 6:
+        return Decoded(None, "no answer")
     if found := _read_plain(content, actions) or _read_list(content, actions, bare):
         return found
-    masked = _mask(content, actions)
-    declared = [
-        match
-        for match in _DECLARED.finditer(masked)
-        if not _is_rejected(masked, match)
-        and not _is_word(masked, match, after_choice=bool(match["sure"] or match["verb"]))
-    ]
-    by_line = [read for line in content.splitlines() if line.strip() and (read := _read_plain(line, actions))]
-    attempts: list[tuple[str, set[int]]] = [
-        ("declared", {place for match in declared for place in _declared(match, len(actions))}),
-        ("line", {len(actions) if read.index is None else read.index for read in by_line}),
-    ]
-    if not bare or len(content) <= LONGEST_BARE_REPLY:
-        mentions, alone = (
-            [match for match in form.finditer(masked) if not (_is_word(masked, match) or _is_rejected(masked, match))]
-            for form in (_MENTION, _ALONE)
-        )
-        alone = [match for match in alone if not _AFTER_PLACE.search(_before(masked, match))]
-        if bare:
-            alone = [match for match in alone if _LEADS.search(_before(masked, match)) or _commended(masked, match)]
-        attempts += [
-            ("mention", {_mentioned(match) for match in mentions}),
-            ("alone", {_position(match["letter"]) for match in alone}),
-        ]
-    for how, positions in attempts:
-        if positions:
-            return _decided(positions, how, actions)
-    return Decoded(None, "no answer")
-
-
-def _before(text: str, match: re.Match[str]) -> str:
-    """The few words before a match."""
-    return text[max(0, match.start() - 40) : match.start()]
-
-
-def _is_word(text: str, match: re.Match[str], after_choice: bool = False) -> bool:
-    """Whether the letter of a match is the article *A* or the pronoun *I*.
-
-    A capital *A* is an article only where a sentence begins. After *choose* or *is*, an *I* is a letter unless a verb follows.
-    """
-    letter = match["letter"]
-    if letter not in ("A", "I"):
-        return False
-    start, end = match.span("letter")
-    following = re.match(rf"\s+(?P<word>[a-z]+|{_TEXT})(?P<be>\s+be\b)?", text[end : end + 40])
-    if not following or _AFTER_LETTER.fullmatch(following["word"]):
-        return False
-    if letter == "A":
-        inside = re.search(r"[a-z\d,] $", text[max(0, start - 2) : start])
-        return not (inside or re.match(_TEXT, following["word"]) or _AFTER_A.fullmatch(following["word"]))
-    return not following["be"] and (not after_choice or bool(_AFTER_PRONOUN.fullmatch(following["word"])))
-
-
-def _is_rejected(text: str, match: re.Match[str]) -> bool:
-    """Whether what stands around a match says that it is not, or perhaps not, the choice."""
-    return bool(_NOT.search(_before(text, match)) or _WRONG.match(text[match.end() : match.end() + 40]))
-
-
-def _commended(text: str, match: re.Match[str]) -> bool:
-    return bool(_COMMENDED.match(text[match.end() : match.end() + 60]))
-
-
-def _declared(match: re.Match[str], beyond: int) -> Iterator[int]:
-    """The actions that a declaration names; *A or B* names more than one."""
-    if match["letter"]:
-        yield _position(match["letter"])
-    if text := match["text"] or match["only"]:
-        yield ord(text) - ord("\ue000")
-    if match["more"]:
-        yield beyond
-
-
-def _mentioned(match: re.Match[str]) -> int:
-    """The action that a mention names."""
-    return ord(match["text"]) - ord("\ue000") if match["text"] else _position(match["letter"] or match["small"])
+    hidden = masked(content, actions)
+    if (prose := read_prose(hidden, bare)) is not None:
+        return _decided(prose.positions, prose.how, actions)
+    if positions := read_paraphrase(unmasked(hidden), actions, bare):
+        return _decided(positions, "other words", actions)
+    return Decoded(None, "two answers" if ALTERNATIVE_BEHIND.search(hidden[-500:]) else "no answer")
 
 
 def _read_list(content: str, actions: tuple[str, ...], bare: bool) -> Decoded | None:
-    """Read a list of letters or, within tags, of lines that are letters or actions' texts: its first member counts."""
+    """Read a list of letters or, within tags, of lines that are letters or actions' texts: its first member counts.
+
+    A list of all letters in their order is the question's, and no answer.
+    """
     members = [part for part in _BETWEEN.split(content) if part]
     if not all(re.fullmatch(r"""["'(\[]*[A-Z]["')\].:]*""", member) for member in members):
-        members = [] if bare else [line for line in content.splitlines() if line.strip()]
+        members = [line for line in content.splitlines() if line.strip()]
     read = [_read_plain(member, actions) for member in members]
+    if bare and any(member and member.rule == "letter and text" for member in read):
+        return None
     if len(read) < 2 or any(member is None or member.index is None for member in read):
         return None
-    return read[0] and Decoded(read[0].index, "list")
+    chosen = [member.index for member in read if member is not None]
+    if len(chosen) > 2 and chosen == list(range(len(actions))):
+        return Decoded(None, "no answer")
+    return Decoded(chosen[0], "list")
 
 
 def _read_plain(text: str, actions: tuple[str, ...]) -> Decoded | None:
@@ -318,11 +204,3 @@ def _position(letter: str) -> int:
 
 def _fold(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" \t\"'.,;:!()[]{}<>-")
-
-
-def _mask(text: str, actions: tuple[str, ...]) -> str:
-    """The text with a sign of its own in place of each action's text, so that their letters mean nothing."""
-    for position, action in sorted(enumerate(actions), key=lambda entry: -len(entry[1])):
-        pattern = r"(?<!\w)" + r"\s+".join(map(re.escape, action.split())) + r"(?!\w)"
-        text = re.sub(pattern, chr(ord("\ue000") + position), text, flags=re.IGNORECASE)
-    return text

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import functools
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 
 import pyarrow as pa
 
 from envs.kidgym import Action, World, solve
 from evals.conversation import Conversation
-from evals.kidgym.decode import decode
+from evals.kidgym.mistakes import BLOCKED, FULL, MISFIT, Step, miscount, refusal, slip
 from evals.kidgym.prompts import Dialogue, letters_of
+from evals.kidgym.reading import Decoder, read_reply
+from evals.kidgym.shortcuts import SHORTCUTS, shortcut_action
 from evals.suite import Column
 from evals.types import Outcome
 
@@ -17,8 +21,24 @@ COLUMNS: Mapping[str, Column] = {
     "invalid": Column(pa.bool_(), "Whether a reply that names no action ended the episode."),
     "terminated": Column(pa.bool_(), "Whether the task was won or lost."),
     "truncated": Column(pa.bool_(), "Whether the budget ran out before that."),
-    "refused_steps": Column(pa.int32(), "Steps whose action could not be performed."),
-    "forced_steps": Column(pa.int32(), "Steps that offered a single action and were not asked."),
+    "refused_steps": Column(pa.int32(), "Steps whose action could not be performed.", unit="steps", better="lower"),
+    "refused_blocked": Column(pa.int32(), "Of these, steps to which no way led.", unit="steps", better="lower"),
+    "refused_misfit": Column(
+        pa.int32(), "Of these, steps with a key or a basket that did not fit.", unit="steps", better="lower"
+    ),
+    "refused_full": Column(
+        pa.int32(), "Of these, steps for which the backpack had no room.", unit="steps", better="lower"
+    ),
+    "forced_steps": Column(pa.int32(), "Steps that offered a single action and were not asked.", unit="steps"),
+    "lost_step": Column(
+        pa.int32(), "The step after which the game could not be won any more, from 1; null if it never came."
+    ),
+    "mistake": Column(
+        pa.string(), "What kind of mistake that step was, or why a reply could not be read; null in won games."
+    ),
+    "miscount": Column(
+        pa.int32(), "CO: declared and in the backpack, less what was asked for; null without a declaration."
+    ),
 }
 
 
@@ -45,14 +65,18 @@ def _moment(world: World) -> Hashable:
     return world.steps, world.state(), tuple(world.backpack)
 
 
-async def play_world(world: World, dialogue: Dialogue, conversation: Conversation) -> Outcome:
+async def play_world(
+    world: World, dialogue: Dialogue, conversation: Conversation, decoder: Decoder = "lenient"
+) -> Outcome:
     """Play to the end, or to the first reply that names no action (as published).
 
     Steps that offer a single action are taken without asking.
     """
     guide = Guide(world)
-    refused = forced = 0
-    invalid = False
+    shortcuts = {name: functools.partial(_shortcut_letter, name, world) for name in SHORTCUTS}
+    steps: list[Step] = []
+    forced = 0
+    unread = ""
     while not world.done:
         index = 0
         if len(world.actions) == 1:
@@ -60,24 +84,44 @@ async def play_world(world: World, dialogue: Dialogue, conversation: Conversatio
             forced += 1
         else:
             letters, chat = letters_of(world.actions), dialogue.question(world)
-            played = await conversation.ask(chat, options=letters, oracle=guide.letter)
-            choice = decode(played.reply.text, world.actions)
+            played = await conversation.ask(chat, options=letters, oracle=guide.letter, shortcuts=shortcuts)
+            choice = read_reply(played.reply, world.actions, decoder)
             played.rule = choice.rule
             if choice.index is None:
-                invalid = True
+                unread = choice.rule
                 break
             index = choice.index
             played.action = world.actions[index]
             dialogue.answered(chat, letters[index])
-        refused += not world.step(index).accepted
+        before, action = world.copy(), world.ordered[index]
+        steps.append(Step(before, action, world.take(action).accepted))
     return Outcome(
         success=world.success,
         steps=world.steps,
         extra={
-            "invalid": invalid,
+            "invalid": bool(unread),
             "terminated": world.terminated,
-            "truncated": world.truncated and not invalid,
-            "refused_steps": refused,
+            "truncated": world.truncated and not unread,
             "forced_steps": forced,
+            **_mistakes(world, steps, unread),
         },
     )
+
+
+def _shortcut_letter(name: str, world: World) -> str:
+    return letters_of(world.actions)[world.ordered.index(shortcut_action(name, world))]
+
+
+def _mistakes(world: World, steps: Sequence[Step], unread: str) -> dict[str, object]:
+    """The columns that say why a game was lost, and what its player was refused."""
+    causes = Counter(refusal(step.world, step.action) for step in steps if not step.accepted)
+    lost = None if world.success else slip(steps)
+    return {
+        "refused_steps": causes.total(),
+        "refused_blocked": causes[BLOCKED],
+        "refused_misfit": causes[MISFIT],
+        "refused_full": causes[FULL],
+        "lost_step": lost.step if lost else None,
+        "mistake": lost.kind if lost else (f"unread reply: {unread}" if unread else None),
+        "miscount": miscount(world),
+    }

@@ -69,7 +69,7 @@ def _maze(world: World, action: Action) -> str:
     item = world.scene[action.cell]
     if action.verb == "unlock":
         key, door = (words(held.sprite) for held in (world.backpack[action.slot], item))
-        why = "as the hint block shows" if isinstance(world, DecodeMaze) else "which has its colour"
+        why = "as the hint block shows" if isinstance(world, DecodeMaze) else "which has its color"
         return f"The {key} key in slot {SLOTS[action.slot]} opens the {door} door, label {item.label}, {why}."
     if item.sprite.startswith("key/"):
         door = dict(world.fitting)[words(item.sprite)]

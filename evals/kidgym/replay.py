@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from envs.kidgym import Frame, World, make
+from envs.kidgym.registry import MDE_DECOYS
 from evals.kidgym.prompts import letters_of
-from evals.kidgym.suite import load_user_tasks
+from evals.kidgym.user_tasks import load_user_tasks
 from evals.records import chat_of
 from evals.types import Chat
 
@@ -26,6 +28,8 @@ class ReplayedStep:
     """Whether it was the only action and so was not asked."""
     accepted: bool
     """Whether the action could be performed."""
+    world: World
+    """The game before the step."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,15 @@ def replay(row: Mapping[str, Any]) -> Replay:
     if row["suite"] != "kidgym":
         raise ValueError(f"episode {row['episode_id']} is of suite {row['suite']!r}, not of KidGym")
     load_user_tasks()
+    for decoys in MDE_DECOYS[1:] if row["task"] == "MDE" else ():
+        with contextlib.suppress(ValueError):
+            return _replay(row, decoys)
+    return _replay(row, MDE_DECOYS[0])
+
+
+def _replay(row: Mapping[str, Any], mde_decoys: str) -> Replay:
     turns = row["turns"]
-    world = _world(row)
+    world = _world(row, mde_decoys)
     steps: list[ReplayedStep] = []
     asked = 0
     while not world.done:
@@ -65,8 +76,9 @@ def replay(row: Mapping[str, Any]) -> Replay:
             _compare(row, asked, world, [*(step.frame for step in steps), frame])
             chosen = turns[asked]["action"]
             asked += 1
+        before = world.copy()
         accepted = chosen is not None and world.step(actions.index(chosen)).accepted
-        steps.append(ReplayedStep(frame, actions, chosen, forced, accepted))
+        steps.append(ReplayedStep(frame, actions, chosen, forced, accepted, before))
         if chosen is None:
             break
     if asked < len(turns):
@@ -76,11 +88,11 @@ def replay(row: Mapping[str, Any]) -> Replay:
     return Replay(tuple(steps), world.frame, world.success)
 
 
-def _world(row: Mapping[str, Any]) -> World:
+def _world(row: Mapping[str, Any], mde_decoys: str) -> World:
     """The world at its beginning, in the resolution and skin of the first picture that was shown."""
     shown = _frames(chat_of(row["turns"], 0)) if row["turns"] else []
     cell_pixels, skin = (shown[-1].cell_pixels, shown[-1].skin) if shown else (64, "")
-    return make(row["task"], int(row["level"]), row["seed"], cell_pixels=cell_pixels, skin=skin)
+    return make(row["task"], int(row["level"]), row["seed"], cell_pixels=cell_pixels, skin=skin, mde_decoys=mde_decoys)
 
 
 def _compare(row: Mapping[str, Any], number: int, world: World, seen: list[Frame]) -> None:

@@ -10,7 +10,9 @@ from typing import Final
 import pyarrow as pa
 
 from envs.kidgym.chance import CHANCE, CHANGED, published_chance
-from evals.reference import load_reference
+from evals.kidgym.shortcut_success import SHORTCUT_SUCCESS
+from evals.kidgym.shortcuts import SHORTCUTS
+from evals.reference import published
 from evals.statistics import NO_ESTIMATE, Estimate, mean_estimate, proportion_estimate
 from evals.tables import Cell, Table
 
@@ -26,7 +28,7 @@ CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = {
 LEVEL_WEIGHTS: Final[Mapping[str, float]] = {"1": 0.2, "2": 0.3, "3": 0.5}
 """Weights of a task's levels in a capability score (paper, appendix D)."""
 
-_LEDGER_COLUMNS: Final = ("status", "success", "steps", "invalid")
+_LEDGER_COLUMNS: Final = ("status", "success", "steps", "invalid", "cut_off")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Played:
     success: bool
     invalid: bool
     steps: int | None
+    cut_off: int
+    """Replies that ended at the token limit."""
 
 
 Group = tuple[str, str]
@@ -71,6 +75,7 @@ def _join(plan: pa.Table, ledger: pa.Table) -> Iterator[Played]:
             success=bool(row.get("success")),
             invalid=bool(row.get("invalid")),
             steps=row.get("steps"),
+            cut_off=row.get("cut_off") or 0,
         )
 
 
@@ -113,6 +118,7 @@ def weighted_sum(estimates: Sequence[Estimate], weights: Sequence[float]) -> Est
 
 def _success_table(episodes: Sequence[Played]) -> Table:
     """One row for each player, mode, task and level."""
+    played = [episode for episode in episodes if episode.player in SHORTCUTS]
     rows: list[tuple[Cell, ...]] = []
     for (player, mode), cells in _cells(episodes).items():
         for (task, level), planned in cells.items():
@@ -124,6 +130,8 @@ def _success_table(episodes: Sequence[Played]) -> Table:
                     len(done),
                     sum(episode.status == "failed" for episode in planned),
                     _success(planned),
+                    *best_shortcut(task, level, played),
+                    sum(episode.cut_off for episode in planned),
                     _share(planned, lambda episode: episode.invalid),
                     mean_estimate([float(episode.steps or 0) for episode in done]),
                 )
@@ -133,21 +141,41 @@ def _success_table(episodes: Sequence[Played]) -> Table:
         title="KidGym: success by task and level",
         columns=(
             *("player", "mode", "task", "level", "planned", "done", "failed"),
-            *("success", "invalid answers", "steps"),
+            *("success", "shortcuts reach", "best shortcut", "cut off", "invalid answers", "steps"),
         ),
         rows=tuple(rows),
         notes=(
             "success: share of episodes whose goal was reached within the level's budget of steps.",
+            "shortcuts reach: success of the best shortcut player, in this run where it played there, else over many games "
+            "(evals/kidgym/shortcut_success.py); docs/validity.md says what each of them means.",
+            "cut off: replies that ended at the token limit; such a reply is read only where it had answered between tags.",
             "invalid answers: share of episodes that a reply naming no action ended; they count as not successful.",
             "steps: mean over all episodes that did not fail, those included that an unread reply ended, with the steps until "
             "then; steps without a choice count.",
-            "Replies are read as in the paper, the first letter of a list included, but for: words and rejected letters are no "
-            "answer, contradictory answers (A or B) are none, lower-case letters and unquoted texts of actions are read, and a "
-            "letter beyond the list is no answer.",
+            "Replies are read as a careful person would unless suite.decoder says otherwise: the first letter of a list and "
+            "the last of several choices count, words and rejected letters are no answer, alternatives (A or B) are none.",
             "Brackets: 95 % confidence intervals.",
             *_coverage_notes(episodes),
         ),
     )
+
+
+def best_shortcut(task: str, level: str, played: Sequence[Played]) -> tuple[Estimate | float | None, str | None]:
+    """What the best shortcut reaches in a cell and its name, of those ``played`` in this run, or else as stored."""
+    of_run: dict[str, list[Played]] = {}
+    for episode in played:
+        if (episode.task, episode.level) == (task, level) and episode.status:
+            of_run.setdefault(episode.player, []).append(episode)
+    if of_run:
+        found, name = max(
+            ((_success(members), name) for name, members in of_run.items()), key=lambda pair: pair[0].mean
+        )
+        return found, name
+    stored = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
+    if not stored:
+        return None, None
+    name = max(stored, key=stored.__getitem__)
+    return stored[name], name
 
 
 def _coverage_notes(episodes: Sequence[Played]) -> list[str]:
@@ -180,22 +208,17 @@ def capability_score(cells: Mapping[tuple[str, str], Estimate], capability: str)
 
 
 def _capability_table(episodes: Sequence[Played]) -> Table:
-    """Players of this run above the published scores, out of 100."""
-    published = load_reference("kidgym")["capabilities"]
+    """Players of this run, out of 100."""
     rows: list[tuple[Cell, ...]] = []
     for (player, mode), members in _cells(episodes).items():
         cells = {cell: _success(planned) for cell, planned in members.items()}
         scores = [capability_score(cells, capability) for capability in CAPABILITIES]
         overall = weighted_sum(list(cells.values()), [100 / len(cells)] * len(cells))
-        rows.append((player, mode, "this run", *scores, overall))
-    for kind, source in (("printed", "printed"), ("either", "printed or recomputed"), ("recomputed", "recomputed")):
-        for player, known in published[kind].items():
-            by_name = dict(zip(published["names"], known, strict=True))
-            rows.append((player, None, f"Table 6, {source}", *(by_name[name] for name in CAPABILITIES), None))
+        rows.append((player, mode, *scores, overall))
     return Table(
         name="kidgym_capabilities",
         title="KidGym: capability scores",
-        columns=("player", "mode", "source", *CAPABILITIES, "all cells"),
+        columns=("player", "mode", *CAPABILITIES, "all cells"),
         rows=tuple(rows),
         notes=(
             "100 x mean over a capability's tasks of (0.2 p1 + 0.3 p2 + 0.5 p3), where p is the success at a level: "
@@ -203,9 +226,6 @@ def _capability_table(episodes: Sequence[Played]) -> Table:
             + ". A score needs all of these cells.",
             "all cells: 100 x mean success over all cells of this run, unweighted.",
             "Brackets: 95 % confidence intervals, recovered from those of the cells (Zou and Donner's MOVER).",
-            "Published rows: printed as in Table 6, or recomputed by the formula from Table 2 (for o3 these agree within a "
-            "point); other episodes and pictures than this run's, so compare with care. A dash is a figure that was not to "
-            "be had.",
         ),
     )
 
@@ -215,15 +235,14 @@ def _capability_table(episodes: Sequence[Played]) -> Table:
 
 def _reference_table(episodes: Sequence[Played]) -> Table:
     """Success of this run's players beside published and exact chance, one row for each task and level."""
-    reference = load_reference("kidgym")
     groups = _cells(episodes)
     rows: list[tuple[Cell, ...]] = []
     for task, level in dict.fromkeys((episode.task, episode.level) for episode in episodes):
         of_run = [_success(cells.get((task, level), [])) for cells in groups.values()]
-        rows.append((task, level, *of_run, *_baselines(reference["random"].get(task, {}), task, level)))
+        rows.append((task, level, *of_run, *_baselines(task, level)))
     return Table(
         name="kidgym_reference",
-        title="KidGym beside the published baselines",
+        title="KidGym beside chance",
         columns=(
             "task",
             "level",
@@ -231,9 +250,6 @@ def _reference_table(episodes: Sequence[Played]) -> Table:
             "chance",
             "chance, published game",
             "chance, published code",
-            "chance, Table 2",
-            "chance, Table 7",
-            "chance, Table 8",
         ),
         rows=tuple(rows),
         notes=(
@@ -241,20 +257,16 @@ def _reference_table(episodes: Sequence[Played]) -> Table:
             "exact, for mazes with a standard error below 0.4 % of it.",
             "chance, published game: exact, by the rules of the published code, for mazes over all of its layouts. Where it is "
             "another, this version cures a defect: " + "; ".join(_cures()) + ".",
-            "published code: 5,000 episodes of it at random. Tables 2, 7 and 8: chance as the paper prints it.",
-            "SO: who ranks the animals by what he knows of them and ignores the rule is right in half of the episodes at every "
-            "level (.5), far above chance at levels 2 and 3.",
-            *(" ".join(note.split()) for note in reference["notes"]),
+            "published code: 5,000 episodes of it at random. What the paper prints: docs/published_figures.md.",
         ),
     )
 
 
-def _baselines(figures: Mapping[str, Sequence[float]], task: str, level: str) -> list[float | None]:
-    number = int(level) - 1
+def _baselines(task: str, level: str) -> list[float | None]:
     if task not in CHANCE:
-        return [None] * 6
-    printed = [figures[name][number] for name in ("measured", "table2", "table7", "table8")]
-    return [CHANCE[task][number], published_chance(task, int(level)), *printed]
+        return [None] * 3
+    measured = published("kidgym").find("Random", "success", {"task": task, "level": level})
+    return [CHANCE[task][int(level) - 1], published_chance(task, int(level)), measured.value if measured else None]
 
 
 def _cures() -> Iterator[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,25 +10,34 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
 from envs.kidgym import TASKS, World, make
-from envs.kidgym.frame import RESOLUTIONS
+from envs.kidgym.registry import MDE_DECOYS
+from envs.kidgym.scene import RESOLUTIONS
 from envs.picture import Picture
 from evals.conversation import Conversation
 from evals.kidgym.cache import cache_table
 from evals.kidgym.decode import DECODER_VERSION
+from evals.kidgym.diagnostics import diagnose_kidgym
+from evals.kidgym.effects import effect_tables
 from evals.kidgym.example import worked_example
 from evals.kidgym.play import COLUMNS, play_world
 from evals.kidgym.prompts import Dialogue, Mode
-from evals.kidgym.score import score_kidgym
+from evals.kidgym.published import capability_table, run_cells
+from evals.kidgym.reading import DECODERS, Decoder
+from evals.kidgym.score import CAPABILITIES, capability_score, score_kidgym
+from evals.kidgym.shortcuts import SHORTCUTS
 from evals.kidgym.templates import Templates, load_templates
+from evals.kidgym.user_tasks import load_user_tasks
+from evals.kidgym.view import view_episode
+from evals.published import published_tables
+from evals.reference import Conditions
 from evals.run_data import RunData
 from evals.suite import Column, Needs, Suite
 from evals.tables import Section, Table
 from evals.types import Chat, Episode, Outcome, Part, stable_hash, stable_seed
+from evals.view import EpisodeView
 
 PAPER_TASKS: Final = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
-TASK_ENTRY_POINTS: Final = "raycade.kidgym"
-"""Installed packages may name here modules that register tasks of their own (``envs.kidgym.register_task``)."""
 
 _EXPECTED_CALLS: Final[Mapping[str, tuple[float, float, float]]] = {
     "CL": (4, 8, 12),
@@ -48,6 +55,7 @@ _EXPECTED_CALLS: Final[Mapping[str, tuple[float, float, float]]] = {
 }
 """Model calls of an episode, by task and level: steps without those that leave no choice."""
 
+_SINGLE: Final = {"tasks": "task", "modes": "mode"}
 _PATCH: Final = 28
 """Edge in pixels of what Qwen2.5-VL makes a token of."""
 _CHARACTERS_PER_TOKEN: Final = 4
@@ -67,10 +75,16 @@ class KidGymSuite(Suite):
         resolution: Pixels of a cell's edge, 32, 64 or 96; a picture is 9x9 cells.
         skin: Folder of sprites in place of the built-in ones.
         templates: Folder of prompt templates in place of those of the same name in ``evals/kidgym/templates``.
+        decoder: How replies are read: ``lenient`` (as a careful person would), ``paper`` (its Algorithm 2) or ``published``
+            (its code's rule).
+        mde_decoys: MDE's distractors: ``table`` (the table's other partners and things of their type) or ``published``
+            (any things).
     """
 
     name: ClassVar[str] = "kidgym"
+    version: ClassVar[int] = 2
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
+    shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
 
     tasks: str | Sequence[str] = PAPER_TASKS
     levels: int | Sequence[int] = (1, 2, 3)
@@ -79,6 +93,8 @@ class KidGymSuite(Suite):
     resolution: int = 64
     skin: str = ""
     templates: str = ""
+    decoder: Decoder = "lenient"
+    mde_decoys: str = MDE_DECOYS[0]
 
     def __post_init__(self) -> None:
         for setting, single in (("tasks", str), ("levels", int), ("modes", str)):
@@ -130,7 +146,7 @@ class KidGymSuite(Suite):
         load_user_tasks()
         world = self._world(episode.task, int(episode.level), episode.seed)
         mode = next(mode for mode in MODES if mode == episode.mode)
-        return await play_world(world, self._dialogue(world, mode), conversation)
+        return await play_world(world, self._dialogue(world, mode), conversation, self.decoder)
 
     @property
     def needs(self) -> Needs:
@@ -140,12 +156,33 @@ class KidGymSuite(Suite):
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Scores: success, invalid answers and steps of each cell, the five capabilities, the published baselines.
 
+        Diagnostics: what lost the games, what was refused, miscounts, what shortcuts win.
         Performance: what the caches served, by task and mode.
         """
         if section == "scores":
             yield from score_kidgym(run.plan, run.episodes())
+            cells = run_cells(run, self.resolution)
+            yield from published_tables(self.name, "KidGym", cells, self._conditions)
+            yield capability_table(capability_score, tuple(CAPABILITIES), {cell.player for cell in cells})
+        if section == "diagnostics":
+            yield from diagnose_kidgym(run.plan, run.episodes())
+            yield from effect_tables(run)
         if section == "performance" and (table := cache_table(run)) is not None:
             yield table
+
+    @property
+    def _conditions(self) -> Conditions:
+        """How these games are played, in the words of the paper's own."""
+        return Conditions(
+            games="drawn from seeds",
+            pictures=f"{'another skin' if self.skin else 'own sprites'}, {self.resolution} px a cell",
+            prompts="other templates" if self.templates else "own",
+            decoder="own" if self.decoder == "lenient" else self.decoder,
+        )
+
+    def view(self, row: Mapping[str, Any]) -> EpisodeView:
+        """The episode with the state of the game after each step, and what perfect play would have done."""
+        return view_episode(row)
 
     # --- what an episode is made of -----------------------------------------------------------------------------------
 
@@ -161,7 +198,7 @@ class KidGymSuite(Suite):
         return stable_seed(self.name, task, str(level), index)
 
     def _world(self, task: str, level: int, seed: int) -> World:
-        return make(task, level, seed, cell_pixels=self.resolution, skin=self.skin)
+        return make(task, level, seed, cell_pixels=self.resolution, skin=self.skin, mde_decoys=self.mde_decoys)
 
     @cached_property
     def _templates(self) -> Templates:
@@ -177,7 +214,9 @@ class KidGymSuite(Suite):
     def _identity(self, task: str, mode: Mode) -> str:
         """Hash of everything that decides what is asked and how answers are read, apart from the game itself."""
         example = [_portable(part) for part in self._example(task, mode)]
-        return stable_hash(self._templates.identity, self.resolution, DECODER_VERSION, example)
+        decoding = DECODER_VERSION if self.decoder == "lenient" else self.decoder
+        decoys = self.mde_decoys if task == "MDE" else ""
+        return stable_hash(self._templates.identity, self.resolution, decoding, decoys, example)
 
     def _estimate(self, world: World, mode: Mode) -> tuple[float, float]:
         """Expected calls and prompt tokens of an episode of the world's task and level."""
@@ -192,10 +231,14 @@ class KidGymSuite(Suite):
 
     def _check(self) -> None:
         load_user_tasks()
-        for setting, known in (("tasks", tuple(TASKS)), ("modes", MODES)):
-            for value in getattr(self, setting):
+        known_values = (("tasks", tuple(TASKS)), ("modes", MODES), ("decoder", DECODERS), ("mde_decoys", MDE_DECOYS))
+        for setting, known in known_values:
+            given = getattr(self, setting)
+            for value in (given,) if isinstance(given, str) else given:
                 if value not in known:
-                    raise ValueError(f"suite.{setting}: no {setting[:-1]} {value!r}; there are {', '.join(known)}")
+                    raise ValueError(
+                        f"suite.{setting}: no {_SINGLE.get(setting, setting)} {value!r}; there are {', '.join(known)}"
+                    )
         for level in self.levels:  # type: ignore[union-attr]
             for task in self.tasks:
                 levels = [str(known) for known in range(1, len(TASKS[task].budgets) + 1)]
@@ -235,13 +278,6 @@ def _several(setting: str, value: Any, single: type) -> tuple[Any, ...]:
         return tuple(value)
     kind = "a whole number" if single is int else "a name"
     raise ValueError(f"suite.{setting} must be {kind} or a list of them, not {value!r}")
-
-
-@functools.cache
-def load_user_tasks() -> None:
-    """Import the modules that installed packages name under ``TASK_ENTRY_POINTS``; they register tasks."""
-    for entry in sorted(importlib.metadata.entry_points(group=TASK_ENTRY_POINTS), key=lambda entry: entry.name):
-        entry.load()
 
 
 def _opening(world: World) -> str:

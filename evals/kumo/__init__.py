@@ -1,4 +1,4 @@
-"""KumO, games of elimination, as a suite (games: ``envs.kumo``)."""
+"""KUMO, games of elimination, as a suite (games: ``envs.kumo``)."""
 
 from evals.kumo.suite import KumoSuite
 

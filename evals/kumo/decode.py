@@ -1,20 +1,24 @@
 """Reading the chosen name out of a reply: as a person would (``lenient``), or as the published parser does (``strict``).
 
-The lenient decoder reads only what is marked as the answer, or a reply that is nothing but a name. It forgives how a name
-is written, never which name is meant: what could mean two names is read as none, and prose without a tag is not searched.
+The lenient decoder reads what is marked as the answer, a reply that is nothing but a name, and a last line that decides in
+so many words. It forgives how a name is written, never which name is meant.
 """
 
 from __future__ import annotations
 
-import functools
+import difflib
 import html
+import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-DECODER_VERSION: Final = 3
+from envs.kumo.names import words
+from evals.kumo.written import bare, decides, is_label, read
+
+DECODER_VERSION: Final = 4
 """Part of every episode's identity; raise it when a reply may be read otherwise than before."""
 
 
@@ -29,18 +33,24 @@ class Decoded:
 
 
 def decode(
-    text: str, actions: Sequence[str], truths: Sequence[str], strict: bool = False, cut: bool = False
+    text: str,
+    actions: Sequence[str],
+    truths: Sequence[str],
+    strict: bool = False,
+    cut: bool = False,
+    nouns: Sequence[str] = (),
 ) -> Decoded:
-    """Read one reply.
+    """Read one reply, its reasoning already taken off.
 
     Strict, the rules are ``published`` or ``parse error``. Lenient, a rule is *where, how*:
 
-    - where: ``tag``; ``loose tag`` (other case, brackets or spaces); ``open tag`` (never closed); ``closing tag`` (never
-      opened); ``no tag`` (the reply is nothing but the name)
-    - how: ``exact``; ``marks`` (case, quotes, backticks, emphasis, list marks, punctuation around it); ``placeholder``
-      (``${name}``); ``label`` (``Action: name``); ``spelling`` (the same words, other punctuation or underscores);
-      ``phrase`` (only filler words around, in a tag only); ``line`` (a line of its own before a remark that names and
-      doubts nothing, in a tag only)
+    - where: ``tag``; ``loose tag`` (other case, brackets, spaces or letters); ``open tag`` (never closed); ``closing tag``
+      (never opened); ``no tag`` (the reply is nothing but the name); ``last line`` (``<name>``, ``Answer: name``, ``I choose
+      name.``, or JSON with an answer)
+    - how: ``exact``; ``marks`` (case, accents, quotes, backticks, emphasis, list marks, punctuation around it);
+      ``placeholder`` (``${name}``); ``label`` (``Action: name``); ``spelling`` (other punctuation, spaces or underscores, or
+      British spelling); ``abbreviation`` (in brackets behind the name); ``phrase`` (only filler words around); ``line`` (a
+      line of its own before a remark that names and doubts nothing, in a tag only)
 
     and an unread reply has the rule ``no answer``, ``empty tag``, ``unknown name``, ``two names`` or ``cut off``.
     The last tag that holds anything wins. A name that is an action and a truth is a prediction, as published.
@@ -52,172 +62,165 @@ def decode(
         strict: read it as the published parser does.
         cut: the reply ended at its limit of tokens. The published code never reads such a reply; lenient, it is read if
             its last tag had been closed by then.
+        nouns: what the domain calls its truths and tests, which may stand beside a name.
     """
     names = (*truths, *actions)
     if strict:
-        answer = _published(text)
+        answer = published(text)
         name, rule = (answer, "published") if answer in names and not cut else (None, "parse error")
     else:
-        name, rule = _lenient(text, names, cut)
+        name, rule = _lenient(unicodedata.normalize("NFC", html.unescape(text)), names, nouns, cut)
     if name is None:
         return Decoded(None, None, rule)
     return Decoded(name, "predict" if name in truths else "test", rule)
 
 
-def _published(text: str) -> str:
+def published(text: str) -> str:
     """The published parser, step by step (the repository's agents; the first tag case-sensitive, the last one wins)."""
     answer = text.split("<ANSWER>")[-1].split("</ANSWER>")[0].strip()
     return answer.split("${")[-1].split("}")[0] if "${" in answer else answer
 
 
-# --- where the answer stands -----------------------------------------------------------------------------------------
-
-_TAG = re.compile(r"\\?[<\[]\s*(?P<close>[/\\]?)\s*answer\s*\\?[>\]]", re.IGNORECASE)
-_LONGEST_BARE_REPLY = 300
-
-
-def _lenient(text: str, names: tuple[str, ...], cut: bool) -> tuple[str | None, str]:
-    text = unicodedata.normalize("NFC", html.unescape(text))
-    thought, _, said = text.rpartition("</think>")
-    if cut and not _has_answered(said):
+def _lenient(text: str, names: tuple[str, ...], nouns: Sequence[str], cut: bool) -> tuple[str | None, str]:
+    tags = list(_tags(text))
+    if cut and [tag.closes for tag in tags][-2:] != [False, True]:
         return None, "cut off"
-    text = said if said.strip() else thought or text
-    segments = [(where, content) for where, content in _segments(text) if _fold(content)]
+    segments = [part for part in _segments(text, tags) if part[1].strip(_BLANK) not in ("", "name")]
     if segments:
         where, content = segments[-1]
-        name, how = _read_tagged(content, names)
+        name, how = _read_tagged(content, names, nouns)
+        if where == "closing tag" and len(segments) > 1:  # <ANSWER> X </ANSWER> Y </ANSWER>
+            where, content = segments[-2]
+            before, how_before = _read_tagged(content, names, nouns)
+            if name and before and name != before:
+                return None, "two names"
+            name, how = before, how_before
         return name, f"{where}, {how}" if name else how
-    if _TAG.search(text):
+    if tags:
         return None, "empty tag"
-    if len(text) > _LONGEST_BARE_REPLY:
-        return None, "no answer"
-    name, how = _read(text, names)
-    return (name, f"no tag, {how}") if name and how != "phrase" else (None, "no answer")
+    name, how = read(text, names, nouns) if len(text) <= _LONGEST_BARE_REPLY else (None, "")
+    if name and how != "phrase":
+        return name, f"no tag, {how}"
+    return _last_line(text, names, nouns)
 
 
-def _has_answered(said: str) -> bool:
-    """Whether the last tag of a text was opened and closed, and not in a thought that goes on."""
-    ends = [bool(tag["close"]) for tag in _TAG.finditer(said)][-2:]
-    return ends == [False, True] and "<think>" not in said
+# --- in a tag --------------------------------------------------------------------------------------------------------
+
+_TAG = re.compile(
+    r"\\?[<\[＜]+[ \t]*(?P<close>[/\\]?)[ \t]*(?P<word>an\w{2,6})(?P<end>[ \t]*\\?[>\]＞]+|[ \t]*:|(?=[ \t]))"
+    r"|(?<![<\[＜\w/\\])(?P<late>[/\\]?)ANSWER[>＞]",
+    re.IGNORECASE,
+)
+_ALIKE = 0.72
+"""How like the right word (difflib's ratio) a misspelled tag must be: ``ANSWR`` and ``ANWSER`` are, ``ANALYSIS`` is not."""
+_LONGEST_BARE_REPLY = 300
+_BLANK = " \t\r\n*_`"
 
 
-def _segments(text: str) -> Iterator[tuple[str, str]]:
+@dataclass(frozen=True)
+class _Tag:
+    start: int
+    end: int
+    closes: bool
+    exact: bool
+
+
+def _tags(text: str) -> Iterator[_Tag]:
+    """The answer tags of a text; a misspelled one counts if it closes."""
+    for match in _TAG.finditer(text):
+        word = (match["word"] or "answer").casefold()
+        closes = bool(match["close"] or match["late"])
+        if word != "answer" and not (closes and difflib.SequenceMatcher(None, word, "answer").ratio() >= _ALIKE):
+            continue
+        if not closes and match["word"] and not match["end"] and "\n" in text[match.end() :].split("/")[0]:
+            continue  # a bracket and a word, but no tag
+        yield _Tag(match.start(), match.end(), closes, match.group() == "<ANSWER>")
+
+
+def _segments(text: str, tags: Sequence[_Tag]) -> Iterator[tuple[str, str]]:
     """What stands in tags, in reading order, each with where it stands."""
-    tags = list(_TAG.finditer(text))
-    ends = [tag.start() for tag in tags[1:]] + [len(text)] * bool(tags)
+    ends = [tag.start for tag in tags[1:]] + [len(text)] * bool(tags)
     opened = False
     for number, (tag, end) in enumerate(zip(tags, ends, strict=True)):
-        if tag["close"]:
+        if tag.closes:
             if not opened:
-                lines = text[tags[number - 1].end() if number else 0 : tag.start()].split("\n")
+                lines = text[tags[number - 1].end if number else 0 : tag.start].split("\n")
                 yield "closing tag", next((line for line in reversed(lines) if line.strip()), "")
             opened = False
         else:
             opened = True
-            exact = tag.group() == "<ANSWER>"
             closed = number + 1 < len(tags)
-            yield ("open tag" if not closed else "tag" if exact else "loose tag"), text[tag.end() : end]
+            yield ("open tag" if not closed else "tag" if tag.exact else "loose tag"), text[tag.end : end]
 
 
-# --- how the name is written -----------------------------------------------------------------------------------------
-
-_FILLER_WORDS = """
-    a an the i we you it is s ll will would want should like to let us me my our your this next now so then with go
-    going do run perform take use choose choosing select selecting pick picking try order request conduct make test
-    tests testing action actions truth truths name prediction predict predicted predicting answer final choice option
-    step result conclusion guess therefore boxed text textbf mathbf b i strong em code type value →
+_DOUBT_WORDS = """
+    no not t never cannot but instead rather however wait unlikely impossible ruled excluded out if unless maybe perhaps or
 """
-_FILLER = frozenset(_FILLER_WORDS.split())
-"""Words that may stand around a name in a tag without changing what is meant; no negation, no conjunction."""
-
-_DOUBT_WORDS = "no not t never cannot but instead rather however wait unlikely impossible ruled excluded"
 _DOUBTS = frozenset(_DOUBT_WORDS.split())
-"""Words of a remark after which the line before it need not be what is meant; t is the end of isn't."""
-
-_ALIKE = str.maketrans(
-    {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "‑": "-", "‐": "-"}
-)
-_LIST_MARK = re.compile(r"^(?:[-*+•·>#]+\s+|\(?\d{1,2}[.)]\s+)+")
-_EDGE = " \t\r\n\"'`*_.,;:?«»()[]{}<>•·\\"
-_LAYERS = 8
-"""Marks around marks that are taken off; people write three."""
-
-_WORD = re.compile(
-    r"[^\W_]+|[#+]+"
-    r"|(?<=\w)-(?!\w)|(?<!\w)-(?=\d)"  # as in A- and -1; other hyphens part words
-    r"""|[^\w\s\-"'`*.,;:?()\[\]{}<>/\\|$&=•·«»…]"""
-)
+"""Words of a remark after which the name before it need not be what is meant; t is the end of isn't."""
 
 
-def _fold(text: str) -> str:
-    """The text without case, extra space, list marks and the marks around it."""
-    text = " ".join(unicodedata.normalize("NFKC", text).translate(_ALIKE).casefold().split())
-    text = text.replace("<s>", "~")  # struck out is not chosen
-    for _ in range(_LAYERS):
-        shorter = _LIST_MARK.sub("", text).strip(_EDGE).rstrip("!")
-        if shorter == text:
-            break
-        text = shorter
-    return text
+def _read_tagged(content: str, names: tuple[str, ...], nouns: Sequence[str]) -> tuple[str | None, str]:
+    """Read the content of a tag: a name, perhaps among filler words, or a name before a remark that doubts nothing.
 
-
-def _words(folded: str) -> tuple[str, ...]:
-    """The words of a text, and the signs that may change what it means (C#, A-, !name); other punctuation parts words."""
-    return tuple(_WORD.findall(folded))
-
-
-@functools.lru_cache(maxsize=256)
-def _forms(names: tuple[str, ...]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Each name folded, and its words."""
-    return {name: (_fold(name), _words(_fold(name))) for name in names}
-
-
-def _read_tagged(content: str, names: tuple[str, ...]) -> tuple[str | None, str]:
-    """Read the content of a tag: a name, perhaps among filler words, or a first line that is a name before a remark."""
-    name, how = _read(content, names)
+    The remark stands on the lines below, or in brackets.
+    """
+    name, how = read(content, names, nouns)
     if name or how == "two names":
         return name, how
-    line, _, remark = content.strip().partition("\n")
-    name, how = _read(line, names)
+    first, _, remark = content.strip().partition("\n")
+    bracket = re.fullmatch(r"(.+)\s\(([^()]+)\)\W*", content.strip())
+    if bracket and not bracket[2].isupper():  # an abbreviation is no remark
+        first, remark = bracket[1], f"({bracket[2]})"
+    name, how = read(first, names, nouns)
     goes_on = remark.strip()[:1].islower()
-    if name and how != "phrase" and not goes_on and _DOUBTS.isdisjoint(_words(_fold(remark))):
-        return name, "line"
+    if name and how != "phrase" and not goes_on and _DOUBTS.isdisjoint(words(bare(remark))):
+        return name, "remark" if remark.startswith("(") else "line"
     return None, "unknown name"
 
 
-def _read(text: str, names: tuple[str, ...]) -> tuple[str | None, str]:
-    """Read a text that holds one name, however written, and besides at most filler words."""
-    if text.strip() in names:
-        return text.strip(), "exact"
-    folded = _fold(text)
-    words = _words(folded)
-    mentioned, rest = _mentions(words, names)
-    if len(mentioned) != 1 or not _FILLER.issuperset(rest):
-        return None, "two names" if len(mentioned) > 1 else "unknown name"
-    name = mentioned[0]
-    form = _forms(names)[name][0]
-    if folded == form:
-        return name, "marks"
-    if "${" in folded and _fold(folded.rpartition("${")[2].partition("}")[0]) == form:
-        return name, "placeholder"
-    label = folded[: -len(form)].rstrip(_EDGE.replace(":", "")) if folded.endswith(form) else ""
-    if label.endswith((":", "=")):
-        return name, "label"
-    return name, "phrase" if rest else "spelling"
+# --- in the last line ------------------------------------------------------------------------------------------------
+
+_ANNOUNCED = re.compile(
+    r"\b(?:answer|choice|conclusion|prediction)\b(?:\s+for this round)?[*_`]*\s*"
+    r"(?:is|must be|has to be|would be|[:=-])?\s*"
+)
+_UNSURE_WORDS = "no not never cannot t if unless whether doubt might may could maybe perhaps would or either neither"
+_UNSURE = frozenset(_UNSURE_WORDS.split())
+"""Words before an announced answer with which it is none."""
 
 
-def _mentions(words: tuple[str, ...], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The names that occur in ``words``, longest first where they overlap, and the words that belong to none."""
-    free = [True] * len(words)
-    found: list[str] = []
-    spans: dict[tuple[int, int], str] = {}
-    for name, (_, wanted) in sorted(_forms(names).items(), key=lambda item: (-len(item[1][1]), item[0])):
-        for start in range(len(words) - len(wanted) + 1) if wanted else ():
-            span = (start, start + len(wanted))
-            if words[slice(*span)] != wanted or not (all(free[slice(*span)]) or span in spans):
-                continue
-            spans[span] = name
-            free[slice(*span)] = [False] * len(wanted)
-            if name not in found:
-                found.append(name)
-    return found, [word for word, is_free in zip(words, free, strict=True) if is_free]
+def _last_line(text: str, names: tuple[str, ...], nouns: Sequence[str]) -> tuple[str | None, str]:
+    """An answer without a tag: the last line is ``<name>`` or decides in so many words."""
+    lines = [line for line in text.split("\n") if line.strip(" \t\r`-")]
+    last = lines[-1].strip() if lines else ""
+    name = None
+    if re.fullmatch(r"\W*<[^<>]+>\W*", last):
+        name = read(last, names, nouns)[0]
+    elif re.fullmatch(r"(\{[^{}]*)?\}`*", last):
+        name = _in_json(text, names, nouns)
+    else:
+        sentence = re.split(r"(?<=[.!?。])\s+(?=\S)", last)[-1]
+        name = decides(last, names, nouns) or decides(sentence, names, nouns) or _announced(sentence, names, nouns)
+    if name is None and len(lines) > 1 and is_label(lines[-2]):
+        name = read(last, names, nouns)[0]
+    return (name, "last line, phrase") if name else (None, "no answer")
+
+
+def _announced(sentence: str, names: tuple[str, ...], nouns: Sequence[str]) -> str | None:
+    """The name after ``my answer is`` and its like, whatever stands before without doubting it."""
+    matches = list(_ANNOUNCED.finditer(sentence.casefold())) if len(sentence.casefold()) == len(sentence) else []
+    if not matches or sentence.endswith("?") or not _UNSURE.isdisjoint(words(sentence[: matches[-1].start()])):
+        return None
+    return read(sentence[matches[-1].end() :], names, nouns)[0]
+
+
+def _in_json(text: str, names: tuple[str, ...], nouns: Sequence[str]) -> str | None:
+    """The answer in a flat JSON object that ends the reply."""
+    match = re.search(r"(\{[^{}]*\})[\s`]*$", text)
+    try:
+        fields = json.loads(match[1]) if match else None
+    except ValueError:
+        return None
+    answers = [value for key, value in (fields or {}).items() if "answer" in key.casefold() and isinstance(value, str)]
+    return read(answers[0], names, nouns)[0] if len(answers) == 1 else None

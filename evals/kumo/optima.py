@@ -40,6 +40,11 @@ def optimal_play(task: Task) -> tuple[str, ...]:
     return tuple(names[place] for place in known)
 
 
+def is_known(task: Task) -> bool:
+    """Whether perfect play of a task is on record."""
+    return game_key(task) in known_optima()
+
+
 @functools.cache
 def known_optima() -> Mapping[str, Sequence[int]]:
     """For each known task the moves of perfect play, as places in its actions followed by its truths."""

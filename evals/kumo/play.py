@@ -1,56 +1,89 @@
-"""One game of KumO as a conversation: choose tests until the right truth can be named."""
+"""One game of KUMO as a conversation: choose tests until the right truth can be named."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 from collections.abc import Mapping
+from typing import Literal
 
 import pyarrow as pa
 
-from envs.kumo import Game
+from envs.kumo import BookStyle, Game
 from evals.conversation import Conversation
 from evals.kumo import prompts
 from evals.kumo.decode import decode
+from evals.kumo.judge import judge
 from evals.kumo.puzzle import Puzzle
+from evals.kumo.shortcuts import shortcuts_of
 from evals.suite import Column
 from evals.types import Outcome, message
 
 COLUMNS: Mapping[str, Column] = {
-    "tests": Column(pa.int32(), "Tests taken, repeated ones included."),
+    "tests": Column(pa.int32(), "Tests taken, repeated ones included.", better="lower"),
     "predicted": Column(pa.string(), "The truth that was named; null if none was."),
-    "parse_errors": Column(pa.int32(), "Replies that could not be read as a name."),
+    "parse_errors": Column(pa.int32(), "Replies that could not be read as a name.", better="lower"),
     "parse_failed": Column(pa.bool_(), "Whether such a reply ended the game."),
     "optimal_actions": Column(pa.int32(), "Tests and prediction of perfect play on the same outcomes."),
     "n_actions": Column(pa.int32(), "|A|, tests that the task offers."),
+    "ending": Column(
+        pa.string(), "What the truth named was: certain, early, overlooked or excluded; null if none was named."
+    ),
+    "idle_tests": Column(
+        pa.int32(),
+        "Tests before the answer was certain that could tell nothing, repeated ones included.",
+        better="lower",
+    ),
+    "late_tests": Column(pa.int32(), "Tests taken although the answer was certain.", better="lower"),
+    "regret": Column(
+        pa.list_(pa.float64()),
+        "Expected steps that each test lost against the best one; null where not searched.",
+        "steps",
+    ),
 }
 
 
-async def play_puzzle(puzzle: Puzzle, conversation: Conversation, *, strict: bool, retries: int) -> Outcome:
+async def play_puzzle(
+    puzzle: Puzzle,
+    conversation: Conversation,
+    *,
+    book: BookStyle = "prose",
+    decoder: Literal["lenient", "strict"] = "lenient",
+    regret: bool = True,
+) -> Outcome:
     """Play one puzzle within the episode's budget of replies.
 
-    Any reply that cannot be read takes a reply of the budget; one more than ``retries`` of them in a row ends the game as
-    a failure. The first prediction ends it too. Repeating a test shows the same outcome and counts again (as published).
+    Any reply that cannot be read takes a reply of the budget; a second one in a row ends the game as a failure, and so
+    does the first if replies are read strictly. The first prediction ends it too. Repeating a test shows the same outcome
+    and counts again (as published).
 
     Args:
         puzzle: The game.
         conversation: With its player.
-        strict: Read replies as the published parser does.
-        retries: Reminders given before an unread reply ends the game.
+        book: Style of the knowledge book.
+        decoder: Read replies as a person would, or as the published parser does.
+        regret: Whether to search for what each test lost.
     """
-    task, chat, game = puzzle.task, puzzle.opening, Game(puzzle.task)
+    task, game = puzzle.task, Game(puzzle.task)
+    chat = puzzle.opening(book, conversation.episode.budget)
+    strict = decoder == "strict"
     parse_errors = unread = 0
     for _ in range(conversation.episode.budget):
-        known = tuple(game.observed)
-        played = await conversation.ask(chat, options=puzzle.names, oracle=functools.partial(puzzle.best, known))
-        cut = played.reply.finish == "length"
-        choice = decode(played.reply.text, task.action_names, task.truths, strict, cut)
+        played = await conversation.ask(
+            chat,
+            options=puzzle.names,
+            oracle=functools.partial(puzzle.best, tuple(game.observed)),
+            shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id),
+        )
+        choice = decode(
+            played.reply.text, task.action_names, task.truths, strict, played.reply.cut_off, puzzle.domain.nouns
+        )
         played.action, played.rule = choice.name, choice.rule
         if choice.name is None:
             parse_errors, unread = parse_errors + 1, unread + 1
-            if unread > retries:
+            if strict or unread > 1:
                 break
-            answer = prompts.reminder()
+            answer = prompts.reminder(cut_off=played.reply.cut_off)
         elif choice.kind == "predict":
             game.predict(choice.name)
             break
@@ -59,6 +92,7 @@ async def play_puzzle(puzzle: Puzzle, conversation: Conversation, *, strict: boo
             answer = prompts.outcome(puzzle.domain, choice.name, game.test(choice.name))
         chat = (*chat, message("assistant", played.reply.text), answer)
     optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
+    errors = await asyncio.to_thread(judge, task, tuple(game.taken), game.named, search=regret)
     return Outcome(
         success=game.won,
         steps=game.steps,
@@ -66,8 +100,12 @@ async def play_puzzle(puzzle: Puzzle, conversation: Conversation, *, strict: boo
             "tests": len(game.taken),
             "predicted": game.named,
             "parse_errors": parse_errors,
-            "parse_failed": unread > retries,
+            "parse_failed": unread > (0 if strict else 1),
             "optimal_actions": len(optimal_play),
             "n_actions": len(task.actions),
+            "ending": errors.ending or None,
+            "idle_tests": errors.idle_tests,
+            "late_tests": errors.late_tests,
+            "regret": list(errors.regret),
         },
     )

@@ -1,4 +1,4 @@
-"""What a player of KumO is told: the paper's structure (goal, how to play, lists, guidebook), in our own words.
+"""What a player of KUMO is told: the paper's structure (goal, how to play, lists, guidebook), in our own words.
 
 A game's chat is only ever appended to: the rules and the book are the system message, each outcome is a user message.
 """
@@ -11,68 +11,77 @@ from evals.types import Chat, Message, message, stable_hash
 RULES = """\
 You are playing a game of elimination. {goal}
 
-Exactly one {truth} of the list below is the right one. Each {action_word} shows an outcome, and an outcome may rule some \
-candidates out. Every wrong candidate is ruled out by what at least one of the {actions} below shows. Find the right one, \
-and do so in as few rounds as you can.
+Exactly one {truth} of the list below is the right one. In each round you choose {a_test} and are told its outcome; the \
+guidebook says which candidates an outcome rules out. All {tests} together would leave only the right {truth}; so a \
+candidate that is still possible, and that none of the {tests} you have not yet chosen can rule out, is the right one.
 
-How to play:
-1. Look at the candidates and at what you may examine.
-2. In each round choose one {action_word}; you are then told its outcome.
-3. Look that outcome up in the guidebook and strike out every candidate that it rules out.
-4. Repeat until you are confident which candidate is right, then name it. Naming one ends the game, right or wrong.
+Find the right {truth} in as few rounds as you can. To end the game, name it: that takes one more round, and you have only \
+one try. The game is lost if no {truth} has been named after {limit} rounds, and a reply that cannot be read takes a round, too.
 
 Candidates ({truths}):
 {truth_list}
 
-What you may choose ({actions}):
-{action_list}
+What you may choose ({tests}):
+{test_list}
 
 Guidebook:
 
 {book}"""
 
 ASK = """\
-Choose one of the {actions}, or name the right {truth} if you are confident of it. Explain your reasoning, then finish with \
+Choose one of the {tests}, or name the right {truth} if you are sure of it. Explain your reasoning, then finish with \
 the exact name from the lists, in this form:
 <ANSWER> name </ANSWER>"""
 
 START = "The game begins."
 
-OUTCOME = "Outcome of {action}: {observation}"
+OUTCOME = "Outcome of {test}: {observation}"
 
-REMINDER = """\
-That reply cannot be read as one name from the lists. This is your last chance to give one. Finish with exactly one name, \
-written as it is listed, in this form:
+_AGAIN = """\
+This is your last chance to give an answer. Finish with exactly one name, written as it is listed, in this form:
 <ANSWER> name </ANSWER>"""
 
-PROMPT_IDENTITY = stable_hash(RULES, ASK, START, OUTCOME, REMINDER)
+UNREAD = f"Your reply cannot be read as one name from the lists. {_AGAIN}"
+
+CUT_OFF = f"Your reply grew too long and was cut off before it gave an answer. Keep your reasoning short. {_AGAIN}"
+
+PROMPT_IDENTITY = stable_hash(RULES, ASK, START, OUTCOME, UNREAD, CUT_OFF)
 """Part of every episode's identity: runs under other words are other runs."""
 
 
-def opening(task: Task, domain: Domain, book: str) -> Chat:
-    """The rules with the task's lists and guidebook, and the first question."""
+def opening(task: Task, domain: Domain, book: str, limit: int) -> Chat:
+    """The rules with the task's lists and guidebook, and the first question.
+
+    Args:
+        task: what is played.
+        domain: its domain, for goal and nouns.
+        book: the knowledge book.
+        limit: rounds that the game may take.
+    """
+    test = domain.action.singular
     rules = RULES.format(
         goal=domain.goal,
         truth=domain.truth.singular,
         truths=domain.truth.plural,
-        action_word=domain.action.singular,
-        actions=domain.action.plural,
+        a_test=f"{'an' if test[0] in 'aeiou' else 'a'} {test}",
+        tests=domain.action.plural,
+        limit=limit,
         truth_list="\n".join(f"- {name}" for name in task.truths),
-        action_list="\n".join(f"- {name}" for name in task.action_names),
+        test_list="\n".join(f"- {name}" for name in task.action_names),
         book=book.strip(),
     )
     return message("system", rules), message("user", f"{START}\n\n{_ask(domain)}")
 
 
-def outcome(domain: Domain, action: str, observation: str) -> Message:
-    """What an action showed, and the next question."""
-    return message("user", f"{OUTCOME.format(action=action, observation=observation)}\n\n{_ask(domain)}")
+def outcome(domain: Domain, test: str, observation: str) -> Message:
+    """What a test showed, and the next question."""
+    return message("user", f"{OUTCOME.format(test=test, observation=observation)}\n\n{_ask(domain)}")
 
 
-def reminder() -> Message:
-    """What is said after a reply that names nothing."""
-    return message("user", REMINDER)
+def reminder(*, cut_off: bool) -> Message:
+    """What is said after a reply that names nothing, or that was cut off before it named anything."""
+    return message("user", CUT_OFF if cut_off else UNREAD)
 
 
 def _ask(domain: Domain) -> str:
-    return ASK.format(actions=domain.action.plural, truth=domain.truth.singular)
+    return ASK.format(tests=domain.action.plural, truth=domain.truth.singular)

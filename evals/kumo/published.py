@@ -9,7 +9,7 @@ from evals.published import RunCell
 from evals.reference import published
 
 if TYPE_CHECKING:
-    from evals.kumo.score import Run
+    from evals.kumo.runs import Run
 
 MEASURES: dict[str, Callable[[Run], float | None]] = {
     "success": lambda run: float(run.success),

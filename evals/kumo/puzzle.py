@@ -8,15 +8,26 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from envs.kumo import DIFFICULTIES, Domain, OptimalSearch, Task, generate_tasks, load_domain, read_tasks, write_book
+from envs.kumo import (
+    DIFFICULTIES,
+    BookStyle,
+    Domain,
+    OptimalSearch,
+    Task,
+    generate_tasks,
+    load_domain,
+    read_tasks,
+    write_book,
+)
 from evals.kumo import prompts
-from evals.kumo.optima import optimal_play
+from evals.kumo.judge import CHEAP
+from evals.kumo.optima import is_known, optimal_play
 from evals.types import Chat
 
 _searching = threading.Lock()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Puzzle:
     """One task of a domain with what playing it takes."""
 
@@ -28,10 +39,16 @@ class Puzzle:
         """All that may be replied: the actions, then the truths."""
         return (*self.task.action_names, *self.task.truths)
 
+    def opening(self, book: BookStyle, limit: int) -> Chat:
+        """The first turn's chat, with a book in this style and so many rounds."""
+        if (book, limit) not in self._openings:
+            text = write_book(self.task, self.domain, book)
+            self._openings[book, limit] = prompts.opening(self.task, self.domain, text, limit)
+        return self._openings[book, limit]
+
     @cached_property
-    def opening(self) -> Chat:
-        """The first turn's chat."""
-        return prompts.opening(self.task, self.domain, write_book(self.task, self.domain))
+    def _openings(self) -> dict[tuple[BookStyle, int], Chat]:
+        return {}
 
     @property
     def optimal_play(self) -> tuple[str, ...]:
@@ -41,6 +58,11 @@ class Puzzle:
         """
         with _searching:
             return self._optimal_play
+
+    @property
+    def optimum_is_cheap(self) -> bool:
+        """Whether ``optimal_play`` is on record or searched in no time."""
+        return "_optimal_play" in self.__dict__ or is_known(self.task) or len(self.task.truths) <= CHEAP
 
     @cached_property
     def _optimal_play(self) -> tuple[str, ...]:

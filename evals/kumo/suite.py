@@ -1,23 +1,28 @@
-"""KumO as a suite: which games are planned, how one is played, what is reported."""
+"""KUMO as a suite: which games are planned, how one is played, what is reported."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from envs.kumo import BUDGET, DIFFICULTIES, available_domains
+from envs.kumo import BOOK_STYLES, BUDGET, DIFFICULTIES, BookStyle, available_domains
 from evals.conversation import Conversation
 from evals.kumo.decode import DECODER_VERSION
+from evals.kumo.diagnose import diagnose_kumo
+from evals.kumo.judge import CHEAP
 from evals.kumo.play import COLUMNS, play_puzzle
 from evals.kumo.prompts import PROMPT_IDENTITY
 from evals.kumo.puzzle import Puzzle, domain_of, puzzles_in, puzzles_of
 from evals.kumo.score import score_kumo
+from evals.kumo.shortcuts import SHORTCUTS
+from evals.kumo.view import view_game
 from evals.run_data import RunData
 from evals.suite import Column, Suite
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, stable_hash, stable_seed
+from evals.view import EpisodeView
 
 MAIN_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
 
@@ -30,7 +35,7 @@ _TOKENS_PER_ROUND = 250
 
 @dataclass(frozen=True)
 class KumoSuite(Suite):
-    """Games of elimination (KumO): find the one valid truth among candidates by choosing tests.
+    """Games of elimination (KUMO): find the one valid truth among candidates by choosing tests.
 
     Attributes:
         domains: Names of domains that come with raycade, or paths of domain files; ``"all"``, alone or among others,
@@ -42,13 +47,17 @@ class KumoSuite(Suite):
         repeats: Runs of each task.
         give_aways: Whether to allow tasks in which some truth can be ruled out by no action, which tells the answer
             before the first test (19 % of the published easy tasks).
+        book: How the guidebook is written: ``prose`` (everything defined, rule-outs in sentences), ``long`` (of twice as many
+            truths and tests), ``noisy`` (irrelevant sentences in between), ``table`` or ``symbolic``.
         decoder: ``lenient`` reads replies as a person would and reminds once after one that names nothing; ``strict`` is
             the published parser, and the first reply that it cannot read ends the run.
-        max_steps: Replies after which a run without prediction has failed (50 in the paper).
+        max_steps: Replies after which a run without prediction has failed (50 in the paper); players are told.
+        hard_regret: Whether to search hard tasks, too, for what each test lost (seconds of a core for each game).
     """
 
     name: ClassVar[str] = "kumo"
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
+    shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
 
     domains: str | Sequence[str] = MAIN_DOMAINS
     difficulties: Sequence[str] = tuple(DIFFICULTIES)
@@ -56,8 +65,10 @@ class KumoSuite(Suite):
     tasks_per_domain: int = 50
     repeats: int = 5
     give_aways: bool = False
+    book: BookStyle = "prose"
     decoder: Literal["lenient", "strict"] = "lenient"
     max_steps: int = BUDGET
+    hard_regret: bool = False
 
     def __post_init__(self) -> None:
         for setting in ("domains", "difficulties"):
@@ -94,14 +105,28 @@ class KumoSuite(Suite):
 
     async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
         """Play one run of one task."""
-        sources = {domain_of(source).name: source for source in self.domains}
-        puzzle = self._puzzles(sources[episode.task], episode.level)[episode.index]
-        strict = self.decoder == "strict"
-        return await play_puzzle(puzzle, conversation, strict=strict, retries=0 if strict else 1)
+        puzzle = self._puzzle(episode.task, episode.level, episode.index)
+        return await play_puzzle(
+            puzzle,
+            conversation,
+            book=self.book,
+            decoder=self.decoder,
+            regret=self.hard_regret or len(puzzle.task.truths) <= CHEAP,
+        )
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
-        """Scores: success, actions, parse errors and tokens, in our convention and in the published one."""
-        return score_kumo(run.plan, run.episodes()) if section == "scores" else []
+        """Scores in our convention and in the published one; diagnostics: error kinds, planning apart from deduction."""
+        if section == "scores":
+            return score_kumo(run.plan, run.episodes())
+        return diagnose_kumo(run.plan, run.episodes()) if section == "diagnostics" else []
+
+    def view(self, row: Mapping[str, Any]) -> EpisodeView:
+        """One game with what was possible after each step, and what perfect play would have done."""
+        return view_game(row, self._puzzle(row["task"], row["level"], row["index"]))
+
+    def _puzzle(self, domain: str, difficulty: str, index: int) -> Puzzle:
+        sources = {domain_of(source).name: source for source in self.domains}
+        return self._puzzles(sources[domain], difficulty)[index]
 
     def _puzzles(self, source: str, difficulty: str) -> Sequence[Puzzle]:
         if self.tasks is not None:
@@ -110,7 +135,7 @@ class KumoSuite(Suite):
 
     def _episode(self, puzzle: Puzzle, difficulty: str, index: int) -> Episode:
         task, calls = puzzle.task, min(_EXPECTED_CALLS[difficulty], self.max_steps)
-        opening = [message.parts for message in puzzle.opening]
+        opening = [message.parts for message in puzzle.opening(self.book, self.max_steps)]
         tokens = sum(len(str(part)) for parts in opening for part in parts) / 4
         return Episode(
             suite=self.name,
@@ -144,10 +169,14 @@ class KumoSuite(Suite):
                 raise ValueError(f"suite.{setting} must be a whole number of at least 1, not {value!r}")
         if not isinstance(self.tasks, str | None):
             raise ValueError(f"suite.tasks must be the path of a task file, not {self.tasks!r}")
-        if not isinstance(self.give_aways, bool):
-            raise ValueError(f"suite.give_aways must be true or false, not {self.give_aways!r}")
-        if self.decoder not in ("lenient", "strict"):
-            raise ValueError(f"suite.decoder: no decoder {self.decoder!r}; there are lenient, strict")
+        for setting in ("give_aways", "hard_regret"):
+            if not isinstance(getattr(self, setting), bool):
+                raise ValueError(f"suite.{setting} must be true or false, not {getattr(self, setting)!r}")
+        for setting, known in (("decoder", ("lenient", "strict")), ("book", BOOK_STYLES)):
+            if getattr(self, setting) not in known:
+                raise ValueError(
+                    f"suite.{setting}: no {setting} {getattr(self, setting)!r}; there are {', '.join(known)}"
+                )
         names = [domain_of(source).name for source in self.domains]
         for setting, values in (("domains", names), ("difficulties", self.difficulties)):
             twice = sorted({value for value in values if list(values).count(value) > 1})

@@ -16,10 +16,13 @@ from evals.types import Episode
 
 STAGES = ("1P-B", "1P-C", "1P", "2P", "1R", "2R", "final")
 
+Node = Mapping[str, Any]
+"""One entry of the ledger's ``nodes`` (``evals.multistar.play.NODE``)."""
+
 LOW_MASS = 0.5
 """Where all labels together have less than this probability, the model did not take the question as meant."""
 
-_LEDGER_COLUMNS = ("status", "n_questions", "n_calls", "n_planned_calls", "nodes")
+LEDGER_COLUMNS = ("episode_id", "status", "n_questions", "n_calls", "n_planned_calls", "nodes")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Answered:
     failed: bool
     """The episode failed: the question counts as answered wrong."""
     options: int
+    counts: bool
+    """Whether it counts in accuracy; a link of the chain does not."""
     right: bool = False
     answer: int | None = None
     argmax_is_label: bool | None = None
@@ -49,6 +54,8 @@ class Answered:
     """None where a probability is not exact, or the question was not swept."""
     inexact: bool = False
     """Whether it has no MSEval for lack of exact probabilities."""
+    cut_off: bool = False
+    """Whether the written reply ended at the token limit."""
 
     @property
     def style(self) -> str:
@@ -92,9 +99,9 @@ class Played:
 
 def join(plan: pa.Table, ledger: pa.Table) -> list[Played]:
     """Every planned episode in the order of the plan; rows that are not planned do not count."""
-    names = [name for name in _LEDGER_COLUMNS if name in ledger.column_names]
-    absent = dict.fromkeys(_LEDGER_COLUMNS)
-    rows = {row["episode_id"]: absent | row for row in ledger.select(["episode_id", *names]).to_pylist()}
+    names = [name for name in LEDGER_COLUMNS if name in ledger.column_names]
+    absent = dict.fromkeys(LEDGER_COLUMNS)
+    rows = {row["episode_id"]: absent | row for row in ledger.select(names).to_pylist()}
     return [Played(episode, rows.get(episode.id)) for episode in plan_from_table(plan)]
 
 
@@ -126,6 +133,7 @@ def _lost(episode: Episode, question: Question) -> Answered:
         question.part or "",
         True,
         len(question.options),
+        question.counts,
     )
 
 
@@ -133,12 +141,11 @@ def _place(episode: Episode) -> tuple[str, str, str, int]:
     return episode.player, episode.mode, episode.task, puzzle_of(episode)
 
 
-def _answered(episode: Episode, nodes: Sequence[Mapping[str, Any]], convention: Convention) -> Iterator[Answered]:
+def _answered(episode: Episode, nodes: Sequence[Node], convention: Convention) -> Iterator[Answered]:
     by_name = {node["node"]: node for node in nodes}
-    exact = {node["node"]: Asked(option_probabilities(node["logprobs"]), node["key"]) for node in nodes if _exact(node)}
+    scores, exact = scores_of(nodes, convention), _exactly_asked(nodes)
     for node in nodes:
         parents = tuple(node["parents"])
-        inexact = any(name not in exact for name in (node["node"], *parents)) or not all(map(_exact, node["sweep"]))
         yield Answered(
             *_place(episode),
             node["node"],
@@ -147,20 +154,37 @@ def _answered(episode: Episode, nodes: Sequence[Mapping[str, Any]], convention: 
             node["part"] or "",
             failed=False,
             options=len(node["options"]),
+            counts=node["counts"],
             right=node["answer"] == node["key"],
             answer=node["answer"],
             argmax_is_label=node["argmax_is_label"],
             mass=node["mass"],
             parents=parents,
             parent_options=tuple(len(by_name[name]["options"]) for name in parents),
-            score=None if inexact else _score(node, parents, exact, convention),
-            inexact=inexact,
+            score=scores.get(node["node"]),
+            inexact=_inexact(node, exact),
+            cut_off=bool(node["cut_off"]),
         )
 
 
-def _score(
-    node: Mapping[str, Any], parents: Sequence[str], exact: Mapping[str, Asked], convention: Convention
-) -> Score | None:
+def scores_of(nodes: Sequence[Node], convention: Convention) -> dict[str, Score]:
+    """MSEval by node; without those that lack an exact probability or a sweep."""
+    exact = _exactly_asked(nodes)
+    scores = {
+        node["node"]: _score(node, node["parents"], exact, convention) for node in nodes if not _inexact(node, exact)
+    }
+    return {name: score for name, score in scores.items() if score}
+
+
+def _exactly_asked(nodes: Sequence[Node]) -> dict[str, Asked]:
+    return {node["node"]: Asked(option_probabilities(node["logprobs"]), node["key"]) for node in nodes if _exact(node)}
+
+
+def _inexact(node: Node, exact: Mapping[str, Asked]) -> bool:
+    return any(name not in exact for name in (node["node"], *node["parents"])) or not all(map(_exact, node["sweep"]))
+
+
+def _score(node: Node, parents: Sequence[str], exact: Mapping[str, Asked], convention: Convention) -> Score | None:
     sweeps = []
     for name in parents:
         swept = sorted((each for each in node["sweep"] if each["parent"] == name), key=lambda each: each["option"])

@@ -15,8 +15,8 @@ _PRIORS = {"with_prior": ("model", "none"), "true_prior": ("truth", "model")}
 _STYLES = ("structured", "document")
 
 _MEASURES: dict[str, Callable[[Answered], float | None]] = {
-    "accuracy": lambda answer: float(answer.right),
-    "MSEval": lambda answer: answer.score.value if answer.score else None,
+    "accuracy": lambda answer: float(answer.right) if answer.counts else None,
+    "MSEval of perfect": lambda answer: answer.score.share if answer.score else None,
 }
 
 
@@ -50,7 +50,9 @@ def _tables(
     """Tables of one contrast: answers with one value of a setting minus those with another, by the other setting."""
     first, second = (_observations(answers, measure, setting, side, other) for side in sides)
     effects = paired_effects(first, second)
-    return effects_tables(f"multistar_{name}_{measure.lower()}_effect", title, (other, "stage"), sides, effects)
+    return effects_tables(
+        f"multistar_{name}_{measure.lower().replace(' ', '_')}_effect", title, (other, "stage"), sides, effects
+    )
 
 
 def _observations(

@@ -8,6 +8,9 @@ p_j is the probability of the right one among the |A_j| options of question j. C
 answer has about the answer to t: t is asked once with each option of j in the place of j's answer, everything else as it
 was. CMI_t, of the question itself, is the entropy of its own options. A player that guesses scores 1.
 
+What perfect play scores depends on the weights: r_j is at most |A_j|. So scores with and without prior information are
+not on one scale; their shares of what perfect play scores under the same weights are, and compare.
+
 The paper leaves open how CMI is computed. Its five listed scores, two of them in full precision, fit one reading only: the
 answers to t are taken *hard* (the most likely option), all options of j count alike, entropies are in *bits*, and the
 weights are powers of e all the same. That is ``decoded``, the default; the other readings can be asked for by name.
@@ -95,6 +98,13 @@ class Score:
     """Of the parents, in order; what is left to 1 is the question's own."""
     informations: tuple[float, ...]
     """CMI of the parents."""
+    perfect: float
+    """What perfect play scores under these weights: the sum of w_j |A_j|."""
+
+    @property
+    def share(self) -> float:
+        """The score as a share, 0 to 1, of what perfect play scores under the same weights."""
+        return self.value / self.perfect
 
     @property
     def parents_weight(self) -> float:
@@ -129,7 +139,9 @@ def mseval(question: Asked, sweeps: Sequence[Sweep], convention: Convention | No
     total = math.fsum(powers)
     relatives = [*(sweep.parent.relative for sweep in sweeps), question.relative]
     value = math.fsum(power / total * relative for power, relative in zip(powers, relatives, strict=True))
-    return Score(value, tuple(power / total for power in powers[:-1]), informations)
+    most = [*(len(sweep.parent.probabilities) for sweep in sweeps), len(question.probabilities)]
+    perfect = math.fsum(power / total * count for power, count in zip(powers, most, strict=True))
+    return Score(value, tuple(power / total for power in powers[:-1]), informations, perfect)
 
 
 def information(sweep: Sweep, convention: Convention) -> float:

@@ -21,12 +21,13 @@ from evals.multistar.puzzles import Prior, planned_calls
 from evals.multistar.questions import Question
 from evals.multistar.read_answer import read_answer
 from evals.multistar.reformat import prior_sentence
+from evals.multistar.shortcuts import SHORTCUTS
 from evals.suite import Column
 from evals.types import Chat, Outcome, PlayerError
 
 ReplyForm = Literal["labels", "text"]
 
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 """Raised whenever the columns change: all parts of one ledger have the same. Part of every episode's identity."""
 
 SWEPT = pa.struct(
@@ -48,9 +49,11 @@ NODE = pa.struct(
         "parents": pa.list_(pa.string()),  # nodes whose answers the prompt told; empty without prior information
         "options": pa.list_(pa.string()),
         "key": pa.int32(),  # index of the right option
+        "counts": pa.bool_(),  # whether it counts in accuracy; a link of the chain does not
         "turn": pa.int32(),  # of the episode, counted from 0
         "answer": pa.int32(),  # index of the answer, null if none could be read
         "rule": pa.string(),  # how it was read
+        "cut_off": pa.bool_(),  # whether the reply ended at the token limit
         "logprobs": pa.list_(pa.float64()),  # natural logs per option; null for written replies, nan where unknown
         "mass": pa.float64(),  # sum of the options' probabilities
         "argmax_is_label": pa.bool_(),
@@ -71,8 +74,8 @@ class NoLabelScores(PlayerError):  # noqa: N818 - a cause that is read by people
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How questions are put."""
+class AskSettings:
+    """How questions are asked."""
 
     style: Style
     prior: Prior = "none"
@@ -93,11 +96,12 @@ class Answer:
     mass: float | None = None
     argmax_is_label: bool | None = None
     exact: bool = False
+    cut_off: bool = False
 
 
-async def play_direct(question: Question, conversation: Conversation, manner: Manner) -> Outcome:
+async def play_direct(question: Question, conversation: Conversation, settings: AskSettings) -> Outcome:
     """Ask one question that stands for itself."""
-    asking = _Asking(conversation, manner)
+    asking = _Asking(conversation, settings)
     (answer,) = await asking.all([(question, ())])
     return Outcome(
         success=answer.option == question.key,
@@ -106,7 +110,7 @@ async def play_direct(question: Question, conversation: Conversation, manner: Ma
     )
 
 
-async def play_chain(questions: Sequence[Question], conversation: Conversation, manner: Manner) -> Outcome:
+async def play_chain(questions: Sequence[Question], conversation: Conversation, settings: AskSettings) -> Outcome:
     """Ask a whole chain: each question once those before it are answered, then the sweep.
 
     Success is the right answer to the last question. A question whose own log-probabilities, or a parent's, are not exact
@@ -115,22 +119,22 @@ async def play_chain(questions: Sequence[Question], conversation: Conversation, 
     Args:
         questions: Parents first.
         conversation: With its player.
-        manner: Style, prior information and whether to sweep.
+        settings: Style, prior information and whether to sweep.
     """
-    asking = _Asking(conversation, manner)
+    asking = _Asking(conversation, settings)
     told: dict[str, int | None] = {}
     answers: dict[str, Answer] = {}
     nodes = {question.node: question for question in questions}
     for level in _levels(questions):
-        prompts = [(question, _priors(question, nodes, told, manner)) for question in level]
+        prompts = [(question, _priors(question, nodes, told, settings)) for question in level]
         for question, answer in zip(level, await asking.all(prompts), strict=True):
             answers[question.node] = answer
-            told[question.node] = question.key if manner.prior == "truth" else answer.option
+            told[question.node] = question.key if settings.prior == "truth" else answer.option
     swept = [
         question
         for question in questions
-        if manner.sweep
-        and manner.prior != "none"
+        if settings.sweep
+        and settings.prior != "none"
         and all(answers[name].exact for name in (*question.parents, question.node))
     ]
     variants = [
@@ -140,7 +144,7 @@ async def play_chain(questions: Sequence[Question], conversation: Conversation, 
         for option in range(len(nodes[parent].options))
     ]
     outcomes = await asking.all(
-        [(q, _priors(q, nodes, {**told, parent: option}, manner)) for q, parent, option in variants]
+        [(q, _priors(q, nodes, {**told, parent: option}, settings)) for q, parent, option in variants]
     )
     sweeps: dict[str, list[tuple[Any, ...]]] = {question.node: [] for question in questions}
     for (question, parent, option), answer in zip(variants, outcomes, strict=True):
@@ -150,12 +154,12 @@ async def play_chain(questions: Sequence[Question], conversation: Conversation, 
         steps=len(questions),
         extra={
             "nodes": [
-                _node(q, () if manner.prior == "none" else q.parents, answers[q.node], sweeps[q.node])
+                _node(q, () if settings.prior == "none" else q.parents, answers[q.node], sweeps[q.node])
                 for q in questions
             ],
             "n_questions": len(questions),
             "n_calls": asking.calls,
-            "n_planned_calls": planned_calls(questions, manner.prior, manner.sweep, manner.paper_literal),
+            "n_planned_calls": planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal),
         },
     )
 
@@ -163,9 +167,9 @@ async def play_chain(questions: Sequence[Question], conversation: Conversation, 
 class _Asking:
     """Asks prompts, many at once, each different prompt once."""
 
-    def __init__(self, conversation: Conversation, manner: Manner) -> None:
+    def __init__(self, conversation: Conversation, settings: AskSettings) -> None:
         self.conversation = conversation
-        self.manner = manner
+        self.settings = settings
         self._known: dict[Chat, Answer] = {}
 
     @property
@@ -179,7 +183,7 @@ class _Asking:
         Raises:
             PlayerError: one of them cannot be answered; the others are given up.
         """
-        chats = [prompt(question, sentences, self.manner.style) for question, sentences in wanted]
+        chats = [prompt(question, sentences, self.settings.style) for question, sentences in wanted]
         new = {chat: question for chat, (question, _) in zip(chats, wanted, strict=True) if chat not in self._known}
         tasks = [asyncio.ensure_future(self._ask(chat, question)) for chat, question in new.items()]
         try:
@@ -190,16 +194,17 @@ class _Asking:
         return [self._known[chat] for chat in chats]
 
     async def _ask(self, chat: Chat, question: Question) -> Answer:
-        labels, scoring = labels_of(question), self.manner.reply == "labels"
+        labels, scoring = labels_of(question), self.settings.reply == "labels"
         oracle = functools.partial(labels.__getitem__, question.key)
+        shortcuts = {name: functools.partial(choose, question) for name, choose in SHORTCUTS.items()}
         if scoring:
-            played = await self.conversation.ask(chat, labels=labels, oracle=oracle)
+            played = await self.conversation.ask(chat, labels=labels, oracle=oracle, shortcuts=shortcuts)
         else:
-            played = await self.conversation.ask(chat, options=labels, oracle=oracle)
+            played = await self.conversation.ask(chat, options=labels, oracle=oracle, shortcuts=shortcuts)
         reply, turn = played.reply, played.turn.number
         if not scoring:
-            option, rule = read_answer(reply.text, labels, question.options)
-            answer = Answer(turn, option, rule)
+            option, rule = read_answer(reply.text, labels, question.options, cut_off=reply.cut_off)
+            answer = Answer(turn, option, rule, cut_off=reply.cut_off)
         elif reply.label_scores is None:
             raise NoLabelScores("the engine gives no label scores; suite.reply=text asks for written answers")
         else:
@@ -224,13 +229,13 @@ def _levels(questions: Sequence[Question]) -> list[list[Question]]:
 
 
 def _priors(
-    question: Question, nodes: Mapping[str, Question], told: Mapping[str, int | None], manner: Manner
+    question: Question, nodes: Mapping[str, Question], told: Mapping[str, int | None], settings: AskSettings
 ) -> list[str]:
     """What the prompt says of the parents; a parent without a readable answer is not mentioned."""
-    if manner.prior == "none":
+    if settings.prior == "none":
         return []
     return [
-        prior_sentence(nodes[parent], option, question, manner.paper_literal)
+        prior_sentence(nodes[parent], option, question, settings.paper_literal)
         for parent in question.parents
         if (option := told[parent]) is not None
     ]
@@ -246,9 +251,11 @@ def _node(question: Question, parents: Sequence[str], answer: Answer, sweep: lis
         parents,
         question.options,
         question.key,
+        question.counts,
         answer.turn,
         answer.option,
         answer.rule,
+        answer.cut_off,
         answer.logprobs,
         answer.mass,
         answer.argmax_is_label,

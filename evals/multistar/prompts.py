@@ -1,4 +1,4 @@
-"""How a question is put: in plain words, as HTML, or as a printed page; with or without what earlier answers said.
+"""How a question is asked: in plain words, as HTML, or as a printed page; with or without what earlier answers said.
 
 The picture comes first, so that all questions on it share a prefix. All wording is ours; the three styles are the paper's
 (vanilla, structured, document).
@@ -13,6 +13,7 @@ from typing import Literal
 
 from envs.page import PagePicture, Words
 from envs.picture import Picture
+from envs.raven import RavenPicture
 from evals.multistar.questions import Question
 from evals.types import Chat, message, stable_hash
 
@@ -31,7 +32,7 @@ TITLE = "Panels and shapes"
 SECTIONS = {"2P": "What was seen", "1R": "What was seen", "2R": "Rules found", "final": "Rules found"}
 """Headings above what earlier answers said, by the stage that is asked."""
 
-PROMPT_IDENTITY = stable_hash(SYSTEM, NOTICE, ASK_LETTER, ASK_NUMBER, CHOOSE, PAGE, TITLE, SECTIONS, "layout 1")
+PROMPT_IDENTITY = stable_hash(SYSTEM, NOTICE, ASK_LETTER, ASK_NUMBER, CHOOSE, PAGE, TITLE, SECTIONS, "layout 2")
 """Part of every episode's identity: runs under other words are other runs."""
 
 _SPATIAL = re.compile(
@@ -41,10 +42,13 @@ _SPATIAL = re.compile(
 
 
 def labels_of(question: Question) -> tuple[str, ...]:
-    """What the options are called: A, B, ..., and 1 to 8 where they are numbered panels."""
-    if _numbered(question):
-        return question.options
-    return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(question.options)])
+    """What the options of a question are called."""
+    return option_labels(question.stage, question.options)
+
+
+def option_labels(stage: str, options: Sequence[str]) -> tuple[str, ...]:
+    """A, B, ..., and 1 to 8 where the options are numbered panels."""
+    return tuple(options) if stage == "final" else tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(options)])
 
 
 def _numbered(question: Question) -> bool:
@@ -115,4 +119,5 @@ def _page(question: Question, priors: Sequence[str]) -> PagePicture:
         blocks += [Words("item", sentence) for sentence in priors]
     blocks += [Words("heading", "Question"), Words("text", question.text)]
     blocks += [Words("item", choice) for choice in _choices(question)]
-    return PagePicture((*blocks, Words("text", _ask(question))))
+    scale = question.picture.scale if isinstance(question.picture, RavenPicture) else 1
+    return PagePicture((*blocks, Words("text", _ask(question))), scale)

@@ -27,7 +27,8 @@ def run_cells(answers: Iterable[Answered], subtask: str) -> list[RunCell]:
         games.append(answer.cluster)
 
     for answer in answers:
-        add(answer, "accuracy", float(answer.right))
+        if answer.counts:
+            add(answer, "accuracy", float(answer.right))
         if answer.score is not None:
             add(answer, "MSEval", answer.score.value)
             if answer.parents:

@@ -7,13 +7,24 @@ import dataclasses
 import functools
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from envs.raven import Generated, Imported, Problem, RavenFileError, Style, configuration_named, load, read
+from envs.raven import (
+    Generated,
+    Imported,
+    Problem,
+    RavenFileError,
+    Style,
+    configuration_named,
+    enlarged,
+    load,
+    read,
+)
 from envs.raven.files import content_digest
 from envs.raven.listing import configuration_of, read_index
-from evals.multistar.questions import Question, chain_questions, direct_nodes, direct_questions
+from evals.multistar.questions import Drawing, Question, chain_questions, direct_nodes, direct_questions
 from evals.multistar.reformat import prior_sentence
 from evals.types import Episode, PlayerError, stable_seed
 
@@ -91,43 +102,53 @@ def fingerprint(source: Source) -> str:
     return str(source)
 
 
-@functools.lru_cache(maxsize=4096)
-def questions_of(
-    source: Source, configuration: str, subtask: Subtask, attributes: tuple[str, ...]
-) -> tuple[Question, ...]:
-    """All questions on one problem, in a fixed order; in the chain, parents come first.
+@dataclass(frozen=True)
+class Selection:
+    """Which questions are asked on the problems of a configuration."""
 
-    Args:
-        source: A generated problem, or an imported one.
-        configuration: Folder name of the problem's configuration.
-        subtask: ``direct`` or ``chain``.
-        attributes: The others are left out, as questions and as parents. The final question stays.
+    configuration: str
+    """Folder name."""
+    subtask: Subtask
+    attributes: tuple[str, ...]
+    """The others are left out, as questions and as parents. The final question stays."""
+    options: Drawing = "balanced"
+    scale: int = 1
+
+
+@functools.lru_cache(maxsize=4096)
+def questions_of(source: Source, selection: Selection) -> tuple[Question, ...]:
+    """All selected questions on one problem, in a fixed order; in the chain, parents come first.
 
     Raises:
         PuzzleUnreadable: as ``problem_of``.
     """
-    problem = problem_of(source, configuration)
-    make = direct_questions if subtask == "direct" else chain_questions
-    asked = make(problem, QUESTION_SEED)
-    kept = [question for question in asked if question.attribute is None or question.attribute in attributes]
+    problem = problem_of(source, selection.configuration)
+    make = direct_questions if selection.subtask == "direct" else chain_questions
+    asked = make(problem, QUESTION_SEED, selection.options)
+    kept = [question for question in asked if question.attribute is None or question.attribute in selection.attributes]
     names = {question.node for question in kept}
     return tuple(
-        dataclasses.replace(question, parents=tuple(parent for parent in question.parents if parent in names))
+        dataclasses.replace(
+            question,
+            parents=tuple(parent for parent in question.parents if parent in names),
+            picture=enlarged(question.picture, selection.scale),
+        )
         for question in kept
     )
 
 
 @functools.lru_cache(maxsize=64)
-def stand_ins(configuration: str, subtask: Subtask, attributes: tuple[str, ...]) -> tuple[Question, ...]:
+def stand_ins(selection: Selection) -> tuple[Question, ...]:
     """A question of every kind that problems of a configuration are asked, on generated problems.
 
     Nodes, stages, attributes, parts and numbers of options do not depend on the problem, so that they tell what an episode
-    would have asked whose puzzle is not at hand.
+    would have asked whose puzzle is not at hand. In the chain a kind counts if it does on any of these problems.
     """
     found: dict[str, Question] = {}
-    for index in range(1 if subtask == "chain" else _STAND_INS):
-        for question in questions_of(generated(configuration, index, "iraven"), configuration, subtask, attributes):
-            found.setdefault(question.node, question)
+    for index in range(_STAND_INS):
+        for question in questions_of(generated(selection.configuration, index, "iraven"), selection):
+            if question.node not in found or (question.counts and not found[question.node].counts):
+                found[question.node] = question
     return tuple(found.values())
 
 

@@ -1,67 +1,233 @@
-"""Reading a label out of a written reply, for engines that cannot score labels."""
+"""Reading a label out of a written reply, for engines that cannot score labels.
+
+A reply is read where it says which choice it takes, and not where it only talks about choices. First come forms that are
+made for answers: a tag, a box, a JSON field. Else the reply is taken apart into clauses. A clause *claims* a choice if it names
+exactly one and is otherwise made of the few words in which answers are given (``words_of_answers.txt``); it *rejects* one if it
+negates it, and *doubts* if it weighs several or asks. The last claim counts, unless what follows takes it back.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-READER_VERSION = 2
+READER_VERSION = 3
 """Raised whenever a reply may be read otherwise; part of the identity of episodes with written replies."""
 
-_MARKS = " \t\r\n\"'`*_~.,;:!?()[]{}<>$\\"
-_IS = r"answer(?:\s+(?:is|would\s+be)\b\s*:?|[ *_]*[:=]|[ *_]*(?=\n))"
-"""What introduces an answer: "answer is", "Answer:", or "Answer" on a line of its own."""
-_OPEN, _CLOSE = r"[ \t\"'`*_(\[{$]*", r"(?=[\"`*_.,:;)\]}$]|\s*$|\s+(?:because|since|as)\b)"
+Reading = tuple[int | None, str]
+"""Index of an option, or None, and the name of the rule that found it, or of why there is none."""
+
+NO_ANSWER, TWO_ANSWERS, CUT_OFF = "no answer", "two answers", "cut off"
+
+_TAG = re.compile(r"<answer>(.*?)(?:</answer>|<answer>|\Z)", re.IGNORECASE | re.DOTALL)
+_CLOSED_TAG = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
+_BOX = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
+_FIELD = re.compile(r"[\"']?\b(?:final_)?answer[\"']?\s*:\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
+_ANSWER_LINE = re.compile(r"^\W*(?:the )?(?:final |correct )?answer(?: is)?\W*:([^\n]*)\n(?=.*\S)", re.I | re.M | re.S)
+_ALTERNATIVE = re.compile(r"\s*(?:,|or|and|/|\?)\s*(?:<answer>)?", re.IGNORECASE)
+_LIST_MARK = re.compile(r"^\s*(?:[-*•>]+\s+|\d+[.)]\s+(?=[^\W\d_]{2}))")
+_LETTER_MARK = re.compile(r"^\W*[A-Z][.)]\s+(?=[A-Z][a-z])")
+"""A letter that numbers a line of prose, among several lines."""
+_AFTER_A = (
+    "is",
+    "it",
+    "fits",
+    "seems",
+    "matches",
+    "was",
+    "would",
+    "should",
+    "must",
+    "best",
+    "not",
+    "isn't",
+    "or",
+    "and",
+    "as",
+    "than",
+)
+"""Words before which A is a label; before others it is an article."""
+_CLAUSE_END = re.compile(
+    r"[.!。！;；]+(?=\s|$|\")|(?<=\?)\s|,\s|，|、|\s[-–—]+\s"
+    r"|\b(?:but|however|because|since|although|though|while|whereas|so that|so)\b",
+    re.IGNORECASE,
+)
+_EAST = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_TOKEN = re.compile(rf"⟦\d+⟧|[{_EAST}]+|[^\W\d_{_EAST}]+(?:'[a-z]+)?|\d+|[?#]")
+_EASTERN_ANSWER = re.compile(
+    r"(?:我|的|最终|最終|正确|正確|答案|是|为|為|应该|选择|选|選|因此|所以|故|正解|答え|は|です|정답|은|는|입니다|이다)+"
+)
+_EASTERN_NEGATION = re.compile(r"[不非没錯错]|ない|아니")
 
 
-def read_answer(text: str, labels: Sequence[str], options: Sequence[str]) -> tuple[int | None, str]:
-    """Index of the option that a reply names, and the rule by which it was read.
+@dataclass(frozen=True)
+class _Clause:
+    kind: Literal["claim", "bare", "reject", "doubt"]
+    """``bare`` names a choice and says nothing else."""
+    options: frozenset[int]
+    rule: str = ""
 
-    The rules: ``label`` (nothing but the label), ``option`` (nothing but an option's words), ``boxed``, ``answer`` (``...
-    answer is B``, the last one), ``label and option`` (a letter, then its option's words, or a reply of one line without
-    other letters so marked); or, unread, ``no answer`` and ``two answers``. A label within prose is never taken for an answer,
-    nor is a number at the head of a line, which may count steps.
+
+def read_answer(text: str, labels: Sequence[str], options: Sequence[str], *, cut_off: bool = False) -> Reading:
+    """Index of the option that a reply takes, and the rule by which it was read.
+
+    Args:
+        text: The reply, without reasoning that was set apart.
+        labels: What the options are called.
+        options: What they say.
+        cut_off: Whether the reply ended at the token limit; then only an answer in a form that was completed counts.
     """
-    lines = (" ".join(line.split()) for line in text.rpartition("</think>")[2].splitlines())
-    text = "\n".join(line for line in lines if line)
-    numbered = all(label.isdecimal() for label in labels)
-    by_label = {label: index for index, label in enumerate(labels)}
-    either = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
-    noun = r"(?:(?:panel|number)\s+)?" if numbered else ""
-    bare = re.fullmatch(rf"{noun}(\w+)", text.strip(_MARKS), re.IGNORECASE)
-    if bare and bare[1].upper() in by_label:
-        return by_label[bare[1].upper()], "label"
-    by_option = {_bare(option): index for index, option in enumerate(options)}
-    if _bare(text) in by_option:
-        return by_option[_bare(text)], "option"
-    called = rf"{_OPEN}(?:(?:the )?(?:option|choice{'|panel|number' if numbered else ''}) {_OPEN})?((?-i:{either}))"
-    alone = r"(?=[\"`*_.)\]}$]*\s*$)" if numbered else _CLOSE  # "the answer is:\n1. Look" counts steps
-    for rule, pattern in (
-        ("boxed", rf"\\boxed\{{\s*(?:\\text\{{)?{noun}((?-i:{either}))\}}"),
-        ("answer", rf"\b{_IS}(?:{called}{_CLOSE}|[ *_]*\n{called}{alone})"),
-    ):
-        found = [*re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE)]
-        if found:
-            return by_label[found[-1][found[-1].lastindex or 0]], rule
-    return (None, "no answer") if numbered else _label_and_option(text, either, by_label, options)
+    text = unicodedata.normalize("NFKC", text).replace("’", "'").rpartition("</think>")[2]
+    reader = _Reader(tuple(labels), tuple(options))
+    formal = _formal(text, reader, cut_off)
+    if formal or cut_off:
+        return formal or (None, CUT_OFF)
+    return reader.read(text)
 
 
-def _label_and_option(
-    text: str, either: str, by_label: dict[str, int], options: Sequence[str]
-) -> tuple[int | None, str]:
-    marked = rf"[*(\[]*({either})[*)\]]*\s*[:.)]"
-    head, *rest = text.splitlines() or [""]
-    first = re.match(marked, head)
-    if not first:
-        return None, "no answer"
-    index = by_label[first[1]]
-    words = _bare(head[first.end() :]) == _bare(options[index])
-    others = [line for line in rest if (other := re.match(marked, line.strip())) and other[1] != first[1]]
-    if others or (not words and set(re.findall(rf"(?<!\w){marked}", head)) != {first[1]}):
-        return None, "two answers"
-    return (index, "label and option") if words or not rest else (None, "no answer")
+def _formal(text: str, reader: _Reader, cut_off: bool) -> Reading | None:
+    """The last answer in a form that is made for answers; None if there is no such form."""
+    for rule, form in (("tag", _CLOSED_TAG if cut_off else _TAG), ("boxed", _BOX), ("field", _FIELD)):
+        found = [*form.finditer(text)]
+        if not found:
+            continue
+        readings = [reader.read(match[1]) for match in found]
+        for one, other in itertools.pairwise(found):
+            if _ALTERNATIVE.fullmatch(text, one.end(), other.start()):
+                return None, TWO_ANSWERS
+        option, why = readings[-1]
+        return (option, rule) if option is not None else (None, why)
+    if cut_off and (lines := _ANSWER_LINE.findall(text)):
+        option, why = reader.read(lines[-1].strip())
+        return (option, "answer line") if option is not None else (None, why)
+    return None
+
+
+@functools.cache
+def _words(kind: str) -> frozenset[str]:
+    """Words of one section of the list: ``answers``, ``statements``, ``negations`` or ``doubts``."""
+    text = Path(__file__).with_name("words_of_answers.txt").read_text(encoding="utf-8")
+    sections = dict(part.split("\n", 1) for part in text.split("# ")[1:])
+    return frozenset(sections[kind].split())
+
+
+class _Reader:
+    """Reads replies to one question."""
+
+    def __init__(self, labels: tuple[str, ...], options: tuple[str, ...]) -> None:
+        self.labels = {label: index for index, label in enumerate(labels)}
+        self.numbered = all(label.isdecimal() for label in labels)
+        said = sorted(((_bare(option), index) for index, option in enumerate(options)), key=lambda item: -len(item[0]))
+        self.said = {} if options == labels else dict(said)
+        self.yes_no = set(self.said) == {"yes", "no"}
+
+    def read(self, text: str) -> Reading:
+        """The reading of a text without formal answers."""
+        clauses = list(self._clauses(text))
+        taken_back: set[int] = set()
+        bare: set[int] = set()
+        rule = ""
+        for clause in reversed(clauses):
+            if clause.kind == "doubt" and not bare:
+                return None, TWO_ANSWERS
+            if clause.kind == "reject":
+                taken_back |= clause.options
+            elif clause.kind == "bare":
+                bare |= clause.options
+                rule = rule or clause.rule
+            elif clause.kind == "claim":
+                (option,) = clause.options
+                if option in taken_back or bare - {option}:
+                    return None, TWO_ANSWERS
+                return option, clause.rule
+        if len(bare) == 1 and not bare & taken_back:
+            return next(iter(bare)), rule
+        return None, TWO_ANSWERS if bare else NO_ANSWER
+
+    def _clauses(self, text: str) -> Iterator[_Clause]:
+        lines = [line for line in text.splitlines() if line.strip()]
+        for line in lines:
+            spaced = re.sub(rf"(?<=[{_EAST}])(?=[^\W{_EAST}])|(?<=[^\W{_EAST}])(?=[{_EAST}])", " ", line)
+            marked = self._marked(_LIST_MARK.sub("", spaced.replace("\\text", " ").replace("_", " ")))
+            if len(lines) > 1:
+                marked = _LETTER_MARK.sub("", marked)
+            for clause in _CLAUSE_END.split(marked):
+                if judged := self._judged(clause):
+                    yield judged
+
+    def _marked(self, line: str) -> str:
+        """The line with options in words replaced by marks, longest first; yes and no only where a statement begins."""
+        if not self.said:
+            return line
+        either = "|".join(re.escape(words) for words in self.said)
+        if self.yes_no:
+            return re.sub(
+                rf"^(\W*(?:(?:[a-z]+ )*answer(?: is)?\W+|[A-Z]\W+)?)({either})(?!\w)",
+                self._mark,
+                line,
+                flags=re.IGNORECASE,
+            )
+        return re.sub(rf"()(?<![\w-])({either})(?![\w-])\.?", self._mark, line, flags=re.IGNORECASE)
+
+    def _mark(self, found: re.Match[str]) -> str:
+        return f"{found[1]}⟦{self.said[found[2].casefold()]}⟧"
+
+    def _judged(self, clause: str) -> _Clause | None:
+        tokens = _TOKEN.findall(re.sub(r"(.) is better than \S+", r"\1 is better", clause))
+        named: list[int] = []
+        said: list[int] = []
+        others: list[str] = []
+        for place, token in enumerate(tokens):
+            label = self._label(token, tokens, place)
+            if token.startswith("⟦"):
+                said.append(int(token[1:-1]))
+            elif label is not None:
+                named.append(label)
+            elif token != "#":
+                others.append(token.casefold())
+        options = frozenset(named or said)
+        if not options:
+            return None
+        if any(word in _words("negations") or _EASTERN_NEGATION.search(word) for word in others):
+            return _Clause("reject", options)
+        if any(word in _words("doubts") for word in others) or len(options) > 1:
+            known = _words("doubts") | _words("answers")
+            return _Clause("doubt", options) if all(word in known for word in others) else None
+        known = _words("answers") if named else _words("answers") | _words("statements")
+        if not all(word in known or _EASTERN_ANSWER.fullmatch(word) for word in others):
+            return None
+        if named and said and set(named) != set(said):
+            return _Clause("doubt", frozenset({*named, *said}))
+        rule = "label and option" if named and said else "label" if named else "option"
+        return _Clause("claim" if others else "bare", options, "statement" if others else rule)
+
+    def _label(self, token: str, tokens: Sequence[str], place: int) -> int | None:
+        if self.numbered or token.isupper():
+            following = tokens[place + 1] if place + 1 < len(tokens) else ""
+            article = token == "A" and following.islower() and following not in _AFTER_A
+            return None if article else self.labels.get(token)
+        alone = place == len(tokens) - 1 and (
+            place == 0 or tokens[place - 1].casefold() in ("answer", "option", "choice")
+        )
+        return self.labels.get(token.upper()) if alone else None
 
 
 def _bare(text: str) -> str:
-    """Words without what surrounds them."""
-    return text.strip(_MARKS).casefold()
+    return text.strip(" .").casefold()
+
+
+def first_label(text: str, labels: Sequence[str], options: Sequence[str], *, cut_off: bool = False) -> Reading:
+    """The simplest rule there is: the first label that stands alone. No rule of reading was published with MultiStAR."""
+    either = "|".join(map(re.escape, labels))
+    found = re.search(rf"(?<!\w)({either})(?!\w)", text)
+    return (list(labels).index(found[1]), "first label") if found else (None, NO_ANSWER)
+
+
+READERS = {"ours": read_answer, "first label in the text": first_label}
+"""Rules of reading to be compared on held replies."""

@@ -1,9 +1,10 @@
 """Re-Format: the answer to an earlier question of the chain as a sentence, to be prior information for a later one.
 
 A sentence calls panels by where they stand in the picture of the question that is to be asked (panel 2 is the right one beside
-panel 1, the left one beside panel 3 and the middle one of a row), and it says the answer. ``paper_literal`` keeps two things
-that the paper's table 10 prints and that we hold to be slips: panels 2 and 3 are always "right", and sentences on the position
-in one panel leave the answer out, so that no change of that answer can reach the model.
+panel 1, the left one beside panel 3 and the middle one of a row), and it says the answer. ``paper_literal`` says what the
+paper's Table 10 prints, word for word, for number and position (the table gives no others). Two things in it we hold to be
+slips: panels 2 and 3 are always "right", and sentences on the position in one panel leave the answer out, so that no change
+of that answer can reach the model.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from evals.multistar.questions.comparisons import LOOK, NOT_COMPARABLE
 from evals.multistar.questions.question import Question
 from evals.multistar.questions.singles import SHAPES
 from evals.multistar.questions.statements import WHAT
-from evals.multistar.questions.words import PART_WORD
+from evals.multistar.questions.words import PART_WORD, located
 
 _IN_ROW = {"1": "left", "2": "middle", "3": "right"}
 _AS_PRINTED = {"1": "left", "2": "right", "3": "right"}
@@ -39,6 +40,8 @@ def prior_sentence(parent: Question, option: int, target: Question, paper_litera
     if not 0 <= option < len(parent.options):
         raise IndexError(f"{parent.node} has options 0 to {len(parent.options) - 1}, not {option}")
     answer = parent.options[option]
+    if paper_literal and parent.attribute in ("number", "position") and parent.stage != "2R":
+        return _as_printed(parent, answer)
     if parent.stage == "1P":
         return _one_panel(parent, answer, target, paper_literal)
     if parent.stage == "2P":
@@ -46,19 +49,37 @@ def prior_sentence(parent: Question, option: int, target: Question, paper_litera
     return _rule(parent, answer)
 
 
+def _as_printed(parent: Question, answer: str) -> str:
+    """The paper's Table 10; parts of panels are named as in its Listing 1."""
+    if parent.stage == "1R":
+        attribute = "number of objects" if parent.attribute == "number" else "position of objects"
+        return f"The rule for the {attribute}{_where(parent)} in the first row is: {answer.removesuffix('.')}."
+    if parent.stage == "1P":
+        panel = _area(parent, f"the {_AS_PRINTED[_number(parent)]} panel")
+        if parent.attribute == "number":
+            return f"There are {answer} objects in {panel}."
+        return f"There is a {_shape_of(parent.subject)} positioned in {panel}."
+    one, other = (_area(parent, f"the {_IN_ROW[number]} panel") for number in _pair(parent))
+    if parent.attribute == "number":
+        return f"{one.capitalize()} has {answer} compared to {other}."
+    same = "the same as" if answer == "yes" else "not the same as"
+    return f"The position of all the objects in {one} is {same} the objects in {other}."
+
+
 def _one_panel(parent: Question, answer: str, target: Question, paper_literal: bool) -> str:
-    number = parent.node.split("single_panel_")[1][0]
-    panel = f"the {_panel(number, target, paper_literal)} panel"
+    panel = f"the {_panel(_number(parent), target, paper_literal)} panel"
     area = _area(parent, panel)
     if parent.attribute == "number":
         return f"There {'is 1 object' if answer == '1' else f'are {answer} objects'} in {area}."
     if parent.attribute == "position":
-        if paper_literal:
-            return f"There is {_one(_shape_of(parent.subject))} positioned in {panel}."
-        return f"In {panel}, the {parent.subject} is in the {answer}."
+        return f"In {panel}, the {parent.subject} is {located(answer)}."
     if parent.attribute == "shape":
-        return f"In {panel}, the object in the {parent.subject} is {_one(answer)}."
+        return f"In {panel}, the object {located(parent.subject)} is {_one(answer)}."
     return f"In {area} there {'is' if answer.startswith('only') else 'are'} {answer}."
+
+
+def _number(parent: Question) -> str:
+    return parent.node.split("single_panel_")[1][0]
 
 
 def _panel(number: str, target: Question, paper_literal: bool) -> str:
@@ -93,18 +114,25 @@ def _two_panels(parent: Question, answer: str) -> str:
     """The chain always asks how the lower-numbered panel compares with the other; both stand in the row to be asked about."""
     one, other = (_area(parent, f"the {_IN_ROW[number]} panel") for number in _pair(parent))
     if parent.attribute == "number":
-        return f"{one.capitalize()} has {answer} {'as' if answer.startswith('as') else 'than'} {other}."
+        return f"{one.capitalize()} has {answer} {_than(answer)} {other}."
     if parent.attribute == "position":
-        stand = "stand" if answer == "yes" else "do not stand"
-        return f"The objects in {one} {stand} in the same places as those in {other}."
+        same = "are" if answer == "yes" else "are not"
+        return f"The objects in {one} {same} in the same positions as those in {other}."
     assert parent.attribute
     if answer == NOT_COMPARABLE:
-        return f"The objects in {one} and those in {other} are not comparable by {LOOK[parent.attribute]}."
-    return f"The objects in {one} have {answer} {'as' if answer.startswith('the same') else 'than'} those in {other}."
+        return f"The objects in {one} and those in {other} are not comparable in terms of {LOOK[parent.attribute]}."
+    return f"The objects in {one} have {answer} {_than(answer)} those in {other}."
+
+
+def _than(answer: str) -> str:
+    return "as" if answer.startswith("the same") else "than"
 
 
 def _rule(parent: Question, answer: str) -> str:
     rows = "the first row" if parent.stage == "1R" else "both rows"
-    where = f" in the {PART_WORD[parent.part]}" if parent.part else ""
     assert parent.attribute
-    return f"The rule for {WHAT[parent.attribute]}{where} in {rows} is: {answer}"
+    return f"The rule for {WHAT[parent.attribute]}{_where(parent)} in {rows} is: {answer}"
+
+
+def _where(parent: Question) -> str:
+    return f" in the {PART_WORD[parent.part]}" if parent.part else ""

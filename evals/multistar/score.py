@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 
 from evals.multistar.answers import LOW_MASS, Answered, Played, answers_of, groups_of, in_order, join
-from evals.multistar.comparison import effect_table, error_table, published_table, weights_table
+from evals.multistar.comparison import error_table, weights_table
+from evals.multistar.effects import effect_tables
 from evals.multistar.mseval import Convention
+from evals.multistar.published import run_cells
 from evals.multistar.questions import Question
+from evals.published import published_tables
+from evals.reference import Conditions
 from evals.statistics import mean_estimate, proportion_estimate
 from evals.tables import Cell, Table
 from evals.types import Episode
 
 MEASURES = (
     "questions",
+    "links",
     "failed",
+    "cut off",
     "accuracy",
     "chance",
+    "best shortcut",
     "MSEval",
+    "MSEval of perfect",
     "without MSEval",
     "most likely a label",
     "label mass",
 )
+
+CUT_OFF_SHARE = 0.02
+"""Of all replies; above it a note says so."""
 
 
 def score_multistar(
@@ -31,6 +43,8 @@ def score_multistar(
     ledger: pa.Table,
     lost_questions: Callable[[Episode], Sequence[Question]],
     convention: Convention,
+    shortcuts: Collection[str] = (),
+    conditions: Conditions | None = None,
 ) -> Sequence[Table]:
     """All tables of MultiStAR; rows of the ledger that are not planned do not count.
 
@@ -39,6 +53,8 @@ def score_multistar(
         ledger: The suite's part of the ledger, in any order and possibly partial.
         lost_questions: What a failed episode would have asked, told from the plan; empty where that is unknown.
         convention: How MSEval's weights are computed.
+        conditions: Of this run, in the words of the paper's own.
+        shortcuts: Names of players that cheat; where they were played, the best of them stands beside every other player.
     """
     played = join(plan, ledger)
     answers = answers_of(played, lost_questions, convention)
@@ -47,46 +63,72 @@ def score_multistar(
     notes = (*_NOTES, *state)
     chain = any(item.episode.level == "chain" for item in played)
     tables = [
-        _measures_table("stages", "by stage", (), answers, notes),
-        _measures_table("attributes", "by attribute", ("attribute",), answers, notes),
-        _measures_table("configurations", "by configuration", ("configuration",), answers, notes),
+        _measures_table("stages", "by stage", (), answers, shortcuts, notes),
+        _measures_table("attributes", "by attribute", ("attribute",), answers, shortcuts, notes),
+        _measures_table("configurations", "by configuration", ("configuration",), answers, shortcuts, notes),
     ]
+    tables[0] = dataclasses.replace(tables[0], headline=True)
     if chain:
-        tables += [effect_table(answers), weights_table(answers, convention), _calls_table(played)]
-    return [*tables, error_table(answers), published_table(answers, chain, state)]
+        tables += [weights_table(answers, convention), _calls_table(played), *effect_tables(answers)]
+    cells = run_cells(answers, "chain" if chain else "direct")
+    beside = published_tables("multistar", "MultiStAR", cells, conditions or Conditions())
+    return [*tables, error_table(answers), *beside]
 
 
 _NOTES = (
     "Brackets: 95 % confidence intervals; the questions on one puzzle are one cluster.",
-    "chance: accuracy of a guess. MSEval: 1 for a guess; without prior information it is p |A|.",
+    "questions: those that count. links: asked so that later questions can build on them, but left out of accuracy and MSEval, "
+    "since their words or options give the answer away too often (docs/multistar_questions.md).",
+    "chance: accuracy of a guess. best shortcut: accuracy of the best player that does without what is asked, if one was "
+    "played. cut off: replies that ended at the token limit; only a complete answer in them is read.",
+    "MSEval: 1 for a guess; without prior information it is p |A|. MSEval of perfect: as a share of what perfect play scores "
+    "under the same weights.",
     "most likely a label: share of answers whose most likely token was one of the labels; label mass: their probability. "
     "The answer is the most likely label in any case.",
 )
 
 
 def _measures_table(
-    name: str, title: str, by: tuple[str, ...], answers: Sequence[Answered], notes: tuple[str, ...]
+    name: str,
+    title: str,
+    by: tuple[str, ...],
+    answers: Sequence[Answered],
+    shortcuts: Collection[str],
+    notes: tuple[str, ...],
 ) -> Table:
     """One row per player, mode and stage, and per what else is named."""
     keys = ("player", "mode", "stage", *by)
     groups = groups_of(answers, lambda answer: tuple(getattr(answer, key) for key in keys))
-    rows: tuple[tuple[Cell, ...], ...] = tuple((*key, *_measures(groups[key])) for key in in_order(groups))
+    best: dict[tuple[str, ...], float] = {}
+    for key, group in groups.items():
+        counted = [answer.right for answer in group if answer.counts]
+        if key[0].rpartition(":")[2] in shortcuts and counted:
+            best[key[1:]] = max(best.get(key[1:], 0.0), sum(counted) / len(counted))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (*key, *_measures(groups[key], best.get(key[1:]))) for key in in_order(groups)
+    )
     return Table(f"multistar_{name}", f"MultiStAR {title}", (*keys, *MEASURES), rows, notes)
 
 
-def _measures(answers: Sequence[Answered]) -> tuple[Cell, ...]:
+def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, ...]:
+    answers = [answer for answer in asked if answer.counts]
     clusters = [answer.cluster for answer in answers]
     done = [answer for answer in answers if not answer.failed]
-    scored = [answer for answer in done if answer.score]
+    scores = [(answer.score, answer.cluster) for answer in done if answer.score]
+    scored = [cluster for _, cluster in scores]
     labelled = [answer for answer in done if answer.argmax_is_label is not None]
     masses = [answer.mass for answer in labelled if answer.mass is not None]
     return (
         len(answers),
+        len(asked) - len(answers),
         len(answers) - len(done),
+        sum(answer.cut_off for answer in answers),
         proportion_estimate([answer.right for answer in answers], clusters),
-        sum(1 / answer.options for answer in answers) / len(answers),
-        mean_estimate([a.score.value for a in scored if a.score], [a.cluster for a in scored]),
-        len(done) - len(scored),
+        sum(1 / answer.options for answer in answers) / len(answers) if answers else None,
+        shortcut,
+        mean_estimate([score.value for score, _ in scores], scored),
+        mean_estimate([score.share for score, _ in scores], scored),
+        len(done) - len(scores),
         sum(bool(answer.argmax_is_label) for answer in labelled) / len(labelled) if labelled else None,
         sum(masses) / len(masses) if masses else None,
     )
@@ -111,6 +153,7 @@ def _calls_table(played: Sequence[Played]) -> Table:
             "A chain with prior information asks each question, and again with every option of every question before it; "
             "the same prompt is asked once. Questions without exact probabilities are not asked again.",
         ),
+        section="diagnostics",
     )
 
 
@@ -120,8 +163,11 @@ def _state_notes(played: Sequence[Played], answers: Sequence[Answered], unknown:
     inexact = sum(answer.inexact for answer in answers)
     unswept = sum(not (a.score or a.inexact or a.failed) for a in answers)
     unplayed = sum(item.row is None for item in played)
+    cut = sum(answer.cut_off for answer in answers)
     doubtful = sum(a.mass is not None and a.mass < LOW_MASS for a in answers)
     notes = []
+    if cut > CUT_OFF_SHARE * len(answers):
+        notes.append(f"{cut:,} of {len(answers):,} replies were cut off at the token limit: raise max_tokens.")
     if failed:
         notes.append(f"{failed:,} questions of failed episodes count as answered wrong, and have no MSEval.")
     if unknown:

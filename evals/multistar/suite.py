@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, get_args
+from typing import Any, ClassVar, Final, get_args
 
 from envs.picture import Picture
 from envs.raven import CONFIGURATIONS, configuration_named
 from evals.conversation import Conversation
+from evals.multistar.answers import LEDGER_COLUMNS
 from evals.multistar.mseval import Convention
-from evals.multistar.play import COLUMNS, RECORD_VERSION, Manner, ReplyForm, play_chain, play_direct
+from evals.multistar.play import COLUMNS, RECORD_VERSION, AskSettings, ReplyForm, play_chain, play_direct
 from evals.multistar.prompts import PROMPT_IDENTITY, Style, prompt
 from evals.multistar.puzzles import (
     CHAIN,
@@ -20,6 +21,7 @@ from evals.multistar.puzzles import (
     UNREADABLE,
     Prior,
     PuzzleUnreadable,
+    Selection,
     Source,
     Subtask,
     asked_by,
@@ -33,17 +35,23 @@ from evals.multistar.puzzles import (
     sentences_of,
     stand_ins,
 )
-from evals.multistar.questions import QUESTION_ATTRIBUTES, Question, direct_nodes
+from evals.multistar.questions import QUESTION_ATTRIBUTES, Drawing, Question, direct_nodes
 from evals.multistar.read_answer import READER_VERSION
 from evals.multistar.score import score_multistar
+from evals.multistar.shortcuts import SHORTCUT_HELP
+from evals.multistar.view import episode_view
+from evals.reference import Conditions
 from evals.run_data import RunData
 from evals.suite import Column, Needs, Suite
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, stable_hash
+from evals.view import EpisodeView
 
 ANSWER_SETS: Final = {"i_raven": "iraven", "raven": "raven"}
 DEFAULT_PUZZLES: Final = {"direct": 100, "chain": 10}
 """Of each configuration, as published."""
+
+MOST_SCALE: Final = 4
 
 _PATCH: Final = 28
 """Edge in pixels of what Qwen2.5-VL makes a token of."""
@@ -71,10 +79,14 @@ class MultiStarSuite(Suite):
         paper_literal: Tell earlier answers in the way the paper's Table 10 prints, slips included.
         problems: Folder of problems in RAVEN's official format, to be asked about in place of generated ones, or an index of
             such that ``raycade raven import`` wrote, which holds their digests.
+        options: ``balanced`` (an option is offered as often as it is true, so that nothing but the picture tells the answer;
+            questions that this cannot be done for do not count) or ``uniform`` (as published).
+        scale: How many times larger panels and pages are drawn than the published 160 pixels a panel.
     """
 
     name: ClassVar[str] = "multistar"
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
+    shortcuts: ClassVar[Mapping[str, str]] = SHORTCUT_HELP
 
     subtask: Subtask = "chain"
     configurations: str | Sequence[str] = "all"
@@ -88,6 +100,8 @@ class MultiStarSuite(Suite):
     convention: str = "decoded"
     paper_literal: bool = False
     problems: str = ""
+    options: Drawing = "balanced"
+    scale: int = 1
 
     def __post_init__(self) -> None:
         every = {"configurations": tuple(CONFIGURATIONS), "attributes": QUESTION_ATTRIBUTES, "priors": (), "styles": ()}
@@ -116,10 +130,10 @@ class MultiStarSuite(Suite):
 
     async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
         """Ask one question, or one chain."""
-        asked, manner = self._asked(episode), self._manner(episode.mode)
+        asked, settings = self._asked(episode), self._ask_settings(episode.mode)
         if self.subtask == "chain":
-            return await play_chain(asked, conversation, manner)
-        return await play_direct(asked[0], conversation, manner)
+            return await play_chain(asked, conversation, settings)
+        return await play_direct(asked[0], conversation, settings)
 
     @property
     def needs(self) -> Needs:
@@ -128,9 +142,27 @@ class MultiStarSuite(Suite):
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""
-        if section != "scores":
+        if section == "performance":
             return []
-        return score_multistar(run.plan, run.episodes(), self._lost, Convention.named(self.convention))
+        ledger = run.episodes(LEDGER_COLUMNS)
+        tables = score_multistar(
+            run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self._conditions
+        )
+        return [table for table in tables if table.section == section]
+
+    def view(self, row: Mapping[str, Any]) -> EpisodeView:
+        """The episode with its graph: answers, keys, parents and their weights; each step with its label probabilities."""
+        return episode_view(row, Convention.named(self.convention))
+
+    @property
+    def _conditions(self) -> Conditions:
+        """How these questions are asked, in the words of the paper's own."""
+        return Conditions(
+            games="problems from files" if self.problems else "drawn from seeds",
+            pictures="own" if self.scale == 1 else f"own, {self.scale} times as large",
+            prompts="own",
+            decoder="most likely of the labels" if self.reply == "labels" else "written replies",
+        )
 
     # --- episodes ---
 
@@ -145,9 +177,9 @@ class MultiStarSuite(Suite):
             return [*self.styles]
         return [f"{style}/{prior}" for style in self.styles for prior in self.priors]
 
-    def _manner(self, mode: str) -> Manner:
+    def _ask_settings(self, mode: str) -> AskSettings:
         style, _, prior = mode.partition("/")
-        return Manner(
+        return AskSettings(
             style=style,  # type: ignore[arg-type]
             prior=prior or "none",  # type: ignore[arg-type]
             reply=self.reply,
@@ -182,7 +214,10 @@ class MultiStarSuite(Suite):
         return stable_hash(self.name, fingerprint(self._source(configuration, puzzle)))
 
     def _questions(self, configuration: str, puzzle: int) -> tuple[Question, ...]:
-        return questions_of(self._source(configuration, puzzle), configuration, self.subtask, tuple(self.attributes))
+        return questions_of(self._source(configuration, puzzle), self._selection(configuration))
+
+    def _selection(self, configuration: str) -> Selection:
+        return Selection(configuration, self.subtask, tuple(self.attributes), self.options, self.scale)
 
     def _asked(self, episode: Episode) -> list[Question]:
         configuration, puzzle = episode.task, puzzle_of(episode)
@@ -202,7 +237,7 @@ class MultiStarSuite(Suite):
         """Questions of the kinds that an episode without outcome would have asked; none where the plan does not say."""
         if episode.level == UNREADABLE:
             return []
-        return asked_by(episode, stand_ins(episode.task, self.subtask, tuple(self.attributes)))
+        return asked_by(episode, stand_ins(self._selection(episode.task)))
 
     def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:
         group = self._group(configuration, puzzle)
@@ -232,13 +267,13 @@ class MultiStarSuite(Suite):
             return
         templates = direct_nodes(configuration_named(configuration))
         for mode in self._modes:
-            manner = self._manner(mode)
+            settings = self._ask_settings(mode)
             if self.subtask == "chain":
-                yield _chain_draft(mode, questions, manner)
+                yield _chain_draft(mode, questions, settings)
                 continue
             for question in questions:
                 content, number = stable_hash(_content(question)), templates.index(question.node)
-                yield _Draft(mode, question.stage, content, number, 1, _tokens(question, manner.style))
+                yield _Draft(mode, question.stage, content, number, 1, _tokens(question, settings.style))
 
     # --- settings ---
 
@@ -250,6 +285,7 @@ class MultiStarSuite(Suite):
             "priors": get_args(Prior),
             "styles": get_args(Style),
             "reply": get_args(ReplyForm),
+            "options": get_args(Drawing),
         }
         for setting in ("configurations", "attributes", "priors", "styles"):
             if not isinstance(getattr(self, setting), tuple):
@@ -267,6 +303,8 @@ class MultiStarSuite(Suite):
             _check_list(setting, getattr(self, setting))
         if self.puzzles is not None and (type(self.puzzles) is not int or self.puzzles < 1):
             raise ValueError(f"suite.puzzles must be a whole number of at least 1, not {self.puzzles!r}")
+        if type(self.scale) is not int or not 1 <= self.scale <= MOST_SCALE:
+            raise ValueError(f"suite.scale must be a whole number from 1 to {MOST_SCALE}, not {self.scale!r}")
         for setting in ("sweep", "paper_literal"):
             if not isinstance(getattr(self, setting), bool):
                 raise ValueError(f"suite.{setting} must be true or false, not {getattr(self, setting)!r}")
@@ -289,16 +327,16 @@ class _Draft:
     tokens: float = 0.0
 
 
-def _chain_draft(mode: str, questions: Sequence[Question], manner: Manner) -> _Draft:
+def _chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings) -> _Draft:
     told = [
-        sorted(sentences_of(parent, question, manner.paper_literal))
-        for question in (questions if manner.prior != "none" else ())
+        sorted(sentences_of(parent, question, settings.paper_literal))
+        for question in (questions if settings.prior != "none" else ())
         for parent in questions
         if parent.node in question.parents
     ]
-    calls = planned_calls(questions, manner.prior, manner.sweep, manner.paper_literal)
-    tokens = calls / len(questions) * sum(_tokens(question, manner.style) for question in questions)
-    content = stable_hash([_content(question) for question in questions], told, manner.sweep and bool(told))
+    calls = planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal)
+    tokens = calls / len(questions) * sum(_tokens(question, settings.style) for question in questions)
+    content = stable_hash([_content(question) for question in questions], told, settings.sweep and bool(told))
     return _Draft(mode, CHAIN, content, 0, calls, tokens)
 
 
@@ -315,8 +353,9 @@ def _check_list(setting: str, values: Sequence[str], standard: Callable[[str], s
 
 
 def _content(question: Question) -> list[object]:
-    """What of a question a player sees, and the right answer."""
-    return [question.picture.key, question.setting, question.text, [*question.options], question.key]
+    """What of a question a player sees, the right answer, and whether that counts."""
+    shown = question.picture.key, question.setting, question.text, [*question.options]
+    return [*shown, question.key, question.counts]
 
 
 def _tokens(question: Question, style: Style) -> float:

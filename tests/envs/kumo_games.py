@@ -1,11 +1,11 @@
-"""Made-up domains and games for the tests of KumO."""
+"""Made-up domains and games for the tests of KUMO."""
 
 import random
 from collections.abc import Sequence
 from typing import Any
 
 from envs.kumo import Action, Domain, State, Task
-from envs.kumo.domain import parse_domain
+from envs.kumo.domain_file import parse_domain
 
 
 def toy_yaml() -> dict[str, Any]:
@@ -16,48 +16,45 @@ def toy_yaml() -> dict[str, Any]:
         "goal": "Find out which fruit is in the bag.",
         "truth": {"singular": "fruit", "plural": "fruits"},
         "action": {"singular": "check", "plural": "checks"},
-        "truths": ["Apple", "Banana", "Cherry"],
-        "actions": [
-            {
-                "name": "Colour",
-                "outcome": "str",
-                "states": [
-                    {"state": "red", "rules_out": ["Banana"]},
-                    {"state": "yellow", "rules_out": ["Cherry"]},
-                ],
+        "truths": {
+            "Apple": "The round fruit of an orchard tree, crisp and with a core of small pips.",
+            "Banana": "A long, curved fruit that grows in hanging bunches and is peeled before eating.",
+            "Cherry": "A small stone fruit that hangs from the tree on a long stalk.",
+        },
+        "actions": {
+            "Color": {
+                "definition": "The bag is opened and the skin of the fruit is looked at in daylight.",
+                "outcomes": {"red": ["Banana"], "yellow": ["Cherry"]},
             },
-            {
-                "name": "Weight",
-                "outcome": "float",
+            "Weight": {
+                "definition": "The fruit is put on a kitchen scale.",
                 "unit": "g",
-                "states": [
-                    {"state": [1, 20], "rules_out": ["Apple", "Banana"]},
-                    {"state": [50, 99.5], "rules_out": []},
-                    {"state": [100, 200], "rules_out": ["Cherry"]},
-                ],
+                "outcomes": {"1 to 20": ["Apple", "Banana"], "50 to 99.5": [], "100 to 200": ["Cherry"]},
             },
-        ],
+        },
     }
 
 
 def made_domain(seed: int = 0, truths: int = 16, actions: int = 12) -> Domain:
     """A random domain of both outcome types that passes validation."""
     rng = random.Random(seed)
-    names = [f"truth {number}" for number in range(truths)]
-    entries = []
+    names = {f"truth {number}": f"An invented candidate, number {number} of its list." for number in range(truths)}
+    entries: dict[str, Any] = {}
     for number in range(actions):
         numeric = number % 3 == 0
-        count = rng.randint(2, 4)
-        states = [
-            {
-                "state": [10 * place, 10 * place + 7.5] if numeric else f"outcome {place}",
-                "rules_out": rng.sample(names, rng.randint(0, truths // 3)) if place else [],
-            }
-            for place in range(count)
-        ]
-        entries.append({"name": f"action {number}", "outcome": "float" if numeric else "str", "states": states})
-    entries[0]["states"][1]["rules_out"] = names[::2]
-    entries[1]["states"][1]["rules_out"] = names[1::2]
+        outcomes = {
+            f"{10 * place} to {10 * place + 7.5}" if numeric else f"outcome {place}": (
+                rng.sample([*names], rng.randint(0, truths // 3)) if place else []
+            )
+            for place in range(rng.randint(2, 4))
+        }
+        entries[f"action {number}"] = {
+            "definition": f"An invented test, number {number} of its list.",
+            "outcomes": outcomes,
+        }
+    for number, places in enumerate((slice(None, None, 2), slice(1, None, 2))):
+        outcomes = entries[f"action {number}"]["outcomes"]
+        outcomes[list(outcomes)[1]] = [*names][places]
     return parse_domain({**toy_yaml(), "name": "made", "truths": names, "actions": entries}, "made")
 
 

@@ -38,8 +38,8 @@ def skin(tmp_path_factory):
     """The built-in drawings with three toys and a scene more."""
     folder = tmp_path_factory.mktemp("skin")
     export_skin(str(folder), 32)
-    for name, colour in (("robot", "navy"), ("rocket", "crimson"), ("drum", "orange")):
-        Image.new("RGB", (40, 40), colour).save(folder / "toy" / f"{name}.png")
+    for name, color in (("robot", "navy"), ("rocket", "crimson"), ("drum", "orange")):
+        Image.new("RGB", (40, 40), color).save(folder / "toy" / f"{name}.png")
     (folder / "background").mkdir(exist_ok=True)
     Image.new("RGB", (448, 512), "black").save(folder / "background" / "space.png")
     return str(folder)
@@ -58,9 +58,9 @@ def test_the_example_is_a_task_like_the_twelve(example):
 def test_its_items_and_scene_come_from_a_skin(example, skin):
     frame = make("ODD", 2, 0, skin=skin).frame
     pixels = frame.render()
-    colours = {tuple(colour) for colour in pixels.reshape(-1, 3)[::7]}
-    assert {(0, 0, 0)} < colours
-    assert {(0, 0, 128), (220, 20, 60), (255, 165, 0)} & colours
+    colors = {tuple(color) for color in pixels.reshape(-1, 3)[::7]}
+    assert {(0, 0, 0)} < colors
+    assert {(0, 0, 128), (220, 20, 60), (255, 165, 0)} & colors
     with pytest.raises(ValueError, match=r"toy/|space"):
         make("ODD", 2, 0).frame.render()
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import os
 import subprocess
 import sys
@@ -10,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from envs.kidgym import TASKS, Frame, Hint, Item
-from envs.kidgym.catalogue import BACKGROUNDS, QUARTERED, ROMAN, SLOTS, SPRITES
-from envs.kidgym.frame import skin_digest
-from envs.kidgym.render import check_skin, contact_sheets, export_skin, glyphs, layout, sources, sprite
-from envs.kidgym.render.compose import DIRECTIONS
-from envs.kidgym.render.sprites import pile, rasterise, skin_drawing
+from envs.kidgym import TASKS, Frame, Hint, Item, contact_sheets, make
+from envs.kidgym.catalogue import BACKGROUNDS, ITEMS, PILED, QUARTERED, ROMAN, SLOTS, SPRITES, words
+from envs.kidgym.render import check_skin, compose, export_skin, glyphs, layout, sources, sprite
+from envs.kidgym.render.compose import DIRECTIONS, label_plate, labelled
+from envs.kidgym.render.sprites import backdrop, fitted, pile
+from envs.kidgym.scene import RESOLUTIONS, skin_digest
 from envs.picture import picture_from_description
 
 DRAWN = (*SPRITES, *(f"agent/{direction}" for direction in DIRECTIONS), "arrow")
@@ -42,8 +43,14 @@ FARM = Frame(
     hint=Hint("column", ((Item("animal/dog"),),), "top"),
 )
 PARK = Frame("park", ((3, 3, Item("toy/kite", "1")), (0, 0, Item("roman/8"))), (0, 4, 3))
-FRAMES = (MAZE, GALLERY, FARM, PARK)
-PINNED = (1, "c08a5686303d8d3d", "d2bf7d7ea58cb750", "85c3aaa651c7114f", "29689282330ba2aa")
+CANTEEN = Frame(
+    "canteen",
+    ((0, 0, Item("pile/egg/3", "2")), (3, 2, Item("pile/sushi/2", "5"))),
+    (2, 0, 0),
+    (Item("pile/cake/3"),) * 4,
+)
+FRAMES = (MAZE, GALLERY, FARM, PARK, CANTEEN)
+PINNED = (2, "710b63c2e19d993a", "41006ae733b87185", "718057f1b0129d93", "4224d781f093dad5", "1f0f7ad326659d9f")
 """Version of the pictures, and the digests of the frames above."""
 
 
@@ -123,21 +130,19 @@ def test_any_two_sprites_are_clearly_different():
     assert not alike
 
 
-def test_colours_differ_in_lightness_too():
+def test_colors_differ_in_lightness_too():
     luminance = {}
-    for colour, shades in sources.COLOURS.items():
+    for color, shades in sources.COLORS.items():
         red, green, blue = (int(shades["main"][i : i + 2], 16) for i in (1, 3, 5))
-        luminance[colour] = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    order = sorted(luminance, key=lambda colour: luminance[colour])
+        luminance[color] = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    order = sorted(luminance, key=lambda color: luminance[color])
     assert order == ["red", "blue", "green", "yellow"] or order == ["blue", "red", "green", "yellow"]
 
 
 @pytest.mark.parametrize("cell", [32, 64, 96])
 def test_labels_can_be_told_apart(cell):
-    plate = np.s_[45 * cell // 64 : 63 * cell // 64, 22 * cell // 64 : 42 * cell // 64]
-    digits = [
-        np.asarray(rasterise(glyphs.label(str(n)), cell, cell).convert("L")).astype(int)[plate] for n in range(10)
-    ]
+    plate = np.s_[44 * cell // 64 : 62 * cell // 64, 22 * cell // 64 : 42 * cell // 64]
+    digits = [np.asarray(label_plate(str(n), cell).convert("L")).astype(int)[plate] for n in range(10)]
     ink = min((digit < 128).sum() for digit in digits)
     for a in range(10):
         for b in range(a):
@@ -145,7 +150,7 @@ def test_labels_can_be_told_apart(cell):
 
 
 @pytest.mark.parametrize("cell", [32, 64, 96])
-def test_a_label_stands_in_full_at_the_bottom_centre_of_its_cell(cell):
+def test_a_label_stands_in_full_at_the_bottom_center_of_its_cell(cell):
     plain, labelled = (
         dataclasses.replace(FARM, cells=((1, 1, Item("wall", label)),), cell_pixels=cell).render().astype(int)
         for label in ("", "5")
@@ -189,11 +194,141 @@ def test_four_quarters_make_the_whole_animal(animal):
 def test_a_pile_shows_as_many_separate_things_as_its_number(item, count):
     from scipy.ndimage import label
 
-    for drawn in (*(sprite(f"pile/{item}/{count}", pixels) for pixels in (26, 52, 78)), pile(item, count, 32, 25)):
+    for drawn in (*(sprite(f"pile/{item}/{count}", pixels) for pixels in (26, 52, 78)), pile(item, count, 26, 16)):
         opaque = np.asarray(drawn)[..., 3] > 100
         parts, _ = label(opaque, np.ones((3, 3)))
         sizes = np.bincount(parts.ravel())[1:]
         assert (sizes > 0.2 * sizes.max()).sum() == count, f"parts of {sizes} pixels in {drawn.size}"
+
+
+@pytest.mark.parametrize("animal", QUARTERED)
+def test_left_and_right_pieces_of_an_animal_are_no_mirror_twins(animal):
+    """Published animals differ from their mirror images by 21 to 56 of 255; faces seen from the front by 4 to 8."""
+    for pixels in RESOLUTIONS:
+        piece = [
+            np.asarray(sprite(f"quarter/{animal}/{corner}", pixels).convert("RGB")).astype(int)
+            for corner in range(1, 5)
+        ]
+        for left, right in ((0, 1), (2, 3)):
+            assert abs(piece[left] - piece[right][:, ::-1]).mean() > 15
+        left, right = np.vstack(piece[0::2]), np.vstack(piece[1::2])
+        assert abs(left - right[:, ::-1]).mean() > 28
+
+
+def silhouette(pattern, edge):
+    """Which pixels of a square the four right triangles of a pattern cover, and which lie within a pixel of its outline."""
+    x, y = np.meshgrid((np.arange(2 * edge) + 0.5) / edge, (np.arange(2 * edge) + 0.5) / edge)
+    u, v = x % 1, y % 1
+    inside = {"1": u + v < 1, "2": v < u, "3": u < v, "4": u + v > 1}
+    covered = np.zeros((2 * edge, 2 * edge), dtype=bool)
+    for place, corner in enumerate(pattern):
+        covered |= inside[corner] & (x // 1 == place % 2) & (y // 1 == place // 2)
+    around = np.stack([np.roll(covered, (down, right), (0, 1)) for down in (-1, 0, 1) for right in (-1, 0, 1)])
+    return covered, around.any(0) & ~around.all(0)
+
+
+@pytest.mark.parametrize("cell", RESOLUTIONS)
+@pytest.mark.parametrize("pattern", [*itertools.permutations("1234")])
+def test_the_puzzles_target_and_board_are_one_silhouette_without_seams(pattern, cell):
+    tiles = [Item(f"tile/{corner}") for corner in pattern]
+    board = tuple(sorted((1 + place % 2, 1 + place // 2, tile) for place, tile in enumerate(tiles)))
+    hint = Hint("box", (tuple(tiles[:2]), tuple(tiles[2:])))
+    pixels = Frame("gallery", board, (3, 3, 0), hint=hint, cell_pixels=cell).render()
+    field = [edge + 64 for edge in layout.FIELD["gallery"]]
+    first = layout.hint_layout(hint)[1]
+    for x, y, edge in ((128 + field[0], field[1], 64), (first.x, first.y, first.edge)):
+        x, y, edge = (length * cell // 64 for length in (x, y, edge))
+        drawn = pixels[y : y + 2 * edge, x : x + 2 * edge].astype(int)
+        covered, outline = silhouette(pattern, edge)
+        assert (drawn[covered & ~outline] == (0xDC, 0x2F, 0x35)).all()
+        ground = drawn[~covered & ~outline]
+        assert (ground == ground[0]).all()
+        assert ground.min() > 220
+
+
+def test_a_puzzle_piece_is_a_bare_triangle():
+    for corner in "1234":
+        drawn = np.asarray(sprite(f"tile/{corner}", 64))
+        opaque = drawn[drawn[..., 3] == 255]
+        assert (opaque == (0xDC, 0x2F, 0x35, 255)).all()
+        assert abs((drawn[..., 3] > 127).mean() - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
+def test_two_clear_pixels_lie_between_the_things_in_a_pile_at_the_smallest_size(item, count):
+    from scipy.ndimage import label
+
+    drawn = np.asarray(labelled(f"pile/{item}/{count}", "1", 32, ""))[:20, :, 3] > 0
+    widened = drawn | np.roll(drawn, 1, 0) | np.roll(drawn, 1, 1)
+    assert label(widened)[1] == count
+
+
+@pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
+def test_a_pile_of_three_lies_alike_at_every_resolution(item):
+    def rows(cell):
+        filled = np.asarray(labelled(f"pile/{item}/3", "1", cell, ""))[: 20 * cell // 32, :, 3].any(axis=1)
+        return int((np.diff(filled.astype(int)) == 1).sum())
+
+    assert rows(32) == rows(64) == rows(96)
+
+
+@pytest.mark.parametrize("cell", RESOLUTIONS)
+@pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
+def test_piles_labels_and_neighboring_piles_stand_apart(item, cell):
+    """At 32 pixels a cell two clear pixels above and below a label, and six between piles side by side."""
+    cells = tuple((x, y, Item(f"pile/{item}/{1 + (2 * x + y) % 3}", str(x + 2 * y))) for x in (0, 1) for y in (0, 1))
+    frame = Frame("canteen", (), (4, 4, 0), cell_pixels=cell)
+    drawn = (frame.render() != dataclasses.replace(frame, cells=cells).render()).any(axis=-1)
+    left, top = (2 + 1) * cell, 3 * cell
+    drawn = drawn[top : top + 2 * cell, left : left + 2 * cell]
+    gap = 2 * cell // 32
+    plate = (glyphs.PLATE_TOP - 1) * cell // 64
+    assert drawn[plate + 1].any(), "a label"
+    assert not drawn[plate - gap : plate].any(), "between pile and label"
+    assert not drawn[cell : cell + gap].any(), "between label and the pile below"
+    apart = drawn[: cell + plate, cell - 3 * cell // 32 : cell + 3 * cell // 32]
+    assert not apart.any(), "between neighboring piles, three times as far as within a pile"
+
+
+@pytest.mark.parametrize("name", [f"{kind}/{name}" for kind, names in ITEMS.items() for name in names])
+def test_a_labelled_item_is_large_and_leaves_its_label_clear(monkeypatch, name):
+    for cell in RESOLUTIONS:
+        plate = label_plate("4", cell)
+        opaque = np.asarray(plate)[..., 3] == 255
+        with monkeypatch.context() as without_plate:
+            assert (np.asarray(labelled(name, "4", cell, ""))[opaque] == np.asarray(plate)[opaque]).all()
+            without_plate.setattr(compose, "label_plate", lambda text, edge: Image.new("RGBA", (edge, edge)))
+            left, top, right, bottom = labelled(name, "4", cell, "").getchannel("A").getbbox()
+        width, height = fitted(name, 60 * cell // 64, 44 * cell // 64).size
+        assert right - left >= width - 2
+        assert bottom - top >= height - 2
+        assert max(width, height) >= 44 * cell // 64 - 1
+        assert min(left, top) >= cell // 32
+        slim = right - left < 40 * cell // 64
+        assert bottom <= (47 if slim else 52) * cell / 64, "a slim thing is not hidden behind its label"
+
+
+def test_white_things_are_not_drawn_on_near_white():
+    for name in ("animal/sheep", "food/egg", "food/sushi", "toy/shuttlecock"):
+        drawn = np.asarray(fitted(name, 64, 64)).astype(int)
+        assert (drawn[drawn[..., 3] == 255][:, :3].min(axis=-1) > 235).mean() < 0.08
+
+
+def test_cat_and_dog_differ_in_color():
+    cat, dog = (np.asarray(fitted(f"animal/{name}", 64, 64)).astype(int) for name in ("cat", "dog"))
+    medians = [np.median(drawn[drawn[..., 3] == 255][:, :3], axis=0) for drawn in (cat, dog)]
+    assert abs(medians[0] - medians[1]).max() > 100
+
+
+def test_texts_call_a_thing_by_what_is_drawn():
+    assert words("toy/shuttlecock") == "shuttlecock"
+    assert words("food/chicken_leg") == "chicken leg"
+    assert words("toy/yo_yo") == "yo-yo"
+    goals = [make("CL", 1, seed).goal for seed in range(200)]
+    assert any("every shuttlecock" in goal for goal in goals)
+    assert any("every pair of cherries" in goal for goal in goals)
+    assert not any("_" in goal or "badminton" in goal for goal in goals)
 
 
 def test_pictures_stand_in_the_gallerys_frame():
@@ -243,7 +378,7 @@ def skin(tmp_path_factory):
     return folder
 
 
-def test_an_exported_skin_is_complete_and_looks_like_the_built_in_one(skin):
+def test_an_exported_skin_looks_like_the_built_in_one(skin):
     check_skin(str(skin))
     for name in ("animal/cat", "quarter/dog/3", "pile/egg/2", "door/red"):
         drawn, built_in = (
@@ -252,41 +387,59 @@ def test_an_exported_skin_is_complete_and_looks_like_the_built_in_one(skin):
         assert difference(drawn, built_in) < 0.1
 
 
-def test_a_skin_replaces_sprites_and_backgrounds(skin, tmp_path):
-    for source in skin.rglob("*.png"):
-        copy = tmp_path / source.relative_to(skin)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(source.read_bytes())
-    (tmp_path / "animal/cow.png").unlink()
-    plain = '<svg viewBox="0 0 8 8" xmlns="http://www.w3.org/2000/svg"><rect width="8" height="8" fill="{}"/></svg>'
-    (tmp_path / "animal/cow.svg").write_text(plain.format("#ff00ff"))
-    (tmp_path / "animal/unicorn.svg").write_text(plain.format("#00ffff"))
-    (tmp_path / "background").mkdir()
-    (tmp_path / "background/farm.svg").write_text(plain.format("#123456"))
-    frame = dataclasses.replace(
-        FARM, cells=((0, 0, Item("animal/cow")), (1, 0, Item("animal/unicorn"))), skin=str(tmp_path)
+def plain(color):
+    return (
+        f'<svg viewBox="0 0 8 8" xmlns="http://www.w3.org/2000/svg"><rect width="8" height="8" fill="{color}"/></svg>'
     )
-    pixels = frame.render()
-    assert tuple(pixels[3 * 64 + 32, 3 * 64 + 32]) == (255, 0, 255)
-    assert tuple(pixels[3 * 64 + 32, 4 * 64 + 32]) == (0, 255, 255)
-    assert tuple(pixels[10, 140]) == (0x12, 0x34, 0x56)
+
+
+def test_a_skin_may_hold_only_what_it_changes(tmp_path):
+    drawings = {
+        "animal/cow": "#ff00ff",
+        "animal/unicorn": "#00ffff",
+        "background/farm": "#123456",
+        "food/egg": "#0000ff",
+    }
+    for name, color in drawings.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.svg").write_text(plain(color))
+    check_skin(str(tmp_path))
+    cells = (
+        (0, 0, Item("animal/cow")), (1, 0, Item("animal/unicorn")), (2, 0, Item("animal/dog")),
+        (3, 0, Item("pile/egg/1")), (4, 0, Item("quarter/cow/4")),
+    )  # fmt: skip
+    changed, built_in = (
+        dataclasses.replace(FARM, cells=kept, hint=None, skin=folder).render()[192:256, 192:]
+        for kept, folder in ((cells, str(tmp_path)), ((cells[2],), ""))
+    )
+    centers = [tuple(changed[32, 64 * x + 32]) for x in range(5)]
+    assert (centers[0], centers[1], centers[3]) == ((255, 0, 255), (0, 255, 255), (0, 0, 255))
+    assert tuple(changed[20, 64 * 4 + 20]) == (255, 0, 255), "pieces are made of the skin's own animals"
+    assert (changed[:, 128:192] == built_in[:, 128:192]).all(), "the dog is the built-in one"
+    assert tuple(dataclasses.replace(FARM, skin=str(tmp_path)).render()[10, 140]) == (0x12, 0x34, 0x56)
+    with pytest.raises(ValueError, match="animal/dragon"):
+        dataclasses.replace(FARM, cells=((0, 0, Item("animal/dragon")),), skin=str(tmp_path)).render()
 
 
 @pytest.mark.parametrize("end", ["svg", "png"])
 @pytest.mark.parametrize("size", [(20, 10), (10, 20), (7, 8), (31, 32)])
 def test_a_skins_drawing_of_any_proportions_is_centred_and_a_scene_is_filled(tmp_path, end, size):
+    (tmp_path / "background").mkdir()
     if end == "png":
         Image.new("RGB", size, "red").save(tmp_path / "kite.png")
+        Image.new("RGB", size, "red").save(tmp_path / "background/kite.png")
     else:
         box = 'viewBox="0 0 {0} {1}" xmlns="http://www.w3.org/2000/svg"><rect width="{0}" height="{1}"'.format(*size)
-        (tmp_path / "kite.svg").write_text(f'<svg {box} fill="#f00"/></svg>')
-    left, top, right, bottom = skin_drawing("kite", 64, 64, str(tmp_path)).getchannel("A").getbbox()
-    assert max(right - left, bottom - top) == 64, "as large as fits"
+        for name in ("kite", "background/kite"):
+            (tmp_path / f"{name}.svg").write_text(f'<svg {box} fill="#f00"/></svg>')
+    left, top, right, bottom = sprite("kite", 64, str(tmp_path)).getchannel("A").getbbox()
+    assert max(right - left, bottom - top) == 60, "as large as fits within the margin"
     assert abs((right - left) / (bottom - top) - size[0] / size[1]) < 0.05
     assert abs(left - (64 - right)) <= 1
     assert abs(top - (64 - bottom)) <= 1
     for width, height in ((448, 512), (224, 256), (672, 768)):
-        assert np.asarray(skin_drawing("kite", width, height, str(tmp_path), fill=True))[..., 3].min() > 250
+        assert backdrop("kite", width, height, str(tmp_path)).size == (width, height)
+        assert np.asarray(backdrop("kite", width, height, str(tmp_path)))[..., 3].min() > 250
 
 
 def test_a_stored_frame_is_not_drawn_with_another_skin_of_the_same_place(tmp_path):
@@ -309,20 +462,20 @@ def test_a_stored_frame_is_not_drawn_with_another_skin_of_the_same_place(tmp_pat
     assert changed.key != frame.key, "other pixels, other identity"
 
 
-@pytest.mark.parametrize("fault", ["missing", "unreadable"])
-def test_a_skin_with_a_missing_or_broken_sprite_is_refused(skin, tmp_path, fault):
-    for source in skin.rglob("*.png"):
-        copy = tmp_path / source.relative_to(skin)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(source.read_bytes())
-    victim = tmp_path / "toy/kite.png"
-    if fault == "missing":
-        victim.unlink()
-    else:
-        victim.write_bytes(b"no picture")
+@pytest.mark.parametrize("name", ["toy/kite", "pile/egg/3", "agent/up", "background/farm"])
+def test_a_skin_with_a_broken_drawing_is_refused(tmp_path, name):
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / f"{name}.png").write_bytes(b"no picture")
     with pytest.raises(ValueError) as raised:
         check_skin(str(tmp_path))
-    assert "toy/kite" in str(raised.value)
+    assert name in str(raised.value)
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_a_folder_without_drawings_is_no_skin(tmp_path):
+    (tmp_path / "notes.txt").write_text("nothing yet")
+    with pytest.raises(ValueError) as raised:
+        check_skin(str(tmp_path))
     assert str(tmp_path) in str(raised.value)
 
 
@@ -333,14 +486,14 @@ def test_pixels_change_only_with_the_version_of_the_picture():
 
 @pytest.mark.parametrize("task", sorted(TASKS))
 def test_every_task_can_be_looked_at_on_a_contact_sheet(task):
-    sheet = contact_sheets.task_sheet(task, cell_pixels=32)
-    assert sheet.width > 2 * 288
-    assert sheet.height > 3 * 288
+    sheet = contact_sheets.task_sheet(task)
+    assert sheet.width > 2 * 576 + 288 + 864
+    assert sheet.height > 3 * 864
 
 
 def test_contact_sheets_of_a_broken_skin_say_what_is_wrong(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "envs.kidgym.render.contact_sheets", str(tmp_path / "out"), "--skin", str(tmp_path)],
+        [sys.executable, "-m", "envs.kidgym.contact_sheets", str(tmp_path / "out"), "--skin", str(tmp_path)],
         capture_output=True,
         text=True,
     )

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from envs.kidgym import Hint, Item, make, solve
-from envs.kidgym.catalogue import SCENE_OF_TYPE
+from envs.kidgym.catalogue import ITEMS, SCENE_OF_TYPE
 from envs.kidgym.grid import at
 from envs.kidgym.tasks.placement import CENTRE
 
@@ -234,6 +234,32 @@ def test_memory_decode_shows_the_table_then_one_entry_where_the_text_says():
             assert partner in shown
             assert world.query not in shown
             assert [world.scene[action.cell].sprite for action in solve(world)] == [partner]
+
+
+def test_decoys_are_the_other_partners_and_things_of_their_type():
+    for seed in range(60):
+        for level in (1, 2, 3):
+            world = make("MDE", level, seed)
+            world.step(0)
+            shown = [item.sprite for item in world.scene.values()]
+            assert {right for _, right in world.table} <= set(shown)
+            kind = family(world.answer)
+            left = [name for name, _ in world.table if family(name) == kind]
+            assert all(family(sprite) == kind for sprite in shown) or len(ITEMS[kind]) - len(left) < len(shown)
+
+
+def test_the_published_decoys_are_any_things():
+    missing = 0
+    for seed in range(60):
+        world = make("MDE", 3, seed, mde_decoys="published")
+        assert world.hint == make("MDE", 3, seed).hint, "the table is the same"
+        world.step(0)
+        shown = {item.sprite for item in world.scene.values()}
+        assert len(shown) == 8 and world.answer in shown and world.query not in shown
+        missing += not {right for _, right in world.table} <= shown
+    assert missing > 30
+    with pytest.raises(ValueError, match="there are table, published"):
+        make("MDE", 1, 0, mde_decoys="none")
 
 
 def test_the_first_choice_ends_memory_decode():

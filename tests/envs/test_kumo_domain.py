@@ -1,19 +1,22 @@
-"""A domain file is read faithfully or refused with errors that name domain, action and state."""
+"""A domain file is read faithfully or refused with errors that name domain, action and outcome."""
 
 import argparse
 import copy
+import re
+from pathlib import Path
 
 import pytest
 import yaml
 
 from envs.kumo import DomainError, available_domains, commands, load_domain
-from envs.kumo.domain import parse_domain
+from envs.kumo.domain import Action, State, measure_text, number_text
+from envs.kumo.domain_file import parse_domain
 from tests.envs.kumo_games import toy_yaml
 
 
 def test_a_domain_keeps_what_its_file_says(tmp_path):
     path = tmp_path / "toy.yaml"
-    path.write_text(yaml.safe_dump(toy_yaml()))
+    path.write_text(yaml.safe_dump(toy_yaml(), sort_keys=False))
     domain = load_domain(path)
     assert load_domain(str(path)) == domain
     assert (domain.name, domain.truth.plural, domain.truths) == ("toy", "fruits", ("Apple", "Banana", "Cherry"))
@@ -21,6 +24,7 @@ def test_a_domain_keeps_what_its_file_says(tmp_path):
     assert (weight.unit, weight.states[1].value, weight.states[0].rules_out) == ("g", (50.0, 99.5), ("Apple", "Banana"))
     assert weight.states[1].text == "50 to 99.5"
     assert domain.rules_out == ((0b010, 0b100), (0b011, 0, 0b100))
+    assert domain.definitions["Cherry"].startswith("A small stone fruit") and "Weight" in domain.definitions
 
 
 def test_ranges_include_both_ends_and_nothing_between_them():
@@ -28,6 +32,26 @@ def test_ranges_include_both_ends_and_nothing_between_them():
     assert [weight.state_of(x).value[0] for x in (1, 20, 50, 99.5, 100)] == [1, 1, 50, 50, 100]
     with pytest.raises(ValueError, match=r"'Weight' has no outcome 30; it has 1 to 20, 50 to 99.5, 100 to 200"):
         weight.state_of(30)
+
+
+def test_numbers_have_the_decimals_of_their_ranges_and_units_follow_one():
+    def decimals(*ends):
+        return Action("a", "float", tuple(State(end, ()) for end in ends)).decimals
+
+    assert [decimals((1.0, 2.0)), decimals((1.0, 2.5)), decimals((0.01, 0.2), (1.0, 3.0))] == [0, 1, 2]
+    assert [number_text(x) for x in (3.0, -2.5, 9999, 20000, 0.00001)] == ["3", "-2.5", "9999", "20,000", "0.00001"]
+    shown = [
+        (1, "players"),
+        (2, "players"),
+        (1, "changes per minute"),
+        (1, "inches"),
+        (1, "mmHg"),
+        (1, ""),
+        (1, "glass"),
+    ]
+    assert [measure_text(*one) for one in shown] == [
+        *("1 player", "2 players", "1 change per minute", "1 inch", "1 mmHg", "1", "1 glass")
+    ]
 
 
 def damaged(change) -> list[str]:
@@ -39,94 +63,267 @@ def damaged(change) -> list[str]:
     return list(caught.value.problems)
 
 
-def colour(data):
-    return data["actions"][0]
+def color(data):
+    return data["actions"]["Color"]
 
 
-def weight_states(data):
-    return data["actions"][1]["states"]
+def weights(data):
+    return data["actions"]["Weight"]["outcomes"]
+
+
+def rename(mapping, old, new):
+    items = [(new if key == old else key, value) for key, value in mapping.items()]
+    mapping.clear()
+    mapping.update(items)
+
+
+def another(**fields):
+    return {"definition": "One more way to look at the fruit.", "outcomes": {"a": ["Apple"], "b": []}, **fields}
 
 
 CASES = {
     "unknown truth": (
-        lambda d: colour(d)["states"][0]["rules_out"].append("Bananna"),
-        ["action 'Colour'", "state 'red'", "'Bananna'", "did you mean 'Banana'"],
+        lambda d: color(d)["outcomes"]["red"].append("Bananna"),
+        ["action 'Color'", "outcome 'red'", "'Bananna'", "did you mean 'Banana'"],
     ),
-    "duplicate truth": (lambda d: d["truths"].append("apple"), ["duplicate name", "'apple'"]),
-    "duplicate action": (lambda d: d["actions"].append(copy.deepcopy(colour(d))), ["duplicate name", "'Colour'"]),
-    "duplicate state": (
-        lambda d: colour(d)["states"].append({"state": "red", "rules_out": []}),
-        ["action 'Colour'", "duplicate state", "'red'"],
+    "truth in another case": (
+        lambda d: d["truths"].update(apple="The same fruit once more, in small letters."),
+        ["duplicate name", "'apple'", "too much like 'Apple'"],
+    ),
+    "truth in other accents": (
+        lambda d: d["truths"].update({"Chérry": "A fruit with an accent on one letter."}),
+        ["duplicate name", "'Chérry'", "too much like 'Cherry'"],
+    ),
+    "truth in other punctuation": (
+        lambda d: d["truths"].update({"Ban-ana": "One half of a name.", "Ban ana": "The other half of one."}),
+        ["duplicate name", "'Ban ana'", "too much like 'Ban-ana'"],
+    ),
+    "action in British spelling": (
+        lambda d: d["actions"].update(Colour=another()),
+        ["duplicate name", "'Colour'", "too much like 'Color'"],
     ),
     "duplicate rule-out": (
-        lambda d: colour(d)["states"][0]["rules_out"].append("Banana"),
-        ["action 'Colour'", "state 'red'", "duplicate entry of rules_out", "'Banana'"],
+        lambda d: color(d)["outcomes"]["red"].append("Banana"),
+        ["action 'Color'", "outcome 'red'", "duplicate entry", "'Banana'"],
     ),
-    "truth that is an action": (lambda d: colour(d).update(name="Apple"), ["duplicate name", "'Apple'"]),
+    "truth that is an action": (lambda d: d["actions"].update(Apple=another()), ["duplicate name", "'Apple'"]),
     "ruled out in every state": (
-        lambda d: [s["rules_out"].append("Apple") for s in weight_states(d)[1:]],
-        ["action 'Weight'", "every state rules out 'Apple'"],
+        lambda d: [gone.append("Apple") for gone in list(weights(d).values())[1:]],
+        ["action 'Weight'", "every outcome rules out 'Apple'"],
     ),
     "overlapping ranges": (
-        lambda d: weight_states(d)[0].update(state=[1, 60]),
-        ["action 'Weight'", "[1.0, 60.0] and [50.0, 99.5] overlap"],
+        lambda d: rename(weights(d), "1 to 20", "1 to 60"),
+        ["action 'Weight'", "1.0 to 60.0 and 50.0 to 99.5 overlap"],
     ),
     "touching ranges": (
-        lambda d: weight_states(d)[0].update(state=[1, 50]),
-        ["action 'Weight'", "[1.0, 50.0] and [50.0, 99.5] overlap"],
+        lambda d: rename(weights(d), "1 to 20", "1 to 50"),
+        ["action 'Weight'", "1.0 to 50.0 and 50.0 to 99.5 overlap"],
     ),
     "descending ranges": (
-        lambda d: weight_states(d).reverse(),
-        ["action 'Weight'", "[50.0, 99.5] stands after [100.0, 200.0]"],
+        lambda d: d["actions"]["Weight"].update(outcomes=dict(reversed(weights(d).items()))),
+        ["action 'Weight'", "50.0 to 99.5 stands after 100.0 to 200.0"],
     ),
     "reversed range": (
-        lambda d: weight_states(d)[1].update(state=[99.5, 50]),
-        ["action 'Weight'", "state [99.5, 50]", "reversed"],
+        lambda d: rename(weights(d), "50 to 99.5", "99.5 to 50"),
+        ["action 'Weight'", "outcome '99.5 to 50'", "reversed"],
     ),
-    "range of one number": (lambda d: weight_states(d)[1].update(state=50), ["action 'Weight'", "state 50", "range"]),
+    "range among names": (
+        lambda d: rename(weights(d), "50 to 99.5", "middling"),
+        ["action 'Weight'", "outcome 'middling'", "ranges such as '0.5 to 12'"],
+    ),
     "endless range": (
-        lambda d: weight_states(d)[2].update(state=[100, float("inf")]),
-        ["action 'Weight'", "state [100, inf]", "finite"],
+        lambda d: rename(weights(d), "100 to 200", f"100 to 1{'0' * 400}"),
+        ["action 'Weight'", "finite"],
     ),
-    "state that is not text": (
-        lambda d: colour(d)["states"][0].update(state=True),
-        ["action 'Colour'", "state True", "put it in quotes"],
+    "outcome that is not text": (
+        lambda d: rename(color(d)["outcomes"], "red", True),
+        ["action 'Color'", "outcome True", "put it in quotes"],
     ),
-    "unknown outcome type": (lambda d: colour(d).update(outcome="int"), ["action 'Colour'", "'int'", "str or float"]),
-    "unit of names": (lambda d: colour(d).update(unit="g"), ["action 'Colour'", "unit"]),
-    "unknown key": (lambda d: colour(d).update(colour=1), ["action 'Colour'", "unknown key 'colour'"]),
+    "unit of names": (lambda d: color(d).update(unit="g"), ["action 'Color'", "outcomes that are numbers"]),
+    "unit that does not follow a number": (
+        lambda d: d["actions"]["Weight"].update(unit="per minute"),
+        ["action 'Weight'", "unit 'per minute'", "after a number"],
+    ),
+    "unknown key": (lambda d: color(d).update(color=1), ["action 'Color'", "unknown key 'color'"]),
     "missing key": (lambda d: d.pop("goal"), ["domain 'toy'", "'goal' is missing"]),
-    "missing rule-outs": (
-        lambda d: colour(d)["states"][0].pop("rules_out"),
-        ["action 'Colour'", "state 'red'", "'rules_out' is missing"],
+    "rule-outs that are no list": (
+        lambda d: color(d)["outcomes"].update(red="Banana"),
+        ["action 'Color'", "outcome 'red'", "must be a list, not str"],
     ),
-    "one state": (lambda d: colour(d)["states"].pop(), ["action 'Colour'", "at least 2"]),
-    "truths that are no list": (lambda d: d.update(truths="Apple"), ["truths must be a list, not str"]),
-    "action that is no mapping": (lambda d: d["actions"].append("Smell"), ["action number 3", "mapping"]),
-    "untouchable truth": (lambda d: d["truths"].append("Durian"), ["truth 'Durian' can be ruled out by no action"]),
-    "truth without a letter": (lambda d: d["truths"].append("+/-"), ["truth '+/-'", "a letter or a digit"]),
-    "truth in a tag": (lambda d: d["truths"].append("<Fig>"), ["truth '<Fig>'", "neither < nor >"]),
-    "action without a letter": (lambda d: colour(d).update(name="???"), ["action '???'", "a letter or a digit"]),
+    "one outcome": (lambda d: color(d)["outcomes"].pop("red"), ["action 'Color'", "at least 2"]),
+    "truths that are no mapping": (
+        lambda d: d.update(truths=["Apple"]),
+        ["truths must be a mapping of names, not list"],
+    ),
+    "action that is no mapping": (lambda d: d["actions"].update(Smell="sweet"), ["action 'Smell'", "mapping"]),
+    "untouchable truth": (
+        lambda d: d["truths"].update(Durian="A spiny fruit of Southeast Asia with a strong smell."),
+        ["truth 'Durian'", "can be ruled out by no action"],
+    ),
+    "truth without a letter": (
+        lambda d: d["truths"].update({"+/-": "Something that nobody can call by a name."}),
+        ["truth '+/-'", "a letter or a digit"],
+    ),
+    "truth in a tag": (
+        lambda d: d["truths"].update({"<Fig>": "A soft fruit with many small seeds."}),
+        ["truth '<Fig>'", "neither < nor >"],
+    ),
     "another name": (lambda d: d.update(name="fruit"), ["'fruit'", "'toy'"]),
+    # definitions
+    "truth without a definition": (
+        lambda d: d["truths"].update(Apple=None),
+        ["truth 'Apple'", "'definition' is missing"],
+    ),
+    "action without a definition": (
+        lambda d: color(d).pop("definition"),
+        ["action 'Color'", "'definition' is missing"],
+    ),
+    "definition that rules out": (
+        lambda d: d["truths"].update(Apple="A round fruit that a red skin does not rule out."),
+        ["truth 'Apple'", "ruling out"],
+    ),
+    "definition that names another": (
+        lambda d: d["truths"].update(Apple="A round fruit, larger than a Cherry by far."),
+        ["truth 'Apple'", "names 'Cherry'"],
+    ),
+    "definition that gives an outcome away": (
+        lambda d: [
+            d["truths"].update(Apple="A round fruit with a Bright Red skin."),
+            rename(color(d)["outcomes"], "red", "bright red"),
+        ],
+        ["truth 'Apple'", "gives away the outcome 'bright red'"],
+    ),
+    "definition with marks": (
+        lambda d: d["truths"].update(Apple='A round fruit, the "queen" of the orchard.'),
+        ["truth 'Apple'", 'holds "'],
+    ),
+    "definition that is too short": (lambda d: d["truths"].update(Apple="A fruit."), ["truth 'Apple'", "8 characters"]),
+    "definition without an end": (
+        lambda d: d["truths"].update(Apple="A round fruit of the orchard"),
+        ["truth 'Apple'", "end with a period"],
+    ),
+    "definition told twice": (
+        lambda d: d["truths"].update(Apple=d["truths"]["Banana"]),
+        ["truth 'Banana'", "same as that of 'Apple'"],
+    ),
+    "outcome with marks": (
+        lambda d: rename(color(d)["outcomes"], "red", 'red; or "pink"'),
+        ["action 'Color'", "holds one of"],
+    ),
+    "note that bears on a truth": (
+        lambda d: d.update(notes=["Nobody has ever seen a blue Banana in this market."]),
+        ["note", "names 'Banana'"],
+    ),
+    "phrasing without its marks": (
+        lambda d: d.update(phrasings={"rules_out": ["A result of {outcome} says a lot."]}),
+        ["phrasings", "{outcome} and {truths}"],
+    ),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_wrong_is_named_with_its_place(case):
-    change, words = CASES[case]
+    change, wanted = CASES[case]
     problems = damaged(change)
-    matching = [problem for problem in problems if all(word in problem for word in words)]
+    matching = [problem for problem in problems if all(word in problem for word in wanted)]
     assert matching, problems
     assert matching[0].startswith("domain 'toy'")
 
 
+def test_a_word_that_is_also_a_name_may_stand_in_a_definition():
+    data = toy_yaml()
+    data["truths"]["Apple"] = "A round fruit whose weight and color vary with the sort."
+    assert parse_domain(data, "toy").definitions["Apple"] == data["truths"]["Apple"]
+
+
 def test_all_problems_are_listed_at_once():
     def change(data):
-        data["truths"].append("apple")
-        weight_states(data)[1].update(state=[99.5, 50])
-        colour(data)["states"][0]["rules_out"].append("Fig")
+        data["truths"]["apple"] = "The same fruit once more, in small letters."
+        rename(weights(data), "50 to 99.5", "99.5 to 50")
+        color(data)["outcomes"]["red"].append("Fig")
 
     assert len(damaged(change)) == 3
+
+
+# --- properties ------------------------------------------------------------------------------------------------------
+
+
+def properties_yaml():
+    data = toy_yaml()
+    for name, skin, size in (
+        ("Apple", ["red", "green"], "6 to 9"),
+        ("Banana", "yellow", "15 to 25"),
+        ("Cherry", "red", "2"),
+    ):
+        data["truths"][name] = {"definition": data["truths"][name], "skin": skin, "size": size}
+    data["actions"]["Color"] = another(
+        observes="skin", outcomes={"reddish": ["yellow"], "pale": ["red", "Apple"], "x": []}
+    )
+    ranges = {"1 to 2": [], "7 to 8": ["Cherry"], "12 to 20": ["Apple"]}
+    data["actions"]["Weight"] = another(
+        definition="It is held against a ruler.", observes="size", unit="cm", outcomes=ranges
+    )
+    return data
+
+
+def test_properties_expand_to_the_truths_that_can_have_no_other_value():
+    domain = parse_domain(properties_yaml(), "toy")
+    color, weight = domain.actions
+    assert [state.rules_out for state in color.states] == [("Banana",), ("Apple", "Cherry"), ()]
+    assert [state.rules_out for state in weight.states] == [
+        ("Apple", "Banana"),
+        ("Banana", "Cherry"),
+        ("Apple", "Cherry"),
+    ]
+    plain = toy_yaml()
+    for action in domain.actions:
+        entry = plain["actions"][action.name]
+        entry["definition"] = domain.definitions[action.name]
+        entry["outcomes"] = {state.text: list(state.rules_out) for state in action.states}
+    plain["actions"]["Weight"]["unit"] = "cm"
+    assert parse_domain(plain, "toy") == domain, "the same domain, whichever way it is written"
+
+
+def test_a_value_of_several_rules_out_nothing_alone_and_a_truth_without_the_property_never():
+    data = properties_yaml()
+    data["actions"]["Color"]["outcomes"]["pale"] = ["red"]
+    del data["truths"]["Cherry"]["size"]
+    color, weight = parse_domain(data, "toy").actions
+    assert color.states[1].rules_out == ("Cherry",), "an apple may be green"
+    assert weight.states[0].rules_out == ("Apple", "Banana") and weight.states[2].rules_out == ("Apple",)
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (lambda d: d["actions"]["Color"].update(observes="hue"), ["observes 'hue'", "properties: size, skin"]),
+        (lambda d: d["actions"]["Weight"].update(observes="skin"), ["skin of 'Apple' is neither a number nor a range"]),
+        (
+            lambda d: color(d)["outcomes"].update(x=["yelow"]),
+            ["'yelow'", "nor a value of skin", "did you mean 'yellow'"],
+        ),
+        (lambda d: d["truths"]["Apple"].update(skin=7), ["truth 'Apple'", "skin must be a text"]),
+    ],
+)
+def test_what_is_wrong_with_properties_is_named(change, wanted):
+    data = properties_yaml()
+    change(data)
+    with pytest.raises(DomainError) as caught:
+        parse_domain(data, "toy")
+    assert any(all(word in problem for word in wanted) for problem in caught.value.problems), caught.value.problems
+
+
+def test_the_example_of_the_documentation_passes(tmp_path, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "kumo_domains.md").read_text(encoding="utf-8")
+    example = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1]
+    (tmp_path / "pond.yaml").write_text(example, encoding="utf-8")
+    assert check(str(tmp_path / "pond.yaml")) == 0, capsys.readouterr().err
+    prints, scale, _ = load_domain(tmp_path / "pond.yaml").actions
+    assert [state.rules_out for state in prints.states] == [("Otter", "Fox"), ("Heron",), ("Otter", "Heron", "Mallard")]
+    assert scale.states[1].rules_out == ("Otter", "Mallard")
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -174,13 +371,24 @@ def check(*names):
 
 def test_checking_files_ends_with_exit_code_two_for_bad_ones(tmp_path, capsys):
     good, bad = tmp_path / "toy.yaml", tmp_path / "bad.yaml"
-    good.write_text(yaml.safe_dump(toy_yaml()))
-    bad.write_text(yaml.safe_dump({**toy_yaml(), "name": "bad", "truths": ["Apple", "Banana"]}))
+    good.write_text(yaml.safe_dump(toy_yaml(), sort_keys=False))
+    truths = {name: text for name, text in toy_yaml()["truths"].items() if name != "Cherry"}
+    bad.write_text(yaml.safe_dump({**toy_yaml(), "name": "bad", "truths": truths}, sort_keys=False))
     assert check(str(good)) == 0
-    assert "ok, 3 truths, 2 actions" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    # Five outcomes rule out five of fifteen truths; Apple is ruled out by one test, Banana and Cherry by two.
+    assert "3 truths, 2 actions (1 with numbers)" in out and "33.3%" in out and "1 (Apple) to 2" in out
     assert check(str(good), str(bad)) == 2
     problems = capsys.readouterr().err.splitlines()
     assert len(problems) == 2 and all(p.startswith(f"{bad}: domain 'bad'") and "'Cherry'" in p for p in problems)
+
+
+def test_checking_reads_books_back_so_that_a_phrasing_nobody_understands_is_refused(tmp_path, capsys):
+    path = tmp_path / "toy.yaml"
+    phrasings = {"rules_out": ["A result of {outcome} is bad news for {truths}."]}
+    path.write_text(yaml.safe_dump({**toy_yaml(), "phrasings": phrasings}, sort_keys=False))
+    assert check(str(path)) == 2
+    assert "cannot be read back" in (told := capsys.readouterr().err) and "bad news" in told
 
 
 @pytest.mark.parametrize("name", ["chemical", "education", "fantasy", "medical", "music"])
@@ -190,3 +398,5 @@ def test_the_five_domains_are_large_and_of_both_outcome_types(name):
     assert len(domain.truths) >= 50
     assert len(domain.actions) >= 30
     assert {action.outcome for action in domain.actions} == {"str", "float"}
+    assert set(domain.definitions) == {*domain.truths, *(action.name for action in domain.actions)}
+    assert len(domain.notes) >= 10 and domain.phrasings.rules_out and domain.phrasings.nothing

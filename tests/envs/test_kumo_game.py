@@ -1,4 +1,4 @@
-"""The game plays by its rules, as a plain object and in Gymnasium; the knowledge book says all of them and no more."""
+"""The game plays by its rules, as a plain object and in Gymnasium."""
 
 import re
 
@@ -8,7 +8,7 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
-from envs.kumo import Game, KumoEnv, State, available_domains, generate_tasks, load_domain, write_book
+from envs.kumo import Game, KumoEnv, generate_tasks, load_domain
 from tests.envs.kumo_games import made_domain
 
 
@@ -133,39 +133,3 @@ def test_the_same_seed_draws_the_same_games(tasks):
 def test_an_environment_needs_tasks_of_one_size(tasks):
     with pytest.raises(ValueError, match="tasks of one size"):
         KumoEnv([*tasks, *generate_tasks(made_domain(7), actions=5, count=1)])
-
-
-def read_back(book: str) -> dict[str, list[State]]:
-    """The outcome table as a reader of the book, who knows nothing else, would write it down."""
-    table: dict[str, list[State]] = {}
-    for line in book.splitlines():
-        if line.startswith("### "):
-            table[line[4:]] = []
-        elif match := re.fullmatch(r"- \*\*(.+)\*\* rules out(: (?P<names>.+)| none of the .+)\.", line):
-            value = match[1]
-            if numbers := re.fullmatch(r"from (-?[\d.]+) to (-?[\d.]+)( .+)?", value):
-                value = (float(numbers[1]), float(numbers[2]))
-            names = match["names"]
-            table[list(table)[-1]].append(State(value, tuple(names.split("; ")) if names else ()))
-    return table
-
-
-@pytest.mark.parametrize("name", available_domains())
-@pytest.mark.parametrize("size", [(4, 6), (12, 16)], ids=["easy", "hard"])
-def test_the_book_states_every_rule_of_the_task_and_no_other(name, size):
-    domain = load_domain(name)
-    for task in generate_tasks(domain, *size, count=10):
-        book = write_book(task, domain)
-        assert read_back(book) == {action.name: list(action.states) for action in task.actions}
-        listed = book.split(f"## The {domain.truth.plural} in question")[1].split("##")[0]
-        assert [line[2:] for line in listed.splitlines() if line] == list(task.truths)
-        assert "never confirms" in book
-
-
-def test_the_book_depends_on_the_rules_only_not_on_the_answer_or_what_tests_show():
-    import dataclasses
-
-    domain = made_domain(8)
-    task = generate_tasks(domain, count=1)[0]
-    other = dataclasses.replace(task, valid_truth=task.truths[0], observations=task.observations[::-1], index=9, seed=9)
-    assert write_book(task, domain) == write_book(other, domain)

@@ -21,7 +21,7 @@ from envs.kumo import (
     read_tasks,
     write_tasks,
 )
-from envs.kumo.domain import parse_domain
+from envs.kumo.domain_file import parse_domain
 from tests.envs.kumo_games import made_domain, toy_yaml
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo"

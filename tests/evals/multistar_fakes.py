@@ -69,12 +69,8 @@ def played(suite, player, name="model", episodes=None):
 
 def tables_of(suite, records, planned=None):
     plan = plan_to_table([record.episode for record in records] if planned is None else planned)
-    return {
-        table.name: table
-        for table in suite.results(
-            RunData.of_tables(plan, records_to_table(records, ledger_columns(suite))).of(suite.name), "scores"
-        )
-    }
+    run = RunData.of_tables(plan, records_to_table(records, ledger_columns(suite))).of(suite.name)
+    return {table.name: table for section in ("scores", "diagnostics") for table in suite.results(run, section)}
 
 
 def rows_of(table):

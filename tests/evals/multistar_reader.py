@@ -114,7 +114,7 @@ def _final(problem: Problem, text: str, options: tuple[str, ...]) -> Judgement:
         raise UnreadableError(text)
     parts = {"Left_Right": "left.*right", "Up_Down": "top.*bottom", "Out_In": "inner.*outer"}
     own = parts.get(problem.configuration.structure)
-    if bool(own) != ("rules of their own" in text) or (own and not re.search(own, text)):
+    if bool(own) != ("each follow their own rules" in text) or (own and not re.search(own, text)):
         raise UnreadableError(text)
     complete = {str(answer + 1) for answer in solve(problem).answers}
     return Judgement("final", None, None, [option in complete for option in options])
@@ -122,11 +122,12 @@ def _final(problem: Problem, text: str, options: tuple[str, ...]) -> Judgement:
 
 # --- references ------------------------------------------------------------------------------------------------------
 
-_PLACE = r"in the ([a-z-]+(?: of the inner part| part)?)"
+_PLACE = r"in the ((?:left|right|top|bottom|outer|inner) part|[a-z-]+ position(?: of the inner part)?)"
 
 
 def at(things: list[Thing], place: str) -> list[Thing]:
     """The objects in a place; a place is a part, or a cell of the panel or of its inner part."""
+    place = place.replace(" position", "")
     if found := re.fullmatch(r"(left|right|top|bottom|outer|inner) part", place):
         return [thing for thing in things if thing.part == found[1]]
     if place.endswith(" of the inner part"):
@@ -199,9 +200,9 @@ _THIS = r"((?:the \w+ part of )?this panel)"
 
 def _single(problem: Problem, things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement:
     if found := re.fullmatch(
-        rf"(?:How many objects are there in {_THIS}\?|Count the objects in {_THIS}\. What is their number\?|"
-        rf"What is the number of objects in {_THIS}\?|{_THIS} holds how many objects\?)",
-        text[0].lower() + text[1:] if text.endswith("holds how many objects?") else text,
+        rf"(?:How many objects are there in {_THIS}\?|Count the objects in {_THIS}\. How many are there\?|"
+        rf"What is the number of objects in {_THIS}\?|How many objects does {_THIS} contain\?)",
+        text,
     ):
         own, part = _area(things, next(filter(None, found.groups())))
         return Judgement("1P-B", "number", part, [int(option) == len(own) for option in options])
@@ -212,15 +213,18 @@ def _single(problem: Problem, things: list[Thing], text: str, notes: list[str], 
 
 
 def _alike_or_single(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
-    found = re.fullmatch(
-        rf"(?:What is there in {_THIS}\?|What does {_THIS} hold\?|Which description of the objects in {_THIS} fits\?|"
-        rf"Look at the (?:size|color) of the objects in {_THIS}\. Which is right\?)",
-        text,
+    noun = r"(?P<noun{}>size|color)"
+    forms = (
+        rf"Which statement about the {noun} of the objects in {_THIS} is true\?",
+        rf"In terms of {noun}, what does {_THIS} contain\?",
+        rf"Look at the {noun} of the objects in {_THIS}\. Which description is right\?",
+        rf"Which description of the {noun} of the objects in {_THIS} fits\?",
     )
+    found = next(filter(None, (re.fullmatch(form.format(""), text) for form in forms)), None)
     if not found:
         return None
-    own, part = _area(things, next(filter(None, found.groups())))
-    attributes, truths = set(), []
+    own, part = _area(things, found[2])
+    attributes, truths = {found["noun"]}, []
     for option in options:
         if option == "only one object":
             truths.append(len(own) == 1)
@@ -230,24 +234,22 @@ def _alike_or_single(things: list[Thing], text: str, notes: list[str], options: 
             truths.append(several and (kinds == 1 if said[1] == "one" else kinds > 1))
         else:
             raise UnreadableError(option)
-    (attribute,) = attributes
-    if (asked := re.search(r"Look at the (size|color)", text)) and asked[1] != attribute:
+    if len(attributes) != 1:
         raise UnreadableError(f"{text} {options}")
+    (attribute,) = attributes
     return Judgement("1P", attribute, part, truths)
 
 
 def _all_the_same(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
     found = re.fullmatch(
-        r"(?:Do all objects in this panel have the same (\w+)\?|Are the objects in this panel all of one (\w+)\?|"
-        r"Is there only one (\w+) among the objects in this panel\?|Is there only one kind of (shape) in this panel\?|"
-        r"Is every object in this panel of the same (\w+) as all others\?|"
-        r"Is every object in this panel as (large) as all others\?)",
+        r"(?:Do all objects in this panel have the same (\w+)\?|Are all objects in this panel of one (\w+)\?|"
+        r"Is there only one (\w+) among the objects in this panel\?|"
+        r"Does every object in this panel have the same (\w+) as the others\?)",
         text,
     )
     if not found:
         return None
-    word = next(filter(None, found.groups()))
-    attribute = {"shade": "color", "large": "size"}.get(word, word)
+    attribute = next(filter(None, found.groups()))
     same = len(set(_looks(things, attribute))) == 1
     return Judgement(
         "1P-C", attribute, None, [{"yes": same, "no": not same}[option] for option in options], vague=len(things) < 2
@@ -273,22 +275,19 @@ def _amount(thing: Thing, attribute: str) -> float:
 
 def _ratio_truths(options: tuple[str, ...], text: str, one: float, other: float, attribute: str) -> list[bool]:
     asked = re.search(r"(number of edges|size|color)", text)
-    if asked and {"number of edges": "shape"}.get(asked[1], asked[1]) != attribute:
+    if not asked or {"number of edges": "shape"}.get(asked[1], asked[1]) != attribute:
         raise UnreadableError(f"{text} asks for {asked[1]} but offers {options}")
     return [_RATIOS[option] == (attribute, (one > other) - (one < other)) for option in options]
 
 
 def _compare(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
-    by = r"(?:the number of edges|size|color)"
-    one, other = (
-        rf"the object {_PLACE.replace('([', '(?P<one>[')}",
-        rf"the object {_PLACE.replace('([', '(?P<other>[')}",
-    )
+    by = r"(?:number of edges|size|color)"
+    one, other = (f"the object {_PLACE.replace('((', f'(?P<{name}>(', 1)}" for name in ("one", "other"))
     forms = (
-        rf"Compare {one} with {other} by {by}\. What does the former have\?",
-        rf"Seen beside {other}, what does {one} have\?",
-        rf"By {by}, how does {one} compare with {other}\? It has \.\.\.",
-        rf"As regards {by}, what does {one} have when set beside {other}\?",
+        rf"In terms of {by}, how does {one} compare with {other}\?",
+        rf"Compare the {by} of {one} with that of {other}\. What does {one.replace('?P<one>', '?:')} have\?",
+        rf"How does the {by} of {one} compare with that of {other}\?",
+        rf"Relative to {other}, what {by} does {one} have\?",
     )
     found = next(filter(None, (re.fullmatch(form, text) for form in forms)), None)
     if not found:
@@ -306,7 +305,7 @@ def _relation(things: list[Thing], text: str, notes: list[str], options: tuple[s
     one, other = r"the (?P<one>\w+)", r"the (?P<other>\w+)"
     forms = (
         rf"Seen from {other}, where is {one}\?",
-        rf"Where does {one} stand in relation to {other}\?",
+        rf"Where is {one} in relation to {other}\?",
         rf"How is {one} placed relative to {other}\?",
         rf"Take {other} as the point of reference\. Where is {one}\?",
     )
@@ -326,11 +325,11 @@ def _relation(things: list[Thing], text: str, notes: list[str], options: tuple[s
 
 
 def _stands(one: Thing, relation: str, other: Thing) -> bool:
-    if relation in ("inside it", "all around it"):
+    if relation in ("inside it", "around it"):
         inner, outer = (one, other) if relation == "inside it" else (other, one)
         return inner.part == "inner" and outer.part == "outer"
     down, right = one.row - other.row, one.column - other.column
-    if found := re.fullmatch(r"straight (to the left of|to the right of|above|below) it", relation):
+    if found := re.fullmatch(r"directly (to the left of|to the right of|above|below) it", relation):
         return {
             "to the left of": right < 0 and down == 0,
             "to the right of": right > 0 and down == 0,
@@ -345,7 +344,7 @@ def _stands(one: Thing, relation: str, other: Thing) -> bool:
 def _shape_at(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
     found = re.fullmatch(
         rf"(?:What is the shape of the object {_PLACE}\?|Which shape does the object {_PLACE} have\?|"
-        rf"An object stands {_PLACE}\. Which shape is it\?|Name the shape of the object {_PLACE}\.)",
+        rf"There is an object {_PLACE}\. What is its shape\?|Name the shape of the object {_PLACE}\.)",
         text,
     )
     if not found:
@@ -361,14 +360,14 @@ def _part_of(thing: Thing) -> str | None:
 
 def _where(problem: Problem, things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement:
     found = re.fullmatch(
-        r"(?:Where in this panel is the (.+)\?|In which place does the (.+) stand\?|"
-        r"What is the place of the (.+) in this panel\?|Find the (.+) in this panel\. Where does it stand\?)",
+        r"(?:Where in this panel is the (.+)\?|In which position is the (.+)\?|"
+        r"What is the position of the (.+) in this panel\?|Find the (.+) in this panel\. Where is it\?)",
         text,
     )
     if not found:
         raise UnreadableError(text)
     words = next(filter(None, found.groups()))
-    if ("reading order" in words) != (notes == ["Reading order is row by row from the top-left."]):
+    if ("reading order" in words) != (notes == ["Reading order is row by row from the top left."]):
         raise UnreadableError(f"{text} {notes}")
     meant = named(things, words)
     truths, none = [], "it is not in this panel"
@@ -387,26 +386,27 @@ _SIDE = r"the (?:(\w+) part of the )?(left|right) panel"
 
 
 def _pair(panels: list[list[Thing]], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement:
-    by = r"(?:the number of edges|size|color)"
+    by = r"(?:number of edges|size|color)"
     one, other = r"(?P<one>the (?:\w+ part of the )?\w+ panel)", r"(?P<other>the (?:\w+ part of the )?\w+ panel)"
     forms = {
         "number": (
-            rf"What does {one} have, compared with {other}\?",
-            rf"Count the objects in both panels\. Compared with {other}, what does {one} hold\?",
-            rf"Next to {other}, how many objects does {one} have\?",
-            rf"Take the number of objects in {other} as the measure\. What does {one} have\?",
+            rf"How does the number of objects in {one} compare with the number in {other}\?",
+            rf"Count the objects in both panels\. Compared with {other}, what does {one} have\?",
+            rf"Does {one} have the same number of objects as {other}, more, or fewer\?",
+            rf"Compare {one} with {other} by the number of objects\. What does (?P=one) have\?",
         ),
         "position": (
-            rf"Do the objects in {one} stand in the same places as those in {other}\?",
-            rf"Are exactly the same places occupied in {one} and in {other}\?",
-            rf"Is every place that is occupied in {one} occupied in {other} too, and the other way round\?",
-            rf"Do the occupied places of {one} agree with those of {other}\?",
+            rf"Are the objects in {one} in the same positions as those in {other}\?",
+            rf"Are exactly the same positions occupied in {one} and in {other}\?",
+            rf"Is every position that is occupied in {one} also occupied in {other}, and vice versa\?",
+            rf"Do the occupied positions in {one} match those in {other}\?",
         ),
         "look": (
-            rf"By {by}, how do the objects in {one} compare with those in {other}\? They have \.\.\.",
-            rf"Compare the objects in {one} with the objects in {other} by {by}\. What do the former have\?",
-            rf"Seen beside the objects in {other}, what do the objects in {one} have\?",
-            rf"As regards {by}, what do the objects in {one} have when set beside the objects in {other}\?",
+            rf"In terms of {by}, how do the objects in {one} compare with those in {other}\?",
+            rf"Compare the {by} of the objects in {one} with that of the objects in {other}\. "
+            rf"What do the objects in (?P=one) have\?",
+            rf"How does the {by} of the objects in {one} compare with that of the objects in {other}\?",
+            rf"Relative to the objects in {other}, what {by} do the objects in {one} have\?",
         ),
     }
     for kind, wordings in forms.items():
@@ -441,14 +441,17 @@ def _pair_judged(
 ) -> Judgement:
     if kind == "number":
         more = len(first) - len(second)
-        said = {"as many objects": more == 0, "more objects": more > 0, "fewer objects": more < 0}
+        said = {"the same number of objects": more == 0, "more objects": more > 0, "fewer objects": more < 0}
         return Judgement("2P", "number", part, [said[option] for option in options])
     if kind == "position":
         same = {(t.row, t.column) for t in first} == {(t.row, t.column) for t in second}
         return Judgement("2P", "position", part, [{"yes": same, "no": not same}[option] for option in options])
     ratios = tuple(option for option in options if option != "not comparable")
     attribute = _RATIOS[ratios[0]][0]
-    if f"They are comparable only if, in each of the two panels, these objects have one {attribute}." not in notes:
+    if (
+        f"They are comparable only if the objects compared all have the same {attribute} within each panel."
+        not in notes
+    ):
         raise UnreadableError(f"no condition among the notes {notes}")
     if attribute == "shape":
         _check_edge_note(notes)
@@ -469,15 +472,15 @@ class _Rows:
         what = r"the (number|positions|shape|color|size) of (?:the )?objects(?: in the (\w+) part)?"
         forms = {
             1: (
-                rf"Read this row of three panels from left to right\. Which rule is followed by {what}\?",
+                rf"Read this row of three panels from left to right\. Which rule governs {what}\?",
                 rf"Which rule describes {what} in this row, read from left to right\?",
-                rf"What happens to {what} from the first to the third panel of this row\?",
+                rf"What happens to {what} from the first panel to the third in this row\?",
                 rf"From left to right, which statement about {what} is true of this row\?",
             ),
             2: (
-                rf"Read both rows of three panels from left to right\. Which rule do they share for {what}\?",
-                rf"Which one rule describes {what} in both rows, each read from left to right\?",
-                rf"What happens to {what} from the first to the third panel in either row\?",
+                rf"Read both rows of three panels from left to right\. Which rule, the same in both, governs {what}\?",
+                rf"Which rule describes {what} in both rows, each read from left to right\?",
+                rf"What happens to {what} from the first panel to the third in both rows\?",
                 rf"From left to right, which statement about {what} is true of both rows\?",
             ),
         }
@@ -498,7 +501,7 @@ class _Rows:
     def _check_notes(self, notes: list[str]) -> None:
         wanted = {
             "number": None,
-            "position": "Places count row by row from the top-left; after the last comes the first again.",
+            "position": "Positions are counted row by row from the top left; the first follows the last.",
             "color": "There are ten shades, numbered from 0, white, to 9, black.",
             "size": "There are six sizes, numbered from 1, smallest, to 6, largest.",
         }
@@ -511,7 +514,7 @@ class _Rows:
         truths = [all(self._true(option, row) for row in self.rows) for option in options]
         if len(self.rows) == 2:
             truths = [
-                self._three_again() if "in both rows the same three" in option else truth
+                self._three_again() if "the same three different" in option else truth
                 for option, truth in zip(options, truths, strict=True)
             ]
         truths = [self._no_rule() if o == NO_RULE else truth for o, truth in zip(options, truths, strict=True)]
@@ -534,28 +537,51 @@ class _Rows:
     def _no_rule(self) -> bool:
         """None of the rules that can be said holds in all rows; three values in turn show in two rows only."""
         every = _EVERY[self.attribute]
-        if len(self.rows) == 2 and self._three_again():
+        if self._three_again() if len(self.rows) == 2 else self._three_alone(self.rows[0]):
             return False
         return not any(all(self._true(option, row) for row in self.rows) for option in every)
+
+    def _three_alone(self, row: list[list[Thing]]) -> bool:
+        """Three different values that no step, sum or difference explains."""
+        values = [self._value(panel) for panel in row]
+        return (
+            None not in values and len(set(values)) == 3 and not any(self._true(o, row) for o in _EVERY[self.attribute])
+        )
 
     def _three_again(self) -> bool:
         first, second = ([self._value(panel) for panel in row] for row in self.rows)
         return None not in first and len(set(first)) == 3 and set(first) == set(second) and first != second
 
     def _true(self, option: str, row: list[list[Thing]]) -> bool:
-        if option == NO_RULE or "in both rows the same three" in option:
+        if option == NO_RULE or "the same three different" in option:
             return False  # judged over all rows
         values = [self._value(panel) for panel in row]
+        if re.search(r"differ in all three panels|takes three different values", option):
+            self._check_exclusions(option)
+            return self._three_alone(row)
         if self.attribute == "position":
             return self._true_of_places(option, values)
-        subject = "number of objects" if self.attribute == "number" else self.attribute
-        if not re.match(rf"(The|By number, the) {subject}\b", option):
+        subject = {
+            "number": "number of objects",
+            "size": "(number of the )?size",
+            "color": "(number of the shade|color)",
+        }
+        if not re.match(rf"(The|In the third panel, the) {subject.get(self.attribute, self.attribute)}\b", option):
             raise UnreadableError(f"{option!r} in a question on {self.attribute}")
         if "stays the same" in option:
             return self._same(option, row, values)
         if not any(len(panel) > 1 for panel in row) or self.attribute == "number" or "share" in option:
             return None not in values and _true_of_numbers(option, values)
         raise UnreadableError(f"{option!r} of panels with more than one object")
+
+    def _check_exclusions(self, option: str) -> None:
+        """Whether three different values are told apart from all other rules of the attribute."""
+        words = {
+            "position": "with no steady move, union or difference",
+            "shape": "with no steady step of one or two",
+        }.get(self.attribute, "with no steady step of one or two and no sum or difference")
+        if not option.endswith(f", {words}."):
+            raise UnreadableError(option)
 
     def _same(self, option: str, row: list[list[Thing]], values: list[object]) -> bool:
         alike = None not in values and len(set(values)) == 1
@@ -569,27 +595,25 @@ class _Rows:
     def _true_of_places(self, option: str, values: list[object]) -> bool:
         one, two, three = (set(value) for value in values)  # type: ignore[call-overload]
         if found := re.fullmatch(
-            r"Every object moves (on|back) by (one place|two places) from panel to panel\.", option
+            r"Every object moves (on|back) by (one position|two positions) from panel to panel\.", option
         ):
-            step = (1 if found[2] == "one place" else 2) * (1 if found[1] == "on" else -1)
+            step = (1 if found[2] == "one position" else 2) * (1 if found[1] == "on" else -1)
 
             def moved(places: set[int]) -> set[int]:
                 return {(place + step) % len(self.cells) for place in places}
 
             return moved(one) == two and moved(two) == three
         if re.fullmatch(
-            r"The places occupied in the third panel are those occupied in the first panel, the second or both\.",
+            r"The positions occupied in the third panel are those occupied in the first panel, the second, or both\.",
             option,
         ):
             return three == one | two
         if (
             option
-            == "The places occupied in the third panel are those occupied in the first panel but not in the second."
+            == "The positions occupied in the third panel are those occupied in the first panel but not in the second."
         ):
             return three == one - two
-        if option == "The occupied places form three different arrangements.":
-            return one != two and two != three and one != three
-        if re.fullmatch(r"The occupied places stay the same throughout (the|each) row\.", option):
+        if re.fullmatch(r"The occupied positions stay the same throughout (the|each) row\.", option):
             return one == two == three
         raise UnreadableError(option)
 
@@ -609,10 +633,8 @@ def _true_of_numbers(option: str, values: list[object]) -> bool:
         if found[1] in ("shrinks", "gets brighter", "moves down"):
             step = -step
         return two == one + step and three == two + step
-    if found := re.search(r"is, in the third panel, that of the first (plus|minus) that of the second\.$", option):
+    if found := re.search(r"equals that of the first panel (plus|minus) that of the second\.$", option):
         return three == (one + two if found[1] == "plus" else one - two)
-    if option.endswith("takes three different values."):
-        return len({one, two, three}) == 3
     raise UnreadableError(option)
 
 
@@ -624,11 +646,11 @@ def _every() -> dict[str, list[str]]:
             *(
                 f"Every object moves {way} by {n} from panel to panel."
                 for way in ("on", "back")
-                for n in ("one place", "two places")
+                for n in ("one position", "two positions")
             ),
-            "The places occupied in the third panel are those occupied in the first panel, the second or both.",
-            "The places occupied in the third panel are those occupied in the first panel but not in the second.",
-            "The occupied places stay the same throughout the row.",
+            "The positions occupied in the third panel are those occupied in the first panel, the second, or both.",
+            "The positions occupied in the third panel are those occupied in the first panel but not in the second.",
+            "The occupied positions stay the same throughout the row.",
         ],
         "shape": [],
         "color": [],
@@ -639,6 +661,11 @@ def _every() -> dict[str, list[str]]:
         "size": "grows shrinks",
         "shape": "moves_up moves_down",
         "color": "gets_darker gets_brighter",
+    }
+    counted = {
+        "number": "number of objects",
+        "size": "number of the size that all its objects share",
+        "color": "number of the shade that all its objects share",
     }
     for attribute, ways in words.items():
         subject = (
@@ -652,7 +679,7 @@ def _every() -> dict[str, list[str]]:
         ]
         if attribute != "shape":
             own += [
-                f"{subject} is, in the third panel, that of the first {sign} that of the second."
+                f"In the third panel, the {counted[attribute]} equals that of the first panel {sign} that of the second."
                 for sign in ("plus", "minus")
             ]
         own.append(f"{subject} stays the same: each {attribute} occurs equally often in all its panels.")

@@ -15,7 +15,8 @@ from envs.kidgym import TASKS, Frame, make, solve
 from evals.kidgym import KidGymSuite
 from evals.kidgym.example import example_seed
 from evals.kidgym.prompts import letters_of
-from evals.players import OraclePlayer, RandomPlayer
+from evals.kidgym.shortcuts import SHORTCUTS
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.suite import play_episode
 from evals.types import PlayerError, Reply
 
@@ -120,7 +121,13 @@ def test_what_is_asked_is_part_of_an_episodes_identity(tmp_path):
     (tmp_path / "words" / "view_memory.txt").write_text("Look well.")
     assert ids() == ids()
     others = [ids(resolution=32), ids(mode="cot"), ids(mode="icl"), ids(templates=str(tmp_path / "words"))]
-    assert len({tuple(other) for other in [ids(), *others]}) == 5
+    others += [ids(decoder="paper"), ids(decoder="published")]
+    assert len({tuple(other) for other in [ids(), *others]}) == 7
+    assert ids() == ids(mde_decoys="published"), "decoys are MDE's affair"
+    tables, anything = (
+        [episode.id for episode in small("MDE", mde_decoys=decoys).plan()] for decoys in ("table", "published")
+    )
+    assert tables != anything, "although the first picture is the same"
 
 
 def test_a_skin_counts_by_its_content_not_by_its_place(tmp_path):
@@ -159,6 +166,8 @@ def test_settings_may_be_typed_as_on_the_command_line():
         ({"modes": None}, "suite.modes must be a name or a list of them, not None"),
         ({"skin": 5}, "suite.skin must be the name of a folder, or empty, not 5"),
         ({"templates": None}, "suite.templates must be the name of a folder, or empty, not None"),
+        ({"decoder": "strict"}, "suite.decoder: no decoder 'strict'; there are lenient, paper, published"),
+        ({"mde_decoys": "none"}, "suite.mde_decoys: no mde_decoys 'none'; there are table, published"),
         ({"episodes": 0}, "suite.episodes must be a whole number of at least 1, not 0"),
         ({"episodes": 2.5}, "suite.episodes must be a whole number of at least 1, not 2.5"),
         ({"tasks": []}, "suite.tasks is empty"),
@@ -172,18 +181,16 @@ def test_a_bad_setting_is_named(settings, message):
         KidGymSuite(**settings).plan()
 
 
-def test_a_skin_without_a_sprite_is_refused_by_its_name(tmp_path):
-    from envs.kidgym.render.skins import export_skin
-
-    export_skin(str(tmp_path), pixels=32)
-    (tmp_path / "key" / "red.png").unlink()
-    with pytest.raises(ValueError, match=r"suite\.skin: .* no sprite 'key/red'"):
+def test_a_skin_with_a_broken_sprite_is_refused_by_its_name(tmp_path):
+    (tmp_path / "key").mkdir()
+    (tmp_path / "key" / "red.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match=r"suite\.skin: .* 'key/red'"):
         KidGymSuite(skin=str(tmp_path)).plan()
 
 
 def test_a_task_of_an_installed_package_can_be_played(monkeypatch):
     from envs.kidgym.tasks.placement import Placement
-    from evals.kidgym import suite as module
+    from evals.kidgym import user_tasks as module
 
     class Entry:
         name = "turned"
@@ -266,14 +273,53 @@ def test_a_reply_that_names_no_action_ends_the_episode_as_invalid():
     assert (record.turns[-1].action, record.turns[-1].rule) == (None, "no answer")
 
 
+class CutOff:
+    """Every reply ends at the token limit."""
+
+    def __init__(self, text):
+        self.text = text
+
+    async def reply(self, turn):
+        return Reply(self.text.replace("$", turn.oracle()), finish="length")
+
+
+@pytest.mark.parametrize("decoder", ["lenient", "paper", "published"])
+def test_a_reply_that_was_cut_off_is_read_only_where_it_had_answered(decoder):
+    suite = small("PL", decoder=decoder)
+    thought = play(suite, CutOff("I choose $. Hmm wait, is label 1 a pig"))
+    assert thought.outcome.extra["invalid"] and thought.turns[0].rule == "cut_off"
+    assert thought.outcome.extra["mistake"] == "unread reply: cut_off" and thought.turns[0].action is None
+    assert play(suite, CutOff("<answer>$</answer> because the opposite is so")).outcome.success
+    assert play(suite, CutOff("<answer>$")).outcome.extra["invalid"]
+
+
+def test_an_answer_at_the_end_of_reasoning_that_never_ended_is_read():
+    suite = small("PL")
+    assert play(suite, ScriptedPlayer(lambda turn: f"<think>South. <answer>{turn.oracle()}</answer>")).outcome.success
+    for text in ("<think>Perhaps <answer>$</answer>, or not.</think>", "<think>So it must be $"):
+        record = play(suite, ScriptedPlayer(lambda turn, text=text: text.replace("$", turn.oracle())))
+        assert record.outcome.extra["invalid"]
+
+
+@pytest.mark.parametrize("shortcut", SHORTCUTS)
+def test_shortcuts_play_every_task_and_choose_offered_letters(shortcut):
+    suite = KidGymSuite(levels=[2], modes=["zero_shot"], episodes=1)
+    for episode in suite.plan():
+        record = play(suite, ShortcutPlayer(shortcut), episode)
+        again = play(suite, ShortcutPlayer(shortcut), episode)
+        assert not record.outcome.extra["invalid"]
+        assert [played.action for played in record.turns] == [played.action for played in again.turns]
+
+
 def test_refused_actions_use_up_the_budget_and_are_counted():
     suite = small("MA", 3)
     world = make("MA", 3, suite.plan()[0].seed)
     diamond = next(item.label for item in world.scene.values() if item.sprite == "diamond")
     record = play(suite, ScriptedPlayer(lambda turn: f"<answer>obtain item with label {diamond}</answer>"))
     assert record.outcome.extra == {
-        **{"invalid": False, "terminated": False, "truncated": True},
-        **{"refused_steps": 7, "forced_steps": 0},
+        **{"invalid": False, "terminated": False, "truncated": True, "forced_steps": 0},
+        **{"refused_steps": 7, "refused_blocked": 7, "refused_misfit": 0, "refused_full": 0},
+        **{"lost_step": 1, "mistake": "way blocked", "miscount": None},
     }
 
 
@@ -429,4 +475,6 @@ def test_the_settings_are_the_documented_ones():
         "resolution": 64,
         "skin": "",
         "templates": "",
+        "decoder": "lenient",
+        "mde_decoys": "table",
     }

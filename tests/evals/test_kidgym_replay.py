@@ -9,7 +9,7 @@ import pytest
 from envs.kidgym import TASKS
 from envs.kidgym.tasks.placement import Placement
 from evals.kidgym import KidGymSuite, replay
-from evals.kidgym import suite as suite_module
+from evals.kidgym import user_tasks as suite_module
 from evals.players import RandomPlayer
 from evals.records import COLUMNS, PARQUET_OPTIONS, chat_of, read_ledger, records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -43,7 +43,7 @@ def ledger_rows(tmp_path, suite, *players):
     )
     contents = read_ledger(tmp_path, [*COLUMNS, *ledger_columns(suite)])
     assert not contents.damaged
-    return contents.table.to_pylist()
+    return [{name.removeprefix("kidgym."): value for name, value in row.items()} for row in contents.table.to_pylist()]
 
 
 @pytest.mark.parametrize("settings", [{}, {"resolution": 32}, {"modes": ["icl"], "levels": [1]}])
@@ -111,3 +111,23 @@ def test_what_does_not_follow_from_the_seed_is_refused(tmp_path):
     for edit, message in edits:
         with pytest.raises(ValueError, match=message):
             replay({**row, **edit})
+
+
+@pytest.mark.parametrize("decoys", ["table", "published"])
+def test_both_kinds_of_decoys_are_replayed(tmp_path, decoys):
+    suite = KidGymSuite(tasks=["MDE"], levels=[3], modes=["zero_shot"], episodes=3, mde_decoys=decoys)
+    for row in ledger_rows(tmp_path, suite, RandomPlayer()):
+        assert replay(row).success == row["success"]
+
+
+def test_a_view_tells_of_each_step_what_came_of_it_and_what_perfect_play_would_have_done(tmp_path):
+    suite = KidGymSuite(tasks=["DMA"], levels=[2], modes=["zero_shot"], episodes=3)
+    for row in ledger_rows(tmp_path, suite, RandomPlayer()):
+        view = suite.view(row)
+        asked = [step for step in replay(row).steps if not step.forced]
+        assert len(view.steps) == len(row["turns"]) == len(asked)
+        for step, played in zip(view.steps, asked, strict=True):
+            assert step.decoded == played.chosen and step.facts["accepted"] == played.accepted
+            assert step.facts["perfect play"] in (*played.actions, "nothing wins any more")
+        assert row["success"] or view.facts["mistake"] == row["mistake"]
+    assert "other pictures" in suite.view({**row, "seed": row["seed"] + 1}).facts["replay"]

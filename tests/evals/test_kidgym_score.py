@@ -11,11 +11,10 @@ import yaml
 from cluster.commands.report import score_run
 from envs.kidgym import TASKS
 from envs.kidgym.chance import CHANCE, published_chance
-from evals.bundle import Bundle
 from evals.kidgym import KidGymSuite, cache_table
 from evals.kidgym.score import CAPABILITIES, capability_score, weighted_sum
-from evals.kumo import KumoSuite
-from evals.players import OraclePlayer, RandomPlayer
+from evals.kidgym.shortcut_success import SHORTCUT_SUCCESS
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.reference import load_reference
 from evals.run_data import RunData
@@ -183,7 +182,6 @@ def test_a_run_stands_beside_the_published_baselines(scored):
         assert chance["chance"] == CHANCE[task][int(level) - 1]
         assert chance["chance, published game"] == published_chance(task, int(level))
     assert found["DMA", "3"]["chance"] < 0.007 < 0.04 < found["DMA", "3"]["chance, published game"]
-    assert any("SO: who" in note and "(.5)" in note for note in scored["kidgym_reference"].notes)
     assert any("under the wrong tasks" in note for note in scored["kidgym_reference"].notes)
 
 
@@ -226,6 +224,65 @@ def test_cache_shares_are_reported_beside_the_scores_and_not_among_them():
     assert table.name not in {
         scored.name for scored in suite.results(RunData.of_tables(plan, ledger).of(suite.name), "scores")
     }
-    (of_bundle,) = Bundle("two", (suite, KumoSuite())).timing_tables(ledger)
-    assert of_bundle == table
-    assert not suite.timing_tables(run(suite, {"oracle": OraclePlayer()})[1]), "nobody was sent a prompt"
+    nobody = RunData.of_tables(*run(suite, {"oracle": OraclePlayer()}))
+    assert not list(suite.results(nobody.of(suite.name), "performance")), "nobody was sent a prompt"
+
+
+# --- shortcuts and mistakes ------------------------------------------------------------------------------------------
+
+
+def diagnosed(suite, players):
+    run_data = RunData.of_tables(*run(suite, players)).of(suite.name)
+    return {table.name: table for table in suite.results(run_data, "diagnostics")}
+
+
+def test_beside_every_player_stands_the_best_shortcut_of_the_run_or_else_the_stored_one():
+    suite = KidGymSuite(tasks=["MDE"], levels=[1, 2], modes=["zero_shot"], episodes=6)
+    players = {"random": RandomPlayer(), **{name: ShortcutPlayer(name) for name in ("any_listed", "first_option")}}
+    for row in rows(tables(suite, players)["kidgym_success"]):
+        assert row["best shortcut"] == "any_listed" and (row["level"] == "2" or row["shortcuts reach"].mean == 1)
+    for row in rows(tables(suite, {"random": RandomPlayer()})["kidgym_success"]):
+        assert row["best shortcut"] == "any_listed"
+        assert row["shortcuts reach"] == SHORTCUT_SUCCESS["any_listed"]["MDE"][int(row["level"]) - 1]
+
+
+def test_cut_off_replies_stand_beside_the_success():
+    class Cut(Sometimes):
+        async def reply(self, turn):
+            return Reply("I choose", finish="length" if turn.episode.index < 3 else "stop")
+
+    suite = KidGymSuite(tasks=["PL"], levels=[1], modes=["zero_shot"], episodes=4)
+    (row,) = rows(tables(suite, {"model": Cut()})["kidgym_success"])
+    assert (row["cut off"], row["invalid answers"].mean) == (3, 1)
+    found = {row["mistake"]: row["games"] for row in rows(diagnosed(suite, {"model": Cut()})["kidgym_mistakes"])}
+    assert found == {"unread reply: cut_off": 3, "unread reply: no answer": 1}
+
+
+def test_every_lost_game_has_one_mistake_and_every_refused_step_one_cause():
+    suite = KidGymSuite(levels=[2], modes=["zero_shot"], episodes=3)
+    found = diagnosed(suite, PLAYERS)
+    lost, games = {}, {}
+    for row in rows(found["kidgym_mistakes"]):
+        cell = (row["player"], row["task"])
+        lost[cell], games[cell] = row["lost games"], games.get(cell, 0) + row["games"]
+        assert row["player"] == "random" and row["share of all games"].mean == row["games"] / 3
+    assert lost == games
+    for row in rows(found["kidgym_refusals"]):
+        assert row["refused"] == row["way blocked"] + row["does not fit"] + row["backpack full"] > 0
+        assert row["refused share"] == row["refused"] / row["steps"]
+    assert {row["task"] for row in rows(found["kidgym_refusals"])} <= {"CL", "MA", "CO", "DMA", "MMA"}
+    (perfect, _) = rows(found["kidgym_miscounts"])
+    assert (perfect["declared"], perfect["right"], perfect["error"].mean) == (3, 3, 0)
+
+
+def test_shortcuts_that_beat_chance_are_named():
+    found = {
+        (row["shortcut"], row["task"]): row
+        for row in rows(
+            diagnosed(KidGymSuite(episodes=1, modes=["cot"], levels=[1]), {"oracle": OraclePlayer()})[
+                "kidgym_shortcuts"
+            ]
+        )
+    }
+    assert found["ignores_rule", "SO"]["above chance"] and not found["first_option", "PL"]["above chance"]
+    assert found["any_listed", "MDE"]["level 1"] == 1 and found["any_listed", "MDE"]["chance 1"] == 0.25

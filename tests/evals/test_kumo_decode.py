@@ -5,6 +5,8 @@ import tracemalloc
 import pytest
 
 from evals.kumo.decode import decode
+from evals.reasoning import separate_reasoning
+from evals.types import Reply
 
 ACTIONS = (
     "Brain MRI",
@@ -16,6 +18,8 @@ ACTIONS = (
     "Tuning to C#",
 )
 TRUTHS = ("Crohn's Disease", "Brain Tumor", "Pulmonary Embolism", "Type 2 Diabetes", "Béla's Étude")
+
+NOUNS = ("disease", "diseases", "diagnostic test", "diagnostic tests")
 
 READ = [
     # as asked for
@@ -99,7 +103,28 @@ READ = [
     ("  Brain Tumor\n", "Brain Tumor", "no tag, exact"),
     ("**Brain tumor**", "Brain Tumor", "no tag, marks"),
     ("Answer: Brain Tumor", "Brain Tumor", "no tag, label"),
-    ("<think>\nCould be anything, say MRI.\n</think>\n\nBrain Tumor", "Brain Tumor", "no tag, exact"),
+    # no tag, and a last line that decides
+    ("A scan speaks against MRI.\n\n<Brain Tumor>", "Brain Tumor", "last line, phrase"),
+    ("MRI excluded the rest.\n" * 50 + "\nAnswer: Brain Tumor", "Brain Tumor", "last line, phrase"),
+    ("It splits best. I choose the Brain MRI.", "Brain MRI", "last line, phrase"),
+    ("The answer is Brain Tumor.", "Brain Tumor", "last line, phrase"),
+    ("With Type 2 Diabetes ruled out, my answer is Brain Tumor.", "Brain Tumor", "last line, phrase"),
+    ("As MRI says:\n\n**Final answer:**\n\n**Brain Tumor**", "Brain Tumor", "last line, phrase"),
+    ('```json\n{"why": "MRI", "answer": "Brain Tumor"}\n```', "Brain Tumor", "last line, phrase"),
+    # the classes that were once unread: accents, spelling, nouns, abbreviations, misspelled tags
+    ("<ANSWER> Crohn's Diséase </ANSWER>", "Crohn's Disease", "tag, marks"),
+    ("<ANSWER> Brain Tumour </ANSWER>", "Brain Tumor", "tag, spelling"),
+    ("<ANSWER> Crohns Disease </ANSWER>", "Crohn's Disease", "tag, spelling"),
+    ("<ANSWER> Disease: Brain Tumor </ANSWER>", "Brain Tumor", "tag, label"),
+    ("<ANSWER> diagnostic test Brain MRI </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER> Pulmonary Embolism (PE) </ANSWER>", "Pulmonary Embolism", "tag, abbreviation"),
+    ("<ANSWER> Brain Tumor (benign) </ANSWER>", "Brain Tumor", "tag, remark"),
+    ("<ANSWER> Complete Blood Count (CBC) (to look for anemia) </ANSWER>", "Complete Blood Count (CBC)", "tag, remark"),
+    ("<ANSWER> Brain Tumor </ANSWER>\n<ANSWER> name </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> Brain Tumor </ANWSER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> Brain Tumor </ANSWER> Brain Tumor </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> Brain Tumor </ANSWER> as I said </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER>我选择Brain MRI</ANSWER>", "Brain MRI", "tag, phrase"),
 ]
 
 UNREAD = [
@@ -107,12 +132,18 @@ UNREAD = [
     ("   \n", "no answer"),
     ("I will order a Brain MRI next.", "no answer"),
     ("It must be Brain Tumor", "no answer"),
-    ("The answer is Brain Tumor.", "no answer"),
+    ("The answer might be Brain Tumor.", "no answer"),
+    ("If the scan is normal, my answer is Brain Tumor.", "no answer"),
+    ("The answer is not Brain Tumor.", "no answer"),
+    ("Is the answer Brain Tumor?", "no answer"),
+    ("Answer: Brain Tumor, unless the MRI is normal", "no answer"),
+    ("Some think.\nAnswer: Brain Tumor\nBut I am not sure.", "no answer"),
+    ('{"answer": "Brain Tumor", "second answer": "MRI"}', "no answer"),
     ("Brain MRI or MRI", "no answer"),
     ("Brain MRI\n" * 100, "no answer"),
     ("<ANSWER></ANSWER>", "empty tag"),
     ("So I say <ANSWER> ** </ANSWER>", "empty tag"),
-    ("<ANSWER> name </ANSWER>", "unknown name"),
+    ("<ANSWER> name </ANSWER>", "empty tag"),
     ("<ANSWER> ${action_name} </ANSWER>", "unknown name"),
     ("<ANSWER> Liver Biopsy </ANSWER>", "unknown name"),
     ("<ANSWER> Brain </ANSWER>", "unknown name"),
@@ -144,19 +175,26 @@ UNREAD = [
     ("<ANSWER>\nBrain MRI\nBrain Tumor\n</ANSWER>", "two names"),
     ("<ANSWER> Brain MRI and then predict Brain Tumor", "two names"),
     ("<ANSWER> MRI </ANSWER> or rather <ANSWER> Biopsy </ANSWER>", "unknown name"),
+    ("<ANSWER> MRI </ANSWER> Brain Tumor </ANSWER>", "two names"),
+    ("<ANSWER> Brain Tumor (if the scan is right) </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain Tumor (ruled out) </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain Tumor (MRI) </ANSWER>", "two names"),
+    ("<ANSWER> not Brain Tumor (BT) </ANSWER>", "unknown name"),
+    ("<ANSWER> B\u0336r\u0336a\u0336i\u0336n\u0336 T\u0336u\u0336m\u0336o\u0336r\u0336 </ANSWER>", "unknown name"),
+    ("<ANALYSIS> Brain Tumor </ANALYSIS>", "no answer"),
 ]
 
 
 @pytest.mark.parametrize(("reply", "name", "rule"), READ)
 def test_the_lenient_decoder_reads_what_a_person_would(reply, name, rule):
-    decoded = decode(reply, ACTIONS, TRUTHS)
+    decoded = decode(reply, ACTIONS, TRUTHS, nouns=NOUNS)
     assert (decoded.name, decoded.rule) == (name, rule)
     assert decoded.kind == ("test" if name in ACTIONS else "predict")
 
 
 @pytest.mark.parametrize(("reply", "rule"), UNREAD)
 def test_the_lenient_decoder_never_guesses(reply, rule):
-    decoded = decode(reply, ACTIONS, TRUTHS)
+    decoded = decode(reply, ACTIONS, TRUTHS, nouns=NOUNS)
     assert (decoded.name, decoded.kind, decoded.rule) == (None, None, rule)
 
 
@@ -205,6 +243,7 @@ def test_the_strict_decoder_is_the_published_one(reply, name):
     ],
 )
 def test_a_reply_that_was_cut_off_is_read_only_where_it_had_answered(reply, name):
+    reply = separate_reasoning(Reply(reply)).text
     decoded = decode(reply, ACTIONS, TRUTHS, cut=True)
     assert decoded.name == name
     assert name or decoded.rule == "cut off"
@@ -246,6 +285,13 @@ def test_a_name_that_could_be_a_label_is_a_name():
 )
 def test_signs_are_part_of_a_name(reply, name):
     assert decode(f"<ANSWER> {reply} </ANSWER>", ("-1",), ("A+", "A-", "O+")).name == name
+
+
+def test_an_abbreviation_that_fits_two_names_is_none():
+    tests = ("Echocardiogram", "Electrocardiogram")
+    assert decode("<ANSWER> Echocardiogram (ECG) </ANSWER>", tests, ()).rule == "unknown name"
+    assert decode("<ANSWER> Electrocardiogram (EKG) </ANSWER>", tests, ()).name is None
+    assert decode("<ANSWER> Electrocardiogram (ECG) </ANSWER>", tests[1:], ()).name == "Electrocardiogram"
 
 
 def test_labels_upon_labels_take_no_memory():

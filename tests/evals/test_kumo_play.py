@@ -1,4 +1,4 @@
-"""KumO's plan and play: perfect play, chance, and models that slip."""
+"""KUMO's plan and play: perfect play, chance, and models that slip."""
 
 import asyncio
 import dataclasses
@@ -65,8 +65,10 @@ def test_the_default_plan_is_the_papers():
         "tasks_per_domain": 50,
         "repeats": 5,
         "give_aways": False,
+        "book": "prose",
         "decoder": "lenient",
         "max_steps": 50,
+        "hard_regret": False,
     }
 
 
@@ -85,7 +87,7 @@ def test_a_larger_plan_contains_the_smaller_one():
     assert {episode.id for episode in SMALL.plan()} < {episode.id for episode in larger}
 
 
-@pytest.mark.parametrize("change", [{"decoder": "strict"}, {"max_steps": 9}])
+@pytest.mark.parametrize("change", [{"decoder": "strict"}, {"max_steps": 9}, {"book": "table"}])
 def test_what_changes_the_conversation_changes_the_ids(change):
     changed = dataclasses.replace(SMALL, **change).plan()
     assert not {episode.id for episode in changed} & {episode.id for episode in SMALL.plan()}
@@ -99,7 +101,7 @@ def test_another_reading_or_other_words_change_the_ids(version, monkeypatch):
 
 
 def test_an_edited_domain_changes_the_ids(tmp_path):
-    from envs.kumo.domain import DOMAINS
+    from envs.kumo.domain_file import DOMAINS
 
     text = (DOMAINS / "medical.yaml").read_text(encoding="utf-8")
     plans = []
@@ -138,6 +140,8 @@ def test_longer_games_are_expected_to_cost_more():
         ({"repeats": -1}, ["suite.repeats", "not -1"]),
         ({"max_steps": 2.5}, ["suite.max_steps", "not 2.5"]),
         ({"decoder": "loose"}, ["'loose'", "lenient, strict"]),
+        ({"book": "novel"}, ["'novel'", "prose, table, symbolic, long, noisy"]),
+        ({"hard_regret": 1}, ["suite.hard_regret", "true or false"]),
         ({"give_aways": "no"}, ["suite.give_aways", "true or false", "not 'no'"]),
         ({"give_aways": 0}, ["suite.give_aways", "not 0"]),
         ({"tasks": 3}, ["suite.tasks", "not 3"]),
@@ -173,15 +177,16 @@ def test_a_task_file_is_played_instead_of_generated_tasks(tmp_path):
 
 def tiny_domain(folder):
     """Five truths and six actions; enough for a few easy tasks."""
+    truths = "".join(f"  T{i}: A thing of the made-up kind, number {i}.\n" for i in range(5))
     actions = "".join(
-        f"  - {{name: Look {i}, outcome: str, states: [{{state: plain, rules_out: [T{i % 5}]}}, "
-        f"{{state: odd, rules_out: [T{(i + 1) % 5}]}}]}}\n"
+        f"  Look {i}: {{definition: One looks from side number {i}., outcomes: "
+        f"{{plain: [T{i % 5}], odd: [T{(i + 1) % 5}]}}}}\n"
         for i in range(6)
     )
     path = folder / "tiny.yaml"
     path.write_text(
         "name: tiny\ntitle: Tiny\ngoal: Find it.\ntruth: {singular: thing, plural: things}\n"
-        "action: {singular: look, plural: looks}\ntruths: [T0, T1, T2, T3, T4]\nactions:\n" + actions
+        f"action: {{singular: look, plural: looks}}\ntruths:\n{truths}actions:\n{actions}"
     )
     return path
 
@@ -265,10 +270,10 @@ def test_the_player_is_told_all_it_needs_and_nothing_that_gives_the_answer_away(
     for name in (*task.truths, *task.action_names):
         assert f"- {name}\n" in rules
     assert load_domain("medical").goal in rules
-    assert "Guidebook" in rules and len(rules) > 1500
+    assert "Guidebook" in rules and len(rules) > 1500 and "after 50 rounds" in rules
     assert "{" not in rules and "{" not in question
-    counts = {truth: rules.count(truth) for truth in task.truths}
-    assert all(count > 1 for count in counts.values()), "the book speaks of every candidate"
+    for name in (*task.truths, *task.action_names):
+        assert load_domain("medical").definitions[name] in rules
 
 
 def test_the_player_knows_what_perfect_play_relies_on_and_may_do_what_it_does():
@@ -279,9 +284,8 @@ def test_the_player_knows_what_perfect_play_relies_on_and_may_do_what_it_does():
         assert task.survivors(observed) == (task.valid_truth,)
         survivors = task.survivors({name: observed[name] for name in puzzle.optimal_play[:-1]})
         names_with_others_left += len(survivors) > 1
-        told = " ".join(part for entry in puzzle.opening for part in entry.parts)
-        nouns = puzzle.domain.action.plural
-        assert f"Every wrong candidate is ruled out by what at least one of the {nouns} below shows." in told
+        told = " ".join(part for entry in puzzle.opening("prose", 50) for part in entry.parts)
+        assert told.count("would leave only the right") == 1
         assert "only when" not in told and "leave no other" not in told
     assert names_with_others_left > 10
 
@@ -333,6 +337,18 @@ def test_a_name_that_a_reply_did_not_live_to_finish_is_not_taken(task):
     assert record.outcome.extra["parse_failed"] and record.turns[0].rule == "parse error"
 
 
+def test_the_reminder_after_a_cut_reply_says_that_it_was_cut(task):
+    cut = Reply("Let me consider each of the", finish="length")
+    player = ScriptedPlayer(cut, answer(task.valid_truth))
+    record = play(SMALL, player)
+    assert record.outcome.success and record.turns[0].rule == "cut off"
+    reminder = player.turns[1].chat[-1].parts[0]
+    assert "cut off" in reminder and "cannot be read" not in reminder
+    player = ScriptedPlayer("Hm.", answer(task.valid_truth))
+    play(SMALL, player)
+    assert "cut off" not in player.turns[1].chat[-1].parts[0]
+
+
 def test_two_unread_replies_in_a_row_end_the_game(task):
     record = play(SMALL, ScriptedPlayer("Hm.", "Still: hm.", answer(task.valid_truth)))
     outcome = record.outcome
@@ -362,4 +378,4 @@ def test_a_player_that_cannot_answer_fails_the_episode_with_its_cause(task):
     assert not record.done and len(record.turns) == 1
     row = records_to_table([record], ledger_columns(SMALL)).to_pylist()[0]
     assert (row["status"], row["error"]) == ("failed", "PlayerError: the engine is gone")
-    assert row["tests"] is row["optimal_actions"] is None and row["prompt_tokens"] == 100
+    assert row["kumo.tests"] is row["kumo.optimal_actions"] is None and row["prompt_tokens"] == 100

@@ -1,4 +1,4 @@
-"""KumO's tables, against figures computed by hand."""
+"""KUMO's tables, against figures computed by hand."""
 
 import asyncio
 import random
@@ -8,7 +8,6 @@ import pytest
 
 from evals.conversation import PlayedTurn, Record
 from evals.kumo import KumoSuite
-from evals.kumo.play import COLUMNS
 from evals.kumo.score import score_kumo
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import PARQUET_OPTIONS, ledger_schema, plan_to_table, read_ledger, records_to_table
@@ -24,14 +23,15 @@ def an_episode(player="model", domain="medical", index=0, repeat=0, level="easy"
 
 def a_record(episode, outcome, tokens, error=""):
     turn = Turn(episode, 0, ())
-    reply = Reply("", prompt_tokens=tokens - 10, completion_tokens=10)
+    finish = "length" if outcome is not None and not outcome.success else "stop"
+    reply = Reply("", finish, prompt_tokens=tokens - 10, completion_tokens=10)
     return Record(episode, outcome, error, (PlayedTurn(turn, reply),), 1.0)
 
 
 def played(episode, success, tests, optimal_actions, tokens=100, parse_errors=0, parse_failed=False):
     extra = {"tests": tests, "predicted": "x", "parse_errors": parse_errors, "parse_failed": parse_failed}
     extra |= {"optimal_actions": optimal_actions, "n_actions": {"easy": 6, "hard": 16}[episode.level]}
-    return a_record(episode, Outcome(success, tests + 1, extra), tokens)
+    return a_record(episode, Outcome(success, tests + 1, extra=extra), tokens)
 
 
 def failed(episode, tokens):
@@ -50,9 +50,12 @@ RECORDS = [
 ]
 
 
-def tables_of(records, episodes=EPISODES):
-    ledger = records_to_table(records, COLUMNS)
-    return {table.name: table for table in score_kumo(plan_to_table(episodes), ledger)}
+COLUMNS = ledger_columns(KumoSuite())
+
+
+def tables_of(records, episodes=EPISODES, score=score_kumo):
+    run = RunData.of_tables(plan_to_table(episodes), records_to_table(records, COLUMNS)).of("kumo")
+    return {table.name: table for table in score(run.plan, run.episodes())}
 
 
 def rows_of(table):
@@ -63,7 +66,12 @@ def test_success_actions_and_tokens_are_those_computed_by_hand():
     tables = tables_of(RECORDS, EPISODES + WAITING)
     row, waiting = rows_of(tables["kumo_success"])
     assert (row["player"], row["difficulty"]) == ("model", "easy")
-    assert (row["planned"], row["done"], row["failed"]) == (4, 3, 1)
+    assert (row["planned"], row["done"], row["failed"], row["cut off"]) == (4, 3, 1, 1)
+    assert [tables[name].headline for name in ("kumo_success", "kumo_domains", "kumo_published")] == [
+        True,
+        False,
+        False,
+    ]
     assert row["success"].mean == 2 / 4 and row["success"].n == 4
     assert row["actions"].mean == (2 + 7 + 2 + 7) / 4
     assert row["relative actions"].mean == pytest.approx((0 + 5 / 2 + 1 + 6) / 4)

@@ -243,3 +243,17 @@ def test_the_bounds_are_those_that_some_answers_reach(options, count, nats):
         for answers in itertools.product(range(options), repeat=count)
     ]
     assert (min(weights), max(weights)) == pytest.approx(weight_bounds(options, [count] * 2, convention))
+
+
+def test_perfect_play_has_the_whole_of_what_can_be_had_under_any_weights():
+    one = Asked((1.0, 0.0), 0)
+    target = Asked((0.0, 1.0, 0.0, 0.0), 1)
+    for answers in ((1, 1), (1, 2)):
+        score = mseval(target, [Sweep(one, answers, (target.probabilities,) * 2)])
+        assert score.share == 1 and score.value < 4, "a parent of two options lowers the maximum"
+    guess = Asked((0.25,) * 4, 1)
+    assert mseval(guess, []).share == pytest.approx(0.25)
+    half = Asked((0.5, 0.5), 0)
+    weight = 1 / (1 + math.exp(2))
+    by_hand = (weight * 1 + (1 - weight) * 4) / (weight * 2 + (1 - weight) * 4)
+    assert mseval(target, [Sweep(half, (1, 1), (target.probabilities,) * 2)]).share == pytest.approx(by_hand)

@@ -122,7 +122,7 @@ def test_a_page_sets_every_word_within_its_margins():
 
 
 def test_what_a_page_cannot_print_is_refused():
-    with pytest.raises(ValueError, match="plain ASCII text only"):
+    with pytest.raises(ValueError, match="printable ASCII only, not '×'"):
         Words("text", "5 × 5")
     wide = PagePicture((PagePicture((Words("text", "a"),)),))
     assert wide.render().shape[1] == 960, "a figure as wide as the page still fits"

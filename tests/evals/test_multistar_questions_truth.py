@@ -1,6 +1,7 @@
 """What MultiStAR's questions hold to be true: a referee reads thousands, and scenes made by hand settle the hard cases."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def problem_of(configuration, parts, **rules):
 
 def asked(problem, node, seeds=range(40)):
     """The question of a node under many seeds: its true statements, and all that were ever offered beside them."""
-    questions = [q for seed in seeds for q in direct_questions(problem, seed) if q.node == node]
+    questions = [q for seed in seeds for q in direct_questions(problem, seed, "uniform") if q.node == node]
     for question in questions:
         assert list(faults(problem, question)) == []
     true = {question.options[question.key] for question in questions}
@@ -49,7 +50,7 @@ def asked(problem, node, seeds=range(40)):
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_the_referee_finds_no_fault(configuration):
     result = audit(generate(configuration, seed) for seed in range(1000, 1008))
-    assert result.examples == [] and result.questions > 8 * 50
+    assert result.examples == [] and result.questions > 8 * 45
 
 
 def test_the_referee_finds_no_fault_in_official_problems():
@@ -59,12 +60,12 @@ def test_the_referee_finds_no_fault_in_official_problems():
     result = audit(read(path).problem for path in files)
     # Official answer sets are what they are: a wrong candidate may complete a matrix by another rule.
     assert [example for example in result.examples if " final: " not in example] == []
-    assert result.questions > 50 * len(files)
+    assert result.questions > 45 * len(files)
 
 
 def test_the_referee_would_see_a_wrong_key():
     for problem in drawn(2, ["iraven"]):
-        for question in (*direct_questions(problem, 0), *chain_questions(problem, 0)):
+        for question in (*direct_questions(problem, 0, "uniform"), *chain_questions(problem, 0)):
             for shift in range(1, len(question.options)):
                 wrong = dataclasses.replace(question, key=(question.key + shift) % len(question.options))
                 assert "wrong key" in list(faults(problem, wrong))
@@ -75,10 +76,10 @@ def test_the_referee_would_see_other_panels():
     seen = set()
     for seed in range(20):
         one, other = generate(NINE, seed), generate(NINE, seed + 100)
-        for question in direct_questions(one, 0):
+        for question in direct_questions(one, 0, "uniform"):
             if any("wrong key" in fault for fault in faults(other, question)):
                 seen.add(question.node)
-    assert len(seen) == 25
+    assert len(seen) == 26
 
 
 def test_the_referee_would_see_doubtful_references():
@@ -91,8 +92,8 @@ def test_the_referee_would_see_doubtful_references():
 
 def test_the_referee_would_see_a_second_true_option():
     problem = problem_of(GRID, [component([0, 1])] * 3)
-    question = next(q for q in direct_questions(problem, 0) if q.node == "1R/position")
-    union = "The places occupied in the third panel are those occupied in the first panel, the second or both."
+    question = next(q for q in direct_questions(problem, 0, "uniform") if q.node == "1R/position")
+    union = "The positions occupied in the third panel are those occupied in the first panel, the second, or both."
     false = (question.key + 1) % 4
     options = tuple(union if place == false else option for place, option in enumerate(question.options))
     assert "second true option" in list(faults(problem, dataclasses.replace(question, options=options)))
@@ -120,7 +121,9 @@ def test_progressions_are_told_by_their_step(step, shape, size, color):
             true, offered = asked(problem, f"{stage}/{attribute}")
             assert true == {f"The {attribute} {words} from panel to panel."}
             # Any step makes three different values; the same three in the same order are not "in another order".
-            assert any("three different" in option for option in offered) == (stage == "2R")
+            assert any("three different" in option for option in offered), (
+                "one row: only three values that follow no step"
+            )
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,12 @@ def test_numbers_grow_and_shrink_by_what_is_said(step, words):
 
 @pytest.mark.parametrize(
     ("step", "words"),
-    [(1, "on by one place"), (2, "on by two places"), (-1, "back by one place"), (-2, "back by two places")],
+    [
+        (1, "on by one position"),
+        (2, "on by two positions"),
+        (-1, "back by one position"),
+        (-2, "back by two positions"),
+    ],
 )
 def test_positions_move_by_what_is_said_and_wrap_around(step, words):
     starts = ([0, 4], [7, 8])
@@ -151,8 +159,8 @@ def test_a_move_that_reads_both_ways_is_offered_one_way_only():
     parts = [component(slots) for slots in ([0, 2], [1, 3], [0, 2])]
     problem = problem_of(GRID, parts * 2, place=Rule("Progression", "Position", 1))
     true, offered = asked(problem, "1R/position")
-    assert true == {"Every object moves on by one place from panel to panel."}
-    assert "Every object moves back by one place from panel to panel." not in offered
+    assert true == {"Every object moves on by one position from panel to panel."}
+    assert "Every object moves back by one position from panel to panel." not in offered
 
 
 # --- statements that are true besides the rule -----------------------------------------------------------------------
@@ -160,7 +168,7 @@ def test_a_move_that_reads_both_ways_is_offered_one_way_only():
 
 def test_places_that_stay_are_also_a_union_which_is_not_offered():
     true, offered = asked(problem_of(GRID, [component([0, 1])] * 6), "2R/position")
-    assert true == {"The occupied places stay the same throughout each row."}
+    assert true == {"The occupied positions stay the same throughout each row."}
     assert not any("or both" in option for option in offered)
     assert any("but not in the second" in option for option in offered)
 
@@ -178,30 +186,32 @@ def test_sums_count_sizes_from_one_and_shades_from_zero():
     rules = {"size": Rule("Arithmetic", "Size", 1), "color": Rule("Arithmetic", "Color", 1)}
     problem = problem_of(CENTER, parts, **rules)
     assert asked(problem, "1R/size")[0] == {
-        "By number, the size is, in the third panel, that of the first plus that of the second."
+        "In the third panel, the number of the size equals that of the first panel plus that of the second."
     }
     assert asked(problem, "1R/color")[0] == {
-        "By number, the color is, in the third panel, that of the first plus that of the second."
+        "In the third panel, the number of the shade equals that of the first panel plus that of the second."
     }
 
 
-def test_one_row_does_not_tell_three_values_in_turn_from_a_step():
-    parts = [component([0], shape=shape) for shape in (2, 3, 4)] + [component([0], shape=shape) for shape in (3, 4, 2)]
-    problem = problem_of(CENTER, parts, type=Rule("Distribute_Three", "Type"))
+def test_three_values_in_turn_that_rise_in_steps_are_told_by_the_step_in_one_row():
+    turns = [component([0], shape=shape) for shape in (2, 3, 4)] + [component([0], shape=shape) for shape in (3, 4, 2)]
+    problem = problem_of(CENTER, turns, type=Rule("Distribute_Three", "Type"))
     true, offered = asked(problem, "1R/shape")
-    assert true == {"The shape takes three different values."}
-    assert "The shape moves up by one step in the order of edges from panel to panel." not in offered
+    assert true == {"The shape moves up by one step in the order of edges from panel to panel."}
+    assert "The shape takes three different values, with no steady step of one or two." in offered
     true, offered = asked(problem, "2R/shape")
-    assert true == {"The shape takes in both rows the same three different values, in another order."}
+    assert true == {"The shape takes the same three different values in both rows, in another order."}
     assert "The shape moves up by one step in the order of edges from panel to panel." in offered
+    true, _ = asked(problem_of(CENTER, turns[3:] * 2, type=Rule("Distribute_Three", "Type")), "1R/shape")
+    assert true == {"The shape takes three different values, with no steady step of one or two."}
 
 
-def test_three_arrangements_without_a_rule_are_not_called_a_rule_and_not_offered_as_one():
+def test_three_arrangements_without_a_rule_are_told_as_what_is_seen():
     slots = ([0, 1], [0, 2, 3], [3])  # no union, difference or move
     problem = problem_of(GRID, [component(own) for own in slots], place=Rule("Arithmetic", "Number", -1))
     true, offered = asked(problem, "1R/position")
-    assert true == {"There is no clear rule."}
-    assert not any("three different" in option for option in offered)
+    assert true == {"The occupied positions differ in all three panels, with no steady move, union or difference."}
+    assert "There is no clear rule." in offered
 
 
 # --- objects that differ ---------------------------------------------------------------------------------------------
@@ -266,14 +276,17 @@ def test_an_outer_object_is_larger_than_any_inner_one():
     seen = 0
     for seed in range(60):
         problem = generate("in_center_single_out_center_single", seed)
-        question = next(q for q in direct_questions(problem, 0) if q.node == "1P-C/compare_size")
+        question = next(q for q in direct_questions(problem, 0, "uniform") if q.node == "1P-C/compare_size")
         (panel,) = question.picture.panels
         outer, inner = (part.entities[0].size for part in problem.context[panel].components)
         if inner >= outer:
             seen += 1
-            outer_first = question.text.split("?")[0].find("outer") < question.text.split("?")[0].find("inner")
-            swapped = question.text.startswith("Seen beside")
-            assert question.options[question.key] == ("a larger size" if outer_first != swapped else "a smaller size")
+            asked = (
+                re.split(r"compare with|with that of", question.text)[0]
+                if "elative" not in question.text
+                else (question.text.split(", ")[1])
+            )
+            assert question.options[question.key] == ("a larger size" if "outer" in asked else "a smaller size")
     assert seen > 5
 
 
@@ -281,8 +294,8 @@ def test_inner_objects_are_inside_and_never_also_beside_the_outer_one():
     relations = set()
     for seed in range(40):
         problem = generate("in_distribute_four_out_center_single", seed)
-        for question in direct_questions(problem, 0):
+        for question in direct_questions(problem, 0, "uniform"):
             if question.node == "1P-C/compare_position":
                 assert list(faults(problem, question)) == []
                 relations.add(question.options[question.key])
-    assert {"inside it", "all around it"} < relations
+    assert {"inside it", "around it"} < relations

@@ -6,6 +6,7 @@ import pytest
 
 from envs.raven import CONFIGURATIONS, generate
 from evals.multistar.questions import chain_questions
+from evals.multistar.questions.words import located
 from evals.multistar.reformat import prior_sentence
 
 
@@ -76,7 +77,7 @@ def test_sentences_on_one_panel():
     )
     position = questions["position/single_panel_3_in"]
     assert said(questions, position.node, position.options[1], "position/two_panels_2_3_in") == (
-        f"In the right panel, the {position.subject} is in the {position.options[1]}."
+        f"In the right panel, the {position.subject} is {located(position.options[1])}."
     )
 
 
@@ -84,20 +85,20 @@ def test_sentences_on_two_panels():
     questions = chain("distribute_four", 3)
     middle = {"parent": "number/two_panels_2_3", "target": "number/one_row"}
     assert (
-        said(questions, answer="as many objects", **middle)
-        == "The middle panel has as many objects as the right panel."
+        said(questions, answer="the same number of objects", **middle)
+        == "The middle panel has the same number of objects as the right panel."
     )
     assert said(questions, answer="more objects", **middle) == "The middle panel has more objects than the right panel."
     place = {"parent": "position/two_panels_1_2", "target": "position/one_row"}
     assert said(questions, answer="no", **place) == (
-        "The objects in the left panel do not stand in the same places as those in the middle panel."
+        "The objects in the left panel are not in the same positions as those in the middle panel."
     )
     shape = {"parent": "shape/two_panels_1_2", "target": "shape/one_row"}
     assert said(questions, answer="fewer edges", **shape) == (
         "The objects in the left panel have fewer edges than those in the middle panel."
     )
     assert said(questions, answer="not comparable", **shape) == (
-        "The objects in the left panel and those in the middle panel are not comparable by the number of edges."
+        "The objects in the left panel and those in the middle panel are not comparable in terms of number of edges."
     )
     color = {"parent": "color/two_panels_2_3", "target": "color/one_row"}
     assert said(questions, answer="the same color", **color) == (
@@ -137,9 +138,30 @@ def test_the_papers_panels_two_and_three_are_both_right():
             assert sentence.endswith("in the right panel.")
 
 
-def test_rules_and_comparisons_are_the_same_either_way():
+def test_comparisons_and_rules_are_those_of_table_10():
+    questions = chain("distribute_four", 3)
+    number = {"parent": "number/two_panels_1_2", "target": "number/one_row", "paper_literal": True}
+    assert (
+        said(questions, answer="more objects", **number)
+        == "The left panel has more objects compared to the middle panel."
+    )
+    place = {"parent": "position/two_panels_2_3", "target": "position/one_row", "paper_literal": True}
+    same = "The position of all the objects in the middle panel is {}the same as the objects in the right panel."
+    assert said(questions, answer="yes", **place) == same.format("")
+    assert said(questions, answer="no", **place) == same.format("not ")
+    row = questions["position/one_row"]
+    assert said(questions, row.node, row.options[1], "position/two_rows", paper_literal=True) == (
+        f"The rule for the position of objects in the first row is: {row.options[1]}"
+    )
+    one = next(q for q in questions.values() if q.attribute == "number" and "1" in q.options and q.stage == "1P")
+    target = next(q for q in questions.values() if one.node in q.parents)
+    sentence = prior_sentence(one, one.options.index("1"), target, paper_literal=True)
+    assert sentence.startswith("There are 1 objects in the "), "as printed"
+
+
+def test_what_table_10_does_not_print_is_the_same_either_way():
     for parent, target in pairs(chain("up_center_single_down_center_single", 5)):
-        if parent.stage != "1P":
+        if parent.stage != "1P" and parent.attribute not in ("number", "position"):
             assert prior_sentence(parent, 1, target, paper_literal=True) == prior_sentence(parent, 1, target)
 
 

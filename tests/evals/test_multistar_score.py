@@ -17,7 +17,8 @@ from evals.suite import ledger_columns
 from evals.types import LabelScores, Reply
 from tests.evals.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
 
-NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1}
+NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1, "options": "uniform"}
+"""Options drawn uniformly: then all questions count, those with one answer in every puzzle too."""
 
 
 def questions(suite):
@@ -125,7 +126,7 @@ def test_conventions_change_the_weights_and_need_no_new_run(follower):
 
 @pytest.mark.parametrize("prior", ["none", "model"])
 def test_guessing_scores_one_everywhere_and_gets_the_share_that_guessing_gets(prior):
-    suite = MultiStarSuite(priors=[prior], puzzles=3)
+    suite = MultiStarSuite(priors=[prior], puzzles=3, options="uniform")
     tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["random"], "random"))
     expected = {"1P": 0.3106, "2P": 0.3167, "1R": 0.25, "2R": 0.25, "final": 0.125}
     for row in rows_of(tables["multistar_stages"]):
@@ -139,7 +140,7 @@ def test_guessing_scores_one_everywhere_and_gets_the_share_that_guessing_gets(pr
 
 
 def test_accuracy_is_clustered_by_puzzle():
-    suite = MultiStarSuite(configurations=["Center", "2x2Grid"], puzzles=3, priors=["none"])
+    suite = MultiStarSuite(configurations=["Center", "2x2Grid"], puzzles=3, priors=["none"], options="uniform")
     # All questions of half of the puzzles right, of the others wrong: six clusters, not 90 observations.
     records = []
     for episode in suite.plan():
@@ -156,7 +157,7 @@ def test_accuracy_is_clustered_by_puzzle():
 
 
 def test_what_prior_information_adds_is_a_difference_on_the_same_questions():
-    suite = MultiStarSuite(configurations=["Center"], puzzles=4, priors=["none", "model"])
+    suite = MultiStarSuite(configurations=["Center"], puzzles=4, priors=["none", "model"], options="uniform")
     asked = questions(suite)
 
     def helped(question, text):
@@ -171,7 +172,7 @@ def test_what_prior_information_adds_is_a_difference_on_the_same_questions():
         ("final", "model", 4),
     ]
     assert [row["accuracy"].mean for row in rows] == [0, 1, 1, 1, 1]
-    assert rows[0]["MSEval"].mean == pytest.approx(0) and rows[2]["MSEval"].mean > 0
+    assert rows[0]["MSEval of perfect"].mean == pytest.approx(0) and rows[2]["MSEval of perfect"].mean > 0
 
 
 def test_a_question_that_failed_on_one_side_says_nothing_about_prior_information():
@@ -295,7 +296,7 @@ def test_without_a_sweep_only_questions_that_are_told_nothing_have_an_mseval():
 
 @pytest.mark.parametrize("subtask", ["chain", "direct"])
 def test_questions_of_failed_episodes_count_as_wrong_in_all_tables(subtask):
-    suite = MultiStarSuite(subtask, ["Center"], puzzles=2, priors=["none"])
+    suite = MultiStarSuite(subtask, ["Center"], puzzles=2, priors=["none"], options="uniform")
     refusing = Refusing(BUILT_IN_PLAYERS["oracle"], lambda turn: turn.episode.index % 100 == 1)
     records = played(suite, refusing)
     tables = tables_of(suite, records)
@@ -340,7 +341,7 @@ def test_direct_questions_are_scored_by_stage_and_attribute():
     suite = MultiStarSuite("direct", ["3x3Grid"], puzzles=3)
     tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["oracle"], "oracle"))
     stages = [row["stage"] for row in rows_of(tables["multistar_stages"])]
-    assert stages == ["1P-B", "1P-C", "2P", "1R", "2R"]
+    assert stages == ["1P-B", "1P-C", "2P", "1R", "2R", "final"]
     assert all(row["accuracy"].mean == 1 for row in rows_of(tables["multistar_attributes"]))
     assert row_of(tables["multistar_stages"], stage="1R")["MSEval"].mean == pytest.approx(4)
     assert "multistar_ncmi" not in tables

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import itertools
+import json
 import math
 import shutil
 
@@ -12,15 +13,17 @@ from envs.raven import CONFIGURATIONS, generate, load, official, write
 from envs.raven.files import read_imported
 from envs.raven.listing import read_files, write_index
 from evals.multistar import MultiStarSuite, puzzles
-from evals.multistar.puzzles import generated, planned_calls, puzzle_of, questions_of, stand_ins
+from evals.multistar.puzzles import Selection, generated, planned_calls, puzzle_of, questions_of, stand_ins
 from evals.multistar.questions import QUESTION_ATTRIBUTES
-from evals.multistar.read_answer import read_answer
-from evals.players import BUILT_IN_PLAYERS
+from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
+from evals.records import records_to_table
+from evals.suite import ledger_columns
 from evals.types import LabelScores, Reply
 from tests.evals.multistar_fakes import Refusing, Scripted, nodes_of, played, rows_of, tables_of
 
 ONE_PART = {"center_single", "distribute_four", "distribute_nine"}
-NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1}
+NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1, "options": "uniform"}
+"""Options drawn uniformly, so that all questions count."""
 
 
 def questions(suite, episode):
@@ -40,14 +43,15 @@ def test_the_chain_asks_3920_questions_over_70_puzzles_36_or_71_each():
 
 
 def test_the_direct_set_is_as_large_as_the_published_one():
-    plan = MultiStarSuite(subtask="direct", puzzles=10).plan()
-    assert 10 * len(plan) == pytest.approx(21_700, rel=0.02)  # 1 % over 100 puzzles
+    plan = MultiStarSuite(subtask="direct", puzzles=10, options="uniform").plan()
+    finals = sum(episode.level == "final" for episode in plan)
+    assert finals == 70 and 10 * (len(plan) - finals) == pytest.approx(21_700, rel=0.02)  # 1 % over 100 puzzles
     assert len({episode.id for episode in plan}) == len(plan)
     assert len({(episode.task, episode.level, episode.mode, episode.index) for episode in plan}) == len(plan)
 
 
 def test_guessing_gets_the_published_shares_by_construction():
-    suite = MultiStarSuite(priors=["none"], puzzles=2)
+    suite = MultiStarSuite(priors=["none"], puzzles=2, options="uniform")
     chances = {}
     for episode in suite.plan():
         for question in questions(suite, episode):
@@ -75,7 +79,14 @@ def test_an_episodes_id_tells_what_the_player_meets_and_nothing_else():
     assert ids(convention="natural_logs") == [bare, told], "how it is scored"
     assert ids(sweep=False)[0] == bare and ids(sweep=False)[1] != told
     assert ids(paper_literal=True)[0] == bare and ids(paper_literal=True)[1] != told
-    for change in ({"answer_sets": "raven"}, {"styles": ["structured"]}, {"reply": "text"}, {"attributes": "all"}):
+    for change in (
+        {"answer_sets": "raven"},
+        {"styles": ["structured"]},
+        {"reply": "text"},
+        {"attributes": "all"},
+        {"options": "balanced"},
+        {"scale": 2},
+    ):
         assert not {bare, told} & set(ids(**change)), change
     assert ids(puzzles=3)[:2] == [bare, told], "more puzzles are added behind"
 
@@ -105,6 +116,9 @@ def test_configurations_go_by_folder_name_or_paper_title():
         ({"reply": "json"}, "suite.reply: there is no 'json'; there are labels, text"),
         ({"answer_sets": "iraven"}, "suite.answer_sets: there is no 'iraven'; there are i_raven, raven"),
         ({"convention": "bits"}, "suite.convention: no convention 'bits'; there are decoded, natural_logs"),
+        ({"options": "fair"}, "suite.options: there is no 'fair'; there are balanced, uniform"),
+        ({"scale": 0}, "suite.scale must be a whole number from 1 to 4, not 0"),
+        ({"scale": 5}, "suite.scale must be a whole number from 1 to 4, not 5"),
         ({"puzzles": 0}, "suite.puzzles must be a whole number of at least 1, not 0"),
         ({"sweep": "yes"}, "suite.sweep must be true or false"),
         ({"convention": None}, "suite.convention must be a text, not None"),
@@ -301,7 +315,7 @@ def test_an_engine_without_label_scores_fails_with_a_cause_that_says_what_helps(
     assert record.error.startswith("NoLabelScores: the engine gives no label scores; suite.reply=text")
     (written,) = played(dataclasses.replace(suite, reply="text"), Writing())
     nodes = nodes_of(written, suite)
-    assert nodes["number/one_row"]["answer"] == 0 and nodes["number/one_row"]["rule"] == "answer"
+    assert nodes["number/one_row"]["answer"] == 0 and nodes["number/one_row"]["rule"] == "statement"
     assert nodes["number/one_row"]["logprobs"] is None and nodes["number/one_row"]["exact"] is False
     assert nodes["final"]["answer"] is None and nodes["final"]["rule"] == "no answer"
 
@@ -316,73 +330,104 @@ def test_one_question_that_cannot_be_answered_costs_its_episode_and_keeps_what_w
     assert first.calls == second.calls
 
 
-@pytest.mark.parametrize(
-    ("text", "option", "rule"),
-    [
-        ("B", 1, "label"),
-        ("(b).", 1, "label"),
-        ("**C**", 2, "label"),
-        ("<think>It is A.</think> B", 1, "label"),
-        ("B: fewer objects", 1, "label and option"),
-        ("More objects.", 0, "option"),
-        ("The left one has 3, so the answer is C.", 2, "answer"),
-        ("Answer: A\nNo, answer: B", 1, "answer"),
-        (r"\boxed{A}", 0, "boxed"),
-        ("A: more objects\nB: fewer objects", None, "two answers"),
-        ("A square is on the left.", None, "no answer"),
-        ("Answer: a square", None, "no answer"),
-        ("It is A or B", None, "no answer"),
-        ("", None, "no answer"),
-        # Options that are only talked about.
-        ("Option A: more.\nOption B: fewer.\nOption C: as many.\nI cannot decide.", None, "no answer"),
-        ("Looking at choice B, it is wrong, so it must be C", None, "no answer"),
-        ("Looking at answer B, I doubt it.", None, "no answer"),
-        ("The answer options: A, B and C", None, "no answer"),
-        ("A - but wait, B is better", None, "no answer"),
-        ("A-shaped", None, "no answer"),
-        ("A: more objects. B: fewer objects. C: as many.", None, "two answers"),
-        ("A. The left panel first.\nIt has three objects.", None, "no answer"),
-        ("A: more or less, B) is what fits", None, "two answers"),
-        # Answers.
-        ("The answer is option B.", 1, "answer"),
-        ("The correct answer is: choice (C)", 2, "answer"),
-        ("Answer: **B**.", 1, "answer"),
-        ("**Answer:** B", 1, "answer"),
-        ("**Answer**: B", 1, "answer"),
-        ("### Final answer\n\nB", 1, "answer"),
-        ("Answer:\nB. fewer objects", 1, "answer"),
-        ("The correct answer would be B since", 1, "answer"),
-        ("B. fewer objects\n\nThe left one has two, the right one three. That rules out A.", 1, "label and option"),
-        ("B: since there are two on the left", 1, "label and option"),
-        ("A. more objects. However, the answer is B.", 1, "answer"),
-    ],
-)
-def test_written_answers_are_read_as_meant_or_not_at_all(text, option, rule):
-    assert read_answer(text, "ABC", ("more objects", "fewer objects", "as many objects")) == (option, rule)
+# --- what counts, and shortcuts --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "option", "rule"),
-    [
-        ("5.", 4, "label"),
-        ("Panel 5", 4, "label"),
-        ("The answer is panel 5.", 4, "answer"),
-        ("Answer: panel 5", 4, "answer"),
-        ("The answer is number 5", 4, "answer"),
-        (r"$\boxed{5}$", 4, "boxed"),
-        ("1. Rows: they grow.\n2. Columns: they grow.\nAnswer: 5", 4, "answer"),
-        ("1. Look at the first row: the number of objects grows by one.\nSo", None, "no answer"),
-        ("1) In the first row there are 3 triangles", None, "no answer"),
-        ("What the answer is:\n1. Look at the first row.\n2. Look at the next.", None, "no answer"),
-        ("**Answer:**\n\n**5**\n", 4, "answer"),
-        ("3 objects", None, "no answer"),
-        ("The answer is 12", None, "no answer"),
-        ("The answer is 3 or 4", None, "no answer"),
-    ],
-)
-def test_written_numbers_are_answers_only_where_they_are_called_so(text, option, rule):
-    labels = tuple("12345678")
-    assert read_answer(text, labels, labels) == (option, rule)
+def test_links_are_asked_and_recorded_and_left_out_of_accuracy():
+    suite = MultiStarSuite(configurations=["Center"], puzzles=2, priors=["none"])
+    asked = [question for episode in suite.plan() for question in questions(suite, episode)]
+    links = [question for question in asked if not question.counts]
+    assert {"number/single_panel_1", "position/two_rows"} <= {question.node for question in links}, (
+        "one answer everywhere"
+    )
+    records = played(
+        suite, Scripted(asked, lambda question, _: (question.key + (not question.counts)) % len(question.options))
+    )
+    rows = rows_of(tables_of(suite, records)["multistar_stages"])
+    assert sum(row["links"] for row in rows) == len(links) > 0
+    assert sum(row["questions"] for row in rows) == len(asked) - len(links)
+    assert all(row["accuracy"].mean == 1 for row in rows), "only links were answered wrong"
+    for record in records:
+        by_node = {question.node: question for question in questions(suite, record.episode)}
+        assert all(node["counts"] == by_node[name].counts for name, node in nodes_of(record, suite).items())
+
+
+def test_base_rates_beat_chance_where_options_are_drawn_uniformly_and_not_where_they_are_balanced():
+    excess = {}
+    for options in ("uniform", "balanced"):
+        suite = MultiStarSuite(configurations=["2x2Grid", "Left-Right"], puzzles=12, priors=["none"], options=options)
+        rows = rows_of(tables_of(suite, played(suite, ShortcutPlayer("base_rates"), "base_rates"))["multistar_stages"])
+        excess[options] = {row["stage"]: row["accuracy"].mean - row["chance"] for row in rows}
+    assert all(excess["uniform"][stage] > 0.15 for stage in ("1P", "2P", "1R", "2R"))
+    assert all(abs(excess["balanced"][stage]) < 0.1 for stage in ("1P", "2P", "1R", "2R"))
+
+
+@pytest.mark.parametrize(("answer_sets", "least", "most"), [("raven", 0.8, 1.0), ("i_raven", 0.0, 0.4)])
+def test_the_most_alike_candidate_solves_ravens_own_answer_sets_only(answer_sets, least, most):
+    suite = MultiStarSuite("direct", ["Left-Right", "Center"], puzzles=15, answer_sets=answer_sets)
+    finals = [episode for episode in suite.plan() if episode.level == "final"]
+    records = played(suite, ShortcutPlayer("most_alike"), "most_alike", finals)
+    assert len(finals) == 30 and least <= sum(record.outcome.success for record in records) / 30 <= most
+
+
+def test_the_best_shortcut_stands_beside_the_other_players():
+    suite = MultiStarSuite("direct", ["Center"], puzzles=3, answer_sets="raven")
+    records = [
+        record
+        for name, player in (
+            ("oracle", BUILT_IN_PLAYERS["oracle"]),
+            *((name, ShortcutPlayer(name)) for name in suite.shortcuts),
+        )
+        for record in played(suite, player, name)
+    ]
+    table = tables_of(suite, records)["multistar_stages"]
+    finals = {row["player"]: row for row in rows_of(table) if row["stage"] == "final"}
+    best = max(finals[name]["accuracy"].mean for name in suite.shortcuts)
+    assert best == 1 and all(row["best shortcut"] == best for row in finals.values())
+
+
+def test_cut_replies_count_and_are_read_only_where_they_had_answered():
+    suite = MultiStarSuite(**NUMBERS, priors=["none"], reply="text")
+
+    class Cut:
+        async def reply(self, turn):
+            done = turn.number % 2
+            label = turn.oracle()
+            return Reply(f"<answer>{label}</answer> since" if done else f"It must be {label}. Hold on", finish="length")
+
+    (record,) = played(suite, Cut())
+    nodes = nodes_of(record, suite).values()
+    assert all(node["cut_off"] and (node["answer"] == node["key"]) == bool(node["turn"] % 2) for node in nodes)
+    table = tables_of(suite, [record])["multistar_stages"]
+    assert sum(row["cut off"] for row in rows_of(table)) == 8
+    assert "8 of 8 replies were cut off" in "\n".join(table.notes)
+
+
+def test_a_larger_scale_asks_the_same_on_larger_pictures():
+    small, large = (MultiStarSuite(**NUMBERS, priors=["none"], scale=scale) for scale in (1, 2))
+    for one, other in zip(questions(small, small.plan()[0]), questions(large, large.plan()[0]), strict=True):
+        assert (one.text, one.options, one.key) == (other.text, other.options, other.key)
+        assert other.picture.size == tuple(2 * edge for edge in one.picture.size)
+        assert other.picture.render().shape == (*other.picture.size[::-1], 3)
+
+
+def test_an_episode_is_shown_with_its_graph_and_the_probabilities_of_every_turn():
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    (record,) = played(suite, BUILT_IN_PLAYERS["random"])
+    row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
+    shown = suite.view({name.removeprefix("multistar."): value for name, value in row.items()})
+    assert len(shown.steps) == len(record.turns)
+    for step in shown.steps:
+        assert sum(step.facts["probabilities"].values()) == pytest.approx(1)
+        assert step.facts["key"] in step.facts["probabilities"]
+    graph = {node["node"]: node for node in shown.facts["graph"]}
+    rule = graph["number/one_row"]
+    assert rule["parents"] == list(nodes_of(record, suite)["number/one_row"]["parents"])
+    assert len(rule["weights"]) == 5 and 0 < sum(rule["weights"]) < 1 and rule["MSEval"] == pytest.approx(1)
+    assert all(node["right"] == (node["answer"] == node["key"]) for node in graph.values())
+    changed = [step.facts["instead"] for step in shown.steps if "instead" in step.facts]
+    assert len(changed) == len(shown.steps) - 8
+    json.dumps([shown.facts, *(step.facts for step in shown.steps)])
 
 
 # --- imported problems -----------------------------------------------------------------------------------------------
@@ -429,13 +474,16 @@ def test_a_damaged_file_fails_with_its_cause_and_the_others_are_played(folder, s
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @pytest.mark.parametrize("subtask", ["chain", "direct"])
 def test_the_kinds_of_questions_are_known_without_the_puzzle(name, subtask):
-    kinds = {question.node: kind(question) for question in stand_ins(name, subtask, QUESTION_ATTRIBUTES)}
-    counts = {"chain": 36, "direct": 18 if name == "center_single" else 25}
-    assert len(kinds) == (counts[subtask] if name in ONE_PART else {"chain": 71, "direct": 38}[subtask])
-    for index in range(3):
-        source = generated(name, index, "raven")
-        for question in questions_of(source, name, subtask, QUESTION_ATTRIBUTES):
-            assert kinds[question.node] == kind(question)
+    for options in ("uniform", "balanced"):
+        selection = Selection(name, subtask, QUESTION_ATTRIBUTES, options)
+        kinds = {question.node: kind(question) for question in stand_ins(selection)}
+        if subtask == "chain" or options == "uniform":
+            counts = {"chain": 36, "direct": 19 if name == "center_single" else 26}
+            assert len(kinds) == (counts[subtask] if name in ONE_PART else {"chain": 71, "direct": 39}[subtask])
+        for index in range(3):
+            for question in questions_of(generated(name, index, "raven"), selection):
+                if question.counts:
+                    assert kinds[question.node] == kind(question)
 
 
 def kind(question):
@@ -446,7 +494,7 @@ def kind(question):
 def test_questions_on_an_unreadable_puzzle_are_counted_as_far_as_they_are_known(folder, subtask):
     broken = folder / "center_single" / "RAVEN_3_train.npz"
     broken.write_bytes(broken.read_bytes()[:100])
-    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], problems=str(folder))
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], problems=str(folder), options="uniform")
     tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["oracle"]))
     rows, notes = rows_of(tables["multistar_stages"]), "\n".join(tables["multistar_stages"].notes)
     if subtask == "chain":
@@ -454,13 +502,13 @@ def test_questions_on_an_unreadable_puzzle_are_counted_as_far_as_they_are_known(
         assert all(row["accuracy"].mean == pytest.approx(2 / 3) for row in rows)
         assert "count nowhere" not in notes
     else:
-        assert sum(row["questions"] for row in rows) == 2 * 18 and not any(row["failed"] for row in rows)
+        assert sum(row["questions"] for row in rows) == 2 * 19 and not any(row["failed"] for row in rows)
         assert "1 failed episodes whose questions are unknown" in notes
 
 
 @pytest.mark.parametrize("subtask", ["chain", "direct"])
 def test_tables_need_no_files_of_imported_problems(folder, subtask):
-    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], problems=str(folder))
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], problems=str(folder), options="uniform")
     records = played(suite, Refusing(BUILT_IN_PLAYERS["oracle"], lambda turn: turn.episode.index % 100 == 1))
     before = tables_of(suite, records)
     failed = {row["attribute"]: row["failed"] for row in rows_of(before["multistar_attributes"]) if row["failed"]}
@@ -515,7 +563,7 @@ def test_a_problem_in_the_folder_of_another_configuration_is_refused(folder):
 def test_an_index_holds_to_what_was_imported(folder):
     home, index = folder / "center_single", folder / "index.jsonl"
     (home / "RAVEN_3_train.xml").write_bytes(b"nothing")
-    problems = [problem for problem in read_files(folder) if not isinstance(problem, ValueError)]
+    problems = [file.problem for file in read_files(folder) if not isinstance(file, ValueError)]
     write_index(problems, index)
     suite = MultiStarSuite(configurations=["Center"], priors=["none"], attributes=["number"], problems=str(index))
     assert all(record.outcome.success for record in played(suite, BUILT_IN_PLAYERS["oracle"]))
@@ -546,5 +594,6 @@ def forget():
 
 
 def test_calls_are_planned_without_playing():
-    asked = questions_of(generated("center_single", 0, "iraven"), "center_single", "chain", QUESTION_ATTRIBUTES)
+    selection = Selection("center_single", "chain", QUESTION_ATTRIBUTES)
+    asked = questions_of(generated("center_single", 0, "iraven"), selection)
     assert planned_calls(asked, "none", True, False) == planned_calls(asked, "model", False, False) == 36

@@ -1,6 +1,6 @@
-"""From a frame to pixels: copies of ready-made opaque tiles onto a copy of a ready-made scene.
+"""From a scene to pixels: copies of ready-made opaque tiles onto a copy of a ready-made background.
 
-Nothing is blended while a frame is drawn. What a cell shows (ground, sprite and label) is composed once, kept, and then
+Nothing is blended while a scene is drawn. What a cell shows (ground, sprite and label) is composed once, kept, and then
 copied: some 3 microseconds a cell. The playfield's cells have one even ground for each background, so that a tile is the
 same wherever it lies; only in the gallery, which has no ground of its own, does a tile depend on its place.
 """
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from envs.kidgym.catalogue import BACKGROUNDS, SLOTS
-from envs.kidgym.frame import FIELD_CELLS, GRID_CELLS, RESOLUTIONS, Frame, Hint, Item
-from envs.kidgym.render import glyphs, layout, skins, sources
-from envs.kidgym.render.sprites import FULL_CELL, pile, rasterise, skin_drawing, skin_file, sprite
+from envs.kidgym.render import glyphs, layout, skins
+from envs.kidgym.render.sprites import FULL_CELL, backdrop, fitted, pile, rasterize, skin_file, sprite
+from envs.kidgym.scene import FIELD_CELLS, GRID_CELLS, RESOLUTIONS, Hint, Item, Scene
 
 if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
@@ -37,14 +37,19 @@ GROUND: Final[dict[str, tuple[str, str]]] = {
 OPEN: Final = "park"
 """The scene whose playfield and ground a skin's own scenes have."""
 
-LABELLED_EDGE: Final = 46
-"""Edge of a labelled sprite in drawing units: it stands above its label."""
-LABELLED_PILE: Final = 50
-"""Height of a labelled pile, which is as wide as the cell and may reach down beside the label."""
+LABELLED_WIDTH: Final = 60
+LABELLED_HEIGHTS: Final = (49, 44)
+"""Most width and height of a labelled sprite in drawing units. It reaches down behind its label, by the first of the heights
+where it is wide enough to be seen on both sides of it."""
+LABELLED_TOP: Final = 2
+LABEL_WIDTH: Final = 22
+PILE: Final = (6, 5, 52, 32)
+"""Where a labelled pile stands in its cell: upper left corner, width and height in drawing units. The margins are wider than
+the gaps within a pile, so that neighboring piles do not run together, and no pile touches a label."""
 
 
-def render(frame: Frame) -> Pixels:
-    """Draws a frame.
+def render(scene: Scene) -> Pixels:
+    """Draws a scene.
 
     Returns:
         RGB pixels, shape (9 x cell_pixels, 9 x cell_pixels, 3), a fresh array.
@@ -53,38 +58,38 @@ def render(frame: Frame) -> Pixels:
         ValueError: the resolution, the background, a sprite, a position or the skin is none that can be drawn; the
             message names it.
     """
-    cell, skin, background = frame.cell_pixels, frame.skin, frame.background
+    cell, skin, background = scene.cell_pixels, scene.skin, scene.background
     if cell not in RESOLUTIONS:
         raise ValueError(f"cell_pixels is {cell}: a cell has {', '.join(map(str, RESOLUTIONS))} pixels")
-    skins.check_frame_skin(frame)
+    skins.check_scene_skin(scene)
     if background not in BACKGROUNDS and skin_file(skin, f"background/{background}") is None:
         raise ValueError(f"unknown background {background!r}: there are {', '.join(BACKGROUNDS)}")
     pixels = _canvas(background, cell, skin).copy()
     left, top = (edge * cell // layout.CELL for edge in layout.FIELD.get(background, layout.FIELD[OPEN]))
     left += layout.HINT_WIDTH * cell // layout.CELL
     everywhere = background != "gallery"
-    for x, y, item in (*frame.cells, _agent(frame)):
+    for x, y, item in (*scene.cells, _agent(scene)):
         if not (0 <= x < FIELD_CELLS and 0 <= y < FIELD_CELLS):
             raise ValueError(f"{item.sprite!r} stands at ({x}, {y}), outside of the playfield's 5x5 cells")
         tile = _tile(background, (0, 0) if everywhere else (x, y), item.sprite, item.label, cell, skin)
         pixels[top + y * cell : top + (y + 1) * cell, left + x * cell : left + (x + 1) * cell] = tile
-    for slot, held in enumerate(frame.backpack):
+    for slot, held in enumerate(scene.backpack):
         if held is not None:
             _blit(pixels, layout.Placed(held, *layout.slot_inside(slot)), layout.SLOT_GROUND, cell, skin)
-    if frame.hint is not None:
-        _draw_hint(pixels, frame.hint, cell, skin)
+    if scene.hint is not None:
+        _draw_hint(pixels, scene.hint, cell, skin)
     return pixels
 
 
-def _agent(frame: Frame) -> tuple[int, int, Item]:
-    x, y, direction = frame.agent
+def _agent(scene: Scene) -> tuple[int, int, Item]:
+    x, y, direction = scene.agent
     if not 0 <= direction < len(DIRECTIONS):
         raise ValueError(f"the agent's direction is {direction}: it is 0 down, 1 right, 2 up or 3 left")
     return x, y, Item(f"agent/{DIRECTIONS[direction]}")
 
 
 def _draw_hint(pixels: Pixels, hint: Hint, cell: int, skin: str) -> None:
-    ground: layout.Colour = layout.HINT_GROUND
+    ground: layout.Color = layout.HINT_GROUND
     for placed in layout.hint_layout(hint):
         if placed.item is layout.BOX:
             x, y, edge = (length * cell // layout.CELL for length in placed[1:])
@@ -94,7 +99,7 @@ def _draw_hint(pixels: Pixels, hint: Hint, cell: int, skin: str) -> None:
             _blit(pixels, placed, ground, cell, skin)
 
 
-def _blit(pixels: Pixels, placed: layout.Placed, ground: layout.Colour, cell: int, skin: str) -> None:
+def _blit(pixels: Pixels, placed: layout.Placed, ground: layout.Color, cell: int, skin: str) -> None:
     x, y, edge = (length * cell // layout.CELL for length in placed[1:])
     pixels[y : y + edge, x : x + edge] = _patch(placed.item, edge, ground, skin)
 
@@ -108,10 +113,8 @@ def _canvas(background: str, cell: int, skin: str) -> Pixels:
     unit = cell / layout.CELL
     canvas = Image.new("RGB", (GRID_CELLS * cell, GRID_CELLS * cell), "white")
     width, height = layout.SCENE_COLUMNS * cell, layout.SCENE_ROWS * cell
-    scene = skin_drawing(f"background/{background}", width, height, skin, fill=True)
-    if scene is None:
-        scene = rasterise(sources.builtin(f"background/{background}"), width, height)
-    strip = rasterise(_strip(), width, cell)
+    scene = backdrop(background, width, height, skin)
+    strip = rasterize(_strip(), width, cell)
     canvas.paste(scene, (2 * cell, 0), scene)
     canvas.paste(strip, (2 * cell, height), strip)
     draw = ImageDraw.Draw(canvas)
@@ -151,7 +154,7 @@ def _tile(background: str, place: tuple[int, int], name: str, label: str, cell: 
 
 
 @lru_cache(maxsize=1024)
-def _patch(item: Item, edge: int, ground: layout.Colour, skin: str) -> Pixels:
+def _patch(item: Item, edge: int, ground: layout.Color, skin: str) -> Pixels:
     """An item on a plain ground, for the backpack and the hint block."""
     plain = np.asarray(Image.new("RGB", (edge, edge), ground))
     return _over(plain, labelled(item.sprite, item.label, edge, skin))
@@ -171,20 +174,26 @@ def labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
         return sprite(name, edge, skin)
     square = Image.new("RGBA", (edge, edge))
     family, *rest = name.split("/")
-    size = LABELLED_EDGE * edge // layout.CELL
     if family in FULL_CELL:
         square.paste(sprite(name, edge, skin))
     elif family == "pile" and skin_file(skin, name) is None:
-        square.paste(pile(rest[0], int(rest[1]), edge, LABELLED_PILE * edge // layout.CELL, skin))
+        left, top, width, height = (length * edge // layout.CELL for length in PILE)
+        square.paste(pile(rest[0], int(rest[1]), width, height, skin), (left, top))
     else:
-        square.paste(sprite(name, size, skin), ((edge - size) // 2, edge // 64))
-    square.alpha_composite(_label(label, edge))
+        width, tall, low = (length * edge // layout.CELL for length in (LABELLED_WIDTH, *LABELLED_HEIGHTS))
+        picture = fitted(name, width, tall, skin)
+        if picture.width < 2 * LABEL_WIDTH * edge // layout.CELL:
+            picture = fitted(name, width, low, skin)
+        above = glyphs.PLATE_TOP * edge // layout.CELL - picture.height
+        square.paste(picture, ((edge - picture.width) // 2, max(LABELLED_TOP * edge // layout.CELL, above // 2)))
+    square.alpha_composite(label_plate(label, edge))
     return square
 
 
 @lru_cache(maxsize=64)
-def _label(text: str, edge: int) -> Image.Image:
-    return rasterise(glyphs.label(text), edge, edge)
+def label_plate(text: str, edge: int) -> Image.Image:
+    """A label on its plate, on a transparent square that is otherwise empty."""
+    return rasterize(glyphs.label(text), 4 * edge, 4 * edge).reduce(4)  # thin strokes come out even
 
 
 def _over(ground: Pixels, picture: Image.Image) -> Pixels:

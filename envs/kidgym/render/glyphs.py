@@ -43,15 +43,15 @@ def width(text: str) -> float:
     return sum(ADVANCE.get(sign, 10.5) for sign in text) - 0.5
 
 
-def line(text: str, centre: tuple[float, float], height: float, pen: float, colour: str) -> str:
-    """An SVG group that writes ``text`` centred at a point.
+def line(text: str, center: tuple[float, float], height: float, pen: float, color: str) -> str:
+    """An SVG group that writes ``text`` centered at a point.
 
     Args:
         text: Signs of ``STROKES``.
-        centre: x and y of the text's middle, in the units of the surrounding drawing.
+        center: x and y of the text's middle, in the units of the surrounding drawing.
         height: Height of the signs in those units.
         pen: Thickness of the strokes in fourteenths of the height.
-        colour: Any SVG colour.
+        color: Any SVG color.
 
     Raises:
         ValueError: a sign that we cannot draw.
@@ -63,21 +63,25 @@ def line(text: str, centre: tuple[float, float], height: float, pen: float, colo
     for sign in text:
         paths.append(f'<path d="{STROKES[sign]}" transform="translate({x} 0)"/>')
         x += ADVANCE.get(sign, 10.5)
-    left, top = centre[0] - scale * width(text) / 2, centre[1] - height / 2
+    left, top = center[0] - scale * width(text) / 2, center[1] - height / 2
     return (
-        f'<g fill="none" stroke="{colour}" stroke-width="{pen}" stroke-linecap="round" stroke-linejoin="round"'
+        f'<g fill="none" stroke="{color}" stroke-width="{pen}" stroke-linecap="round" stroke-linejoin="round"'
         f' transform="translate({left} {top}) scale({scale})">{"".join(paths)}</g>'
     )
 
 
+PLATE_TOP: Final = 43
+"""Upper edge of a label's plate in a cell that is 64 units high."""
+
+
 def label(text: str) -> str:
-    """A drawing of a cell, 64 units wide, that is empty but for the label on its plate at the bottom centre."""
+    """A drawing of a cell, 64 units wide, that is empty but for the label on its plate at the bottom center."""
     half = max(11.0, width(text) * 0.55 + 5)
     plate = (
-        f'<rect x="{32 - half}" y="44" width="{2 * half}" height="19.500" rx="5" fill="#fff" stroke="#1a1a1a"'
+        f'<rect x="{32 - half}" y="{PLATE_TOP}" width="{2 * half}" height="19.500" rx="5" fill="#fff" stroke="#1a1a1a"'
         ' stroke-width="1.500"/>'
     )
-    return _cell(plate + line(text, (32, 53.75), 14, 2.3, "#101010"))
+    return _cell(plate + line(text, (32, PLATE_TOP + 9.75), 14, 2.3, "#101010"))
 
 
 def marker(number: int) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from envs.kidgym.catalogue import BACKGROUNDS
-from envs.kidgym.frame import GRID_CELLS, HINT_COLUMNS, Hint, Item
+from envs.kidgym.scene import GRID_CELLS, HINT_COLUMNS, Hint, Item
 
 CELL: Final = 64
 HINT_WIDTH: Final = HINT_COLUMNS * CELL
@@ -27,11 +27,11 @@ FIELD: Final[dict[str, tuple[int, int]]] = {
 """Left and upper edge of the playfield within the scene."""
 
 
-Colour = tuple[int, int, int]
-HINT_GROUND: Final[Colour] = (255, 255, 255)
-BOX_GROUND: Final[Colour] = (253, 249, 238)
-BOX_LINE: Final[Colour] = (107, 74, 47)
-SLOT_GROUND: Final[Colour] = (233, 222, 203)
+Color = tuple[int, int, int]
+HINT_GROUND: Final[Color] = (255, 255, 255)
+BOX_GROUND: Final[Color] = (253, 249, 238)
+BOX_LINE: Final[Color] = (107, 74, 47)
+SLOT_GROUND: Final[Color] = (233, 222, 203)
 
 
 class Placed(NamedTuple):

@@ -1,6 +1,6 @@
-"""User skins: a folder whose files ``NAME.svg`` or ``NAME.png`` replace the built-in sprites.
+"""User skins: a folder whose files ``NAME.svg`` or ``NAME.png`` replace built-in sprites; the others stay as they are.
 
-``python -m envs.kidgym.render.new_skin FOLDER`` writes the built-in sprites as PNG files, a complete skin to start from.
+``python -m envs.kidgym.render.new_skin FOLDER`` writes the built-in sprites as PNG files, to start from.
 """
 
 from __future__ import annotations
@@ -9,60 +9,63 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from envs.kidgym.catalogue import SPRITES
-from envs.kidgym.frame import Frame, skin_digest
-from envs.kidgym.render.sprites import builtin_drawing, skin_file, sprite
+from envs.kidgym.catalogue import BACKGROUNDS, SPRITES
+from envs.kidgym.render.sprites import backdrop, fitted, skin_file, sprite
+from envs.kidgym.scene import Scene, skin_digest
 
-REQUIRED: Final[tuple[str, ...]] = (
+DRAWN: Final[tuple[str, ...]] = (
     *(name for name in SPRITES if not name.startswith(("quarter/", "pile/"))),
     *(f"agent/{direction}" for direction in ("down", "right", "up", "left")),
     "arrow",
 )
-"""What a skin must draw. Quarters and piles are made of its animals, fruit and food unless it draws them too; a background
-(``background/farm``) is replaced where the skin has one."""
+"""Sprites that are drawings of their own. Quarters and piles are made of the animals, fruit and food among them."""
 
 
 @lru_cache(maxsize=16)
 def check_skin(skin: str) -> None:
-    """Reads every sprite of a skin once.
+    """Reads every drawing that a skin has for a built-in sprite or background once.
 
     Raises:
-        ValueError: the folder does not exist, lacks sprites or holds unreadable ones; the message names folder and
-            sprites.
+        ValueError: the folder does not exist, holds no drawing, or unreadable ones; the message names folder and sprite.
     """
     if not Path(skin).is_dir():
         raise ValueError(f"skin {skin!r} is not a folder")
-    missing = [name for name in REQUIRED if skin_file(skin, name) is None]
-    if missing:
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    if not any(path.suffix in (".svg", ".png") for path in Path(skin).rglob("*")):
         raise ValueError(
-            f"skin {skin!r} has no sprite {', '.join(map(repr, missing[:5]))}{more}: expected a file {missing[0]}.svg or"
-            f" {missing[0]}.png in that folder"
+            f"skin {skin!r} holds no drawing: a sprite {DRAWN[0]!r} would be its file {DRAWN[0]}.svg or .png"
         )
-    for name in SPRITES:
-        sprite(name, 32, skin)
+    for name in (*SPRITES, *DRAWN):
+        if skin_file(skin, name) is not None:
+            sprite(name, 32, skin)
+    for background in BACKGROUNDS:
+        backdrop(background, 32, 32, skin)
 
 
-def check_frame_skin(frame: Frame) -> None:
-    """Check that a frame's skin is complete and the one that the frame was made with.
+def check_scene_skin(scene: Scene) -> None:
+    """Check that a scene's skin can be read and is the one that the scene was made with.
 
     Raises:
         ValueError: it is not; the message names the folder.
     """
-    if not frame.skin:
+    if not scene.skin:
         return
-    check_skin(frame.skin)
-    if frame.skin_hash != skin_digest(frame.skin):
+    check_skin(scene.skin)
+    if scene.skin_hash != skin_digest(scene.skin):
         raise ValueError(
-            f"skin {frame.skin!r} has changed: it holds other drawings than when this frame was made (content hash"
-            f" {skin_digest(frame.skin)}, the frame's is {frame.skin_hash})"
+            f"skin {scene.skin!r} has changed: it holds other drawings than when this frame was made (content hash"
+            f" {skin_digest(scene.skin)}, the frame's is {scene.skin_hash})"
         )
 
 
 def export_skin(folder: str, pixels: int = 192) -> int:
-    """Writes the sprites that a skin must draw as PNG files, and returns how many."""
-    for name in REQUIRED:
+    """Writes the built-in sprites, quarters and piles apart, as PNG files, and returns how many.
+
+    Args:
+        folder: Where to write; files of the same names are replaced.
+        pixels: The longer edge of each drawing.
+    """
+    for name in DRAWN:
         path = Path(folder) / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        builtin_drawing(name, pixels).save(path)
-    return len(REQUIRED)
+        fitted(name, pixels, pixels).save(path)
+    return len(DRAWN)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -21,15 +21,13 @@ CANVAS_TINT: Final = (255, 249, 232, 255)
 """Ground of a cut picture. Each quarter is a full square of it, so that it shows which corner of the animal it is."""
 
 QUARTER_EDGE: Final = (178, 158, 116, 255)
-_MARGIN = 0.03
-_PILE_PLACES: Final[dict[int, tuple[tuple[float, float], ...]]] = {
-    1: ((0.5, 0.5),),
-    2: ((0.26, 0.5), (0.74, 0.5)),
-    3: ((0.5, 0.24), (0.22, 0.76), (0.78, 0.76)),
-}
-"""Middles of the things in a pile, as shares of its width and height."""
-_PILE_SIZE: Final = {1: (0.62, 0.84), 2: (0.44, 0.64), 3: (0.45, 0.48)}
-"""Size of each thing: the smaller of these shares of the pile's width and height."""
+_MARGIN: Final = 0.03
+_FINE: Final = 384
+"""Edge in pixels of the drawings from which sprites are made."""
+_PILE_GAP: Final = 1 / 14
+"""Distance between the things in a pile, as a share of its width; at least two pixels, so that they can be counted."""
+_SINGLE: Final = 0.7
+"""Largest share of a pile's width that one thing alone takes: it shall not look like a thing of another kind."""
 
 
 def sprite(name: str, pixels: int, skin: str = "") -> Image.Image:
@@ -38,7 +36,7 @@ def sprite(name: str, pixels: int, skin: str = "") -> Image.Image:
     Args:
         name: One of ``envs.kidgym.catalogue.SPRITES``, ``agent/DIRECTION``, ``arrow``, or any name that the skin draws.
         pixels: Edge of the square.
-        skin: Folder of user drawings; empty for the built-in ones.
+        skin: Folder of user drawings, which come before the built-in ones; empty for none.
 
     Raises:
         ValueError: neither the built-in drawings nor the skin have the name, or the skin's file cannot be read.
@@ -50,9 +48,55 @@ def sprite(name: str, pixels: int, skin: str = "") -> Image.Image:
     if given is None and family == "pile" and name in SPRITES:
         return pile(rest[0], int(rest[1]), pixels, pixels, skin)
     margin = 0 if family in FULL_CELL else round(_MARGIN * pixels)
-    square = Image.new("RGBA", (pixels, pixels))
-    square.paste(_drawing(name, pixels - 2 * margin, skin), (margin, margin))
-    return square
+    return _centered(fitted(name, pixels - 2 * margin, pixels - 2 * margin, skin), pixels)
+
+
+@lru_cache(maxsize=2048)
+def fitted(name: str, width: int, height: int, skin: str = "") -> Image.Image:
+    """A drawing without margin, in its own proportions and as large as fits into a box of pixels, RGBA; not to be changed.
+
+    Raises:
+        ValueError: neither the built-in drawings nor the skin have the name, or the skin's file cannot be read.
+    """
+    fine = _fine(name, max(_FINE, 2 * max(width, height)), skin)
+    size = _scaled(fine.size, (width, height), min)
+    shrunk = size <= fine.size
+    return fine.resize(size, Image.Resampling.BOX if shrunk else Image.Resampling.LANCZOS)
+
+
+@lru_cache(maxsize=512)
+def _fine(name: str, edge: int, skin: str) -> Image.Image:
+    """A drawing about ``edge`` pixels large, or as large as a skin's PNG file is, from which all smaller ones are averaged.
+
+    To draw each size afresh would take longer, and resvg draws outlines thinner than a pixel with notches.
+    """
+    path = skin_file(skin, name)
+    if path is not None:
+        return _read(path, name, edge, edge, skin)
+    try:
+        drawing = rasterize(sources.builtin(name), edge, edge)
+    except KeyError:
+        where = f"neither the built-in drawings nor skin {skin!r} have" if skin else "there is no"
+        raise ValueError(
+            f"{where} sprite {name!r}: see envs/kidgym/catalogue.py, or name a skin with a file {name}.svg or {name}.png"
+        ) from None
+    return drawing.crop(drawing.getbbox()) if name in sources.OPENMOJI else drawing  # without OpenMoji's empty border
+
+
+def backdrop(background: str, width: int, height: int, skin: str = "") -> Image.Image:
+    """A background that fills a box of pixels, RGBA; of one with other proportions the middle.
+
+    Raises:
+        ValueError: the skin's file cannot be read as a picture.
+    """
+    name = f"background/{background}"
+    path = skin_file(skin, name)
+    if path is None:
+        return rasterize(sources.builtin(name), width, height)
+    picture = _read(path, name, 2 * width, 2 * height, skin)
+    picture = picture.resize(_scaled(picture.size, (width, height), max), Image.Resampling.LANCZOS)
+    left, top = (picture.width - width) // 2, (picture.height - height) // 2
+    return picture.crop((left, top, left + width, top + height))
 
 
 def skin_file(skin: str, name: str) -> Path | None:
@@ -62,92 +106,41 @@ def skin_file(skin: str, name: str) -> Path | None:
     return next((path for end in ("svg", "png") if (path := Path(skin) / f"{name}.{end}").is_file()), None)
 
 
-def rasterise(svg: str, width: int, height: int) -> Image.Image:
-    """An SVG drawing at a size in pixels, RGBA; system fonts are never looked at."""
+def rasterize(svg: str, width: int, height: int) -> Image.Image:
+    """An SVG drawing in its own proportions, as large as fits into a box of pixels, RGBA; no system fonts are used."""
     data = resvg_py.svg_to_bytes(svg_string=svg, width=width, height=height, skip_system_fonts=True)
     return Image.open(io.BytesIO(bytes(data))).convert("RGBA")
 
 
-@lru_cache(maxsize=1024)
-def _drawing(name: str, pixels: int, skin: str) -> Image.Image:
-    """A drawing that is a file of its own, fitted into a square."""
-    return _from_skin(name, pixels, skin) if skin else builtin_drawing(name, pixels)
+def _centered(picture: Image.Image, pixels: int) -> Image.Image:
+    square = Image.new("RGBA", (pixels, pixels))
+    square.paste(picture, ((pixels - picture.width) // 2, (pixels - picture.height) // 2))
+    return square
 
 
-def builtin_drawing(name: str, pixels: int) -> Image.Image:
-    """A built-in drawing without margin, RGBA.
-
-    Raises:
-        ValueError: there is no such drawing.
-    """
-    try:
-        svg = sources.builtin(name)
-    except KeyError:
-        raise ValueError(
-            f"there is no sprite {name!r}: see envs/kidgym/catalogue.py, or name a skin that has it"
-        ) from None
-    return rasterise(_cropped(svg) if name in sources.OPENMOJI else svg, pixels, pixels)
-
-
-def _from_skin(name: str, pixels: int, skin: str) -> Image.Image:
-    drawing = skin_drawing(name, pixels, pixels, skin)
-    if drawing is None:
-        raise ValueError(f"skin {skin!r} has no sprite {name!r}: expected {name}.svg or {name}.png in that folder")
-    return drawing
-
-
-def skin_drawing(name: str, width: int, height: int, skin: str, fill: bool = False) -> Image.Image | None:
-    """A skin's drawing, centred in a box of pixels, RGBA; None where it has none.
-
-    It is as large as fits into the box, or, with ``fill``, as small as fills it, what stands out being cut off.
-
-    Raises:
-        ValueError: the file cannot be read as a picture.
-    """
-    path = skin_file(skin, name)
-    if path is None:
-        return None
+def _read(path: Path, name: str, width: int, height: int, skin: str) -> Image.Image:
+    """A skin's drawing: a PNG file as it is, an SVG file as large as fits into a box of pixels."""
     try:
         if path.suffix == ".svg":
-            svg = path.read_text(encoding="utf-8")
-            picture = rasterise(svg, width, height)  # in its own proportions
-            if fill:
-                across, down = _scaled(picture.size, (width, height), fill)
-                picture = rasterise(svg, across + 4, down + 4)  # the proportions are known to a pixel only
-        else:
-            with Image.open(path) as image:
-                picture = image.convert("RGBA")
-            picture = picture.resize(_scaled(picture.size, (width, height), fill), Image.Resampling.LANCZOS)
+            return rasterize(path.read_text(encoding="utf-8"), width, height)
+        with Image.open(path) as image:
+            return image.convert("RGBA")
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"skin {skin!r}: sprite {name!r} cannot be read from {path.name}: {error}") from error
-    box = Image.new("RGBA", (width, height))
-    box.paste(picture, ((width - picture.width) // 2, (height - picture.height) // 2))
-    return box
 
 
-def _scaled(size: tuple[int, int], box: tuple[int, int], fill: bool) -> tuple[int, int]:
-    """A size in the same proportions that fits into a box, or fills it."""
-    scale = (max if fill else min)(box[0] / size[0], box[1] / size[1])
+def _scaled(size: tuple[int, int], box: tuple[int, int], choose: Callable[[float, float], float]) -> tuple[int, int]:
+    """A size in the same proportions that fits into a box (``min``) or fills it (``max``)."""
+    scale = choose(box[0] / size[0], box[1] / size[1])
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-
-
-@lru_cache(maxsize=256)
-def _cropped(svg: str) -> str:
-    """An OpenMoji drawing without its empty border, so that all items are equally large: viewBox cut to the content."""
-    fine = 576
-    box = rasterise(svg, fine, fine).getchannel("A").getbbox()
-    assert box is not None, "an OpenMoji drawing is never empty"
-    left, top, right, bottom = (edge * 72 / fine for edge in box)
-    side = max(right - left, bottom - top)
-    view = f"{(left + right - side) / 2:.3f} {(top + bottom - side) / 2:.3f} {side:.3f} {side:.3f}"
-    return re.sub(r'viewBox="[^"]*"', f'viewBox="{view}"', svg, count=1)
 
 
 def _quarter(animal: str, corner: int, pixels: int, skin: str) -> Image.Image:
     """One of the four squares of an animal's picture: 1 upper left, 2 upper right, 3 lower left, 4 lower right."""
     margin = max(1, round(pixels * 0.06))
+    inside = 2 * (pixels - margin)
     whole = Image.new("RGBA", (2 * pixels, 2 * pixels), CANVAS_TINT)
-    whole.alpha_composite(_drawing(f"animal/{animal}", 2 * (pixels - margin), skin), (margin, margin))
+    whole.alpha_composite(_centered(fitted(f"animal/{animal}", inside, inside, skin), 2 * pixels))
     x, y = (corner - 1) % 2 * pixels, (corner - 1) // 2 * pixels
     piece = whole.crop((x, y, x + pixels, y + pixels))
     edge = Image.new("RGBA", (pixels, pixels), QUARTER_EDGE)
@@ -156,12 +149,29 @@ def _quarter(animal: str, corner: int, pixels: int, skin: str) -> Image.Image:
 
 
 def pile(item: str, count: int, width: int, height: int, skin: str = "") -> Image.Image:
-    """One to three of an item, side by side without touching so that they can be counted, on a transparent rectangle."""
+    """One to three of an item with gaps between them, so that they can be counted, on a transparent rectangle.
+
+    Three lie in one row or one above two, whichever lets them be larger.
+    """
     kind = next(kind for kind, names in PILED.items() if item in names)
-    across, down = _PILE_SIZE[count]
-    size = round(min(across * width, down * height))
+    name = f"{kind}/{item}"
+    gap = max(2, round(_PILE_GAP * width))
+    rows = max(((3,), (1, 2)), key=partial(_largest, name, width, height, skin)) if count == 3 else (count,)
+    across = round(_SINGLE * width) if count == 1 else (width - gap * (rows[-1] - 1)) // rows[-1]
+    thing = fitted(name, across, (height - gap * (len(rows) - 1)) // len(rows), skin)
     heap = Image.new("RGBA", (width, height))
-    for x, y in _PILE_PLACES[count]:
-        corner = (round(x * width - size / 2), round(y * height - size / 2))
-        heap.alpha_composite(_drawing(f"{kind}/{item}", size, skin), corner)
+    y = (height - len(rows) * (thing.height + gap) + gap) // 2
+    for number in rows:
+        x = (width - number * (thing.width + gap) + gap) // 2
+        for place in range(number):
+            heap.paste(thing, (x + place * (thing.width + gap), y))
+        y += thing.height + gap
     return heap
+
+
+def _largest(name: str, width: int, height: int, skin: str, rows: tuple[int, ...]) -> float:
+    """Height of the things in a pile of such rows if pixels were infinitely small: the same choice at every resolution."""
+    shape = _fine(name, _FINE, skin)
+    gap = _PILE_GAP * width
+    across = (width - gap * (rows[-1] - 1)) / rows[-1]
+    return min((height - gap * (len(rows) - 1)) / len(rows), across * shape.height / shape.width)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from envs.kidgym.catalogue import BASKET_COLOURS, ITEMS, SCENE_OF_TYPE, words
-from envs.kidgym.frame import Item
+from envs.kidgym.catalogue import BASKET_COLORS, ITEMS, SCENE_OF_TYPE, words
+from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, slots
 
 
 class Classification(World):
-    """Two kinds of things lie about, and each kind belongs in the basket of a given colour.
+    """Two kinds of things lie about, and each kind belongs in the basket of a given color.
 
     Description: 1, 2 or 3 (by level) of each of two items of one type, and two baskets, all labelled.
     Actions: pick up a thing; put a thing from the backpack into a basket. The wrong basket refuses it. A full backpack
@@ -25,11 +25,11 @@ class Classification(World):
     max_actions = 9
 
     def build(self, rng: Random) -> None:
-        """Draw a type, two of its items and two basket colours."""
+        """Draw a type, two of its items and two basket colors."""
         kind = rng.choice(list(ITEMS))
         self.background = SCENE_OF_TYPE[kind]
         items = [f"{kind}/{name}" for name in rng.sample(ITEMS[kind], 2)]
-        baskets = [f"basket/{colour}" for colour in rng.sample(BASKET_COLOURS, 2)]
+        baskets = [f"basket/{color}" for color in rng.sample(BASKET_COLORS, 2)]
         self.belongs = tuple(zip(items, baskets, strict=True))
         self.scene = self.scatter(rng, [Item(sprite) for sprite in [*items * self.level, *baskets]])
 
@@ -70,6 +70,10 @@ class Classification(World):
             return False
         del self.backpack[action.slot]
         return True
+
+    def least_steps(self) -> int:
+        """Two for each thing on the playfield, one for each in the backpack."""
+        return 2 * (len(self.scene) - len(self.belongs)) + len(self.backpack)
 
     def verdict(self) -> bool | None:
         """Won when only the baskets are left."""

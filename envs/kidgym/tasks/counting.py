@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from envs.kidgym.catalogue import PILED, SCENE_OF_TYPE, words
-from envs.kidgym.frame import Item
+from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World
 
 

@@ -1,26 +1,26 @@
-"""DMA: a maze whose keys open doors of another colour, as the hint block tells."""
+"""DMA: a maze whose keys open doors of another color, as the hint block tells."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Final
 
-from envs.kidgym.catalogue import LOCK_COLOURS
-from envs.kidgym.frame import Hint, Item
+from envs.kidgym.catalogue import LOCK_COLORS
 from envs.kidgym.layout import lay_out
+from envs.kidgym.scene import Hint, Item
 from envs.kidgym.tasks.maze import Maze
 
 CYCLES: Final = ({"blue": "yellow", "yellow": "red", "red": "blue"}, {"yellow": "blue", "blue": "red", "red": "yellow"})
-"""The two ways to assign each key a door of another colour."""
+"""The two ways to assign each key a door of another color."""
 
 
 class DecodeMaze(Maze):
-    """A maze in which no key opens the door of its own colour; the hint block shows what it opens.
+    """A maze in which no key opens the door of its own color; the hint block shows what it opens.
 
     Which of the two possible codes holds is drawn anew for every episode, so that it has to be read. All doors stated
     have to be opened.
 
-    Description: as in MA, with 5 to 10 walls. At level 1 a second key has the door's own colour and opens nothing.
+    Description: as in MA, with 5 to 10 walls. At level 1 a second key has the door's own color and opens nothing.
     Actions: as in MA.
     Reward: 1 when the diamond is obtained.
     Termination: when the diamond is obtained; 4, 6 or 8 steps, one more than needed.
@@ -34,7 +34,7 @@ class DecodeMaze(Maze):
         """Draw a maze and a code."""
         layout = lay_out(rng, doors=self.level, walls=rng.randint(5, 10), distractor=self.level == 1)
         code = rng.choice(CYCLES)
-        fitting = tuple((key, code[key]) for key in rng.sample(LOCK_COLOURS, self.level))
+        fitting = tuple((key, code[key]) for key in rng.sample(LOCK_COLORS, self.level))
         distractor = () if layout.distractor is None else ((layout.distractor, Item(f"key/{fitting[0][1]}")),)
         self.furnish(rng, layout, fitting, *distractor)
         self.table = tuple(rng.sample(fitting, len(fitting)))

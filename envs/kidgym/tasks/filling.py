@@ -6,8 +6,8 @@ from random import Random
 from typing import Final
 
 from envs.kidgym.catalogue import QUARTERED, ROMAN
-from envs.kidgym.frame import Hint, Item
 from envs.kidgym.grid import at
+from envs.kidgym.scene import Hint, Item
 from envs.kidgym.world import Action, World, slots
 
 BOARD: Final = (at(1, 1), at(2, 1), at(1, 2), at(2, 2))

@@ -1,13 +1,13 @@
-"""MA: unlock doors with keys of their colour to get at the diamond."""
+"""MA: unlock doors with keys of their color to get at the diamond."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import ClassVar
 
-from envs.kidgym.catalogue import LOCK_COLOURS
-from envs.kidgym.frame import Item
+from envs.kidgym.catalogue import LOCK_COLORS
 from envs.kidgym.layout import Layout, lay_out
+from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, label, slots
 
 
@@ -30,15 +30,15 @@ class Maze(World):
     walls: ClassVar[tuple[int, ...]] = (9, 8, 7)
 
     def build(self, rng: Random) -> None:
-        """Draw a maze and the colours of its locks."""
+        """Draw a maze and the colors of its locks."""
         layout = lay_out(rng, doors=self.level, walls=self.walls[self.level - 1])
-        colours = rng.sample(LOCK_COLOURS[: self.level], self.level)
-        self.furnish(rng, layout, tuple(zip(colours, colours, strict=True)))
+        colors = rng.sample(LOCK_COLORS[: self.level], self.level)
+        self.furnish(rng, layout, tuple(zip(colors, colors, strict=True)))
 
     def furnish(
         self, rng: Random, layout: Layout, fitting: tuple[tuple[str, str], ...], *more: tuple[int, Item]
     ) -> None:
-        """Fill the scene from a layout; ``fitting`` gives the colours of each key and of the door that it opens."""
+        """Fill the scene from a layout; ``fitting`` gives the colors of each key and of the door that it opens."""
         self.background = "maze"
         self.agent, self.treasure, self.fitting = layout.agent, layout.treasure, fitting
         things = {layout.treasure: Item("diamond")}
@@ -50,7 +50,7 @@ class Maze(World):
     def goal(self) -> str:
         """The rules of locks."""
         return (
-            "Obtain the diamond in the maze. A locked door blocks the way until you unlock it with the key of the same colour, "
+            "Obtain the diamond in the maze. A locked door blocks the way until you unlock it with the key of the same color, "
             "and you have to obtain a key before you can use it."
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from envs.kidgym.catalogue import ITEMS
-from envs.kidgym.frame import Hint, Item
+from envs.kidgym.scene import Hint, Item
 from envs.kidgym.world import Action, World
 
 
@@ -13,7 +13,8 @@ class MemoryDecode(World):
     """A table assigns things to things; it is shown once, and then the partner of one entry has to be chosen.
 
     Description: a table of 1, 2 or 3 (by level) pairs in the hint block, shown at first; then an entry of its left column
-        at the upper end of the hint block, and its partner among 3, 5 or 7 distractors, which may be from the table too.
+        at the upper end of the hint block, and its partner among 3, 5 or 7 distractors: the other partners of the
+        table, and things of their type.
     Actions: continue; then choose a thing.
     Reward: 1 when the partner is chosen.
     Termination: with the first choice; 2, 3 or 4 steps (needed are 2).
@@ -33,10 +34,22 @@ class MemoryDecode(World):
         free = [f"{right_type}/{name}" for name in ITEMS[right_type] if f"{right_type}/{name}" not in left]
         self.table = tuple(zip(left, rng.sample(free, self.level), strict=True))
         self.query, self.answer = rng.choice(self.table)
-        others = [f"{kind}/{name}" for kind, names in ITEMS.items() for name in names]
-        others = [sprite for sprite in others if sprite not in (self.query, self.answer)]
-        shown = [self.answer, *rng.sample(others, 2 * self.level + 1)]
+        shown = [self.answer, *self.draw_decoys(rng, right_type)]
         self.hidden = tuple(self.scatter(rng, [Item(sprite) for sprite in shown]).items())
+
+    def draw_decoys(self, rng: Random, right_type: str) -> list[str]:
+        """The partners of the other entries, and then things of the same type, as far as there are any.
+
+        So neither who remembers which things were partners, nor who remembers their type alone, knows more than that.
+        """
+        partners = [right for _, right in self.table if right != self.answer]
+        taken = (self.query, self.answer, *partners)
+        alike, others = (
+            [f"{kind}/{name}" for kind in kinds for name in ITEMS[kind] if f"{kind}/{name}" not in taken]
+            for kinds in ([right_type], [kind for kind in ITEMS if kind != right_type])
+        )
+        more = rng.sample(alike, len(alike)) + rng.sample(others, len(others))
+        return [*partners, *more][: 2 * self.level + 1]
 
     def reveal(self) -> None:
         """The things appear on the playfield."""
@@ -74,3 +87,12 @@ class MemoryDecode(World):
     def verdict(self) -> bool | None:
         """Decided by the first choice."""
         return self.backpack[0].sprite == self.answer if self.backpack else None
+
+
+class PublishedMemoryDecode(MemoryDecode):
+    """The published game: distractors are any things, so that one that was in the table as a partner is mostly the answer."""
+
+    def draw_decoys(self, rng: Random, right_type: str) -> list[str]:
+        """Any things but the entry asked for and its partner."""
+        others = [f"{kind}/{name}" for kind, names in ITEMS.items() for name in names]
+        return rng.sample([sprite for sprite in others if sprite not in (self.query, self.answer)], 2 * self.level + 1)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
-from envs.kidgym.catalogue import LOCK_COLOURS
-from envs.kidgym.frame import Item
-from envs.kidgym.layout import lay_out
+from envs.kidgym import grid
+from envs.kidgym.catalogue import LOCK_COLORS
+from envs.kidgym.layout import ATTEMPTS, Layout, lay_out
+from envs.kidgym.scene import Item
 from envs.kidgym.tasks.maze import Maze
 
 DECOYS = 2
 
 
+def behind_all_doors(layout: Layout) -> list[int]:
+    """The walls that can be walked up to once all doors are open, but not while the last one is locked."""
+    open_ways = layout.field & ~(1 << layout.treasure)
+    after = grid.region(open_ways, layout.agent)
+    before = grid.region(open_ways & ~(1 << layout.doors[-1]), layout.agent)
+    return [wall for wall in layout.walls if grid.NEIGHBOURS[wall] & after and not grid.NEIGHBOURS[wall] & before]
+
+
 class MemoryMaze(Maze):
     """The diamond is seen once; then it is a chest like two others, and the right one has to be opened.
 
-    Description: as in MA, with fewer walls and two empty chests that appear later; the diamond's chest keeps its label.
+    Description: as in MA, with fewer walls and two empty chests that appear later, behind all doors, too; the diamond's chest
+        keeps its label.
     Actions: continue; then as in MA, with chests to obtain.
     Reward: 1 when the chest with the diamond is obtained.
     Termination: when any chest is obtained; 4, 6 or 8 steps, which is the fewest possible.
@@ -29,12 +40,25 @@ class MemoryMaze(Maze):
     walls = (7, 3, 6)
 
     def build(self, rng: Random) -> None:
-        """Draw a maze; two of its barriers, which touch the way, are to become chests."""
-        layout = lay_out(rng, doors=self.level, walls=self.walls[self.level - 1], chests=DECOYS)
-        colours = rng.sample(LOCK_COLOURS[: self.level], self.level)
+        """Draw a maze; two of its barriers are to become chests."""
+        layout = self.draw_layout(rng)
+        colors = rng.sample(LOCK_COLORS[: self.level], self.level)
         chests = [(cell, Item("chest")) for cell in layout.chests]
-        self.furnish(rng, layout, tuple(zip(colours, colours, strict=True)), *chests)
+        self.furnish(rng, layout, tuple(zip(colors, colors, strict=True)), *chests)
         self.decoys = tuple((cell, self.scene.pop(cell)) for cell, _ in chests)
+
+    def draw_layout(self, rng: Random) -> Layout:
+        """A maze in which the decoys stand behind all doors, as the diamond does: where it lay is all that tells it.
+
+        The number of attempts is bounded; then the decoys stand anywhere along the way.
+        """
+        for _ in range(ATTEMPTS):
+            layout = lay_out(rng, doors=self.level, walls=self.walls[self.level - 1] + DECOYS)
+            places = behind_all_doors(layout)
+            if len(places) >= DECOYS:
+                chests = tuple(rng.sample(places, DECOYS))
+                return replace(layout, walls=tuple(wall for wall in layout.walls if wall not in chests), chests=chests)
+        return lay_out(rng, doors=self.level, walls=self.walls[self.level - 1], chests=DECOYS)
 
     def reveal(self) -> None:
         """Three chests stand where the diamond was and elsewhere."""
@@ -51,7 +75,7 @@ class MemoryMaze(Maze):
         return (
             "Obtain the diamond in the maze. It is hidden in the chest that stands where you saw it; "
             "obtaining another chest loses the game. A locked door blocks the way until you unlock it "
-            "with the key of the same colour, and you have to obtain a key before you can use it."
+            "with the key of the same color, and you have to obtain a key before you can use it."
         )
 
     def verdict(self) -> bool | None:

@@ -6,8 +6,8 @@ from random import Random
 from typing import Final
 
 from envs.kidgym.catalogue import ITEMS, ROMAN, SCENE_OF_TYPE, words
-from envs.kidgym.frame import Item
 from envs.kidgym.grid import at
+from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World
 
 RING: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from envs.kidgym.frame import Hint, Item
+from envs.kidgym.scene import Hint, Item
 from envs.kidgym.tasks.filling import Filling
 
 

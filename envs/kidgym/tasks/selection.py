@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from envs.kidgym.catalogue import ITEMS, SCENE_OF_TYPE
-from envs.kidgym.frame import Hint, Item
+from envs.kidgym.scene import Hint, Item
 from envs.kidgym.world import Action, World
 
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from envs.kidgym.catalogue import ROMAN
-from envs.kidgym.frame import Item
+from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, slots
 
 SCALES: Final = {

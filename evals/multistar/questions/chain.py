@@ -3,79 +3,59 @@
 from __future__ import annotations
 
 import dataclasses
-import random
+from collections.abc import Iterator
 
-from envs.picture import Picture
-from envs.raven import Problem, one_panel, puzzle, two_panels
+from envs.raven import Problem, one_panel, two_panels
 from evals.multistar.questions import singles
-from evals.multistar.questions.direct import pair_draft, row_question
 from evals.multistar.questions.graph import Node, chain_nodes
-from evals.multistar.questions.question import Question, dice
-from evals.multistar.questions.scene import Objects, described, of_part, scene
-from evals.multistar.questions.singles import Draft
-from evals.multistar.questions.words import PART_WORD, PARTS, SETTINGS, places
-
-CANDIDATES = tuple(str(number) for number in range(1, 9))
-
-_FINAL = (
-    "The matrix at the top is a puzzle of three rows and three columns whose last panel is missing. Along every row, from left "
-    "to right, the panels follow the same rules. Which of the eight panels below it, numbered 1 to 8, is the missing one?",
-    "In the matrix at the top the last of nine panels is missing. Each attribute follows one rule along the "
-    "rows, the same rule in every row. Which numbered panel of the answer set, 1 to 8, completes the matrix?",
-    "Find the panel that belongs in the place of the question mark: each row of the matrix, read from left to right, obeys the "
-    "same rules. What is its number in the answer set, 1 to 8?",
-    "Eight of the nine panels of the matrix are given; every row obeys the same rules from left to right. By which of the "
-    "panels numbered 1 to 8 has the question mark to be replaced?",
-)
+from evals.multistar.questions.options import Drawing
+from evals.multistar.questions.question import Draft, Question, dice
+from evals.multistar.questions.scene import Panels, as_drawn, described, of_part, scene
+from evals.multistar.questions.sketch import Sketch, final_sketch, only_if_seen, pair_draft, posed, row_sketch
+from evals.multistar.questions.words import PART_WORD, places
 
 
-def chain_questions(problem: Problem, seed: int) -> tuple[Question, ...]:
+def chain_questions(problem: Problem, seed: int, drawing: Drawing = "balanced") -> tuple[Question, ...]:
     """The questions of the chain, parents before children: 36 where panels have one part, 71 where they have two.
 
-    Deterministic in both arguments.
+    Args:
+        problem: What is asked about.
+        seed: Of the choice of words and options.
+        drawing: How options are drawn (``evals.multistar.questions.options``); what does not count (``Question.counts``) is
+            asked all the same, as a link.
     """
-    panels = scene(problem)
-    return tuple(_question(problem, seed, panels, node) for node in chain_nodes(problem.configuration))
-
-
-def _question(problem: Problem, seed: int, panels: tuple[Objects, ...], node: Node) -> Question:
-    if node.stage in ("1R", "2R") and node.attribute:
-        asked = row_question(problem, seed, panels, node.stage, node.attribute, node.part, node.component)
-        return dataclasses.replace(asked, node=node.name, parents=node.parents)
-    picture, draft = _drafted(problem, seed, panels, node)
-    setting = SETTINGS[problem.configuration.structure]
-    return Question(
-        node.name,
-        node.stage,
-        node.attribute,
-        node.part,
-        picture,
-        setting,
-        draft.text,
-        draft.options,
-        draft.key,
-        node.parents,
-        draft.subject,
+    nodes = chain_nodes(problem.configuration)
+    return tuple(
+        dataclasses.replace(posed(problem, seed, sketch, drawing), node=node.name, parents=node.parents)
+        for node, sketch in zip(nodes, chain_sketches(problem, seed), strict=True)
     )
 
 
-def _drafted(problem: Problem, seed: int, panels: tuple[Objects, ...], node: Node) -> tuple[Picture, Draft]:
-    rng = dice(problem, seed, node.name)
-    if node.stage == "1P":
-        (panel,) = node.panels
-        return one_panel(problem, panel), _single(problem, rng, panels[panel], node)
-    if node.stage == "2P" and node.attribute:
+def chain_sketches(problem: Problem, seed: int) -> Iterator[Sketch]:
+    """The nodes of the chain before options are drawn."""
+    panels = scene(problem)
+    for node in chain_nodes(problem.configuration):
+        yield _sketch(problem, seed, panels, node)
+
+
+def _sketch(problem: Problem, seed: int, panels: Panels, node: Node) -> Sketch:
+    if node.attribute is None:
+        return final_sketch(problem, seed, node.name)
+    if node.stage in ("1R", "2R"):
+        return row_sketch(problem, seed, node.stage, node.attribute, node.part, node.component)
+    if node.stage == "2P":
         first, second = node.panels
-        draft = pair_draft(rng, node.attribute, panels, (first, second), node.part, node.component)
-        return two_panels(problem, first, second), draft
-    text = rng.choice(_FINAL)
-    parts = [PART_WORD[part] for part, _ in PARTS[problem.configuration.structure] if part]
-    if parts:
-        text = f"{text} The {parts[0]} and the {parts[1]} follow rules of their own."
-    return puzzle(problem), Draft(text, CANDIDATES, problem.target)
+        draft = pair_draft(problem, seed, node.name, node.attribute, panels, (first, second), node.part, node.component)
+        return Sketch(node.name, "2P", node.attribute, node.part, two_panels(problem, first, second), draft)
+    (panel,) = node.panels
+    draft = _single(problem, seed, panels, node)
+    if node.attribute == "size":
+        draft = only_if_seen(draft, _single(problem, seed, as_drawn(problem, panels), node))
+    return Sketch(node.name, "1P", node.attribute, node.part, one_panel(problem, panel), draft)
 
 
-def _single(problem: Problem, rng: random.Random, objects: Objects, node: Node) -> Draft:
+def _single(problem: Problem, seed: int, panels: Panels, node: Node) -> Draft:
+    rng, objects = dice(problem, seed, node.name), panels[node.panels[0]]
     own = of_part(objects, node.component)
     area = f"the {PART_WORD[node.part]} of this panel" if node.part else "this panel"
     if node.attribute == "number":
@@ -85,6 +65,6 @@ def _single(problem: Problem, rng: random.Random, objects: Objects, node: Node) 
     if node.attribute == "position":
         item, names = rng.choice(own), places(problem.configuration)
         inner = "inner part" if node.part == "in" and len(names) > 2 else ""
-        return singles.position(rng, described(item, objects, inner), item.place, names, min(4, len(names)))
+        return singles.position(rng, described(item, objects, inner), item.place, names)
     assert node.attribute in ("size", "color")
     return singles.all_alike(rng, node.attribute, own, area)

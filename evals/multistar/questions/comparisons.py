@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
-from evals.multistar.questions.question import QuestionAttribute, offered
+from evals.multistar.questions.question import Draft, QuestionAttribute
 from evals.multistar.questions.scene import Object, Objects, alike
-from evals.multistar.questions.singles import Draft
+from evals.multistar.questions.words import OUTER, located
 
 COMPARED: dict[QuestionAttribute, tuple[str, str, str]] = {
-    "number": ("as many objects", "more objects", "fewer objects"),
+    "number": ("the same number of objects", "more objects", "fewer objects"),
     "shape": ("the same number of edges", "more edges", "fewer edges"),
     "size": ("the same size", "a larger size", "a smaller size"),
     "color": ("the same color", "a darker color", "a brighter color"),
@@ -24,72 +25,58 @@ NOTES: dict[QuestionAttribute, str] = {
     "color": "",
 }
 
-LOOK = {"shape": "the number of edges", "size": "size", "color": "color"}
-_COMPARABLE = " (They are comparable only if, in each of the two panels, these objects have one {attribute}.)"
+LOOK = {"shape": "number of edges", "size": "size", "color": "color"}
+_COMPARABLE = " (They are comparable only if the objects compared all have the same {attribute} within each panel.)"
 
 _OBJECTS = (
-    "Compare the object in the {one} with the object in the {other} by {look}. What does the former have?",
-    "Seen beside the object in the {other}, what does the object in the {one} have?",
-    "By {look}, how does the object in the {one} compare with the object in the {other}? It has ...",
-    "As regards {look}, what does the object in the {one} have when set beside the object in the {other}?",
+    "In terms of {look}, how does the object {one} compare with the object {other}?",
+    "Compare the {look} of the object {one} with that of the object {other}. What does the object {one} have?",
+    "How does the {look} of the object {one} compare with that of the object {other}?",
+    "Relative to the object {other}, what {look} does the object {one} have?",
 )
-_ALIKE = {
-    "shape": (
-        "Do all objects in this panel have the same shape?",
-        "Are the objects in this panel all of one shape?",
-        "Is there only one kind of shape in this panel?",
-        "Is every object in this panel of the same shape as all others?",
-    ),
-    "size": (
-        "Do all objects in this panel have the same size?",
-        "Are the objects in this panel all of one size?",
-        "Is there only one size among the objects in this panel?",
-        "Is every object in this panel as large as all others?",
-    ),
-    "color": (
-        "Do all objects in this panel have the same color?",
-        "Are the objects in this panel all of one color?",
-        "Is there only one color among the objects in this panel?",
-        "Is every object in this panel of the same shade as all others?",
-    ),
-}
+_ALIKE = (
+    "Do all objects in this panel have the same {attribute}?",
+    "Are all objects in this panel of one {attribute}?",
+    "Is there only one {attribute} among the objects in this panel?",
+    "Does every object in this panel have the same {attribute} as the others?",
+)
 _RELATION = (
     "Seen from the {other}, where is the {one}?",
-    "Where does the {one} stand in relation to the {other}?",
+    "Where is the {one} in relation to the {other}?",
     "How is the {one} placed relative to the {other}?",
     "Take the {other} as the point of reference. Where is the {one}?",
 )
 _PANELS_NUMBER = (
-    "What does {one} have, compared with {other}?",
-    "Count the objects in both panels. Compared with {other}, what does {one} hold?",
-    "Next to {other}, how many objects does {one} have?",
-    "Take the number of objects in {other} as the measure. What does {one} have?",
+    "How does the number of objects in {one} compare with the number in {other}?",
+    "Count the objects in both panels. Compared with {other}, what does {one} have?",
+    "Does {one} have the same number of objects as {other}, more, or fewer?",
+    "Compare {one} with {other} by the number of objects. What does {one} have?",
 )
 _PANELS = (
-    "By {look}, how do the objects in {one} compare with those in {other}? They have ...",
-    "Compare the objects in {one} with the objects in {other} by {look}. What do the former have?",
-    "Seen beside the objects in {other}, what do the objects in {one} have?",
-    "As regards {look}, what do the objects in {one} have when set beside the objects in {other}?",
+    "In terms of {look}, how do the objects in {one} compare with those in {other}?",
+    "Compare the {look} of the objects in {one} with that of the objects in {other}. What do the objects in {one} have?",
+    "How does the {look} of the objects in {one} compare with that of the objects in {other}?",
+    "Relative to the objects in {other}, what {look} do the objects in {one} have?",
 )
 _PANELS_POSITION = (
-    "Do the objects in {one} stand in the same places as those in {other}?",
-    "Are exactly the same places occupied in {one} and in {other}?",
-    "Is every place that is occupied in {one} occupied in {other} too, and the other way round?",
-    "Do the occupied places of {one} agree with those of {other}?",
+    "Are the objects in {one} in the same positions as those in {other}?",
+    "Are exactly the same positions occupied in {one} and in {other}?",
+    "Is every position that is occupied in {one} also occupied in {other}, and vice versa?",
+    "Do the occupied positions in {one} match those in {other}?",
 )
 
 DIRECTIONS: dict[tuple[int, int], str] = {
-    (0, -1): "straight to the left of it",
-    (0, 1): "straight to the right of it",
-    (-1, 0): "straight above it",
-    (1, 0): "straight below it",
+    (0, -1): "directly to the left of it",
+    (0, 1): "directly to the right of it",
+    (-1, 0): "directly above it",
+    (1, 0): "directly below it",
     (-1, -1): "above it and to the left",
     (-1, 1): "above it and to the right",
     (1, -1): "below it and to the left",
     (1, 1): "below it and to the right",
 }
 """By the signs of the row and column differences."""
-INSIDE, AROUND = "inside it", "all around it"
+INSIDE, AROUND = "inside it", "around it"
 RELATIONS = (*DIRECTIONS.values(), INSIDE, AROUND)
 
 
@@ -97,22 +84,27 @@ def _sign(difference: float) -> int:
     return (difference > 0) - (difference < 0)
 
 
+def _untrue(outcomes: Sequence[str], truth: str) -> tuple[str, ...]:
+    return tuple(outcome for outcome in outcomes if outcome != truth)
+
+
 def compare(rng: random.Random, attribute: QuestionAttribute, one: Object, other: Object) -> Draft:
     """What one object has beside another of the same panel: the same, more or less."""
     outcomes = COMPARED[attribute]
     truth = outcomes[_sign(one.look(attribute) - other.look(attribute))]
-    text = rng.choice(_OBJECTS).format(one=one.place, other=other.place, look=LOOK[attribute]) + NOTES[attribute]
-    return Draft(text, *offered(rng, truth, [outcome for outcome in outcomes if outcome != truth], 3))
+    text = rng.choice(_OBJECTS).format(one=located(one.place), other=located(other.place), look=LOOK[attribute])
+    # An outer object is always white, and larger than any inner one, so that the words give its size and color away.
+    told = attribute != "shape" and OUTER in (one.place, other.place)
+    hint = "outer part" if told else ""
+    return Draft(text + NOTES[attribute], truth, _untrue(outcomes, truth), 3, hint=hint, counts=not told)
 
 
 def relation(rng: random.Random, one: str, other: str, found: tuple[Object, Object] | None) -> Draft:
     """Where an object is relative to another, or that one of the two is missing (``found`` None)."""
     text = rng.choice(_RELATION).format(one=one, other=other)
-    if found is None:
-        return Draft(text, *offered(rng, MISSING, RELATIONS, 4))
-    true = relations(*found)
-    others = rng.sample([relation for relation in RELATIONS if relation not in true], 2)
-    return Draft(text, *offered(rng, true[0], [*others, MISSING], 4))
+    true = relations(*found) if found else (MISSING,)
+    untrue = tuple(answer for answer in (*RELATIONS, MISSING) if answer not in true)
+    return Draft(text, true[0], untrue, 4, fixed=MISSING)
 
 
 def relations(one: Object, other: Object) -> tuple[str, ...]:
@@ -123,18 +115,18 @@ def relations(one: Object, other: Object) -> tuple[str, ...]:
     """
     direction = DIRECTIONS.get((_sign(one.row - other.row), _sign(one.column - other.column)))
     true = [direction] if direction else []
-    if one.place == "outer part":
+    if one.place == OUTER:
         true.insert(0, AROUND)
-    elif other.place == "outer part":
+    elif other.place == OUTER:
         true.insert(0, INSIDE)
     return tuple(true)
 
 
 def same_in_panel(rng: random.Random, attribute: QuestionAttribute, objects: Objects) -> Draft:
     """Whether all of several objects are alike."""
-    text = rng.choice(_ALIKE[attribute]) + (NOTES[attribute] if attribute == "size" else "")
+    text = rng.choice(_ALIKE).format(attribute=attribute) + (NOTES[attribute] if attribute == "size" else "")
     truth, other = ("yes", "no") if alike(objects, attribute) else ("no", "yes")
-    return Draft(text, *offered(rng, truth, [other], 2))
+    return Draft(text, truth, (other,), 2)
 
 
 def compare_numbers(rng: random.Random, one: Objects, other: Objects, areas: tuple[str, str]) -> Draft:
@@ -142,14 +134,15 @@ def compare_numbers(rng: random.Random, one: Objects, other: Objects, areas: tup
     outcomes = COMPARED["number"]
     truth = outcomes[_sign(len(one) - len(other))]
     text = rng.choice(_PANELS_NUMBER).format(one=areas[0], other=areas[1])
-    return Draft(text, *offered(rng, truth, [outcome for outcome in outcomes if outcome != truth], 3))
+    return Draft(text, truth, _untrue(outcomes, truth), 3)
 
 
 def compare_positions(rng: random.Random, one: Objects, other: Objects, areas: tuple[str, str]) -> Draft:
-    """Whether the same places are occupied in two areas."""
+    """Whether the same positions are occupied in two areas."""
     same = {item.place for item in one} == {item.place for item in other}
     text = rng.choice(_PANELS_POSITION).format(one=areas[0], other=areas[1])
-    return Draft(text, *offered(rng, "yes" if same else "no", ["no" if same else "yes"], 2))
+    truth, untrue = ("yes", "no") if same else ("no", "yes")
+    return Draft(text, truth, (untrue,), 2)
 
 
 def compare_panels(
@@ -162,4 +155,4 @@ def compare_panels(
         truth = outcomes[_sign(one[0].look(attribute) - other[0].look(attribute)) % 3]
     text = rng.choice(_PANELS).format(one=areas[0], other=areas[1], look=LOOK[attribute])
     text += _COMPARABLE.format(attribute=attribute) + NOTES[attribute]
-    return Draft(text, *offered(rng, truth, [outcome for outcome in outcomes if outcome != truth], 4))
+    return Draft(text, truth, _untrue(outcomes, truth), 4)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from envs.picture import Picture
 from envs.raven import Generated, Problem
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same problem and seed would give other questions."""
 
 Stage = Literal["1P-B", "1P-C", "1P", "2P", "1R", "2R", "final"]
@@ -44,6 +44,34 @@ class Question:
     """Chain nodes whose answers are this question's prior information, in order."""
     subject: str = ""
     """The words by which the question singles out one object: its place (shape questions) or its looks (position)."""
+    counts: bool = True
+    """Whether it counts in accuracy. A link of the chain whose answer its words give away too often does not: it is asked so
+    that later questions can build on it."""
+    rates: tuple[float, ...] = field(default=(), compare=False)
+    """Of each option, how often it is true where such a question is asked: all that can be known without the picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A question whose options have not been drawn."""
+
+    text: str
+    truth: str
+    untrue: tuple[str, ...]
+    """What may be offered beside the truth: answers that are false here."""
+    count: int
+    """Most options to offer."""
+    subject: str = ""
+    fixed: str = ""
+    """An answer that stands among the options in any case when they are drawn uniformly; empty for none."""
+    hint: str = ""
+    """What in the words makes some answers likelier; their rates are kept apart by it."""
+    counts: bool = True
+    """False where the words alone give too much away."""
+    seen: bool = True
+    """False where the picture does not show which answer is true: such a question is not asked, or does not count."""
+    say: Mapping[str, str] = field(default_factory=dict)
+    """Answers in words, where ``truth`` and ``untrue`` are names."""
 
 
 def dice(problem: Problem, seed: int, node: str) -> random.Random:
@@ -51,10 +79,3 @@ def dice(problem: Problem, seed: int, node: str) -> random.Random:
     source = problem.source
     name = str(source.seed) if isinstance(source, Generated) else source.digest
     return random.Random(f"multistar {VERSION} {problem.configuration.name} {name} {seed} {node}")
-
-
-def offered(rng: random.Random, truth: str, untrue: Sequence[str], count: int) -> tuple[tuple[str, ...], int]:
-    """The truth and ``count - 1`` of the untrue statements (all, where there are fewer) in random order, with the key."""
-    options = [truth, *rng.sample(untrue, min(count - 1, len(untrue)))]
-    rng.shuffle(options)
-    return tuple(options), options.index(truth)

@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from envs.raven import Problem
-from evals.multistar.questions.question import QuestionAttribute, offered
+from evals.multistar.questions.question import Draft, QuestionAttribute
 from evals.multistar.questions.scene import Objects, of_part
-from evals.multistar.questions.singles import Draft
 from evals.multistar.questions.statements import (
     ONE_ROW,
     PLAIN,
     RULE_NOTES,
-    STATEMENTS,
     STEPS,
     TWO_ROWS,
     WHAT,
+    names,
     statement,
 )
 
@@ -46,20 +45,15 @@ def _view(attribute: QuestionAttribute, objects: Objects) -> View:
 
 
 def true_statements(attribute: QuestionAttribute, rows: Sequence[Row], slots: int) -> dict[str, bool]:
-    """For every statement whether it is true of one or two rows.
-
-    One row cannot tell three values in turn from values without a rule: where its three values differ and no other
-    statement is true, both "three" and "none" are.
-    """
+    """For every statement whether it is true of one or two rows."""
     values = [[_value(view) for view in row] for row in rows]
     base = 1 if attribute == "size" else 0
-    plain = {name: True for name in STATEMENTS[attribute] if name in PLAIN}
+    plain = {name: True for name in names(attribute, slots) if name in PLAIN}
     for row, common in zip(rows, values, strict=True):
         for name in plain:
             plain[name] &= _constant(row, common) if name == "constant" else _holds(name, common, base, slots)
-    three = _three(values)
-    none = not any(plain.values()) and not (three and len(rows) > 1)
-    return {**plain, "three": three, "none": none}
+    three = _three(values) and (len(rows) > 1 or not any(plain.values()))
+    return {**plain, "three": three, "none": not three and not any(plain.values())}
 
 
 def _value(view: View) -> int | frozenset[int] | None:
@@ -116,7 +110,11 @@ def puzzle_rule(problem: Problem, attribute: QuestionAttribute, component: int) 
     return {"Constant": "constant", "Distribute_Three": "three"}[rule.name]
 
 
-def rule_question(
+NEVER_TOGETHER = {"position": {"sum": "constant"}}
+"""Positions that stay are their own union, so that the union is not offered beside them; nor are they beside the union."""
+
+
+def rule_draft(
     rng: random.Random,
     problem: Problem,
     panels: Sequence[Objects],
@@ -137,15 +135,10 @@ def rule_question(
     slots = len(problem.configuration.layouts[component].slots)
     rows = rows_of(attribute, panels, component)
     true = true_statements(attribute, rows, slots)
-    key = _key(true, puzzle_rule(problem, attribute, component), len(rows))
+    own = puzzle_rule(problem, attribute, component)
+    key = own if own and true.get(own) else next(name for name, holds in true.items() if holds)
+    never = NEVER_TOGETHER.get(attribute, {}).get(key)
+    untrue = tuple(name for name, holds in true.items() if not holds and name != never)
     say = {name: statement(attribute, name, rows=len(rows), slots=slots) for name in true}
-    untrue = [say[name] for name, holds in true.items() if not holds]
     text = rng.choice(ONE_ROW if len(rows) == 1 else TWO_ROWS).format(what=WHAT[attribute], where=where)
-    return Draft(text + RULE_NOTES[attribute], *offered(rng, say[key], untrue, 4))
-
-
-def _key(true: dict[str, bool], own: str | None, rows: int) -> str:
-    if own and true.get(own):
-        return own
-    fallback = [name for name in true if name != "three" or rows > 1]  # one row does not show that values take turns
-    return next(name for name in fallback if true[name])
+    return Draft(text + RULE_NOTES[attribute], key, untrue, 4, say=say)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from envs.raven import SIZE_VALUES, TYPE_VALUES, Problem
+from envs.raven import SIZE_VALUES, TYPE_VALUES, Imported, Problem
 from evals.multistar.questions.question import QuestionAttribute
 from evals.multistar.questions.words import PLACES
 
@@ -40,7 +41,35 @@ class Object:
 Objects = tuple[Object, ...]
 
 
-def scene(problem: Problem) -> tuple[Objects, ...]:
+Panels = tuple[Objects, ...]
+"""The eight context panels."""
+
+_SQUARE, _TWIN_SIZES, _INNER_GRID = 2, (2, 3), "In_Distribute_Four"
+
+
+def as_drawn(problem: Problem, panels: Panels) -> Panels:
+    """The panels with the sizes that their pictures show.
+
+    Official files draw squares of the inner grid with whole half sides, so that those of two size levels are the same
+    pixels; they look like the smaller. Our own drawing tells them apart.
+    """
+    layouts = problem.configuration.layouts
+    if not isinstance(problem.source, Imported) or layouts[-1].name != _INNER_GRID:
+        return panels
+    lower, upper = _TWIN_SIZES
+    radius = layouts[-1].extent * SIZE_VALUES[lower] / 2
+    return tuple(
+        tuple(
+            dataclasses.replace(item, size=lower, radius=radius)
+            if layouts[item.component].name == _INNER_GRID and (item.shape, item.size) == (_SQUARE, upper)
+            else item
+            for item in objects
+        )
+        for objects in panels
+    )
+
+
+def scene(problem: Problem) -> Panels:
     """The objects of the eight context panels, components in order and slots in reading order."""
     layouts = problem.configuration.layouts
     return tuple(

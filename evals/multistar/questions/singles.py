@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from envs.raven import TYPE_VALUES
-from evals.multistar.questions.question import QuestionAttribute, offered
+from evals.multistar.questions.question import Draft, QuestionAttribute
 from evals.multistar.questions.scene import Object, Objects, alike
+from evals.multistar.questions.words import located
 
 SHAPES = TYPE_VALUES[1:]
 ABSENT = "it is not in this panel"
@@ -20,68 +20,59 @@ ALIKE: dict[QuestionAttribute, tuple[str, str, str]] = {
 
 _COUNT = (
     "How many objects are there in {area}?",
-    "Count the objects in {area}. What is their number?",
+    "Count the objects in {area}. How many are there?",
     "What is the number of objects in {area}?",
-    "{Area} holds how many objects?",
+    "How many objects does {area} contain?",
 )
 _SHAPE = (
-    "What is the shape of the object in the {place}?",
-    "Which shape does the object in the {place} have?",
-    "An object stands in the {place}. Which shape is it?",
-    "Name the shape of the object in the {place}.",
+    "What is the shape of the object {place}?",
+    "Which shape does the object {place} have?",
+    "There is an object {place}. What is its shape?",
+    "Name the shape of the object {place}.",
 )
 _POSITION = (
     "Where in this panel is the {subject}?",
-    "In which place does the {subject} stand?",
-    "What is the place of the {subject} in this panel?",
-    "Find the {subject} in this panel. Where does it stand?",
+    "In which position is the {subject}?",
+    "What is the position of the {subject} in this panel?",
+    "Find the {subject} in this panel. Where is it?",
 )
-_READING = " (Reading order is row by row from the top-left.)"
+_READING = " (Reading order is row by row from the top left.)"
 _ALIKE = (
-    "What is there in {area}?",
-    "What does {area} hold?",
-    "Look at the {noun} of the objects in {area}. Which is right?",
-    "Which description of the objects in {area} fits?",
+    "Which statement about the {noun} of the objects in {area} is true?",
+    "In terms of {noun}, what does {area} contain?",
+    "Look at the {noun} of the objects in {area}. Which description is right?",
+    "Which description of the {noun} of the objects in {area} fits?",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """Text, options and key of a question, before it is put in its place."""
-
-    text: str
-    options: tuple[str, ...]
-    key: int
-    subject: str = ""
 
 
 def count(rng: random.Random, objects: Objects, area: str) -> Draft:
-    """How many objects; the number and three others of 1 to 9."""
+    """How many objects; the number among others of 1 to 9."""
     truth = len(objects)
-    text = rng.choice(_COUNT).format(area=area, Area=area[0].upper() + area[1:])
-    return Draft(text, *offered(rng, str(truth), [str(n) for n in range(1, 10) if n != truth], 4))
+    text = rng.choice(_COUNT).format(area=area)
+    return Draft(text, str(truth), tuple(str(n) for n in range(1, 10) if n != truth), 4)
 
 
 def shape(rng: random.Random, item: Object) -> Draft:
-    """The shape of the object in a place, among four of five."""
-    text = rng.choice(_SHAPE).format(place=item.place)
-    untrue = [name for name in SHAPES if name != item.shape_name]
-    return Draft(text, *offered(rng, item.shape_name, untrue, 4), item.place)
+    """The shape of the object in a position, among four of five."""
+    text = rng.choice(_SHAPE).format(place=located(item.place))
+    untrue = tuple(name for name in SHAPES if name != item.shape_name)
+    return Draft(text, item.shape_name, untrue, 4, item.place)
 
 
-def position(rng: random.Random, subject: str, place: str, names: Sequence[str], size: int) -> Draft:
-    """Where an object is; ``size`` options."""
-    text = rng.choice(_POSITION).format(subject=subject) + (_READING if subject.endswith("reading order") else "")
-    return Draft(text, *offered(rng, place, [name for name in names if name != place], size), subject)
+def position(rng: random.Random, subject: str, place: str, names: Sequence[str]) -> Draft:
+    """Where an object is, among four positions; an object told by counting gives its position half away."""
+    counted = subject.endswith("reading order")
+    text = rng.choice(_POSITION).format(subject=subject) + (_READING if counted else "")
+    untrue = tuple(name for name in names if name != place)
+    return Draft(text, place, untrue, 4, subject, hint="counted" if counted else "", counts=not counted)
 
 
-def position_or_absent(rng: random.Random, subject: str, place: str | None, names: Sequence[str], size: int) -> Draft:
-    """Where an object is, or that it is not there (``place`` None); ``size`` places at most and the word for neither."""
+def position_or_absent(rng: random.Random, subject: str, place: str | None, names: Sequence[str]) -> Draft:
+    """Where an object is, or that it is not there (``place`` None): three positions at most and the word for neither."""
     text = rng.choice(_POSITION).format(subject=subject)
-    if place is None:
-        return Draft(text, *offered(rng, ABSENT, names, size + 1), subject)
-    others = rng.sample([name for name in names if name != place], min(size, len(names)) - 1)
-    return Draft(text, *offered(rng, place, [*others, ABSENT], size + 1), subject)
+    truth = place or ABSENT
+    untrue = tuple(name for name in (*names, ABSENT) if name != truth)
+    return Draft(text, truth, untrue, min(3, len(names)) + 1, subject, fixed=ABSENT)
 
 
 def all_alike(rng: random.Random, attribute: QuestionAttribute, objects: Objects, area: str) -> Draft:
@@ -89,4 +80,4 @@ def all_alike(rng: random.Random, attribute: QuestionAttribute, objects: Objects
     one, several, single = ALIKE[attribute]
     truth = single if len(objects) == 1 else one if alike(objects, attribute) else several
     text = rng.choice(_ALIKE).format(area=area, noun=attribute)
-    return Draft(text, *offered(rng, truth, [option for option in (one, several, single) if option != truth], 3))
+    return Draft(text, truth, tuple(answer for answer in (one, several, single) if answer != truth), 3)

@@ -21,7 +21,9 @@ PLACES: dict[str, tuple[str, ...]] = {
     "In_Center_Single": ("inner part",),
     "In_Distribute_Four": tuple(f"{corner} of the inner part" for corner in FOUR),
 }
-"""By layout, the name of every slot; it follows "in the"."""
+"""By layout, the name of every slot."""
+
+OUTER = "outer part"
 
 PARTS: dict[str, tuple[tuple[Part | None, int], ...]] = {
     "Singleton": ((None, 0),),
@@ -42,10 +44,18 @@ PART_WORD: dict[Part | None, str] = {
 
 SETTINGS: dict[str, str] = {
     "Singleton": "",
-    "Left_Right": "A vertical line divides every panel into a left part and a right part; objects can stand in both.",
-    "Up_Down": "A horizontal line divides every panel into a top part and a bottom part; objects can stand in both.",
-    "Out_In": "Every panel has an outer part, which is one large object, and an inner part, which is what stands inside it.",
+    "Left_Right": "A vertical line divides every panel into a left part and a right part; there are objects in both.",
+    "Up_Down": "A horizontal line divides every panel into a top part and a bottom part; there are objects in both.",
+    "Out_In": "Every panel has an outer part, which is one large object, and an inner part, which is what is inside it.",
 }
+
+
+def located(place: str) -> str:
+    """Where something is, in words: "in the left part", "in the top-left position of the inner part"."""
+    if place in PART_WORD.values():
+        return f"in the {place}"
+    corner, _, part = place.partition(" of ")
+    return f"in the {corner} position{' of ' if part else ''}{part}"
 
 
 def places(configuration: Configuration) -> tuple[str, ...]:

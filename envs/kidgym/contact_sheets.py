@@ -1,78 +1,82 @@
 """Contact sheets: what every task and level looks like, for a person to judge.
 
-``python -m envs.kidgym.render.contact_sheets [OUT]`` plays an episode of every level perfectly and writes one sheet a
-task (a row a level, frames from left to right, with goal and actions beneath), and one sheet of all sprites.
+``python -m envs.kidgym.contact_sheets [OUT]`` plays an episode of every level perfectly and writes one sheet a task (a row a
+level, frames from left to right, with goal and actions beneath; at the end one of the frames at the other two resolutions),
+and one sheet of all sprites.
 """
 
 from __future__ import annotations
 
 import argparse
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from PIL import Image, ImageDraw, ImageFont
 
-from envs.kidgym.catalogue import BACKGROUNDS, QUARTERED, SPRITES
-from envs.kidgym.frame import Frame, Item
+from envs.kidgym.catalogue import BACKGROUNDS, ITEMS, QUARTERED, SPRITES
+from envs.kidgym.frame import Frame
 from envs.kidgym.oracle import plan
 from envs.kidgym.registry import TASKS, make
 from envs.kidgym.render.compose import DIRECTIONS, labelled, render
 from envs.kidgym.render.sprites import sprite
+from envs.kidgym.scene import RESOLUTIONS, Hint, Item
 
 DEFAULT_FOLDER: Final = "docs/kidgym_contact_sheets"
-FRAMES: Final = 4
-"""Most frames of one episode."""
+LABELLED_FAMILIES: Final = (*ITEMS, "pile", "basket", "key", "door", "chest", "diamond")
+"""Families of sprites that tasks label."""
 _SMALL, _LARGE, _LINE = 15, 22, 19
 _GAP: Final = 24
-_COLOURS: Final = 256
-"""Colours of a sheet: flat drawings need few, and sheets live in the repository."""
+_COLORS: Final = 256
+"""Colors of a sheet: flat drawings need few, and sheets live in the repository."""
 
 
-def task_sheet(task: str, seed: int = 1, cell_pixels: int = 64, skin: str = "") -> Image.Image:
+def task_sheet(task: str, seed: int = 1, skin: str = "") -> Image.Image:
     """All levels of a task, played perfectly; up to four frames each, the first and the last among them."""
     rows = []
     for level in range(1, len(TASKS[task].budgets) + 1):
-        world = make(task, level, seed, cell_pixels=cell_pixels, skin=skin)
-        panels = []
+        world = make(task, level, seed, skin=skin)
+        frames, captions = [], []
         for chosen in (*(plan(world) or ()), None):
             caption = (
                 ["won" if world.success else "lost"] if world.done else _caption(world.goal, world.actions, chosen)
             )
-            panels.append(_panel(world.frame, [f"step {world.steps} of {world.budget}", *caption]))
+            frames.append(world.frame)
+            captions.append([f"step {world.steps} of {world.budget}", *caption])
             if chosen is not None:
                 world.step(chosen)
-        last = len(panels) - 1
+        last = len(frames) - 1
         shown = sorted({0, min(1, last), (last + 1) // 2, last})
-        rows.append(
-            _titled(f"{task}  {TASKS[task].title}, level {level}, seed {seed}", _beside([panels[i] for i in shown]))
-        )
+        panels = [_panel(frames[number], captions[number]) for number in shown]
+        resized = [replace(frames[int(world.memory)], cell_pixels=cell) for cell in RESOLUTIONS if cell != 64]
+        panels += [_panel(frame, [f"step {int(world.memory)}, {frame.cell_pixels} pixels a cell"]) for frame in resized]
+        rows.append(_titled(f"{task}  {TASKS[task].title}, level {level}, seed {seed}", _beside(panels)))
     return _below(rows)
 
 
 def sprite_sheet(skin: str = "") -> Image.Image:
-    """Every sprite by name, the labels, the assembled quarters, and the empty scenes."""
+    """Every sprite by name at all resolutions, with a label and without; the labels, assembled quarters, empty scenes."""
     names = [*SPRITES, *(f"agent/{direction}" for direction in DIRECTIONS), "arrow"]
-    whole = [_named(name, sprite(name, 64, skin)) for name in names]
-    digits = [_named(f"label {digit}", labelled("animal/cat", str(digit), 64, skin)) for digit in range(10)]
+    digits = [_named(f"label {digit}", [labelled("animal/cat", str(digit), 64, skin)]) for digit in range(10)]
     cells = ((1, 1, 1), (2, 1, 2), (1, 2, 3), (2, 2, 4))
     pictures = [
         Frame(
             "gallery",
             tuple((x, y, Item(f"quarter/{name}/{n}")) for x, y, n in cells),
             (3, 3, 0),
+            hint=Hint("box", ((Item(f"animal/{name}"),),)),
             cell_pixels=32,
             skin=skin,
         )
         for name in QUARTERED
     ]
     scenes = [Frame(background, (), (3, 3, 0), cell_pixels=32, skin=skin) for background in BACKGROUNDS]
-    assembled = [_panel(picture, []) for picture in pictures]
     return _below(
         [
-            _titled("sprites", _grid(whole, 16)),
+            _titled("sprites, 32, 64 and 96 pixels a cell", _grid([_sizes(name, skin) for name in names], 9)),
             _titled("labels", _grid(digits, 16)),
-            _titled("assembled quarters, 32 pixels a cell", _grid(assembled, 5)),
+            _titled("assembled quarters, 32 pixels a cell", _grid([_panel(picture, []) for picture in pictures], 5)),
             _titled("scenes, 32 pixels a cell", _grid([_panel(scene, []) for scene in scenes], 5)),
         ]
     )
@@ -85,7 +89,7 @@ def write_sheets(folder: Path, skin: str = "") -> list[Path]:
     paths = []
     for name, sheet in sheets.items():
         path = folder / f"{name}.png"
-        sheet.quantize(_COLOURS, dither=Image.Dither.NONE, kmeans=3).save(path, optimize=True)
+        sheet.quantize(_COLORS, dither=Image.Dither.NONE, kmeans=3).save(path, optimize=True)
         paths.append(path)
     return paths
 
@@ -107,16 +111,32 @@ def _panel(frame: Frame, lines: list[str]) -> Image.Image:
     draw.rectangle((0, 0, picture.width + 1, picture.height + 1), "#808080")
     panel.paste(picture, (1, 1))
     for number, line in enumerate(lines):
-        colour = "#b00000" if line.startswith(">>") else "#101010"
-        draw.text((4, picture.height + 6 + number * _LINE), line, colour, ImageFont.load_default(_SMALL))
+        color = "#b00000" if line.startswith(">>") else "#101010"
+        draw.text((4, picture.height + 6 + number * _LINE), line, color, ImageFont.load_default(_SMALL))
     return panel
 
 
-def _named(name: str, picture: Image.Image) -> Image.Image:
-    panel = Image.new("RGB", (112, 88), "#f1f7e4")
-    panel.paste(picture, (24, 2), picture)
+def _sizes(name: str, skin: str) -> Image.Image:
+    """A sprite at all resolutions and, if tasks label it, with a label beneath."""
+    pictures = [sprite(name, cell, skin) for cell in RESOLUTIONS]
+    if name.partition("/")[0] in LABELLED_FAMILIES:
+        pictures += [labelled(name, "8", cell, skin) for cell in RESOLUTIONS]
+    return _named(name, pictures)
+
+
+def _named(name: str, pictures: list[Image.Image]) -> Image.Image:
+    """Up to three pictures in a row, the next three beneath, and a name."""
+    rows = [pictures[start : start + len(RESOLUTIONS)] for start in range(0, len(pictures), len(RESOLUTIONS))]
+    edge = max(picture.height for picture in pictures)
+    width = max(112, *(sum(picture.width + 4 for picture in row) for row in rows))
+    panel = Image.new("RGB", (width, (edge + 4) * len(rows) + 20), "#f1f7e4")
+    for number, row in enumerate(rows):
+        x = (width - sum(picture.width + 4 for picture in row)) // 2
+        for picture in row:
+            panel.paste(picture, (x, 2 + number * (edge + 4)), picture)
+            x += picture.width + 4
     draw = ImageDraw.Draw(panel)
-    draw.text((56, 70), name, "#404040", ImageFont.load_default(12), anchor="ma")
+    draw.text((width // 2, panel.height - 18), name, "#404040", ImageFont.load_default(12), anchor="ma")
     return panel
 
 
@@ -128,7 +148,16 @@ def _titled(title: str, picture: Image.Image) -> Image.Image:
 
 
 def _beside(pictures: list[Image.Image]) -> Image.Image:
-    return _grid(pictures, len(pictures))
+    sheet = Image.new(
+        "RGB",
+        (sum(picture.width + _GAP for picture in pictures), max(picture.height for picture in pictures) + _GAP),
+        "white",
+    )
+    x = _GAP // 2
+    for picture in pictures:
+        sheet.paste(picture, (x, _GAP // 2))
+        x += picture.width + _GAP
+    return sheet
 
 
 def _below(pictures: list[Image.Image]) -> Image.Image:
@@ -154,7 +183,7 @@ def _grid(pictures: list[Image.Image], columns: int) -> Image.Image:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m envs.kidgym.render.contact_sheets", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m envs.kidgym.contact_sheets", description=__doc__)
     parser.add_argument(
         "out", nargs="?", default=DEFAULT_FOLDER, type=Path, metavar="OUT", help=f"default {DEFAULT_FOLDER}"
     )

@@ -1,0 +1,117 @@
+"""How the held replies of a suite are read, by its own rule and by published ones. Run: python -m benchmarks.decoders SUITE.
+
+A reply is right where the reading is what a careful person gives, misread where another answer is read out of it, and unread
+where none is. ``--show`` prints what the suite's own rule gets wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parents[1] / "tests" / "evals" / "data"
+
+
+@dataclass(frozen=True)
+class HeldReplies:
+    """A suite's replies, and the rules that read them, the suite's own first."""
+
+    replies: Callable[[], Iterable[Mapping[str, Any]]]
+    """Each with ``reply`` and ``reading``, and whatever else the readers need."""
+    readers: Mapping[str, Callable[[Mapping[str, Any]], str | None]]
+
+
+# --- kidgym ----------------------------------------------------------------------------------------------------------
+
+
+def kidgym() -> HeldReplies:
+    """Letters out of replies to lists of actions."""
+    from evals.kidgym.prompts import LETTERS
+    from evals.kidgym.reading import DECODERS, Decoder, read_reply
+    from evals.reasoning import separate_reasoning
+    from evals.types import Reply
+
+    lists = json.loads((DATA / "kidgym_action_lists.json").read_text(encoding="utf-8"))
+
+    def reader(decoder: Decoder) -> Callable[[Mapping[str, Any]], str | None]:
+        def read(row: Mapping[str, Any]) -> str | None:
+            reply = separate_reasoning(Reply(row["reply"], finish="length" if row.get("cut") else "stop"))
+            index = read_reply(reply, lists[row["list"]], decoder).index
+            return None if index is None else LETTERS[index]
+
+        return read
+
+    return HeldReplies(lambda: _lines("kidgym_replies.jsonl"), {decoder: reader(decoder) for decoder in DECODERS})
+
+
+# --- kumo ------------------------------------------------------------------------------------------------------------
+
+
+def kumo() -> HeldReplies:
+    """Names of tests and truths out of replies to games of elimination."""
+    from evals.kumo.readers import readers
+
+    games = json.loads((DATA / "kumo_reply_games.json").read_text(encoding="utf-8"))
+    return HeldReplies(lambda: _lines("kumo_replies.jsonl"), readers(games))
+
+
+# --- all suites ------------------------------------------------------------------------------------------------------
+
+SUITES: Mapping[str, Callable[[], HeldReplies]] = {"kidgym": kidgym, "kumo": kumo}
+
+
+def _lines(name: str) -> Iterable[Mapping[str, Any]]:
+    with (DATA / name).open(encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How one rule reads a suite's replies."""
+
+    right: int
+    misread: tuple[Mapping[str, Any], ...]
+    unread: tuple[Mapping[str, Any], ...]
+
+    @property
+    def share(self) -> float:
+        """Share of the replies that are read as a careful person reads them."""
+        return self.right / (self.right + len(self.misread) + len(self.unread))
+
+
+def measure(suite: str) -> dict[str, Figures]:
+    """The figures of each of a suite's rules."""
+    held = SUITES[suite]()
+    replies = list(held.replies())
+    figures = {}
+    for name, read in held.readers.items():
+        wrong = [(row, found) for row in replies if (found := read(row)) != row["reading"]]
+        misread = tuple({**row, "read": found} for row, found in wrong if found is not None)
+        figures[name] = Figures(len(replies) - len(wrong), misread, tuple(row for row, found in wrong if found is None))
+    return figures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--show", action="store_true", help="print the replies that the suite's own rule gets wrong")
+    arguments = parser.parse_args()
+    figures = measure(arguments.suite)
+    print(f"{'rule':12}{'replies':>9}{'right':>9}{'misread':>9}{'unread':>9}")
+    for name, found in figures.items():
+        total = found.right + len(found.misread) + len(found.unread)
+        print(f"{name:12}{total:9}{found.share:9.1%}{len(found.misread):9}{len(found.unread):9}")
+    if arguments.show:
+        own = next(iter(figures.values()))
+        for row in (*own.misread, *own.unread):
+            print(json.dumps(row, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

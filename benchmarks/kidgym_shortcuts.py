@@ -1,0 +1,55 @@
+"""Shortcut players on all cells. Run: python -m benchmarks.kidgym_shortcuts [seeds].
+
+Prints each shortcut's success where it has a rule, beside chance, and then the table that ``evals.kidgym.shortcut_success``
+stores. MDE is played with the published distractors, too.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.arguments import whole_numbers
+from envs.kidgym import TASKS, make
+from envs.kidgym.chance import CHANCE
+from evals.kidgym.shortcuts import APPLIES, shortcut_action
+
+
+def success(name: str, task: str, level: int, seeds: int, mde_decoys: str = "table") -> float:
+    """Share of games that a shortcut wins."""
+    wins = 0
+    for seed in range(seeds):
+        world = make(task, level, seed, mde_decoys=mde_decoys)
+        while not world.done:
+            world.take(world.ordered[0] if len(world.ordered) == 1 else shortcut_action(name, world))
+        wins += world.success
+    return wins / seeds
+
+
+def main(seeds: int = 1000) -> int:
+    print(f"{'shortcut':22}{'task':6}{'L1':>8}{'L2':>8}{'L3':>8}   chance")
+    rows = {}
+    for name, tasks in APPLIES.items():
+        for task in tasks or CHANCE:
+            rows[name, task] = tuple(success(name, task, level, seeds) for level in (1, 2, 3))
+            _print(name, task, rows[name, task])
+    for name in ("any_listed", "right_kind"):
+        _print(
+            name, "MDE, published decoys", tuple(success(name, "MDE", level, seeds, "published") for level in (1, 2, 3))
+        )
+    print()
+    for name in APPLIES:
+        print(f'    "{name}": {{')
+        for task in TASKS:
+            if (name, task) in rows:
+                print(f'        "{task}": {tuple(round(share, 3) for share in rows[name, task])},')
+        print("    },")
+    return 0
+
+
+def _print(name: str, task: str, shares: tuple[float, ...]) -> None:
+    chance = " ".join(f"{value:.3f}" for value in CHANCE[task[:3].rstrip(",")])
+    print(f"{name:22}{task:6}" + "".join(f"{share:8.3f}" for share in shares) + f"   {chance}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*whole_numbers(__doc__, seeds=1000)))

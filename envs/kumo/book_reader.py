@@ -1,0 +1,181 @@
+"""Reading a knowledge book back into the table of rule-outs, by its words alone.
+
+The reader shares nothing with the writers. It knows the names and the outcomes that exist, finds them in each sentence,
+and takes the sentence's meaning from its verbs; a sentence that it cannot make sense of is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from envs.kumo.book import BookStyle
+from envs.kumo.domain import Domain
+from envs.kumo.task import Task
+
+Table = Mapping[str, Mapping[str, frozenset[str]]]
+"""For each test, for each of its outcomes (``State.text``), the truths that it rules out."""
+
+
+class BookError(ValueError):
+    """A book that says something unclear, twice, or not at all."""
+
+
+def table_of(task: Task) -> Table:
+    """The rule-outs of a task."""
+    return {action.name: {s.text: frozenset(s.rules_out) for s in action.states} for action in task.actions}
+
+
+def read_book(text: str, task: Task, domain: Domain, style: BookStyle = "prose") -> Table:
+    """The rule-outs that a book states among the truths and for the actions of a task.
+
+    Args:
+        text: the book.
+        task: whose names to look for; its rule-outs and what its tests show are not looked at.
+        domain: whose names a longer book may hold besides.
+        style: how the book is written.
+
+    Raises:
+        BookError: a sentence makes no sense, an outcome is told twice or never, or a truth or test has no definition.
+    """
+    outcomes = {action.name: [state.text for state in action.states] for action in domain.actions}
+    readers: dict[str, Callable[..., dict[str, dict[str, frozenset[str]]]]] = {"table": _table, "symbolic": _symbolic}
+    found = readers.get(style, _prose)(text, domain.truths, outcomes)
+    for action in task.action_names:
+        if set(found.get(action, ())) != set(outcomes[action]):
+            raise BookError(f"{action}: {sorted(found.get(action, ()))} is told of {sorted(outcomes[action])}")
+    if style not in readers and (missing := [name for name in task.truths if f"**{name}.** " not in text]):
+        raise BookError(f"{', '.join(missing)}: no definition")
+    wanted = frozenset(task.truths)
+    return {name: {outcome: gone & wanted for outcome, gone in found[name].items()} for name in task.action_names}
+
+
+# --- prose -----------------------------------------------------------------------------------------------------------
+
+_HEAD = re.compile(r"\*\*(.+?)\.\*\* ")
+_RULING = re.compile(r"\b(rul(e|es|ed|ing) out|exclud\w+|eliminat\w+|incompatible|cannot|(strike|struck) off)\b", re.I)
+_TELLING = re.compile(r"\b(rul(e|es|ed|ing) out|exclud\w+|eliminat\w+|incompatible)\b", re.I)
+"""Verbs that a sentence without an outcome must not have."""
+_RANGE = re.compile(r"-?[\d.,]+ to -?[\d.,]+")
+_EXCEPT = re.compile(r"\b(but|except|only|save)\b")
+_NONE = re.compile(r"\b(no|nothing|none|neither)\b", re.I)
+
+
+def _prose(
+    text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, frozenset[str]]]:
+    """Paragraphs that begin with the bold name of a truth or a test."""
+    paragraphs = [(match[1], part[match.end() :]) for part in text.split("\n\n") if (match := _HEAD.match(part))]
+    described = frozenset(name for name, _ in paragraphs if name in truths)
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    for name, body in paragraphs:
+        if name in outcomes:
+            found[name] = dict(_rules(name, body, truths, outcomes[name], described))
+        elif name not in described:
+            raise BookError(f"{name!r} is neither a truth nor a test")
+        elif _TELLING.search(body):
+            raise BookError(f"{name}: a definition speaks of ruling out: {body!r}")
+    return found
+
+
+def _rules(
+    action: str, body: str, truths: Sequence[str], outcomes: Sequence[str], described: frozenset[str]
+) -> Iterator[tuple[str, frozenset[str]]]:
+    told: set[str] = set()
+    for sentence, shown, named in _sentences(body, outcomes, truths):
+        if not shown:
+            if named or _TELLING.search(sentence):
+                raise BookError(f"{action}: no outcome in {sentence!r}")
+            continue
+        gone = _meaning(sentence, named, described)
+        if gone is None:
+            raise BookError(f"{action}: unclear: {sentence!r}")
+        for outcome in shown:
+            if outcome in told:
+                raise BookError(f"{action}: {outcome!r} is told twice")
+            told.add(outcome)
+            yield outcome, gone
+
+
+def _meaning(sentence: str, named: frozenset[str], described: frozenset[str]) -> frozenset[str] | None:
+    """The truths that a sentence with an outcome rules out; None if it is unclear."""
+    if not named:
+        return frozenset() if _NONE.search(sentence) and _RULING.search(sentence) else None
+    if not named <= described:
+        return None
+    if _EXCEPT.search(sentence):
+        return described - named
+    return named if _RULING.search(sentence) else None
+
+
+def _sentences(
+    body: str, outcomes: Sequence[str], truths: Sequence[str]
+) -> Iterator[tuple[str, list[str], frozenset[str]]]:
+    """Each sentence without its outcomes and truths, and these."""
+    marked = body
+    for mark, names in (("o", outcomes), ("t", truths)):
+        for place, name in sorted(enumerate(names), key=lambda entry: -len(entry[1])):
+            pattern = rf"(?<![\w.-]){re.escape(name)}(?!\w|\.\d)"
+            if mark == "o" and not _RANGE.fullmatch(name):
+                pattern = f"“{re.escape(name)}”"
+            marked = re.sub(pattern, f"⟦{mark}{place}⟧", marked)
+    for sentence in re.split(r"(?<=[.;])\s+", marked):
+        shown = [outcomes[int(place)] for place in re.findall(r"⟦o(\d+)⟧", sentence)]
+        named = frozenset(truths[int(place)] for place in re.findall(r"⟦t(\d+)⟧", sentence))
+        if "“" in sentence:
+            raise BookError(f"an outcome that does not exist: {sentence!r}")
+        yield re.sub(r"⟦\w+⟧", "…", sentence), shown, named
+
+
+# --- fixed forms -----------------------------------------------------------------------------------------------------
+
+
+def _table(
+    text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, frozenset[str]]]:
+    """Headings with lists of ``outcome: truth; truth``."""
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    for line in text.splitlines():
+        if line.startswith("## "):
+            name = _heading(line[3:], outcomes)
+            found[name] = {}
+        elif line.startswith("- "):
+            outcome = next((o for o in outcomes[name] if line.startswith(f"- {o}: ")), None)
+            if outcome is None:
+                raise BookError(f"{name}: {line!r} is none of its outcomes")
+            found[name][outcome] = _names(line.removeprefix(f"- {outcome}: ").replace("–", ""), truths)
+    return found
+
+
+def _symbolic(
+    text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, frozenset[str]]]:
+    """Names with indented lines of ``outcome -> not {truth; truth}``."""
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    name = ""
+    for line in text.splitlines()[2:]:
+        if match := re.fullmatch(r'  (?:"(.+)"|\[(.+), (.+)\]) -> not \{(.*)\}', line):
+            outcome = match[1] or f"{match[2]} to {match[3]}"
+            if outcome not in outcomes[name]:
+                raise BookError(f"{name}: {line!r} is none of its outcomes")
+            found[name][outcome] = _names(match[4], truths)
+        elif line:
+            name = _heading(line, outcomes)
+            found[name] = {}
+    return found
+
+
+def _heading(text: str, outcomes: Mapping[str, Sequence[str]]) -> str:
+    """The test that a heading names, a unit in brackets aside."""
+    bare = re.sub(r" (\(in .+\)|\[.+\])$", "", text)
+    for name in (text, bare):
+        if name in outcomes:
+            return name
+    raise BookError(f"{text!r} is no test")
+
+
+def _names(text: str, truths: Sequence[str]) -> frozenset[str]:
+    names = [name for name in text.split("; ") if name]
+    if unknown := [name for name in names if name not in truths]:
+        raise BookError(f"{', '.join(unknown)}: no such truth")
+    return frozenset(names)

@@ -1,0 +1,297 @@
+"""Reading and validating the YAML file of a domain; docs/kumo_domains.md describes its form."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from envs.kumo.definitions import Place, language_problems
+from envs.kumo.domain import Action, Domain, DomainError, Noun, Phrasings, Range, State
+from envs.kumo.names import words
+from envs.kumo.properties import Properties, Value, range_of
+
+DOMAINS = Path(__file__).parent / "domains"
+
+
+def available_domains() -> tuple[str, ...]:
+    """Names of the domains that come with raycade, sorted."""
+    return tuple(sorted(path.stem for path in DOMAINS.glob("*.yaml")))
+
+
+def load_domain(name_or_path: str | Path) -> Domain:
+    """Read and validate a domain: one that comes with raycade by its name, any other by the path of its YAML file.
+
+    Raises:
+        DomainError: there is no such domain, or its file is wrong; all problems are listed.
+    """
+    text = str(name_or_path)
+    path = DOMAINS / f"{text}.yaml"
+    own_file = isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")) or "/" in text
+    if own_file:
+        path = Path(name_or_path)
+    if not path.is_file():
+        if Path(text).is_dir():
+            raise DomainError([f"{text!r} is a folder, not the YAML file of a domain"])
+        if own_file:
+            raise DomainError([f"no file {text!r}"])
+        names = ", ".join(available_domains()) or "none"
+        raise DomainError([f"no domain {text!r}; available: {names}; for a domain of your own give its YAML file"])
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
+    except (yaml.YAMLError, ValueError, RecursionError) as cause:
+        raise DomainError([f"{path}: damaged YAML: {' '.join(str(cause).split())}"]) from None
+    except OSError as cause:
+        raise DomainError([f"{path}: cannot be read: {cause.strerror}"]) from None
+    return parse_domain(data, path.stem)
+
+
+class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML lets a repeated key silently win over the earlier one; here it is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} occurs twice", problem_mark=key.start_mark)
+            seen.add(str(key.value))
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+def parse_domain(data: Any, name: str) -> Domain:
+    """Validate the parsed YAML of the domain called ``name`` (its file's stem).
+
+    Raises:
+        DomainError: listing every problem with the domain, action and state where it stands.
+    """
+    return _Reader(name).domain(data)
+
+
+_REQUIRED = ("name", "title", "goal", "truth", "action", "truths", "actions")
+
+
+class _Reader:
+    """Collects all problems of one domain instead of stopping at the first."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.problems: list[str] = []
+        self.definitions: dict[str, str] = {}
+
+    def domain(self, data: Any) -> Domain:
+        fields = self.mapping(data, "", _REQUIRED, optional=("notes", "phrasings"))
+        if fields.get("name", self.name) != self.name:
+            self.wrong("", f"name is {fields['name']!r} but the file is called {self.name!r}")
+        title, goal = self.text(fields, "title", ""), self.text(fields, "goal", "")
+        truth, action = self.noun(fields, "truth"), self.noun(fields, "action")
+        entries = self.entries(fields, "truths", least=2)
+        properties = Properties({name: self.truth(name, entry) for name, entry in entries.items()})
+        actions = tuple(
+            self.action(name, entry, properties) for name, entry in self.entries(fields, "actions", least=1).items()
+        )
+        truths = tuple(entries)
+        self.unique((*truths, *(a.name for a in actions)), "", "name (truths and actions share one set of names)")
+        for name in truths if not self.problems else ():
+            if not any(name in state.rules_out for a in actions for state in a.states):
+                self.wrong(f"truth {name!r}", "can be ruled out by no action")
+        notes = tuple(self.texts(fields, "notes", ""))
+        domain = Domain(
+            self.name, title, goal, truth, action, truths, actions, self.definitions, notes, self.phrasings(fields)
+        )
+        for place, what in language_problems(domain):
+            self.wrong(place, what)
+        if self.problems:
+            raise DomainError(self.problems)
+        return domain
+
+    def entries(self, fields: Mapping[str, Any], key: str, *, least: int) -> dict[str, Any]:
+        """The entries of ``truths`` or ``actions`` under names that are in order."""
+        items = fields.get(key)
+        if not isinstance(items, dict):
+            if key in fields:
+                self.wrong("", f"{key} must be a mapping of names, not {type(items).__name__}")
+            return {}
+        if len(items) < least:
+            self.wrong("", f"{key} needs at least {least} entries, found {len(items)}")
+        good = {name: self.name_of(name, f"{key[:-1]} {name!r}") for name in items}
+        return {name: items[key] for key, name in good.items() if name}
+
+    def truth(self, name: str, entry: Any) -> dict[str, Value]:
+        """Keep a truth's definition and give back its properties."""
+        label = f"truth {name!r}"
+        fields = entry if isinstance(entry, dict) else {"definition": entry}
+        self.definitions[name] = self.text(fields, "definition", label, required=True)
+        properties: dict[str, Value] = {}
+        for key, value in fields.items():
+            if key != "definition":
+                held = value if isinstance(value, list) else [value]
+                if all(isinstance(one, str) and one for one in held) and held:
+                    properties[str(key)] = tuple(held)
+                else:
+                    self.wrong(label, f"{key} must be a text, such as 'forest' or '5 to 12', or a list, not {value!r}")
+        return properties
+
+    def action(self, name: str, entry: Any, properties: Properties) -> Action:
+        label = f"action {name!r}"
+        fields = self.mapping(entry, label, ("definition", "outcomes"), optional=("unit", "observes"))
+        self.definitions[name] = self.text(fields, "definition", label) if "definition" in fields else ""
+        outcomes = fields.get("outcomes", {})
+        if not isinstance(outcomes, dict) or (len(outcomes) < 2 and "outcomes" in fields):
+            self.wrong(label, "outcomes must be a mapping of at least 2 outcomes to what each rules out")
+            return Action(name, "str", ())
+        ranges = {key: range_of(key) for key in outcomes}
+        numeric = any(ranges.values()) or "unit" in fields
+        observed = self.observed(fields, label, properties, numeric)
+        states = []
+        for key, items in outcomes.items():
+            place = f"{label}, outcome {key!r}"
+            value = self.range(key, place) if numeric else key if self.is_name(key, place) else None
+            gone = self.rules_out(items, place, properties, observed)
+            if isinstance(value, tuple) and observed:
+                gone |= properties.outside(observed, value)
+            if value is not None:
+                states.append(State(value, tuple(truth for truth in properties.truths if truth in gone)))
+        unit = "" if fields.get("unit", "") == "" else self.text(fields, "unit", label)
+        action = Action(name, "float" if numeric else "str", tuple(states), unit)
+        self.between_states(action, label, complete=len(states) == len(outcomes))
+        return action
+
+    def observed(self, fields: Mapping[str, Any], label: str, properties: Properties, numeric: bool) -> str:
+        """The property that an action observes, if any."""
+        if "observes" not in fields:
+            return ""
+        name = self.text(fields, "observes", label)
+        if name and name not in properties.names:
+            known = ", ".join(sorted(properties.names)) or "none"
+            self.wrong(label, f"observes {name!r}, which no truth has; properties: {known}")
+        elif name and numeric and (odd := properties.not_ranges(name)):
+            self.wrong(label, f"shows numbers, but {name} of {odd[0]!r} is neither a number nor a range")
+        else:
+            return name
+        return ""
+
+    def rules_out(self, items: Any, place: str, properties: Properties, observed: str) -> set[str]:
+        """The truths that an outcome's entries name, as truths or as values of the property observed."""
+        if not isinstance(items, list):
+            self.wrong(place, f"what it rules out must be a list, not {type(items).__name__}")
+            return set()
+        self.unique(items, place, "entry")
+        names = [item for item in items if item in properties.truths]
+        values = [item for item in items if item not in properties.truths]
+        known = properties.values(observed) if observed else ()
+        for value in values:
+            if value not in known:
+                close = difflib.get_close_matches(str(value), [*properties.truths, *known], 1)
+                hint = f" (did you mean {close[0]!r}?)" if close else ""
+                what = "which is not one of the truths" + (f" nor a value of {observed}" if observed else "")
+                self.wrong(place, f"rules out {value!r}, {what}{hint}")
+        return {*names, *(properties.only(observed, values) if values and observed else ())}
+
+    def between_states(self, action: Action, label: str, *, complete: bool) -> None:
+        states = action.states
+        self.unique((s.value for s in states if isinstance(s.value, str)), label, "outcome")
+        ranges = [s.value for s in states if not isinstance(s.value, str)]
+        for (low, high), (next_low, next_high) in itertools.pairwise(ranges):
+            if next_high < low:
+                self.wrong(label, f"{next_low} to {next_high} stands after {low} to {high}; ranges must ascend")
+            elif next_low <= high:
+                self.wrong(label, f"{low} to {high} and {next_low} to {next_high} overlap (ranges are closed)")
+        if complete and len(states) > 1:
+            for truth in states[0].rules_out:
+                if all(truth in state.rules_out for state in states):
+                    self.wrong(label, f"every outcome rules out {truth!r}; at least one must leave it possible")
+
+    def phrasings(self, fields: Mapping[str, Any]) -> Phrasings:
+        if "phrasings" not in fields:
+            return Phrasings()
+        kinds = self.mapping(fields["phrasings"], "phrasings", (), optional=("rules_out", "nothing"))
+        found = {kind: tuple(self.texts(kinds, kind, "phrasings")) for kind in ("rules_out", "nothing")}
+        for kind, marks in (("rules_out", {"outcome", "truths"}), ("nothing", {"outcome"})):
+            for sentence in found[kind]:
+                if set(re.findall(r"{(\w*)}", sentence)) != marks or sentence.count("{") != len(marks):
+                    wanted = " and ".join(f"{{{mark}}}" for mark in sorted(marks))
+                    self.wrong("phrasings", f"{sentence!r} must hold {wanted} once each and no other marks")
+        return Phrasings(**found)
+
+    # The following check one value each, report what is wrong with it and give back something harmless to go on with.
+
+    def wrong(self, place: Place, what: str) -> None:
+        self.problems.append(f"domain {self.name!r}{', ' if place else ''}{place}: {what}")
+
+    def mapping(
+        self, data: Any, place: str, required: Sequence[str], optional: Sequence[str] = ()
+    ) -> Mapping[str, Any]:
+        if not isinstance(data, dict):
+            self.wrong(place, f"expected a mapping with {', '.join(required)}, found {type(data).__name__}")
+            return {}
+        for key in required:
+            if key not in data:
+                self.wrong(place, f"{key!r} is missing")
+        for key in data:
+            if key not in (*required, *optional):
+                self.wrong(place, f"unknown key {key!r}; known: {', '.join((*required, *optional))}")
+        return data
+
+    def text(self, fields: Mapping[str, Any], key: str, place: str, *, required: bool = False) -> str:
+        value = fields.get(key)
+        if isinstance(value, str) and value.strip():
+            return " ".join(value.split())
+        if key in fields and value is not None:
+            self.wrong(place, f"{key} must be a text, not {value!r}")
+        elif key in fields or required:
+            self.wrong(place, f"{key!r} is missing")
+        return ""
+
+    def texts(self, fields: Mapping[str, Any], key: str, place: str) -> list[str]:
+        items = fields.get(key, [])
+        if not isinstance(items, list) or not all(isinstance(item, str) and item.strip() for item in items):
+            self.wrong(place, f"{key} must be a list of texts")
+            return []
+        return [" ".join(item.split()) for item in items]
+
+    def noun(self, fields: Mapping[str, Any], key: str) -> Noun:
+        if key not in fields:
+            return Noun("", "")
+        forms = self.mapping(fields[key], key, ("singular", "plural"))
+        return Noun(self.text(forms, "singular", key), self.text(forms, "plural", key))
+
+    def is_name(self, value: Any, place: str) -> bool:
+        if isinstance(value, str) and value and value == " ".join(value.split()):
+            return True
+        hint = "" if isinstance(value, str) else " (put it in quotes)"
+        self.wrong(place, f"a name is one line of text without spaces around it, not {value!r}{hint}")
+        return False
+
+    def name_of(self, value: Any, place: str) -> str:
+        """The name of a truth or an action, which must be possible to tell from the tags and marks of a reply."""
+        if not self.is_name(value, place):
+            return ""
+        if not any(map(str.isalnum, value)) or set(value) & set("<>"):
+            self.wrong(place, f"a name needs a letter or a digit and has neither < nor >, unlike {value!r}")
+        return str(value)
+
+    def range(self, key: Any, place: str) -> Range | None:
+        bounds = range_of(key)
+        if bounds is None:
+            self.wrong(place, "outcomes that are numbers are all ranges such as '0.5 to 12', of two finite numbers")
+        elif bounds[0] > bounds[1]:
+            self.wrong(place, "the range is reversed: its low end is above its high end")
+        else:
+            return bounds
+        return None
+
+    def unique(self, names: Iterable[Any], place: str, what: str) -> None:
+        # Replies are read without regard to case, accents and punctuation, so names must differ in more than that.
+        seen: dict[tuple[str, ...], Any] = {}
+        for name in names:
+            key = words(str(name))
+            if name != "" and key in seen:
+                alike = "" if seen[key] == name else f", too much like {seen[key]!r}"
+                self.wrong(place, f"duplicate {what}: {name!r}{alike}")
+            seen.setdefault(key, name)

@@ -1,0 +1,62 @@
+"""Success of the shortcut players over 400 games a cell, as ``python -m benchmarks.kidgym_shortcuts 400`` printed it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+SHORTCUT_SUCCESS: Final[Mapping[str, Mapping[str, tuple[float, float, float]]]] = {
+    "first_option": {
+        "CL": (0.253, 0.055, 0.013),
+        "SE": (0.263, 0.065, 0.015),
+        "SO": (0.522, 0.128, 0.055),
+        "MA": (0.215, 0.028, 0.0),
+        "FI": (0.23, 0.085, 0.048),
+        "PU": (0.268, 0.107, 0.052),
+        "PL": (0.26, 0.125, 0.117),
+        "CO": (0.092, 0.07, 0.045),
+        "DMA": (0.195, 0.087, 0.003),
+        "MMA": (0.02, 0.005, 0.0),
+        "MDE": (0.237, 0.21, 0.105),
+        "MFI": (0.285, 0.092, 0.052),
+    },
+    "ignores_rule": {
+        "SO": (0.448, 0.497, 0.492),
+        "PL": (0.0, 0.0, 0.0),
+        "DMA": (0.142, 0.05, 0.0),
+    },
+    "any_listed": {
+        "MDE": (1.0, 0.522, 0.287),
+    },
+    "right_kind": {
+        "FI": (0.907, 0.465, 0.185),
+        "MDE": (0.245, 0.172, 0.13),
+        "MFI": (0.907, 0.497, 0.19),
+    },
+    "not_on_board": {
+        "FI": (0.275, 0.072, 0.052),
+        "PU": (1.0, 0.512, 0.19),
+        "MFI": (0.245, 0.1, 0.04),
+    },
+    "remembers_label": {
+        "MMA": (1.0, 1.0, 1.0),
+    },
+    "skips_the_beginning": {
+        "MMA": (0.347, 0.345, 0.383),
+        "MFI": (1.0, 1.0, 1.0),
+    },
+    "nearest_pile": {
+        "CO": (0.417, 0.468, 0.458),
+    },
+    "whatever_works": {
+        "MA": (1.0, 1.0, 1.0),
+        "DMA": (1.0, 1.0, 1.0),
+        "MMA": (0.31, 0.352, 0.38),
+    },
+    "walks_over_things": {
+        "MA": (1.0, 0.843, 0.728),
+        "DMA": (1.0, 0.863, 0.657),
+        "MMA": (1.0, 0.725, 0.61),
+    },
+}
+"""By shortcut and task: levels 1, 2, 3."""

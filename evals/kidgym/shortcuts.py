@@ -1,0 +1,211 @@
+"""Players that cheat as a model could: what is won without the skill that a task is named after.
+
+A shortcut names an action; where it has none for a task, or leaves several open, one is drawn uniformly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from typing import Final
+
+from envs.kidgym import Action, World, grid, make, solve
+from envs.kidgym.tasks.counting import Counting
+from envs.kidgym.tasks.decode_maze import DecodeMaze
+from envs.kidgym.tasks.filling import Filling
+from envs.kidgym.tasks.maze import Maze
+from envs.kidgym.tasks.memory_decode import MemoryDecode
+from envs.kidgym.tasks.memory_filling import MemoryFilling
+from envs.kidgym.tasks.memory_maze import MemoryMaze
+from envs.kidgym.tasks.placement import RING, Placement
+from envs.kidgym.tasks.puzzle import Puzzle
+from envs.kidgym.tasks.sorting import SCALES, Sorting
+
+Options = Iterable[Action]
+
+
+def shortcut_action(name: str, world: World) -> Action:
+    """What the shortcut ``name`` does next; the same whenever it is asked at the same step of the same game."""
+    rng = Random(f"{name}/{world.name}/{world.level}/{world.seed}/{world.steps}")
+    options = list(world.ordered)
+    chosen = [action for action in _RULES[name](world) if action in options]
+    return rng.choice(chosen or options)
+
+
+def _first_option(world: World) -> Options:
+    return world.ordered[:1]
+
+
+def _ignores_rule(world: World) -> Options:
+    if isinstance(world, Sorting):
+        animals = [f"animal/{name}" for name in SCALES[world.known] if f"animal/{name}" in world.answer]
+        number = len(animals) - len(world.backpack)
+        return [
+            action
+            for action in world.options
+            if action.cell == world.positions[number] and world.backpack[action.slot].sprite == animals[number]
+        ]
+    if isinstance(world, Placement):
+        return [action for action in world.options if action.cell == RING[world.direction]]
+    if isinstance(world, DecodeMaze):
+        return [action for action in world.options if action.verb == "unlock" and _same_color(world, action)] or [
+            action for action in world.options if action.verb == "obtain" and _works(world, action)
+        ]
+    return ()
+
+
+def _any_listed(world: World) -> Options:
+    if not isinstance(world, MemoryDecode) or world.watching:
+        return ()
+    partners = {right for _, right in world.table}
+    return [action for action in world.options if world.scene[action.cell].sprite in partners]
+
+
+def _right_kind(world: World) -> Options:
+    if isinstance(world, MemoryDecode) and not world.watching:
+        kind = world.answer.partition("/")[0]
+        return [action for action in world.options if world.scene[action.cell].sprite.startswith(f"{kind}/")]
+    if isinstance(world, Filling) and not isinstance(world, Puzzle) and not world.watching:
+        name = f"quarter/{world.animal}/"
+        return [action for action in world.options if world.backpack[action.slot].sprite.startswith(name)]
+    return ()
+
+
+def _not_on_board(world: World) -> Options:
+    if not isinstance(world, Filling) or world.watching:
+        return ()
+    laid = {item.sprite for item in world.scene.values()}
+    return [action for action in world.options if world.backpack[action.slot].sprite not in laid]
+
+
+def _remembers_label(world: World) -> Options:
+    return (solve(world) or ())[:1] if isinstance(world, MemoryMaze) else ()
+
+
+def _skips_the_beginning(world: World) -> Options:
+    if isinstance(world, MemoryFilling) and not world.watching:
+        return (solve(world) or ())[:1]
+    if not isinstance(world, MemoryMaze) or world.watching:
+        return ()
+    works = [action for action in world.options if _works(world, action)]
+    chests = _best_kept(world)
+    if any(item.sprite.startswith("door/") for item in world.scene.values()):
+        return [action for action in works if world.scene[action.cell].sprite != "chest"]
+    return [action for action in works if action.cell in chests]
+
+
+def _nearest_pile(world: World) -> Options:
+    if not isinstance(world, Counting):
+        return ()
+    if world.collected >= world.target or not world.has_room:
+        return [action for action in world.options if action.verb == "declare"]
+    piles = [action for action in world.options if action.verb == "pick"]
+    nearest = min(_distance(world, action.cell) for action in piles)
+    return [action for action in piles if _distance(world, action.cell) == nearest]
+
+
+def _whatever_works(world: World) -> Options:
+    if not isinstance(world, Maze) or world.watching:
+        return ()
+    works = [action for action in world.options if _works(world, action)]
+    others = [action for action in works if world.scene[action.cell].sprite not in ("chest", "diamond")]
+    return [action for action in works if world.scene[action.cell].sprite == "diamond"] or others or works
+
+
+def _walks_over_things(world: World) -> Options:
+    if not isinstance(world, Maze) or world.watching:
+        return ()
+    believed = world.copy()
+    believed.__class__ = _believing(type(world))  # type: ignore[assignment]
+    return (solve(believed) or ())[:1]
+
+
+_RULES: Final[Mapping[str, Callable[[World], Options]]] = {
+    "first_option": _first_option,
+    "ignores_rule": _ignores_rule,
+    "any_listed": _any_listed,
+    "right_kind": _right_kind,
+    "not_on_board": _not_on_board,
+    "remembers_label": _remembers_label,
+    "skips_the_beginning": _skips_the_beginning,
+    "nearest_pile": _nearest_pile,
+    "whatever_works": _whatever_works,
+    "walks_over_things": _walks_over_things,
+}
+
+SHORTCUTS: Final[Mapping[str, str]] = {
+    "first_option": "always takes the first action of the list",
+    "ignores_rule": "SO: ranks by what is known of the animals; PL: places where the given direction points; DMA: uses keys on "
+    "doors of their own color",
+    "any_listed": "MDE: chooses any thing that was a partner in the table",
+    "right_kind": "FI, MFI: any piece of the right animal anywhere; MDE: any thing of the partners' type",
+    "not_on_board": "FI, PU, MFI: any piece that the board does not show yet, anywhere",
+    "remembers_label": "MMA: remembers the diamond's label, not its place, and plans perfectly",
+    "skips_the_beginning": "MFI, MMA: plays perfectly from the second picture on, without having seen the first one",
+    "nearest_pile": "CO: takes the nearest pile until there are enough",
+    "whatever_works": "MA, DMA, MMA: takes any key and unlocks any door that can be had now, without a plan",
+    "walks_over_things": "MA, DMA, MMA: plans perfectly, but takes keys for cells that one can walk over",
+}
+"""Shortcut players by name; in tasks that they have no rule for they play as ``random`` does."""
+
+APPLIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "first_option": (),
+    "ignores_rule": ("SO", "PL", "DMA"),
+    "any_listed": ("MDE",),
+    "right_kind": ("FI", "MDE", "MFI"),
+    "not_on_board": ("FI", "PU", "MFI"),
+    "remembers_label": ("MMA",),
+    "skips_the_beginning": ("MMA", "MFI"),
+    "nearest_pile": ("CO",),
+    "whatever_works": ("MA", "DMA", "MMA"),
+    "walks_over_things": ("MA", "DMA", "MMA"),
+}
+"""The tasks that a shortcut has a rule for; ``first_option`` plays all alike."""
+
+
+# --- what shortcuts see ----------------------------------------------------------------------------------------------
+
+
+def _works(world: World, action: Action) -> bool:
+    return world.copy().take(action).accepted
+
+
+def _same_color(world: World, action: Action) -> bool:
+    key, door = (item.sprite.partition("/")[2] for item in (world.backpack[action.slot], world.scene[action.cell]))
+    return key == door
+
+
+def _distance(world: World, cell: int) -> int:
+    """Steps to a cell beside ``cell``; more than there are cells where no way leads there."""
+    free, reached = grid.ALL & ~grid.mask(world.scene), 1 << world.agent
+    for steps in range(grid.SIDE**2):
+        if reached & grid.NEIGHBOURS[cell]:
+            return steps
+        reached |= grid.spread(reached) & free
+    return grid.SIDE**2
+
+
+def _best_kept(world: MemoryMaze) -> set[int]:
+    """The chests that the most doors, each locked by itself, would keep the player from at the beginning."""
+    start = make(world.name, world.level, world.seed)
+    start.step(0)
+    doors = [cell for cell, item in start.scene.items() if item.sprite.startswith("door/")]
+    solid = grid.mask(cell for cell, item in start.scene.items() if item.sprite in ("wall", "chest"))
+    chests = [cell for cell, item in start.scene.items() if item.sprite == "chest"]
+
+    def kept(chest: int) -> int:
+        ways = (grid.region(grid.ALL & ~solid & ~(1 << door), start.agent) for door in doors)
+        return sum(not way & grid.NEIGHBOURS[chest] for way in ways)
+
+    most = max(map(kept, chests))
+    return {chest for chest in chests if kept(chest) == most}
+
+
+def _believing(task: type[World]) -> type[World]:
+    """The task as one sees it who takes keys for cells to walk over."""
+
+    def walk_to(self: World, cell: int) -> bool:
+        free = grid.ALL & ~grid.mask(place for place, item in self.scene.items() if not item.sprite.startswith("key/"))
+        return grid.nearest(free, self.agent, grid.NEIGHBOURS[cell] & free) is not None
+
+    return type(f"Believed{task.__name__}", (task,), {"walk_to": walk_to})

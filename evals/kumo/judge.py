@@ -1,0 +1,120 @@
+"""What went wrong in a game, planning apart from deduction: each move held against what was known when it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from envs.kumo import Observation, OptimalSearch, Task
+
+CHEAP = 8
+"""Truths up to which a search takes no time that anybody would notice."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known after some tests."""
+
+    survivors: tuple[str, ...]
+    """The truths that nothing shown rules out."""
+    open: Mapping[str, frozenset[str]]
+    """For each test not taken that can rule out a survivor, those that it can."""
+
+    @property
+    def answer(self) -> str | None:
+        """The truth that must be right: the only one left, or one that no test left can rule out."""
+        if len(self.survivors) == 1:
+            return self.survivors[0]
+        return next((t for t in self.survivors if not any(t in able for able in self.open.values())), None)
+
+
+def situation(task: Task, taken: Sequence[str]) -> Situation:
+    """What is known once the tests in ``taken`` have been taken."""
+    survivors = task.survivors(_shown(task, taken))
+    able = {
+        action.name: frozenset(truth for state in action.states for truth in state.rules_out if truth in survivors)
+        for action in task.actions
+        if action.name not in taken
+    }
+    return Situation(survivors, {name: truths for name, truths in able.items() if truths})
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Error kinds of one game."""
+
+    idle_tests: int = 0
+    """Tests before the answer was certain that could tell nothing: none of their outcomes rules out a truth that was
+    still possible, or they had been taken before."""
+    late_tests: int = 0
+    """Tests taken although the answer was certain."""
+    regret: tuple[float | None, ...] = ()
+    """For each test the expected steps that it lost against the best one; None where not searched."""
+    ending: str = ""
+    """How the game was ended, one of ``ENDINGS``; empty if no truth was named."""
+
+
+ENDINGS: Mapping[str, str] = {
+    "certain": "the truth named was certain",
+    "early": "the truth named was possible, but so were others",
+    "overlooked": "another truth was certain, and the one named had not been ruled out by an outcome",
+    "excluded": "the truth named had been ruled out by an outcome",
+}
+
+
+def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool) -> Errors:
+    """The errors of a game.
+
+    Args:
+        task: what was played.
+        taken: the tests in order, repeats included.
+        named: the truth that was named, if any.
+        search: whether to search for the regret of each test.
+    """
+    idle = late = 0
+    regret: list[float | None] = []
+    for number, name in enumerate(taken):
+        now = situation(task, taken[:number])
+        late += now.answer is not None
+        idle += now.answer is None and name not in now.open
+        regret.append(regret_of(task, tuple(sorted(set(taken[:number]))), name) if search else None)
+    end = situation(task, taken)
+    ending = ""
+    if named is not None:
+        if named not in end.survivors:
+            ending = "excluded"
+        else:
+            ending = "early" if end.answer is None else "certain" if named == end.answer else "overlooked"
+    return Errors(idle, late, tuple(regret), ending)
+
+
+def regret_of(task: Task, taken: tuple[str, ...], test: str) -> float:
+    """Expected steps that a test loses against the best one, given the tests taken before in any order.
+
+    A test that can tell nothing loses a whole step.
+    """
+    now = situation(task, taken)
+    if now.answer is not None or test not in now.open:
+        return 1.0
+    values = values_after(task, taken)
+    return max(0.0, values[test] - min(values.values()))
+
+
+def values_after(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
+    """For each test that can still tell something, the expected steps to the answer if perfect play follows it.
+
+    They are values of the game that is left: the truths still possible and the tests not taken.
+    """
+    now = situation(task, taken)
+    rest = Task(
+        domain=task.domain,
+        truths=now.survivors,
+        actions=tuple(action.restricted(now.survivors) for action in task.actions if action.name in now.open),
+        observations=tuple(o for a, o in zip(task.actions, task.observations, strict=True) if a.name in now.open),
+        valid_truth=task.valid_truth,
+    )
+    return OptimalSearch(rest).action_values()
+
+
+def _shown(task: Task, taken: Sequence[str]) -> Mapping[str, Observation]:
+    return {name: task.observations[task.position(name)] for name in taken}

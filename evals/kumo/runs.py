@@ -1,0 +1,130 @@
+"""The runs of a plan with what the ledger holds of them, and means over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from envs.kumo import DIFFICULTIES
+from evals.statistics import Estimate, mean_estimate, proportion_estimate
+
+_LEDGER_COLUMNS = (
+    *("status", "success", "prompt_tokens", "completion_tokens"),
+    *("tests", "parse_errors", "parse_failed", "optimal_actions", "n_actions", "cut_off"),
+    *("ending", "idle_tests", "late_tests", "regret"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One planned run, and what the ledger holds of it."""
+
+    player: str
+    difficulty: str
+    domain: str
+    index: int
+    status: str
+    """``done``, ``failed``, or empty while it has not been played."""
+    success: bool
+    tests: int
+    parse_errors: int
+    parse_failed: bool
+    tokens: int
+    offered: int
+    """|A|, the number of tests that the task offers."""
+    optimal_actions: int | None
+    """Tests and prediction of perfect play; None if no run of this task, of any player, got so far as to tell."""
+    cut_off: int = 0
+    """Replies that ended at the limit of tokens."""
+    ending: str = ""
+    """What the truth named was (``evals.kumo.judge.ENDINGS``); empty if none was named."""
+    idle_tests: int = 0
+    late_tests: int = 0
+    regret: tuple[float, ...] = ()
+    """For each test what it lost, where searched."""
+
+    @property
+    def task(self) -> tuple[str, str, int]:
+        """What repeats and players share; the cluster of the intervals."""
+        return self.domain, self.difficulty, self.index
+
+    @property
+    def actions(self) -> int:
+        """Tests and the prediction; |A| + 1 without success."""
+        return self.tests + 1 if self.success else self.offered + 1
+
+    @property
+    def relative_actions(self) -> float | None:
+        """(actions - optimal actions) / optimal actions."""
+        return None if self.optimal_actions is None else self.actions / self.optimal_actions - 1
+
+    @property
+    def published_actions(self) -> int:
+        """Length of the published action list: tests, prediction and one entry of bookkeeping; |A| + 1 without success."""
+        return self.tests + 2 if self.success else self.offered + 1
+
+    @property
+    def published_relative_actions(self) -> float | None:
+        """(C - O) / O where O, too, has the entry of bookkeeping."""
+        return None if self.optimal_actions is None else self.published_actions / (self.optimal_actions + 1) - 1
+
+
+def join_runs(plan: pa.Table, ledger: pa.Table) -> Iterator[Run]:
+    """Every planned run in the order of the plan."""
+    rows = _rows_by_id(ledger)
+    planned = plan.select(["episode_id", "player", "level", "task", "index"]).to_pylist()
+    optima = {
+        (entry["task"], entry["level"], entry["index"]): rows[entry["episode_id"]]["optimal_actions"]
+        for entry in planned
+        if rows.get(entry["episode_id"], {}).get("optimal_actions") is not None
+    }
+    for entry in planned:
+        row = rows.get(entry["episode_id"], {})
+        yield Run(
+            player=entry["player"],
+            difficulty=entry["level"],
+            domain=entry["task"],
+            index=entry["index"],
+            status=row.get("status") or "",
+            success=bool(row.get("success")),
+            tests=row.get("tests") or 0,
+            parse_errors=row.get("parse_errors") or 0,
+            parse_failed=bool(row.get("parse_failed")),
+            tokens=(row.get("prompt_tokens") or 0) + (row.get("completion_tokens") or 0),
+            offered=row.get("n_actions") or DIFFICULTIES[entry["level"]][1],
+            optimal_actions=optima.get((entry["task"], entry["level"], entry["index"])),
+            cut_off=row.get("cut_off") or 0,
+            ending=row.get("ending") or "",
+            idle_tests=row.get("idle_tests") or 0,
+            late_tests=row.get("late_tests") or 0,
+            regret=tuple(lost for lost in row.get("regret") or () if lost is not None),
+        )
+
+
+def _rows_by_id(ledger: pa.Table) -> dict[str, dict[str, Any]]:
+    """Ledger rows by episode; columns that an empty ledger lacks are null."""
+    names = [name for name in _LEDGER_COLUMNS if name in ledger.column_names]
+    rows = ledger.select(["episode_id", *names]).to_pylist()
+    return {row.pop("episode_id"): {"optimal_actions": None, **row} for row in rows}
+
+
+def groups_of(runs: Sequence[Run], key: Callable[[Run], tuple[str, ...]]) -> dict[tuple[str, ...], list[Run]]:
+    """Runs by key, in the order of first appearance."""
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return groups
+
+
+def mean_of(runs: Sequence[Run], value: Callable[[Run], float | None]) -> Estimate:
+    """Mean over the runs that have a value, clustered by task."""
+    pairs = [(number, run.task) for run in runs if (number := value(run)) is not None]
+    return mean_estimate([number for number, _ in pairs], [task for _, task in pairs])
+
+
+def share_of(runs: Sequence[Run], holds: Callable[[Run], bool]) -> Estimate:
+    """Share of runs for which something holds, clustered by task."""
+    return proportion_estimate([holds(run) for run in runs], [run.task for run in runs])
