@@ -11,7 +11,7 @@ from evals.tables import Table
 
 
 def show(tables: Sequence[Table], longest: int | None = None) -> None:
-    """Print tables; on a pipe they are as wide as they need to be. Those of more than ``longest`` rows are only named."""
+    """Print tables, 200 columns wide on a pipe. Of those longer than ``longest`` rows, print only title and file."""
     console = Console() if sys.stdout.isatty() else Console(width=200)
     for table in tables:
         if longest is not None and len(table.rows) > longest:

@@ -30,14 +30,14 @@ from evals.types import Episode, stable_hash
 
 
 class StoppedError(Exception):
-    """A signal to stop came while nothing was being played yet."""
+    """A stop signal arrived before any episode was started."""
 
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Read signals to stop as ``StoppedError`` until the driver takes them over.
+    """Raise ``StoppedError`` on stop signals until the driver installs its own handlers.
 
-    Python's own handlers end the process at once, with another exit code than a run that was stopped.
+    Python's own handlers would end the process at once, with a different exit code than a stopped run.
     """
 
     def stop(number: int, frame: object) -> None:
@@ -55,8 +55,8 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
     """Play what the run's ledger lacks, then score it; returns the exit code and the tables.
 
     Raises:
-        UserError: the run directory belongs to another plan or driver, or the cluster or model cannot be had.
-        RunFailedError: the run cannot go on.
+        UserError: the run directory belongs to another plan or driver, or the cluster or the model is unavailable.
+        RunFailedError: the run cannot continue.
     """
     directory = RunDirectory(settings.run_dir)
     directory.check_plan(settings.plan)
@@ -105,7 +105,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
 
 
 def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
-    """Refuse to go on with settings that may change the answers though ids do not tell."""
+    """Refuse to resume with settings that may change the answers but are not part of the ids."""
     if not (settings.run_dir / "plan.parquet").exists():
         return
     began = read_config(settings.run_dir).get("model") or {}
@@ -119,7 +119,7 @@ def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
 
 
 def _keep_scoring(directory: RunDirectory, config: Mapping[str, Any]) -> None:
-    """Remember how the suite was asked to score: such settings are in no id, and `raycade report` shall do the same."""
+    """Store the suite's current scoring settings, which are part of no id, so that `raycade report` uses the same."""
     stored = read_config(directory.path)
     if stored["suite"] != config["suite"]:
         text = yaml.safe_dump({**stored, "suite": config["suite"]}, sort_keys=False, allow_unicode=True)
@@ -134,7 +134,7 @@ def _play(
     progress: Progress,
     watcher: Watcher,
 ) -> bool:
-    """Start Ray if it is needed, and drive; returns whether the run was stopped before its end."""
+    """Start Ray if needed, and play; returns whether the run was stopped early."""
     with progress, stop_on_signals():
         try:
             if not plays_locally(settings):

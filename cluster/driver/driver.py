@@ -1,6 +1,6 @@
-"""The driver: hands the plan to runners, keeps replicas and runners alive, and commits what comes back.
+"""The driver: assigns episodes to runners, keeps replicas and runners alive, and commits finished episodes.
 
-Everything it knows is in the plan and the ledger, so that it may die at any moment: the same command goes on from there.
+All its state is in the plan and the ledger, so it may die at any moment: the same command resumes.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from evals.suite import built_in_players
 from evals.types import Episode
 
 RUNNER_DEATHS = 5
-"""Deaths of a runner in a row, with nothing finished between, after which the run gives up."""
+"""The run fails when a runner dies this often in a row without finishing an episode in between."""
 EXCHANGE_SECONDS = 60.0
-"""A runner that says nothing for so long is replaced."""
+"""A runner that is unresponsive for this long is replaced."""
 COMMIT_TRIES = 30
-"""Failed commits in a row (a full disk, say) after which the run gives up."""
+"""The run fails after this many failed commits in a row (a full disk, for example)."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
@@ -50,7 +50,7 @@ def plays_locally(settings: Settings) -> bool:
 
 @dataclass(frozen=True)
 class _Lane:
-    """Runners of one kind and their queue."""
+    """One queue and the runners that serve it."""
 
     name: str
     queue: EpisodeQueue
@@ -86,21 +86,21 @@ class Driver:
         runners = 1 if self._local else capacity.count_runners(settings.cluster, settings.model)
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
-        modelled = [episode for episode in todo if episode.player not in names]
+        modeled = [episode for episode in todo if episode.player not in names]
         pool = ReplicaPool(settings, stats, progress)
         processes = min(runners, os.cpu_count() or 1)
         self._lanes = [
-            _Lane(settings.model.name, EpisodeQueue(modelled), pool, runners),
+            _Lane(settings.model.name, EpisodeQueue(modeled), pool, runners),
             _Lane("built-in", EpisodeQueue(built_in), None, processes),
         ]
 
     @property
     def stopped(self) -> bool:
-        """Whether the run was told to stop and left something to do."""
+        """Whether the run was stopped by a signal with episodes left to play."""
         return self._stopping.is_set() and any(lane.queue.unfinished for lane in self._lanes)
 
     async def run(self) -> None:
-        """Play everything, or until told to stop: then what has begun may end within the grace time.
+        """Play all episodes; after a stop signal, running episodes may finish within the grace period.
 
         Raises:
             UserError: the model cannot be loaded as configured.
@@ -108,12 +108,12 @@ class Driver:
         """
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._signaled)
         try:
             await first_of(self._run_lanes(), self._commit_forever(), self._end_after_grace())
             await self._commit_all(COMMIT_TRIES)
         except BaseException:
-            with contextlib.suppress(RunFailedError):  # the first trouble is the one to tell
+            with contextlib.suppress(RunFailedError):  # report the first error
                 await self._commit_all(1)
             raise
         finally:
@@ -122,7 +122,7 @@ class Driver:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
-    def _signalled(self) -> None:
+    def _signaled(self) -> None:
         self._signals += 1
         self._stopping.set()
         for lane in self._lanes:
@@ -150,7 +150,7 @@ class Driver:
         await (first_of(runners, lane.pool.keep()) if lane.pool else runners)
 
     async def _keep_runner(self, lane: _Lane, number: int) -> None:
-        """Exchange assignments for reports until the lane's work is done; a dead runner's episodes go back."""
+        """Exchange assignments for reports until the lane is done; a dead runner's episodes are requeued."""
         name = f"{lane.name}/runner-{number}"
         deaths = 0
         while lane.queue.unfinished and not lane.queue.draining:
@@ -183,7 +183,7 @@ class Driver:
     async def _exchange(
         self, lane: _Lane, name: str, handle: RunnerPort, held: dict[str, Episode]
     ) -> AsyncIterator[Report]:
-        """One runner's conversation; ``held`` is kept up to date for whoever inherits the episodes."""
+        """Exchange messages with one runner; ``held`` is kept current, so that its episodes can be requeued."""
         room = 0
         delivered: dict[str, NewReplica] = {}
         begun = 1
@@ -191,19 +191,19 @@ class Driver:
             if lane.pool and held and lane.pool.is_starved(name):
                 self.progress.say(f"{name} has no replica left; requeued its {len(held)} episodes")
                 return
-            care = lane.pool.replicas_of(name) if lane.pool else {}
-            mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
-            episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), mine, everyones)))
+            assigned = lane.pool.replicas_of(name) if lane.pool else {}
+            own, total = (len(assigned), self.stats.replicas_up) if lane.pool else (1, lane.runners)
+            episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), own, total)))
             held.update({episode.id: episode for episode in episodes})
             assignment = Assignment(
                 episodes=episodes,
-                replicas=tuple(replica for replica in care.values() if replica.name not in delivered),
-                removed=tuple(replica for replica in delivered if replica not in care),
+                replicas=tuple(replica for replica in assigned.values() if replica.name not in delivered),
+                removed=tuple(replica for replica in delivered if replica not in assigned),
                 remaining=len(lane.queue),
                 draining=lane.queue.draining,
             )
             report: Report = await asyncio.wait_for(handle.exchange(assignment), EXCHANGE_SECONDS)
-            delivered, room, begun = care, report.room, report.begun
+            delivered, room, begun = assigned, report.room, report.begun
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():
                     held.pop(episode_id)
@@ -227,10 +227,10 @@ class Driver:
             self.watcher.log(self.stats.to_json())
 
     async def _commit_all(self, tries: int) -> None:
-        """Write what is finished; what cannot be written waits in memory for the next try.
+        """Write finished episodes; those that cannot be written stay in memory until the next try.
 
         Raises:
-            RunFailedError: so many tries in a row have failed.
+            RunFailedError: ``tries`` commits in a row failed.
         """
         failures = 0
         while self._pending or self._committing:
@@ -246,9 +246,9 @@ class Driver:
                 await asyncio.sleep(self.settings.cluster.commit_seconds)
 
     async def _commit(self) -> None:
-        """One commit, the one under way if there is: it ends even if whoever waits for it is cancelled.
+        """Commit, or join the commit in progress, which completes even if its waiter is canceled.
 
-        Cut short, its rows would be written but still be pending, and so be written again.
+        An interrupted commit would leave its rows pending, and they would be written twice.
         """
         if self._committing is None:
             self._committing = asyncio.create_task(self._write(len(self._pending)))

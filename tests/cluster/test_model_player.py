@@ -107,12 +107,12 @@ def hedging(*replicas: FakeReplica) -> ModelPlayer:
     model.hedging = True
     for _ in range(100):
         model._latency.sent(0.0)
-        model._latency.back(0.0, 0.01, answered=True)
+        model._latency.returned(0.0, 0.01, answered=True)
     return model
 
 
 async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answer_counts(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     slow, quick = FakeReplica(seconds=30), FakeReplica()
     model = hedging(slow, quick)
     replies = await asyncio.wait_for(asyncio.gather(*(model.reply(turn(episode)) for episode in range(4))), 5)
@@ -128,7 +128,7 @@ async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answe
 
 
 async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idle(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     busy = hedging(FakeReplica(seconds=0.1), FakeReplica(seconds=0.1))
     await asyncio.gather(*(busy.reply(turn(episode)) for episode in range(8)))
     early = hedging(FakeReplica(seconds=0.1), FakeReplica())
@@ -138,7 +138,7 @@ async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idl
 
 
 async def test_one_of_two_copies_may_fail(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     model = hedging(FakeReplica(seconds=0.2), FakeReplica(lambda request: EngineDiedError("gone")))
     assert (await model.reply(turn())).text == "red"
     assert (model.counts.hedges, model.counts.hedges_won, model.counts.retries) == (1, 0, 0)
@@ -147,7 +147,7 @@ async def test_one_of_two_copies_may_fail(monkeypatch):
 
 
 async def test_a_suspect_has_a_replica_to_itself_and_is_not_asked_twice(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     deaths = iter([EngineDiedError("killed"), EngineDiedError("killed")])
     model = hedging(*(FakeReplica(lambda request: next(deaths, None) or first_option(request)) for _ in range(2)))
     for number in range(2, 4):
@@ -157,7 +157,7 @@ async def test_a_suspect_has_a_replica_to_itself_and_is_not_asked_twice(monkeypa
 
 
 async def test_both_engines_that_die_with_a_turn_asked_twice_count_against_it(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     killer = [FakeReplica(lambda request: EngineDiedError("killed"), 0.1) for _ in range(8)]
     model = hedging(*killer)
     with pytest.raises(EngineKilled, match="4 engines died"):
@@ -179,9 +179,9 @@ def test_what_is_late_follows_from_all_turns_not_from_the_first_answers():
     for _ in range(100):
         lateness.sent(0.0)
     assert lateness.late_at(0.0, 5.0) == math.inf, "nothing was answered yet"
-    lateness.back(0.0, 1.0, answered=True)
+    lateness.returned(0.0, 1.0, answered=True)
     assert lateness.late_at(0.0, 1.0) == pytest.approx(LATE * 100), "one answer in 100 seconds of waiting"
     for _ in range(98):
-        lateness.back(0.0, 2.0, answered=True)
+        lateness.returned(0.0, 2.0, answered=True)
     assert lateness.late_at(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
-    assert lateness.next_look(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
+    assert lateness.next_check(0.0, 2.0) == pytest.approx(LATE * 199 / 99)

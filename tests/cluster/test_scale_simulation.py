@@ -143,7 +143,7 @@ def test_a_place_just_freed_waits_a_moment_for_the_episode_that_freed_it():
 
 
 def test_admission_fills_the_places_and_asks_for_a_quarter_more():
-    assert free_slots(capacity=44, turns=30, silent=4) == 10
+    assert free_slots(capacity=44, turns=30, starting=4) == 10
     assert room(capacity=44, free=10, ready=0) == 10 + 11
     assert room(capacity=44, free=-3, ready=11) == 0
 

@@ -46,8 +46,8 @@ def world(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> dict:
-    run_dir = tmp_path_factory.mktemp("undisturbed") / "run"
+def uninterrupted(tmp_path_factory) -> dict:
+    run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
     result = raycade("run", *GAMES, "cluster.replicas=8", f"run_dir={run_dir}")
     assert result.returncode == 0, result.stderr
     return json.loads((run_dir / "summary.json").read_text())
@@ -105,17 +105,17 @@ class Job:
         self.until(lambda: not self.world.processes(), f"no process left {self.world.processes()}", 60)
         assert self.temporary() == but
 
-    def assert_complete(self, undisturbed: dict) -> None:
+    def assert_complete(self, uninterrupted: dict) -> None:
         planned = sorted(episode.id for episode in read_plan(self.run_dir))
         assert sorted(read_episodes(self.run_dir).table["episode_id"].to_pylist()) == planned
-        assert json.loads((self.run_dir / "summary.json").read_text()) == undisturbed
+        assert json.loads((self.run_dir / "summary.json").read_text()) == uninterrupted
 
 
 @pytest.mark.usefixtures("world")
 class TestOnSlurm:
     pytestmark = on_slurm
 
-    def test_a_killed_driver_is_started_again_and_ends_its_run(self, world, tmp_path, undisturbed):
+    def test_a_killed_driver_is_started_again_and_ends_its_run(self, world, tmp_path, uninterrupted):
         job = Job(world, tmp_path / "run")
         job.until_played(20)
         nodes = {slurm_world.node_of(each) for each in world.processes() if "_ReplicaActor" in " ".join(each.cmdline())}
@@ -124,8 +124,8 @@ class TestOnSlurm:
         state = job.until_ended()
         assert (state["JobState"], state["Restarts"]) == ("COMPLETED", "1"), job.log
         assert job.log.count("2 Ray nodes are ready") == 2
-        assert "not done (exit code 137): back into the queue" in job.log
-        job.assert_complete(undisturbed)
+        assert "not done (exit code 137); requeueing the job" in job.log
+        job.assert_complete(uninterrupted)
         job.assert_nothing_is_left()
 
     def test_a_lost_node_requeues_the_run_and_the_cap_on_requeues_holds(self, world, tmp_path):
