@@ -1,6 +1,6 @@
 """Shortcut players on all cells. Run: python -m benchmarks.kidgym_shortcuts [seeds].
 
-Prints each shortcut's success where it has a rule, beside chance, and then the table that ``evals.kidgym.shortcut_success``
+Prints each shortcut's success on the tasks that it applies to, next to chance, and then the table that ``evals.kidgym.shortcut_success``
 stores. MDE is played with the published distractors, too.
 """
 
