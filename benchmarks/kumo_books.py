@@ -70,7 +70,7 @@ def main() -> int:
             written, found = check(load_domain(name), difficulty, arguments.count, arguments.style)
             problems += found
             print(
-                f"{name:12}{difficulty:12}{arguments.count:7}{written / arguments.count:14.0f}{len(found):8}",
+                f"{name:12}{difficulty:12}{arguments.count:7}{written / arguments.count:16.0f}{len(found):8}",
                 flush=True,
             )
     print(*problems[:20], sep="\n")
