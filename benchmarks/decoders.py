@@ -60,9 +60,28 @@ def kumo() -> HeldReplies:
     return HeldReplies(lambda: _lines("kumo_replies.jsonl"), readers(games))
 
 
+# --- multistar -------------------------------------------------------------------------------------------------------
+
+
+def multistar() -> HeldReplies:
+    """Labels out of replies to questions of choice."""
+    from evals.multistar.read_answer import READERS
+
+    def reader(rule: Callable[..., Any]) -> Callable[[Mapping[str, Any]], str | None]:
+        def read(row: Mapping[str, Any]) -> str | None:
+            index, _ = rule(row["reply"], row["labels"], row["options"], cut_off=row["cut_off"])
+            return None if index is None else str(row["labels"][index])
+
+        return read
+
+    return HeldReplies(
+        lambda: _lines("multistar_replies.jsonl"), {name: reader(rule) for name, rule in READERS.items()}
+    )
+
+
 # --- all suites ------------------------------------------------------------------------------------------------------
 
-SUITES: Mapping[str, Callable[[], HeldReplies]] = {"kidgym": kidgym, "kumo": kumo}
+SUITES: Mapping[str, Callable[[], HeldReplies]] = {"kidgym": kidgym, "kumo": kumo, "multistar": multistar}
 
 
 def _lines(name: str) -> Iterable[Mapping[str, Any]]:

@@ -31,6 +31,7 @@ from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
 from cluster.runner.runner import Runner
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import write_spent
+from evals.ledger import LedgerDamagedError
 from evals.suite import built_in_players
 from evals.types import Episode
 
@@ -40,6 +41,11 @@ EXCHANGE_SECONDS = 60.0
 """A runner that is unresponsive for this long is replaced."""
 COMMIT_TRIES = 30
 """The run fails after this many failed commits in a row (a full disk, for example)."""
+PENDING_BYTES = 256 * 2**20
+"""Most rows in memory, in bytes, that wait for a commit; above this no episodes are assigned until they are written."""
+ROWS_PER_INTERVAL = 100_000
+LONGEST_INTERVAL = 5
+"""From 100,000 finished episodes on, the commit interval grows with their number, up to five times its setting."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
@@ -79,6 +85,7 @@ class Driver:
         self.watcher = watcher
         self._pending: list[pa.Table] = []
         self._committing: asyncio.Task[None] | None = None
+        self._compacting: asyncio.Task[None] | None = None
         self._spent_noted = stats.spent_before
         self._signals = 0
         self._stopping = asyncio.Event()
@@ -193,7 +200,8 @@ class Driver:
                 return
             assigned = lane.pool.replicas_of(name) if lane.pool else {}
             own, total = (len(assigned), self.stats.replicas_up) if lane.pool else (1, lane.runners)
-            episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), own, total)))
+            share = fair_share(lane.queue.unfinished, len(held), own, total)
+            episodes = lane.queue.take(min(self._bounded(room), share))
             held.update({episode.id: episode for episode in episodes})
             assignment = Assignment(
                 episodes=episodes,
@@ -220,11 +228,28 @@ class Driver:
 
     # --- the ledger ---
 
+    def _bounded(self, room: int) -> int:
+        """A runner's room, or none while too many rows wait for a commit; running episodes still finish."""
+        return 0 if sum(rows.nbytes for rows in self._pending) > PENDING_BYTES else room
+
     async def _commit_forever(self) -> NoReturn:
         while True:
-            await asyncio.sleep(self.settings.cluster.commit_seconds)
+            await asyncio.sleep(self._commit_interval())
             await self._commit_all(COMMIT_TRIES)
             self.watcher.log(self.stats.to_json())
+            if self._compacting is None or self._compacting.done():
+                self._compacting = asyncio.create_task(self._compact())
+
+    def _commit_interval(self) -> float:
+        finished = self.stats.done + self.stats.failed
+        return self.settings.cluster.commit_seconds * min(max(1.0, finished / ROWS_PER_INTERVAL), LONGEST_INTERVAL)
+
+    async def _compact(self) -> None:
+        """Merge small parts of the ledger once there are many; commits continue in the meantime."""
+        try:
+            await asyncio.to_thread(self.directory.compact)
+        except (OSError, LedgerDamagedError, RunFailedError) as error:
+            warn(f"cannot merge the ledger's small parts, which are kept: {error}")
 
     async def _commit_all(self, tries: int) -> None:
         """Write finished episodes; those that cannot be written stay in memory until the next try.

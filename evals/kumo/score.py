@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from envs.kumo import DIFFICULTIES
+from evals.kumo.published import leaderboard
 from evals.kumo.runs import Run, groups_of, join_runs, mean_of, share_of
-from evals.reference import load_reference
 from evals.tables import Cell, Table
 
 
@@ -100,14 +99,13 @@ def _failure_notes(runs: Sequence[Run]) -> list[str]:
 
 def _published_table(runs: Sequence[Run]) -> Table:
     """Players of this run above the figures that the paper and its result files give."""
-    reference = load_reference("kumo")
     rows: list[tuple[Cell, ...]] = []
     for difficulty in DIFFICULTIES:
         here = [run for run in runs if run.difficulty == difficulty]
         for (player,), planned in groups_of(here, lambda run: (run.player,)).items():
             rows.append((difficulty, player, "this run", *_published_cells([run for run in planned if run.status])))
         if here:
-            rows += _reference_rows(difficulty, reference)
+            rows += [(difficulty, name, "published", None, *figures) for name, figures in leaderboard(difficulty)]
     return Table(
         name="kumo_published",
         title="KUMO in the published convention",
@@ -131,7 +129,7 @@ def _published_table(runs: Sequence[Run]) -> Table:
             "parse errors: runs that an unread reply ended. decoder=strict reads replies by the published rules.",
             "A call that failed for good counts as a parse error without tokens in the published figures; here its run is "
             "a failed one, with its tokens and without a parse error. Neither is a success.",
-            f"Published models played {reference['runs_per_model']:,} runs per difficulty, on the paper's own domains and "
+            "Published models played 1,250 runs per difficulty, on the paper's own domains and "
             "tasks; this run's are others, so compare with care.",
             *_failure_notes(runs),
         ),
@@ -147,19 +145,3 @@ def _published_cells(played: Sequence[Run]) -> tuple[Cell, ...]:
         share_of(played, lambda run: run.parse_failed),
         mean_of(played, lambda run: run.tokens),
     )
-
-
-def _reference_rows(difficulty: str, reference: Mapping[str, Any]) -> list[tuple[Cell, ...]]:
-    """The published figures of one difficulty, best success first; what is not known is an empty cell."""
-    known = {player: figures[difficulty] for player, figures in reference["players"].items() if difficulty in figures}
-    best_first = sorted(known, key=lambda player: -known[player].get("success", -1.0))
-    measures = ("success", "relative", "actions", "parse", "tokens")
-    return [
-        (difficulty, player, "published", None, *(_reference_cell(known[player], name) for name in measures))
-        for player in best_first
-    ]
-
-
-def _reference_cell(figures: Mapping[str, Any], measure: str) -> Cell:
-    value: Cell = figures.get(measure)
-    return f"about {value}" if measure in figures.get("about", ()) else value

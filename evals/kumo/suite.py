@@ -11,13 +11,18 @@ from envs.kumo import BOOK_STYLES, BUDGET, DIFFICULTIES, BookStyle, available_do
 from evals.conversation import Conversation
 from evals.kumo.decode import DECODER_VERSION
 from evals.kumo.diagnose import diagnose_kumo
+from evals.kumo.effects import effect_tables
 from evals.kumo.judge import CHEAP
 from evals.kumo.play import COLUMNS, play_puzzle
 from evals.kumo.prompts import PROMPT_IDENTITY
+from evals.kumo.published import run_cells
 from evals.kumo.puzzle import Puzzle, domain_of, puzzles_in, puzzles_of
+from evals.kumo.runs import join_runs
 from evals.kumo.score import score_kumo
 from evals.kumo.shortcuts import SHORTCUTS
 from evals.kumo.view import view_game
+from evals.published import published_tables
+from evals.reference import Conditions
 from evals.run_data import RunData
 from evals.suite import Column, Suite
 from evals.tables import Section, Table
@@ -116,9 +121,24 @@ class KumoSuite(Suite):
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Scores in our convention and in the published one; diagnostics: error kinds, planning apart from deduction."""
+        if section == "performance":
+            return
+        ledger = run.episodes()
         if section == "scores":
-            return score_kumo(run.plan, run.episodes())
-        return diagnose_kumo(run.plan, run.episodes()) if section == "diagnostics" else []
+            yield from score_kumo(run.plan, ledger)
+            yield from published_tables(self.name, "KUMO", run_cells(join_runs(run.plan, ledger)), self._conditions)
+        else:
+            yield from diagnose_kumo(run.plan, ledger)
+            yield from effect_tables(run)
+
+    @property
+    def _conditions(self) -> Conditions:
+        """How these tasks are played, in the words of the paper's own."""
+        return Conditions(
+            games="from a file" if self.tasks else f"{len(self.domains)} domains of ours",
+            prompts=f"own, book in {self.book}",
+            decoder=self.decoder,
+        )
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """One game with what was possible after each step, and what perfect play would have done."""

@@ -1,0 +1,72 @@
+"""Which episodes a session has to play: unfinished ones and, with ``retry_failed``, failed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster.observe.run_statistics import RunStatistics
+from cluster.storage.provenance import changes, read_versions, unfinished_retry
+from cluster.storage.stored_run import damaged, read_plan_table, sound_ledger
+from evals.ledger import LedgerDamagedError
+from evals.types import Episode
+
+
+@dataclass(frozen=True)
+class Resume:
+    """State of a run at the start of a session."""
+
+    todo: list[Episode]
+    """Episodes to play, in plan order."""
+    attempts: Mapping[str, int]
+    """Number of earlier attempts of each episode to be retried."""
+    retry: tuple[str, ...]
+    """Earlier sessions of the same, interrupted retry; see ``unfinished_retry``."""
+    changes: Sequence[str]
+    """Software whose version differs from that of rows in the ledger."""
+    replaced: tuple[Path, ...]
+    """Parts of the ledger that were merged into larger ones."""
+
+
+def look_through(run_dir: Path, plan: Sequence[Episode], stats: RunStatistics, retry_failed: bool) -> Resume:
+    """Read the whole ledger except the turns, so that damage is found before anything is played.
+
+    Args:
+        run_dir: The run directory, claimed and begun.
+        plan: Its plan.
+        stats: Is told what was planned and what counts as finished.
+        retry_failed: Whether failed episodes are to be played again.
+
+    Raises:
+        UserError: the ledger is damaged, or has rows that the plan does not.
+    """
+    stats.plan(plan)
+    sessions = read_versions(run_dir)
+    retry = unfinished_retry(sessions) if retry_failed else ()
+    ledger = sound_ledger(run_dir, read_plan_table(run_dir))
+    finished: set[str] = set()
+    attempts: dict[str, int] = {}
+    played: set[str] = set()
+    try:
+        for rows in ledger.batches():
+            again = _to_repeat(rows, retry) if retry_failed else pa.array([False] * len(rows))
+            repeated = rows.filter(again)
+            attempts.update(zip(repeated["episode_id"].to_pylist(), repeated["attempt"].to_pylist(), strict=True))
+            rest = rows.filter(pc.invert(again))
+            finished.update(rest["episode_id"].to_pylist())
+            stats.resume(rest)
+            played.update(pc.unique(rows["session"]).to_pylist())
+    except LedgerDamagedError as error:
+        raise damaged(run_dir, error.damage) from error
+    todo = [episode for episode in plan if episode.id not in finished]
+    return Resume(todo, attempts, retry, changes(sessions, played), ledger.replaced)
+
+
+def _to_repeat(rows: pa.Table, retry: Sequence[str]) -> pa.ChunkedArray:
+    """Failed rows except those that the interrupted retry has already played."""
+    done_again = pc.is_in(rows["session"], pa.array(retry, pa.string()))
+    return pc.and_(pc.equal(rows["status"], "failed"), pc.invert(done_again))
