@@ -16,7 +16,7 @@ from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, RunFail
 from envs import plugins
 
 SUITE_COMMANDS = "raycade.commands"
-"""Entry-point group of commands that suites bring: modules with ``add_arguments(parser)`` and ``main(options)``."""
+"""Entry-point group of commands that suites add: modules with ``add_arguments(parser)`` and ``main(options)``."""
 
 BUILT_IN_COMMANDS = {"kumo": "envs.kumo.commands", "raven": "envs.raven.commands"}
 COMMAND_HELP = {
@@ -52,10 +52,10 @@ EPILOG = "Run `raycade COMMAND --help` for details. Exit codes: 2 for bad input,
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exit; errors that a user can mend end with one message and exit code 2."""
+    """Run a command and exit; user errors end with one message and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # terminals that know ASCII only
+            stream.reconfigure(errors="backslashreplace")  # ASCII-only terminals
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options = parser_for(words[0] if words else "").parse_args(words)
@@ -66,17 +66,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except OSError as error:  # a full disk, a path that is too long, a folder that nobody may write
+    except OSError as error:  # a full disk, a path that is too long, a folder without write permission
         print(f"error: {error}", file=sys.stderr)
         code = RUN_FAILED
-    except KeyboardInterrupt:  # before or after the play, which ends in its own way
+    except KeyboardInterrupt:  # outside a run, which handles the signal itself
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
     sys.exit(code)
 
 
 def parser_for(command: str) -> argparse.ArgumentParser:
-    """The parser of all commands; of those that suites bring, only ``command`` is imported.
+    """The parser of all commands; of those that suites add, only ``command`` is imported.
 
     Raises:
         UserError: a suite's command cannot be imported.
@@ -125,7 +125,7 @@ def parser_for(command: str) -> argparse.ArgumentParser:
     merge.set_defaults(command=_merge)
     try:
         for name in plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS):
-            added = commands.add_parser(name, help=COMMAND_HELP.get(name, f"commands that {name} brings"))
+            added = commands.add_parser(name, help=COMMAND_HELP.get(name, f"commands of {name}"))
             if name == command:
                 module: Any = plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS)
                 module.add_arguments(added)

@@ -201,7 +201,7 @@ def test_a_run_its_report_its_repetition_and_its_damage(tmp_path, ray_cluster):
 
 
 @pytest.mark.ray
-def test_an_over_long_prompt_is_a_failed_row_and_the_run_goes_on(tmp_path, ray_cluster):
+def test_an_over_long_prompt_is_a_failed_row_and_the_run_continues(tmp_path, ray_cluster):
     run_dir = tmp_path / "run"
     settings = [*SMALL, "model=simulated", "model.engine.max_model_len=700", *ray_cluster]
     result = raycade("run", *settings, f"run_dir={run_dir}")

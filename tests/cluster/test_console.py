@@ -5,7 +5,9 @@ from evals.tables import Table
 
 
 def table(name: str, rows: int = 1, headline: bool = False) -> Table:
-    return Table(name, f"Title of {name}", ("n",), tuple((n,) for n in range(rows)), headline=headline)
+    return Table(
+        name, f"Title of {name}", ("a column that is wide enough",), tuple((n,) for n in range(rows)), headline=headline
+    )
 
 
 def test_a_summary_shows_headline_tables_and_names_the_others(capsys):
