@@ -11,13 +11,15 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from envs.kumo import kernel, memo
+from envs.kumo import endgame, kernel, memo
 from envs.kumo.domain import Observation
 from envs.kumo.tables import build
 from envs.kumo.task import Task
 
 TRUTHS, ACTIONS = 14, 32
 """Largest games; memory for tables and bounds doubles with each truth."""
+VERSION = 1
+"""Of what perfect play does, ties included: raise it when that changes, and kept results are searched anew."""
 SLOTS = 1 << 23
 """Default limit of the memo: 128 MiB."""
 TIE = 1e-7
@@ -44,6 +46,7 @@ class OptimalSearch:
             )
         self.task = task
         self._tables = build(_outcomes(task), truths)
+        self._games = endgame.new_endgames(self._tables)
         self._stack = kernel.new_stack(self._tables)
         self._memo = memo.new_memo(1 << 12, slots)
         self._start = (1 << truths) - 1, (1 << actions) - 1
@@ -120,7 +123,7 @@ class OptimalSearch:
     def _explore(self, left: int, unused: int, offered: int, limit: float) -> float:
         unused = kernel.fold(self._tables, left, unused)
         while True:
-            value = kernel.explore(self._tables, self._memo, self._stack, left, unused, offered, limit)
+            value = kernel.explore(self._tables, self._games, self._memo, self._stack, left, unused, offered, limit)
             if not self._memo.status[memo.FULL]:
                 return value
             larger = memo.new_memo(4 * self._memo.keys.size, self._memo.limit)

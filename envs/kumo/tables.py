@@ -29,11 +29,14 @@ HORIZON = 6
 
 
 def compiled(function: Function) -> Function:
-    """Compile with numba, and keep the machine code on disk where there is a place for it."""
+    """Compile with numba, and keep the machine code on disk where there is a place for it.
+
+    It runs without Python's global lock, so that searches in threads use other cores than what plays meanwhile.
+    """
     try:
-        return numba.njit(cache=True)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # numba finds no writable place for its cache
-        return numba.njit(function)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
 
 
 def compiled_lean(function: Function) -> Function:
@@ -80,8 +83,6 @@ class Tables(NamedTuple):
     """(K, L): largest probability that k tests leave at most one truth."""
     spared: Floats
     """(K, T, L): largest probability that a truth survives k tests which could rule it out."""
-    single: Floats
-    """(T, A, L): probability that a truth survives an action that could rule it out."""
     ahead: Floats
     """(K - 1, L, A): expected tests if an action comes first and then the relaxed game of k tests."""
 
@@ -200,12 +201,11 @@ def _alike(keep: Integers, number: Integers, left: int, one: int, two: int) -> b
 @compiled
 def _bounds(
     keep: Integers, number: Integers, able: Integers, size: Small, scale: Floats
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """The tables ``relaxed, decided, spared, single, ahead``."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The tables ``relaxed, decided, spared, ahead``."""
     actions, sets = keep.shape[0], size.size
     relaxed, decided = np.zeros((HORIZON + 1, sets)), np.zeros((HORIZON + 1, sets))
     spared, ahead = np.zeros((HORIZON + 1, able.size, sets)), np.ones((HORIZON, sets, actions))
-    single = np.zeros((able.size, actions, sets))
     chance = np.zeros(able.size)
     for left in range(sets):
         decided[0, left] = size[left] <= 1
@@ -233,10 +233,8 @@ def _bounds(
                 for truth in range(able.size):
                     if able[truth] >> action & 1:
                         spared[k, truth, left] = max(spared[k, truth, left], chance[truth])
-                        if k == 1:
-                            single[truth, action, left] = chance[truth]
             if size[left] > 1:
                 relaxed[k, left] = least
             else:
                 decided[k, left] = 1
-    return relaxed, decided, spared, single, ahead
+    return relaxed, decided, spared, ahead
