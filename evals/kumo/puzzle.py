@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from envs.kumo import DIFFICULTIES, Domain, OptimalSearch, Task, generate_tasks, load_domain, read_tasks, write_book
+from envs.kumo import DIFFICULTIES, Domain, Task, generate_tasks, load_domain, read_tasks, write_book
 from evals.kumo import prompts
-from evals.kumo.optima import optimal_play
+from evals.kumo.searching import best_move, optimal_play
 from evals.types import Chat
-
-_searching = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -33,24 +30,20 @@ class Puzzle:
         """The first turn's chat."""
         return prompts.opening(self.task, self.domain, write_book(self.task, self.domain))
 
-    @property
+    @cached_property
     def optimal_play(self) -> tuple[str, ...]:
         """The tests of perfect play on this task's outcomes, in order, and last the truth that it names.
 
-        A task that is not of the default suite is searched, once, for seconds; threads that ask meanwhile wait.
+        A task that is not of the default suite, nor in the user's cache, is searched, for seconds; threads that ask
+        meanwhile wait for the same search.
         """
-        with _searching:
-            return self._optimal_play
-
-    @cached_property
-    def _optimal_play(self) -> tuple[str, ...]:
         return optimal_play(self.task)
 
     def best(self, taken: tuple[str, ...]) -> str:
         """What perfect play does after the actions in ``taken``."""
         if self.optimal_play[: len(taken)] == taken:
             return self.optimal_play[len(taken)]
-        return OptimalSearch(self.task).best({name: self.task.observations[self.task.position(name)] for name in taken})
+        return best_move(self.task, taken)
 
 
 @functools.lru_cache(maxsize=256)
