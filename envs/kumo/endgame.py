@@ -101,7 +101,7 @@ def settle(tables: Tables, games: Endgames, left: int) -> bool:
     subset = 0
     while True:
         subset = subset - left & left
-        if tables.size[subset] > 1 and games.begin[subset] == NOT_YET and not _make(tables, games, subset):
+        if tables.size[subset] > tables.valid and games.begin[subset] == NOT_YET and not _make(tables, games, subset):
             games.begin[left] = NEVER
             return False
         if subset == left:
@@ -169,7 +169,7 @@ def _sort(tables: Tables, games: Endgames, left: int) -> tuple[int, int]:
             share = tables.size[kept] * tables.number[action, state] * tables.scale[left, action]
             if kept == left:
                 same += share
-            elif share > 0 and tables.size[kept] > 1:
+            elif share > 0 and tables.size[kept] > tables.valid:
                 games.kept[kinds, outcomes], games.share[kinds, outcomes] = kept, share
                 outcomes += 1
         games.share[kinds, -1] = same

@@ -6,7 +6,7 @@ keep the graph small without changing any value: actions that can rule out nothi
 on the surviving truths are exchanged for each other; lower bounds come from easier games (``tables``); and what is known
 of a state, its value or a bound, is kept in a hash table of limited size.
 
-Two facts give the bounds. A game is over when one truth is left or when a survivor is *due*: nothing unused can rule it
+Two facts give the bounds. A game is over when one truth is left (or as many as are valid) or when a survivor is *due*: nothing unused can rule it
 out. So if each survivor still has k or more actions against it, the game lasts k tests or leaves one truth before; and it
 ends with the k-th test only if all k went against the same truth, which survived them.
 """
@@ -132,7 +132,7 @@ def outlook(
     tables: Tables, games: Endgames, level: Integers, left: int, unused: int, either: int, both: int
 ) -> float:
     """A lower bound for the value of a game state from the tables alone; 0 if it is over. See ``due_after``."""
-    if tables.size[left] <= 1:
+    if tables.size[left] <= tables.valid:
         return 0.0
     if games.begin[left] > 0:
         return tabled(games, left, unused)
@@ -151,7 +151,7 @@ def outlook(
             weight = 0
             for state in range(tables.keep.shape[1]):
                 kept = left & tables.keep[action, state]
-                if kept & last or tables.size[kept] == 1:
+                if kept & last or tables.size[kept] <= tables.valid:
                     weight += tables.size[kept] * tables.number[action, state]
             over = max(over, weight * tables.scale[left, action])
         else:

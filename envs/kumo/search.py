@@ -2,7 +2,8 @@
 
 Values count tests only (base value 0). The weights are those of Eq. 2: an outcome is as likely as the number of surviving
 truths that it leaves. A surviving truth that no unused action can rule out must be the answer, because a task's
-observations together rule out all others.
+observations together rule out all others. Where several truths are valid, naming any of them wins: the game is over when
+no more than these survive, or when a survivor is due as before.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class OptimalSearch:
                 f"the optimal search takes at most {TRUTHS} truths and {ACTIONS} actions, not {truths} and {actions}"
             )
         self.task = task
-        self._tables = build(_outcomes(task), truths)
+        self._tables = build(_outcomes(task), truths, len(task.valid_truths))
         self._games = endgame.new_endgames(self._tables)
         self._stack = kernel.new_stack(self._tables)
         self._memo = memo.new_memo(1 << 12, slots)
@@ -83,7 +84,7 @@ class OptimalSearch:
         left = sum(1 << place for place, truth in enumerate(self.task.truths) if truth in survivors)
         unused = sum(1 << place for place, name in enumerate(self.task.action_names) if name not in observed)
         if self._is_over(left, unused):
-            return next(truth for truth in survivors if len(survivors) == 1 or not self._against(truth) & unused)
+            return next(t for t in survivors if len(survivors) <= self._tables.valid or not self._against(t) & unused)
         limit = self._value(left, unused) + TIE
         for place, name in enumerate(self.task.action_names):
             if (unused & int(self._tables.relevant[left])) >> place & 1:
@@ -131,11 +132,11 @@ class OptimalSearch:
             self._memo = larger
 
     def _is_over(self, left: int, unused: int) -> bool:
-        """Whether one truth is left, or one that nothing can rule out any more."""
+        """Whether only valid truths are left, or one that nothing can rule out any more."""
         due = any(
             left >> place & 1 and not against & unused for place, against in enumerate(self._tables.able.tolist())
         )
-        return due or left.bit_count() <= 1
+        return due or left.bit_count() <= self._tables.valid
 
     def _against(self, truth: str) -> int:
         """The actions that can rule a truth out, as a bitmask."""

@@ -78,21 +78,24 @@ class Tables(NamedTuple):
     following: Small
     """(L, A): the next action that is alike, or -1."""
     relaxed: Floats
-    """(K, L): least expected tests of the relaxed game that ends when one truth is left, or for free after k tests."""
+    """(K, L): least expected tests of the relaxed game that ends when only valid truths are left, or for free after k tests."""
     decided: Floats
-    """(K, L): largest probability that k tests leave at most one truth."""
+    """(K, L): largest probability that k tests leave at most the valid truths."""
     spared: Floats
     """(K, T, L): largest probability that a truth survives k tests which could rule it out."""
     ahead: Floats
     """(K - 1, L, A): expected tests if an action comes first and then the relaxed game of k tests."""
+    valid: int
+    """Number of valid truths: a game is decided when so many are left."""
 
 
-def build(outcomes: Sequence[Mapping[int, int]], truths: int) -> Tables:
+def build(outcomes: Sequence[Mapping[int, int]], truths: int, valid: int = 1) -> Tables:
     """All tables of a game.
 
     Args:
         outcomes: for each action, how many of its states leave which truths.
         truths: number of truths.
+        valid: number of valid truths.
     """
     everything = (1 << truths) - 1
     width = max(map(len, outcomes))
@@ -107,8 +110,8 @@ def build(outcomes: Sequence[Mapping[int, int]], truths: int) -> Tables:
     size = np.array([left.bit_count() for left in range(everything + 1)], np.int8)
     scale = _scale(keep, number, size)
     relevant, firsts, doubled, first, following = _folding(keep, number, able)
-    bounds = _bounds(keep, number, able, size, scale)
-    return Tables(keep, number, able, reach, size, scale, relevant, firsts, doubled, first, following, *bounds)
+    bounds = _bounds(keep, number, able, size, scale, valid)
+    return Tables(keep, number, able, reach, size, scale, relevant, firsts, doubled, first, following, *bounds, valid)
 
 
 @compiled
@@ -200,7 +203,7 @@ def _alike(keep: Integers, number: Integers, left: int, one: int, two: int) -> b
 
 @compiled
 def _bounds(
-    keep: Integers, number: Integers, able: Integers, size: Small, scale: Floats
+    keep: Integers, number: Integers, able: Integers, size: Small, scale: Floats, valid: int
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """The tables ``relaxed, decided, spared, ahead``."""
     actions, sets = keep.shape[0], size.size
@@ -208,7 +211,7 @@ def _bounds(
     spared, ahead = np.zeros((HORIZON + 1, able.size, sets)), np.ones((HORIZON, sets, actions))
     chance = np.zeros(able.size)
     for left in range(sets):
-        decided[0, left] = size[left] <= 1
+        decided[0, left] = size[left] <= valid
         for truth in range(able.size):
             spared[0, truth, left] = left >> truth & 1
     for k in range(1, HORIZON + 1):
@@ -233,7 +236,7 @@ def _bounds(
                 for truth in range(able.size):
                     if able[truth] >> action & 1:
                         spared[k, truth, left] = max(spared[k, truth, left], chance[truth])
-            if size[left] > 1:
+            if size[left] > valid:
                 relaxed[k, left] = least
             else:
                 decided[k, left] = 1

@@ -29,7 +29,8 @@ def game_key(task: Task) -> str:
         action.states.index(action.state_of(observation))
         for action, observation in zip(task.actions, task.observations, strict=True)
     ]
-    return stable_hash(len(places), table, shown)
+    several = [len(task.valid_truths)] if task.also_valid else []
+    return stable_hash(len(places), table, shown, *several)
 
 
 def place_names(task: Task, moves: Iterable[int]) -> tuple[str, ...]:
