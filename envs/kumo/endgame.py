@@ -1,6 +1,6 @@
 """Tables of values for game states with few surviving truths, each made when the search has come by often enough.
 
-Most states that the search meets have two to four survivors, and differ only in which actions are left. So for a set of
+Many states that the search meets have two or three survivors, and differ only in which actions are left. So for a set of
 truths the values for every choice of unused actions are worked out in one sweep, which takes a fraction of the time that
 searching them one by one would. Actions that are alike on the set are counted, not told apart, which keeps tables short.
 """
@@ -84,7 +84,7 @@ def settle(tables: Tables, games: Endgames, left: int) -> bool:
         Whether there is a table now.
     """
     if games.begin[left] != NOT_YET:
-        return games.begin[left] > 0
+        return bool(games.begin[left] > 0)
     games.visits[left] += 1
     length = 1
     for action in range(tables.keep.shape[0]):

@@ -45,8 +45,8 @@ def generate_tasks(
 ) -> list[Task]:
     """The first ``count`` tasks of a domain at one difficulty; a longer list begins with the shorter one.
 
-    In each task exactly ``valid_truths`` truths survive all observations. No two tasks have the same truths, actions and outcomes (a
-    float outcome being the range that its number lies in).
+    In each task exactly ``valid_truths`` truths survive all observations. No two tasks have the same truths, actions and
+    outcomes (a float outcome being the range that its number lies in).
 
     Args:
         domain: what to draw from.

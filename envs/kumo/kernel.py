@@ -4,11 +4,12 @@ It is a best-first search of the and-or graph. From a game state the action with
 it one outcome at a time, just until another action looks better or the value is certain to reach a limit. Three things
 keep the graph small without changing any value: actions that can rule out nothing are dropped and actions that are alike
 on the surviving truths are exchanged for each other; lower bounds come from easier games (``tables``); and what is known
-of a state, its value or a bound, is kept in a hash table of limited size.
+of a state, its value or a bound, is kept in a hash table of limited size, or where few truths survive in tables
+(``endgame``).
 
-Two facts give the bounds. A game is over when one truth is left (or as many as are valid) or when a survivor is *due*: nothing unused can rule it
-out. So if each survivor still has k or more actions against it, the game lasts k tests or leaves one truth before; and it
-ends with the k-th test only if all k went against the same truth, which survived them.
+Two facts give the bounds. A game is over when one truth is left (or as many as are valid) or when a survivor is *due*:
+nothing unused can rule it out. So if each survivor still has k or more actions against it, the game lasts k tests or
+leaves one truth before; and it ends with the k-th test only if all k went against the same truth, which survived them.
 """
 
 from __future__ import annotations
@@ -128,9 +129,7 @@ def due_after(level: Integers, left: int, either: int, both: int) -> tuple[int, 
 
 
 @inlined
-def outlook(
-    tables: Tables, games: Endgames, level: Integers, left: int, unused: int, either: int, both: int
-) -> float:
+def outlook(tables: Tables, games: Endgames, level: Integers, left: int, unused: int, either: int, both: int) -> float:
     """A lower bound for the value of a game state from the tables alone; 0 if it is over. See ``due_after``."""
     if tables.size[left] <= tables.valid:
         return 0.0
@@ -161,7 +160,9 @@ def outlook(
 
 
 @inlined
-def prospect(tables: Tables, games: Endgames, level: Integers, left: int, unused: int, gone: int, known: float) -> float:
+def prospect(
+    tables: Tables, games: Endgames, level: Integers, left: int, unused: int, gone: int, known: float
+) -> float:
     """A better lower bound for a state that is not over: one test further.
 
     Either the next test goes against a truth with the fewest actions against it, and every outcome is looked at; or the

@@ -27,6 +27,18 @@ TIE = 1e-7
 """Values closer than this are ties; the published weights carry a term of 1e-9, which parts true ties by about 1e-10."""
 
 
+def check_size(truths: int, actions: int) -> None:
+    """Refuse games that the exact search does not take.
+
+    Raises:
+        ValueError: the game is too large; what it may have is said.
+    """
+    if truths > TRUTHS or actions > ACTIONS:
+        raise ValueError(
+            f"the optimal search takes at most {TRUTHS} truths and {ACTIONS} actions, not {truths} and {actions}"
+        )
+
+
 class OptimalSearch:
     """Perfect play of one task, exact; what is searched once is remembered for later questions.
 
@@ -41,10 +53,7 @@ class OptimalSearch:
 
     def __init__(self, task: Task, slots: int = SLOTS) -> None:
         truths, actions = len(task.truths), len(task.actions)
-        if truths > TRUTHS or actions > ACTIONS:
-            raise ValueError(
-                f"the optimal search takes at most {TRUTHS} truths and {ACTIONS} actions, not {truths} and {actions}"
-            )
+        check_size(truths, actions)
         self.task = task
         self._tables = build(_outcomes(task), truths, len(task.valid_truths))
         self._games = endgame.new_endgames(self._tables)

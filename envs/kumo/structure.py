@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import random
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from envs.kumo.domain import Domain, parse_domain
+from envs.kumo.domain import Domain, load_domain, parse_domain
 from envs.kumo.generate import GenerationError, generate_tasks
 from envs.kumo.search import OptimalSearch
 from envs.kumo.vocabulary import Kind, draw_names
@@ -25,6 +26,8 @@ TASKS = 20
 """Easy tasks over which the expected steps are averaged."""
 ATTEMPTS = 60
 """Domains drawn before the search for a band of expected steps is given up."""
+
+_DRAWN, _PERMUTED = "drawn:", "permuted:"
 
 Table = list[list[set[int]]]
 """For each action and state the truths ruled out."""
@@ -134,7 +137,9 @@ def draw_domain(structure: Structure, seed: int = 0, index: int = 0) -> Domain:
         if structure.steps is None or structure.steps[0] <= steps <= structure.steps[1]:
             return domain
         reached.append(f"expected steps {steps:.2f}")
-    raise GenerationError(f"no domain of {structure} in {ATTEMPTS} tries; among those drawn: {min(reached)}, {max(reached)}")
+    raise GenerationError(
+        f"no domain of {structure} in {ATTEMPTS} tries; among those drawn: {min(reached)}, {max(reached)}"
+    )
 
 
 def permuted(domain: Domain, seed: int = 0) -> Domain:
@@ -147,11 +152,56 @@ def permuted(domain: Domain, seed: int = 0) -> Domain:
     other = dict(zip(order, order[1:] + order[:1], strict=True))
     actions = tuple(
         dataclasses.replace(
-            action, states=tuple(state._replace(rules_out=tuple(map(other.get, state.rules_out))) for state in action.states)
+            action,
+            states=tuple(
+                state._replace(rules_out=tuple(other[truth] for truth in state.rules_out)) for state in action.states
+            ),
         )
         for action in domain.actions
     )
     return dataclasses.replace(domain, name=f"{domain.name}_permuted_{seed}", actions=actions)
+
+
+# --- as names: what stands in a plan instead of the name of a domain --------------------------------------------------
+
+
+def structured_sources(settings: Mapping[str, Any], domains: Sequence[str], seed: int = 0) -> tuple[str, ...]:
+    """Names for ``domain_from`` of the domains that a suite's ``structure`` stands for.
+
+    Args:
+        settings: those of ``Structure`` and ``domains``, the number of domains to draw (default 5); or
+            ``{"names": "permuted"}`` alone, for the suite's domains with their names permuted.
+        domains: the suite's domains, used only if they are to be permuted.
+        seed: another seed gives other domains.
+
+    Raises:
+        ValueError: a setting is unknown or wrong.
+    """
+    if settings.get("names") == "permuted":
+        if len(settings) > 1:
+            others = ", ".join(sorted(set(settings) - {"names"}))
+            raise ValueError(f"structure: permuted domains keep their structure, so {others} cannot be chosen")
+        return tuple(f"{_PERMUTED}{seed}:{domain}" for domain in domains)
+    count = settings.get("domains", 5)
+    if type(count) is not int or count < 1:
+        raise ValueError(f"structure.domains must be a whole number of at least 1, not {count!r}")
+    chosen = dataclasses.asdict(Structure.parse({name: value for name, value in settings.items() if name != "domains"}))
+    return tuple(_DRAWN + json.dumps([chosen, seed, index]) for index in range(count))
+
+
+def domain_from(source: str) -> Domain:
+    """A domain by its name, its file, or one of ``structured_sources``.
+
+    Raises:
+        ValueError: there is no such domain.
+    """
+    if source.startswith(_DRAWN):
+        settings, seed, index = json.loads(source.removeprefix(_DRAWN))
+        return draw_domain(Structure.parse(settings), seed, index)
+    if source.startswith(_PERMUTED):
+        seed, domain = source.removeprefix(_PERMUTED).split(":", 1)
+        return permuted(load_domain(domain), int(seed))
+    return load_domain(source)
 
 
 # --- drawing ---------------------------------------------------------------------------------------------------------
@@ -190,7 +240,10 @@ def _cells(structure: Structure, blank: float, copied: float, rng: random.Random
             gone[place, truth] = pattern if copies else alone
     _mend(gone, structure, active, wanted, rng)
     return [
-        [{truth for truth in range(structure.truths) if gone[(action, state), truth]} for state in range(structure.states)]
+        [
+            {truth for truth in range(structure.truths) if gone[(action, state), truth]}
+            for state in range(structure.states)
+        ]
         for action in range(structure.actions)
     ]
 

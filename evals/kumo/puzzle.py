@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from envs.kumo import DIFFICULTIES, Domain, Task, generate_tasks, load_domain, read_tasks, write_book
+from envs.kumo import DIFFICULTIES, Domain, Task, generate_tasks, read_tasks, write_book
+from envs.kumo.search import check_size
+from envs.kumo.structure import domain_from
 from evals.kumo import prompts
 from evals.kumo.searching import best_move, optimal_play
 from evals.types import Chat
@@ -48,20 +50,29 @@ class Puzzle:
 
 @functools.lru_cache(maxsize=256)
 def domain_of(name_or_path: str) -> Domain:
-    """A domain, read once."""
-    return load_domain(name_or_path)
+    """A domain, read or drawn once."""
+    return domain_from(name_or_path)
 
 
 @functools.lru_cache(maxsize=256)
-def puzzles_of(name_or_path: str, difficulty: str, count: int, give_aways: bool) -> tuple[Puzzle, ...]:
-    """The puzzles of one domain and difficulty, generated once.
+def puzzles_of(
+    name_or_path: str,
+    difficulty: str,
+    count: int,
+    give_aways: bool,
+    seed: int = 0,
+    valid_truths: int = 1,
+    size: tuple[int, int] | None = None,
+) -> tuple[Puzzle, ...]:
+    """The puzzles of one domain and difficulty, or with ``size`` of so many truths and actions, generated once.
 
     Raises:
-        ValueError: the domain is too small, or has not so many different tasks.
+        ValueError: the domain is too small, has not so many different tasks, or these are too large to be searched.
     """
     domain = domain_of(name_or_path)
-    truths, actions = DIFFICULTIES[difficulty]
-    tasks = generate_tasks(domain, truths, actions, count, give_aways=give_aways)
+    truths, actions = size or DIFFICULTIES[difficulty]
+    check_size(truths, actions)
+    tasks = generate_tasks(domain, truths, actions, count, give_aways, seed, valid_truths)
     return tuple(Puzzle(domain, task) for task in tasks)
 
 

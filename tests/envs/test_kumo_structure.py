@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from envs.kumo import GenerationError, OptimalSearch, generate_tasks, load_domain
-from envs.kumo.structure import Structure, draw_domain, measure, permuted
+from envs.kumo.structure import Structure, domain_from, draw_domain, measure, permuted, structured_sources
 
 SMALL = {"truths": 20, "actions": 12}
 
@@ -57,7 +57,11 @@ def test_what_is_drawn_is_what_was_asked_for(settings):
 def test_another_seed_index_or_kind_of_names_gives_another_domain():
     wanted = Structure(**SMALL)
     first = draw_domain(wanted)
-    others = [draw_domain(wanted, seed=1), draw_domain(wanted, index=1), draw_domain(Structure(**SMALL, names="nonsense"))]
+    others = [
+        draw_domain(wanted, seed=1),
+        draw_domain(wanted, index=1),
+        draw_domain(Structure(**SMALL, names="nonsense")),
+    ]
     assert draw_domain(wanted) == first
     assert len({domain.name for domain in (first, *others)}) == 4
     assert all(set(rows(domain)[0]) != set(rows(first)[0]) for domain in others)
@@ -112,3 +116,22 @@ def test_a_permuted_domain_is_the_same_game_under_names_that_mislead():
     assert sum(one == two for one, two in zip(ours, theirs, strict=True)) <= 2, "but for truths that are alike"
     for one, two in zip(real.actions, other.actions, strict=True):
         assert [(s.value, len(s.rules_out)) for s in one.states] == [(s.value, len(s.rules_out)) for s in two.states]
+
+
+def test_sources_stand_for_drawn_or_permuted_domains():
+    drawn = structured_sources({"density": 0.15, "domains": 3, **SMALL}, ["medical"], seed=4)
+    wanted = Structure(density=0.15, **SMALL)
+    assert [domain_from(source) for source in drawn] == [draw_domain(wanted, 4, index) for index in range(3)]
+    counterfactual = structured_sources({"names": "permuted"}, ["medical", "music"], seed=4)
+    assert [domain_from(source) for source in counterfactual] == [
+        permuted(load_domain(name), 4) for name in ("medical", "music")
+    ]
+    assert domain_from("music") == load_domain("music")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"names": "permuted", "density": 0.1}, {"domains": 0}, {"domains": True}, {"sise": 3}, {"names": 3}]
+)
+def test_sources_of_no_structure_are_refused(settings):
+    with pytest.raises(ValueError, match="structure"):
+        structured_sources(settings, ["medical"])

@@ -15,7 +15,6 @@ from evals.kumo import KumoSuite, cache, optima, searching
 from evals.kumo.puzzle import puzzles_of
 
 
-
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("RAYCADE_CACHE", str(tmp_path / "cache"))
@@ -174,3 +173,18 @@ def test_threads_that_ask_the_same_share_one_search(monkeypatch):
         found = list(pool.map(searching.optimal_play, tasks))
     assert found == [OptimalSearch(task).rollout() for task in tasks]
     assert len(asked) == 3
+
+
+def test_puzzles_of_any_size_seed_and_number_of_valid_truths_up_to_where_the_search_ends():
+    first = puzzles_of("medical", "easy", 3, False, 0, 2, (7, 9))
+    assert [(len(p.task.truths), len(p.task.actions), len(p.task.valid_truths)) for p in first] == [(7, 9, 2)] * 3
+    assert all(p.optimal_play[-1] in p.task.valid_truths for p in first)
+    assert [p.task for p in puzzles_of("medical", "easy", 3, False, 1, 2, (7, 9))] != [p.task for p in first]
+    with pytest.raises(ValueError, match=r"at most .* truths and .* actions, not 30 and 9"):
+        puzzles_of("medical", "easy", 3, False, 0, 1, (30, 9))
+
+
+def test_how_many_truths_are_valid_is_part_of_what_a_game_is_known_by():
+    (puzzle,) = puzzles_of("medical", "easy", 1, False, 0, 2, (7, 9))
+    one = dataclasses.replace(puzzle.task, also_valid=())
+    assert optima.game_key(one) != optima.game_key(puzzle.task)
