@@ -5,7 +5,9 @@
 #   ./launch.sh suite=kumo ...     `raycade run` with these overrides
 #   ./launch.sh COMMAND ...        any other command of raycade: plan, report, ...
 #   ./launch.sh slurm ...          a run as a Slurm job: ./launch.sh slurm --help
-#   ./launch.sh test [...]         the tests; further arguments go to pytest
+#   ./launch.sh test               all tests; the fast ones first
+#   ./launch.sh test fast          the fast tests alone: no Ray, no vLLM; some minutes
+#   ./launch.sh test [...]         pytest with these arguments
 #   ./launch.sh setup              the set-up alone, with what development needs
 #
 # The GPU build of vLLM is installed where nvidia-smi finds a GPU, else the CPU build.
@@ -88,7 +90,13 @@ case "$command" in
         [[ $command == test ]] || exit 0
         shift
         cd "$root"
-        exec "$venv/bin/python" -m pytest "$@"
+        pytest=("$venv/bin/python" -m pytest)
+        fast=(-n 2 --dist loadfile -m "not ray and not vllm")
+        case "${1:-}" in
+            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" -m "ray or vllm" ;;
+            fast) exec "${pytest[@]}" "${fast[@]}" "${@:2}" ;;
+            *) exec "${pytest[@]}" "$@" ;;
+        esac
         ;;
     slurm)
         shift
@@ -98,7 +106,7 @@ case "$command" in
                     "else RAYCADE_BUILD=cpu ./launch.sh slurm ..."
             install "$build"
         fi
-        exec "$root/cluster/slurm.sh" submit "$@"
+        exec "$root/cluster/launch/slurm.sh" submit "$@"
         ;;
     *)
         ready || install "$build"

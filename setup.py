@@ -5,7 +5,7 @@ from setuptools import find_packages, setup
 ENVS = ["numpy", "pillow", "pyyaml", "python-sat", "gymnasium>=1.0", "numba", "resvg-py==0.5.0", "emosvg==0.1.7"]
 EVALS = ["pyarrow>=17", "rich"]
 SLURM = ["hydra-submitit-launcher==1.2.0"]
-CLUSTER = ["ray>=2.60,<2.61", "hydra-core>=1.3.2,<1.4", "wandb", "psutil"]
+CLUSTER = ["ray>=2.60,<2.61", "hydra-core>=1.3.2,<1.4", "httpx>=0.27,<1", "wandb", "psutil"]
 
 setup(
     name="raycade",
@@ -26,6 +26,8 @@ setup(
             *SLURM,
             "pytest",
             "pytest-asyncio",
+            "pytest-xdist",
+            "import-linter>=2.16",
             "hypothesis",
             "ruff",
             "mypy",

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from cluster.cli import show
+from cluster.console import show
 from evals.tables import Table
 from tests.chaos import DISTURBANCES, MOMENTS, Result, Workload, can_mount, disturbed, finish, prepare
 

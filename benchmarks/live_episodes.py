@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from cluster.cli import show
+from cluster.console import show
 from evals.tables import Table
 
 REPLICAS = 4

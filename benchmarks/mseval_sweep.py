@@ -20,12 +20,12 @@ from typing import Any
 
 from PIL import Image
 
-from cluster import torch_cure
-from cluster.cli import show
-from cluster.ledger import read_episodes
-from cluster.run import run
-from cluster.settings import load_settings
-from cluster.tiny_model import ensure_tiny_model
+from cluster.commands.run import run
+from cluster.config.settings import load_settings
+from cluster.console import show
+from cluster.engines import torch_compat
+from cluster.engines.tiny_model import ensure_tiny_model
+from cluster.storage.run_directory import read_episodes
 from envs.picture import Picture
 from evals.records import chat_of
 from evals.tables import Table
@@ -49,7 +49,7 @@ class OneAtATime:
     """The tiny model in transformers, as a script would use it: picture, template, tokens, one forward pass."""
 
     def __init__(self, threads: int) -> None:
-        torch_cure.apply()
+        torch_compat.apply()
         import torch
         from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
 

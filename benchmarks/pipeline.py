@@ -34,9 +34,9 @@ def main() -> None:
 
 def compare(overrides: list[str]) -> None:
     """Play, hand the same prompts to a bare engine in a process of its own, and print both."""
-    from cluster.cli import show
-    from cluster.ledger import read_episodes
-    from cluster.settings import load_settings
+    from cluster.config.settings import load_settings
+    from cluster.console import show
+    from cluster.storage.run_directory import read_episodes
     from evals.records import chat_of
     from evals.tables import Table
 
@@ -72,8 +72,8 @@ def compare(overrides: list[str]) -> None:
 
 def bare(work: Path) -> None:
     """One offline batch; writes seconds, completion tokens and prefix-cache share beside ``work``."""
+    from cluster.engines.tiny_model import ensure_tiny_model
     from cluster.engines.vllm import prepare_cpu, prepare_environment
-    from cluster.tiny_model import ensure_tiny_model
 
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1"  # vLLM's own way, so that reading prompts and the model overlap
     prepare_environment(local=True)

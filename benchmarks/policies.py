@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster.cli import show
+from cluster.console import show
 from evals.tables import Table
 
 KUMO = ["suite=kumo", "suite.domains=[medical,music]", "suite.difficulties=[hard]", "suite.tasks_per_domain=24"]

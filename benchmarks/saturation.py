@@ -21,14 +21,14 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from cluster.cli import show
+from cluster.commands.run import run
+from cluster.config.settings import Settings, load_settings
+from cluster.console import show
 from cluster.engines.simulated import SimulatedEngine, Speed
-from cluster.ledger import read_episodes
-from cluster.model_player import request_for
-from cluster.queue import longest_first
-from cluster.router import OVERCOMMIT
-from cluster.run import run
-from cluster.settings import Settings, load_settings
+from cluster.runner.episode_queue import longest_first
+from cluster.runner.model_player import request_for
+from cluster.runner.router import OVERCOMMIT
+from cluster.storage.run_directory import read_episodes
 from evals.suite import play_episode
 from evals.tables import Cell, Table
 from evals.types import Episode, Reply, Turn
@@ -62,11 +62,11 @@ def raycade(overrides: list[str], replicas: int, batch: int) -> tuple[Cell, ...]
         timing = json.loads(Path(folder, "run", "timings.jsonl").read_text())
     uncached = timing["prompt_tokens"] - timing["cached_tokens"]
     work = speed(settings).work(uncached, timing["completion_tokens"], batch)
-    seconds, up = timing["playing_seconds"], sum(use["place_seconds"] for use in timing["use"].values()) / batch
+    seconds, up = timing["playing_seconds"], sum(use["slot_seconds"] for use in timing["use"].values()) / batch
     hits = timing["cached_tokens"] / timing["prompt_tokens"]
     return (
         *(replicas, "raycade", len(ids), timing["turns"], timing["turns"] / seconds),
-        *(work / replicas / seconds, work / up, hits, timing["router_seconds"] / timing["turns"]),
+        *(work / replicas / seconds, work / up, hits, timing["queueing_seconds"] / timing["turns"]),
     )
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks.simulation.cluster import GPU, Costs, Machine, Result, play, play_one_at_a_time, play_static_shards
 from benchmarks.simulation.workload import MIX, QUESTIONS, STEADY, Workload, draw, from_run
 from cluster import admission, queue, router
-from cluster.cli import show
+from cluster.console import show
 from cluster.engines.simulated import Speed
 from evals.tables import Cell, Table
 from evals.types import Episode

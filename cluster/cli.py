@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import io
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
+from cluster.console import show
+from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
+from envs import plugins
 
-from cluster.errors import RunFailedError, UserError
-from envs.kumo import commands as kumo_commands
-from envs.raven import commands as raven_commands
-from evals.tables import Table
-
-BAD_INPUT = 2
-RUN_FAILED = 1
-INTERRUPTED = 130
 LONGEST_SHOWN = 30
 """Rows of the longest table that ends a run on the terminal; `raycade report` shows all."""
 
+SUITE_COMMANDS = "raycade.commands"
+"""Entry-point group of commands that suites bring: modules with ``add_arguments(parser)`` and ``main(options)``."""
+
+BUILT_IN_COMMANDS = {"kumo": "envs.kumo.commands", "raven": "envs.raven.commands"}
+COMMAND_HELP = {
+    "kumo": "KUMO domains and tasks: check your own, generate",
+    "raven": "RAVEN problems: generate, import, check, show",
+}
+
 RUN_HELP = """\
-Plays the episodes of a suite with a model and scores them. Without overrides: the demo, a slice of the suites with a tiny
-model made on the spot. A run that was interrupted goes on where it stopped when the same command is given again.
+Plays a suite with a model and scores the episodes. Without overrides it runs the demo: a slice of all three suites with a
+tiny model built on this machine. An interrupted run resumes when you run the same command again.
 
 overrides (Hydra's syntax; a value with a comma needs brackets):
   suite=demo|kumo|kidgym|multistar   what is played; settings of a suite by path:
@@ -31,11 +37,11 @@ overrides (Hydra's syntax; a value with a comma needs brackets):
       suite=kidgym    suite.tasks=[CL,SE] suite.levels=[1] suite.modes=[zero_shot,cot,icl] suite.episodes=100
       suite=multistar suite.subtask=chain|direct suite.puzzles=10 suite.priors=[none,model,truth]
   model=tiny|simulated|oracle|random|qwen2_5_vl_7b|...   who plays
-  decoding=free|choice       free text, or replies constrained to what is offered
-  baselines=[random,oracle]  built-in players to play the same episodes beside the model
+  decoding=free|choice       free text, or replies constrained to the options of each turn
+  baselines=[random,oracle]  built-in players that play the same episodes for comparison
   cluster=local|ray          Ray on this machine, or an existing cluster; cluster.replicas=2 cluster.runners=1
   tracker=none|wandb         tracker.mode=online needs WANDB_API_KEY in the environment
-  shard=2/8                  play one part of the plan; `raycade merge` joins the parts
+  shard=2/8                  play one shard of the plan; `raycade merge` joins the shards
   run_dir=PATH               default runs/SUITE-MODEL-PLAN
 
 examples:
@@ -45,28 +51,39 @@ examples:
   raycade run -m hydra/launcher=slurm model=a,b          each as a Slurm job; one run over several nodes: ./launch.sh slurm
 """
 
-EPILOG = "`raycade COMMAND --help` says more. Bad input ends with exit code 2, a run that was stopped early with 75."
+EPILOG = "Run `raycade COMMAND --help` for details. Exit codes: 2 for bad input, 75 for a run that was stopped early."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit; errors that a user can mend end with one message and exit code 2."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # terminals that know ASCII only
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        options = parser_for(words[0] if words else "").parse_args(words)
         code = options.command(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         code = BAD_INPUT
-    except KeyboardInterrupt:  # before or after the play, which ends in its own way
-        print("interrupted", file=sys.stderr)
-        code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:  # a full disk, a path that is too long, a folder that nobody may write
+        print(f"error: {error}", file=sys.stderr)
+        code = RUN_FAILED
+    except KeyboardInterrupt:  # before or after the play, which ends in its own way
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
     sys.exit(code)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_for(command: str) -> argparse.ArgumentParser:
+    """The parser of all commands; of those that suites bring, only ``command`` is imported.
+
+    Raises:
+        UserError: a suite's command cannot be imported.
+    """
     parser = argparse.ArgumentParser(
         prog="raycade",
         description="Evaluates language and vision-language models on reasoning games, on Ray and vLLM.",
@@ -84,8 +101,8 @@ def _parser() -> argparse.ArgumentParser:
 
     plan = commands.add_parser(
         "plan",
-        help="what a run would do: episodes, model calls, tokens, time",
-        description="What `raycade run` with these overrides would do. Loads no model and touches no GPU.",
+        help="dry run: episodes, model calls, tokens, estimated time",
+        description="Shows what `raycade run` would do with these overrides. Loads no model and uses no GPU.",
     )
     plan.add_argument("--like", type=Path, metavar="RUN_DIR", help="estimate the time from a past run's speed")
     plan.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
@@ -93,63 +110,71 @@ def _parser() -> argparse.ArgumentParser:
 
     report = commands.add_parser(
         "report",
-        help="tables of finished or running runs, from their ledgers alone",
-        description="Scores each run's ledger again, prints the tables and writes them below RUN_DIR/tables.",
+        help="tables of a finished or running run, computed from its ledger",
+        description="Rescores each run from its ledger, prints the tables and writes them to RUN_DIR/tables.",
     )
     report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     report.set_defaults(command=_report)
 
-    raven = commands.add_parser("raven", help="RAVEN problems: generate, import, check, show")
-    raven_commands.add_arguments(raven)
-    raven.set_defaults(command=lambda options: int(raven_commands.main(options) or 0))
-
-    kumo = commands.add_parser("kumo", help="KumO domains: check your own, write out tasks")
-    kumo_commands.add_arguments(kumo)
-    kumo.set_defaults(command=kumo_commands.main)
-
     merge = commands.add_parser(
         "merge",
-        help="join runs that played parts of one plan (shard=i/n)",
-        description="Joins the ledgers of RUN_DIRs into TARGET and scores it; refuses runs that contradict each other. "
-        "TARGET may hold what an earlier merge joined, so that parts can come one after the other.",
+        help="merge runs that played shards of one plan (shard=i/n)",
+        description="Merges the ledgers of RUN_DIRs into TARGET and scores it; refuses runs that contradict each other. "
+        "TARGET may hold an earlier merge, so shards can be added one by one.",
     )
     merge.add_argument("target", type=Path, metavar="TARGET")
     merge.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     merge.set_defaults(command=_merge)
+    try:
+        for name in plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS):
+            added = commands.add_parser(name, help=COMMAND_HELP.get(name, f"commands that {name} brings"))
+            if name == command:
+                module: Any = plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS)
+                module.add_arguments(added)
+                added.set_defaults(command=functools.partial(_run_module, module))
+    except ValueError as error:
+        raise UserError(str(error)) from error
     return parser
 
 
+def _run_module(module: Any, options: argparse.Namespace) -> int:
+    return int(module.main(options) or 0)
+
+
 def _run(options: argparse.Namespace) -> int:
-    from cluster.run import CONTINUE, run
-    from cluster.settings import load_settings
+    from cluster.commands.run import run
+    from cluster.config.settings import load_settings
 
     if options.multirun:
-        from cluster.multirun import multirun
+        from cluster.commands.sweep import multirun
 
         return multirun(options.overrides)
     settings = load_settings(options.overrides)
     try:
         code, tables = run(settings)
     except RunFailedError as error:
-        print(f"error: {error}\nWhat was finished is in {settings.run_dir}; the same command goes on.", file=sys.stderr)
+        print(
+            f"error: {error}\nFinished episodes are saved in {settings.run_dir}; run the same command again to resume.",
+            file=sys.stderr,
+        )
         return RUN_FAILED
     show(tables, LONGEST_SHOWN)
     print(f"\nledger, tables and summary: {settings.run_dir}")
     if code == CONTINUE:
-        print("stopped before the end: the same command goes on from here", file=sys.stderr)
+        print("stopped early; run the same command again to resume", file=sys.stderr)
     return code
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from cluster.estimate import describe_plan
-    from cluster.settings import load_settings
+    from cluster.commands.plan import describe_plan
+    from cluster.config.settings import load_settings
 
     show(describe_plan(load_settings(options.overrides), options.like))
     return 0
 
 
 def _report(options: argparse.Namespace) -> int:
-    from cluster.scores import score_run, write_results
+    from cluster.commands.report import score_run, write_results
 
     for run_dir in options.run_dirs:
         tables, summary = score_run(run_dir)
@@ -161,24 +186,11 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _merge(options: argparse.Namespace) -> int:
-    from cluster.merge import merge
+    from cluster.commands.merge import merge
 
     joined = merge(options.target, options.run_dirs)
-    print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes are there\n")
+    print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes merged\n")
     for warning in joined.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     options.run_dirs = [options.target]
     return _report(options)
-
-
-def show(tables: Sequence[Table], longest: int | None = None) -> None:
-    """Print tables; on a pipe they are as wide as they need to be. Those of more than ``longest`` rows are only named."""
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    for table in tables:
-        if longest is not None and len(table.rows) > longest:
-            console.print(
-                f"{table.title}: {len(table.rows)} rows in tables/{table.name}.md", markup=False, highlight=False
-            )
-        else:
-            console.print(table.to_rich())
-        console.print()

@@ -1,6 +1,12 @@
-"""Errors that a person reads."""
+"""Errors that a person reads, and exit codes."""
 
 from __future__ import annotations
+
+BAD_INPUT = 2
+RUN_FAILED = 1
+CONTINUE = 75
+"""Exit code of a run that was stopped before its end: run the same command again (EX_TEMPFAIL)."""
+INTERRUPTED = 130
 
 
 class UserError(Exception):

@@ -9,24 +9,35 @@ from __future__ import annotations
 import abc
 import dataclasses
 import hashlib
-import importlib
 import json
-import re
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from envs import plugins
+
+GROUP = "raycade.pictures"
+"""Entry-point group of picture classes; an entry's name is the class's ``kind``."""
+
+BUILT_IN: Mapping[str, str] = {
+    "kidgym": "envs.kidgym.frame:Frame",
+    "page": "envs.page:PagePicture",
+    "raven": "envs.raven.compose:RavenPicture",
+}
+
 _KINDS: dict[str, type[Picture]] = {}
+"""Classes imported so far."""
 
 
 class Picture(abc.ABC):
     """A frozen dataclass that describes an image completely.
 
     Subclasses are frozen dataclasses whose fields are JSON values (or tuples of them, or nested frozen dataclasses that
-    ``from_json`` rebuilds). ``kind`` names the package below ``envs`` that defines the class, so that a stored
-    description finds its renderer; ``version`` is raised whenever the same description would render other pixels.
+    ``from_json`` rebuilds). ``kind`` is the name under which the class is registered, so that a stored description
+    finds its renderer; ``version`` is raised whenever the same description would render other pixels.
     """
 
     kind: ClassVar[str]
@@ -75,13 +86,13 @@ def picture_from_description(description: str) -> Picture:
     """
     fields = json.loads(description)
     kind, version = fields.pop("kind"), fields.pop("version")
-    if kind not in _KINDS and re.fullmatch(r"[a-z_]+", kind):
-        try:
-            importlib.import_module(f"envs.{kind}")
-        except ModuleNotFoundError as error:
-            raise ValueError(f"unknown picture kind {kind!r}: there is no package envs.{kind}") from error
     if kind not in _KINDS:
-        raise ValueError(f"unknown picture kind {kind!r}: known are {sorted(_KINDS)}")
+        try:
+            plugins.load(GROUP, kind, BUILT_IN)
+        except ValueError as error:
+            raise ValueError(f"unknown picture kind: {error}") from error
+    if kind not in _KINDS:
+        raise ValueError(f"unknown picture kind {kind!r}: what is registered under that name defines no such picture")
     cls = _KINDS[kind]
     if version != cls.version:
         raise ValueError(f"picture of kind {kind!r} has version {version}; this renderer is version {cls.version}")

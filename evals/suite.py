@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from evals.cells import success_table
 from evals.conversation import Conversation, Record
+from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.run_data import RunData
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, Player, PlayerError, stable_hash
@@ -105,8 +106,14 @@ class Suite(abc.ABC):
         return (self,)
 
 
+def built_in_players(suite: Suite) -> dict[str, Player]:
+    """The players that need no model: oracle, random, and the shortcuts of the suite's parts."""
+    shortcuts = {name: ShortcutPlayer(name) for part in suite.parts for name in part.shortcuts}
+    return {**shortcuts, **BUILT_IN_PLAYERS}
+
+
 def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
-    """All episodes of a suite for each player.
+    """All episodes of a suite for each player; a shortcut player plays those parts that offer it.
 
     Args:
         suite: What is played.
@@ -115,12 +122,18 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
     Raises:
         ValueError: see ``Suite.plan``.
     """
-    episodes = [
-        dataclasses.replace(episode, identity=stable_hash(part.version, episode.identity))
+    planned = [
+        (part, dataclasses.replace(episode, identity=stable_hash(part.version, episode.identity)))
         for part in suite.parts
         for episode in part.plan()
     ]
-    return tuple(episode.assigned(name, identity) for name, identity in players.items() for episode in episodes)
+    shortcuts = {name for part in suite.parts for name in part.shortcuts}
+    return tuple(
+        episode.assigned(name, identity)
+        for name, identity in players.items()
+        for part, episode in planned
+        if name not in shortcuts or name in part.shortcuts
+    )
 
 
 def ledger_columns(suite: Suite) -> dict[str, pa.DataType]:

@@ -134,13 +134,17 @@ class LabelScores:
     """False where an engine gives only its top few tokens (API models)."""
 
 
+Finish = Literal["stop", "length", "content_filter", "refusal"]
+"""Why a reply ended: the model was done; the token limit; the provider's filter; the provider says the model refused."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """A player's answer to one turn."""
 
     text: str
     """Without reasoning (see ``reasoning``); for label turns the label with the highest score."""
-    finish: Literal["stop", "length"] = "stop"
+    finish: Finish = "stop"
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
@@ -152,15 +156,29 @@ class Reply:
     """What the model thought before it answered, kept apart and never decoded."""
     reasoning_tokens: int = 0
     """Of ``completion_tokens``, where the engine says so; else 0."""
+    cost: float = 0.0
+    """What the reply and the failed tries before it cost, in the currency of the engine's prices; 0 without prices."""
 
     @property
     def cut_off(self) -> bool:
-        """Whether the reply ended at the token limit: only a complete answer in it may be read."""
-        return self.finish == "length"
+        """Whether the reply ended before the model was done: only a complete answer in it may be read."""
+        return self.finish in ("length", "content_filter")
+
+
+ErrorKind = Literal["endpoint", "engine", "model", "suite"]
+"""Whose failure it was: an API's (or the way to it), the engine's that hosts the model, the model's or its prompt's, or a
+defect in the suite."""
 
 
 class PlayerError(Exception):
     """The player cannot answer this turn, now or later: the episode fails with this cause and the run goes on."""
+
+    kind: ErrorKind = "model"
+
+    def __init__(self, message: str = "", kind: ErrorKind | None = None) -> None:
+        """``message`` is for people; ``kind`` is by default the class's."""
+        super().__init__(message)
+        self.kind = kind or self.kind
 
 
 class PromptTooLong(PlayerError):  # noqa: N818 - a cause that is read by people

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-from cluster.ledger import read_episodes, read_plan
+from cluster.storage.run_directory import read_episodes, read_plan
 from evals.kumo import KumoSuite
 
 ROOT = Path(__file__).resolve().parents[1]

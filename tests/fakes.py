@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cluster.engine import Request
+from cluster.engines.base import Request
 from evals.types import Reply
 
 Script = Callable[[Request], Reply | Exception]

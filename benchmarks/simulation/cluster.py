@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 from benchmarks.simulation.replica import Clock, Play, VirtualReplica
 from benchmarks.simulation.workload import Workload
-from cluster.admission import REPLICAS_PER_RUNNER, fair_share, free_places, room
 from cluster.engines.simulated import Speed
-from cluster.lateness import Lateness
-from cluster.queue import EpisodeQueue, longest_first
-from cluster.router import OVERCOMMIT, Policy, Router
-from cluster.runner import PATIENCE, TICK
+from cluster.runner.admission import REPLICAS_PER_RUNNER, fair_share, free_slots, room
+from cluster.runner.episode_queue import EpisodeQueue, longest_first
+from cluster.runner.hedging import LatencyTracker
+from cluster.runner.router import OVERCOMMIT, Policy, Router
+from cluster.runner.runner import REPORT_SECONDS, TICK
 from evals.types import Episode
 
 
@@ -28,7 +28,7 @@ from evals.types import Episode
 class Machine:
     """What every replica runs on; by default a model of about 7B parameters on one large GPU.
 
-    That one writes 100 tokens/s for a request alone and 3,900 tokens/s for 64 of them.
+    That one writes 100 tokens/s for a request exclusive and 3,900 tokens/s for 64 of them.
     """
 
     speed: Speed = field(default_factory=lambda: Speed(step_seconds=0.01, step_seconds_per_seq=0.0001))
@@ -40,7 +40,7 @@ GPU = Machine()
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one core; zeros leave the scheduler's decisions alone to be looked at."""
+    """Seconds of one core; zeros leave the scheduler's decisions exclusive to be looked at."""
 
     turn: float = 0.0
     """A runner, for each turn: its share of suite, router, actor call and record."""
@@ -127,7 +127,7 @@ class _Scene:
 
 
 class VirtualRunner:
-    """``cluster.runner.Runner`` in virtual time."""
+    """``cluster.runner.runner.Runner`` in virtual time."""
 
     def __init__(self, scene: _Scene, policy: Policy, driver: VirtualDriver, hedging: bool) -> None:
         """Replicas are added to ``replicas`` and to the router by whoever builds the scene."""
@@ -145,7 +145,7 @@ class VirtualRunner:
         self._report_at = math.inf
         self._out: dict[int, Play] = {}
         """Turns that are with replicas, by episode."""
-        self._lateness = Lateness()
+        self._latency = LatencyTracker()
         self._remaining = 0
         self._tail = False
 
@@ -158,7 +158,7 @@ class VirtualRunner:
         if self._finished:
             self._report_by(self.scene.clock.now)
         else:
-            self._report_by(self.scene.clock.now + (TICK if self._room() else PATIENCE))
+            self._report_by(self.scene.clock.now + (TICK if self._room() else REPORT_SECONDS))
 
     def _admit(self) -> None:
         for episode in self._ready.take(max(0, self._free())):
@@ -170,7 +170,7 @@ class VirtualRunner:
                 self._watch(play)
 
     def _free(self) -> int:
-        return free_places(self.router.capacity, self.router.sent + self.router.waiting, self._silent)
+        return free_slots(self.router.capacity, self.router.sent + self.router.waiting, self._silent)
 
     def _room(self) -> int:
         return room(self.router.capacity, self._free(), len(self._ready))
@@ -185,16 +185,16 @@ class VirtualRunner:
 
     def _send(self, play: Play, replica: str) -> None:
         play.sent = self.scene.clock.now
-        self._lateness.sent(play.sent)
+        self._latency.sent(play.sent)
         self._out[play.number] = play
         self.replicas[replica].send(play)
         if self._tail:
             self._watch(play)
 
-    # --- late turns, as ``cluster.model_player`` asks them twice ---
+    # --- late turns, as ``cluster.runner.model_player`` asks them twice ---
 
     def _watch(self, play: Play) -> None:
-        self.scene.clock.at(self._lateness.next_look(play.sent, self.scene.clock.now), self._look, (play, play.turn))
+        self.scene.clock.at(self._latency.next_look(play.sent, self.scene.clock.now), self._look, (play, play.turn))
 
     def _look(self, watched: tuple[Play, int]) -> None:
         play, turn = watched
@@ -202,18 +202,18 @@ class VirtualRunner:
             return  # answered meanwhile
         assert play.ticket is not None
         now = self.scene.clock.now
-        ticket = self.router.again(play.ticket) if self._lateness.late_at(play.sent, now) <= now else None
-        if ticket is None or ticket.place is None:
+        ticket = self.router.hedge(play.ticket) if self._latency.late_at(play.sent, now) <= now else None
+        if ticket is None or ticket.replica is None:
             self._watch(play)
             return
         play.twin = dataclasses.replace(play, ticket=ticket, twin=play, second=True)
-        self.replicas[ticket.place.name].send(play.twin)
+        self.replicas[ticket.replica.name].send(play.twin)
 
     def _give_up(self, late: Play, winner: Play) -> None:
-        assert late.ticket is not None and winner.ticket is not None and late.ticket.place is not None
-        self.replicas[late.ticket.place.name].cancel(late)
+        assert late.ticket is not None and winner.ticket is not None and late.ticket.replica is not None
+        self.replicas[late.ticket.replica.name].cancel(late)
         if winner.second:
-            self.router.overtaken(late.ticket, winner.ticket)
+            self.router.hedge_won(late.ticket, winner.ticket)
         self.router.release(late.ticket)
         late.turn = -1  # its answer may be on its way already
 
@@ -227,7 +227,7 @@ class VirtualRunner:
             return
         assert play.ticket is not None
         self._out.pop(play.number)
-        self._lateness.back(play.sent, self.scene.clock.now, answered=True)
+        self._latency.back(play.sent, self.scene.clock.now, answered=True)
         self.router.release(play.ticket)
         if play.twin is not None:
             self._give_up(play.twin, play)

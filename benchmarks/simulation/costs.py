@@ -16,17 +16,18 @@ from pathlib import Path
 import pyarrow as pa
 import ray
 
-from cluster.engine import Request, Sampling
+from cluster.config.settings import ClusterSettings, load_settings
+from cluster.engines.base import Request, Sampling
+from cluster.engines.replica import Replica
 from cluster.engines.simulated import SimulatedEngine, random_answer
-from cluster.ledger import RunDirectory
-from cluster.model_player import ModelPlayer, ReplicaPort
-from cluster.placement import RayReplica, start_ray
-from cluster.queue import EpisodeQueue
-from cluster.replica import Replica
-from cluster.router import Router
-from cluster.runner import NewReplica, Orders, ReplicaUse, Report, Runner
-from cluster.settings import ClusterSettings, load_settings
-from cluster.tally import Tally
+from cluster.observe.run_statistics import RunStatistics
+from cluster.ray_backend.actors import RayReplica, start_ray
+from cluster.runner.episode_queue import EpisodeQueue
+from cluster.runner.messages import Assignment, NewReplica, ReplicaPort, ReplicaUse, Report
+from cluster.runner.model_player import ModelPlayer
+from cluster.runner.router import Router
+from cluster.runner.runner import Runner
+from cluster.storage.run_directory import RunDirectory
 from evals.records import plan_to_table
 from evals.suite import Suite
 from evals.tables import Table
@@ -60,12 +61,12 @@ class Courier:
     def __init__(self, report: Report) -> None:
         self.answer = report
 
-    async def exchange(self, orders: Orders) -> Report:
+    async def exchange(self, orders: Assignment) -> Report:
         """The report."""
         return self.answer
 
 
-def router_seconds(replicas: int, turns: int = 20_000) -> float:
+def queueing_seconds(replicas: int, turns: int = 20_000) -> float:
     """One turn's request and release with all replicas full, a fifth of the turns beginning a new episode."""
     router, chance = Router(), random.Random(1)
     for number in range(replicas):
@@ -110,11 +111,11 @@ def runner_seconds(overrides: Sequence[str]) -> tuple[float, pa.Table]:
 
 
 async def _play(runner: Runner, episodes: tuple[Episode, ...], ports: Sequence[ReplicaPort]) -> pa.Table:
-    orders = Orders(episodes, tuple(NewReplica(f"r{n}", port, BATCH) for n, port in enumerate(ports)))
+    orders = Assignment(episodes, tuple(NewReplica(f"r{n}", port, BATCH) for n, port in enumerate(ports)))
     tables: list[pa.Table] = []
     while sum(table.num_rows for table in tables) < len(episodes):
         report = await runner.exchange(orders)
-        orders = Orders()
+        orders = Assignment()
         tables += [report.finished] if report.finished is not None else []
     return pa.concat_tables(tables)
 
@@ -131,13 +132,13 @@ def ray_runner_seconds(overrides: Sequence[str], replicas: int = 2) -> float:
     ray.get([handle.start.remote() for handle in handles])
     runner = ray.remote(RunnerActor).options(**options).remote(settings.suite)
     before = ray.get(runner.cpu_seconds.remote())
-    orders = Orders(
+    orders = Assignment(
         settings.plan, tuple(NewReplica(f"r{n}", RayReplica(each), BATCH) for n, each in enumerate(handles))
     )
     finished = turns = 0
     while finished < len(settings.plan):
         report: Report = ray.get(runner.exchange.remote(orders))
-        orders = Orders()
+        orders = Assignment()
         turns = report.counts.turns
         finished += report.finished.num_rows if report.finished is not None else 0
     seconds: float = ray.get(runner.cpu_seconds.remote()) - before
@@ -159,18 +160,18 @@ async def _exchange(finished: pa.Table, episodes: Sequence[Episode], runners: in
     rows = finished.num_rows
     report = Report(finished, rows, 1000, use={f"replica-{number}": ReplicaUse(BATCH) for number in range(16)})
     courier = ray.remote(Courier).options(num_cpus=0, max_concurrency=4).remote(report)
-    tally = Tally()
-    tally.plan(episodes)
-    orders = Orders(tuple(episodes[:rows]))
+    stats = RunStatistics()
+    stats.plan(episodes)
+    orders = Assignment(tuple(episodes[:rows]))
     for number in range(runners):
-        tally.report(f"runner-{number}", await courier.exchange.remote(orders))
+        stats.report(f"runner-{number}", await courier.exchange.remote(orders))
     start = time.process_time()
     for _ in range(times):
         answer: Report = await courier.exchange.remote(orders)
         assert answer.finished is not None
         answer.finished["episode_id"].to_pylist()
-        tally.finished(answer.finished, by_model=True)
-        tally.report("runner-0", answer)
+        stats.finished(answer.finished, by_model=True)
+        stats.report("runner-0", answer)
     seconds = (time.process_time() - start) / times
     ray.kill(courier)
     return seconds
@@ -212,7 +213,7 @@ def table() -> Table:
     """Everything above, measured here and now."""
     rows: list[tuple[str, float]] = []
     for replicas in (1, 8, 16, 64, 1000):
-        rows.append((f"router, a turn, {replicas} replicas", router_seconds(replicas)))
+        rows.append((f"router, a turn, {replicas} replicas", queueing_seconds(replicas)))
     rows.append(("driver's queue, an episode", queue_seconds()))
     rows.append(("plan, an episode", plan_seconds()))
     played: dict[str, pa.Table] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.simulation.workload import Workload
 from cluster.engines.simulated import Speed
-from cluster.router import Ticket
+from cluster.runner.router import Ticket
 
 CACHE_TOKENS = 1_000_000
 
@@ -126,7 +126,7 @@ class VirtualReplica:
 
     def _ring(self, when: float) -> None:
         if when != self._wake_at:
-            return  # an earlier alarm took its place
+            return  # an earlier alarm took its state
         self._wake_at = float("inf")
         self._advance()
         finished = []

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.engines.simulated import CHARACTERS_PER_TOKEN, PICTURE_TOKENS, Speed
-from cluster.ledger import read_plan
+from cluster.storage.run_directory import read_plan
 from evals.records import read_ledger
 from evals.types import Episode
 

@@ -1,46 +1,149 @@
-"""What the errors of an OpenAI-compatible endpoint say: whom they concern, what they ask for, and that without the key."""
+"""What goes wrong at an OpenAI-compatible endpoint: whom it concerns, how long to wait, and words that are safe to show."""
 
 from __future__ import annotations
 
 import email.utils
+import json
 import math
 import re
 import time
+import unicodedata
 from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
-import openai
+from cluster.engines.base import EngineError
 
 PASSING = frozenset({408, 409, 425, 429})
-"""Refusals that pass, as do all from 500 on."""
-LASTING = frozenset({401, 402, 403, 404})
-"""Refusals of the key, the account or the model: every request would be refused so."""
+"""Statuses that pass, as do all from 500 on."""
+LASTING = frozenset({301, 302, 303, 307, 308, 401, 402, 403, 404})
+"""Statuses that concern the key, the account, the model or the address: every request would meet them."""
 NO_MONEY = ("insufficient_quota", "insufficient balance", "billing_hard_limit", "billing_not_active", "credit balance")
 """What endpoints say, whatever the status, when nothing is left to pay with."""
+FILTERED = re.compile(
+    r"content_filter|content_policy_violation|responsibleaipolicyviolation|data_inspection_failed|flagged_input", re.I
+)
+"""What endpoints say (OpenAI, Azure, Alibaba, OpenRouter) when a filter stopped the prompt."""
+TOO_LONG = re.compile(
+    r"context[_ ](?:length|size|window)|prompt is too long|maximum (?:model|prompt) length|input token count"
+    r"|tokens \+ .max_new_tokens. must be",
+    re.I,
+)
+"""What endpoints say (OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, TGI) of a prompt that does not fit."""
+WORDS_KEPT = 5000
+"""Characters of an error that are looked at; people are shown ``WORDS_SHOWN`` of them."""
+WORDS_SHOWN = 500
+
+Meaning = Literal["lasting", "passing", "filtered", "too long", "refused"]
 
 
-def words_of(error: openai.APIError) -> str:
-    """All that an error says; the client's own text leaves out codes, and bodies of another form than its endpoint's."""
-    known = isinstance(error.body, dict) and "message" in error.body
-    more = (error.code, error.type) if known else (error.body,)
-    return " ".join(str(word) for word in (error, *more) if word)
+class EndpointError(EngineError):
+    """One try failed at the endpoint or on the way there; the message is safe to show."""
+
+    kind = "endpoint"
+
+    def __init__(
+        self,
+        message: str,
+        status: int = 0,
+        *,
+        words: str = "",
+        param: str = "",
+        retry_after: float = 0.0,
+        unreadable: bool = False,
+        may_cost: bool = False,
+    ) -> None:
+        """Nothing is cleaned here: texts of an endpoint come through ``error_from``.
+
+        Args:
+            message: for people.
+            status: HTTP status; 0 where no answer came.
+            words: all that the endpoint said, cleaned.
+            param: the parameter that it names; compared, never shown.
+            retry_after: seconds that it asks to wait.
+            unreadable: it answered, but the answer is not one.
+            may_cost: tokens may have been charged.
+        """
+        super().__init__(message)
+        self.status = status
+        self.words = words or message
+        self.param = param
+        self.retry_after = retry_after
+        self.unreadable = unreadable
+        self.may_cost = may_cost or unreadable
+        self.price = 0.0
+        """What the try cost, as far as that can be known."""
+
+    @property
+    def meaning(self) -> Meaning:
+        """Whether every request would meet it, it may pass, or it concerns this request only, and how."""
+        if any(word in self.words.lower() for word in NO_MONEY):
+            return "lasting"
+        if FILTERED.search(self.words) and 400 <= self.status < 500:
+            return "filtered"
+        if self.status in LASTING:
+            return "lasting"
+        if self.status in PASSING or self.status >= 500 or not self.status or self.unreadable:
+            return "passing"
+        return "too long" if TOO_LONG.search(self.words) else "refused"
+
+    @property
+    def too_many(self) -> bool:
+        """Whether fewer requests at once might help."""
+        return self.status == 429 or self.status >= 500
+
+    def named(self, names: Collection[str]) -> list[str]:
+        """Which parameters a refusal is about: names that are English words count in quotes or before a colon."""
+        return [
+            name
+            for name in sorted(names)
+            if name == self.param
+            or ("_" in name and name in self.words)
+            or (name != "model" and re.search(rf"""['"`]{name}['"`]|\b{name}: """, self.words))
+        ]
 
 
-def named_in(error: openai.APIError, names: Collection[str]) -> list[str]:
-    """Which parameters a refusal is about: names that are English words count in quotation marks or before a colon."""
-    words = words_of(error)
-    return [
-        name
-        for name in sorted(names)
-        if name == error.param
-        or ("_" in name and name in words)
-        or (name != "model" and re.search(rf"""['"`]{name}['"`]|\b{name}: """, words))
-    ]
+def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Collection[str]) -> EndpointError:
+    """What a refusal says, in words without secrets and control characters."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        data = None
+    error = data.get("error", data) if isinstance(data, dict) else None
+    said, param = body, ""
+    if isinstance(error, str):
+        said = error
+    elif isinstance(error, dict):
+        param = error["param"] if isinstance(error.get("param"), str) else ""
+        if isinstance(error.get("message"), str):
+            details = [error.get("code"), error.get("type"), *_flagged(error)]
+            said = " ".join([error["message"], *(str(each) for each in details if isinstance(each, str | int))])
+        elif isinstance(error.get("detail"), list):
+            said = "; ".join(map(_validation, error["detail"])) or body
+    words = clean(said, secrets) or "no reason given"
+    return EndpointError(
+        f"status {status}: {words[:WORDS_SHOWN]}",
+        status,
+        words=words,
+        param=param,
+        retry_after=asked_seconds(headers),
+    )
 
 
-def asked_seconds(error: Exception) -> float:
+def _flagged(error: Mapping[str, Any]) -> list[str]:
+    """OpenRouter refuses a prompt that its filter stopped as it refuses keys; only a detail tells the two apart."""
+    metadata = error.get("metadata")
+    return ["flagged_input"] if isinstance(metadata, dict) and "flagged_input" in metadata else []
+
+
+def _validation(item: Any) -> str:
+    """One entry of FastAPI's list of what is wrong with a request."""
+    if not isinstance(item, dict) or not isinstance(item.get("loc"), list):
+        return ""
+    return f"{'.'.join(map(str, item['loc']))}: {item.get('msg')}"
+
+
+def asked_seconds(headers: Mapping[str, str]) -> float:
     """Seconds to wait that a refusal asks for (``retry-after-ms``, or ``retry-after`` in seconds or as a date), else 0."""
-    response = getattr(error, "response", None)
-    headers: Mapping[str, str] = response.headers if response is not None else {}
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit
@@ -49,20 +152,30 @@ def asked_seconds(error: Exception) -> float:
         return max(0.0, seconds) if math.isfinite(seconds) else 0.0
     try:
         date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+        return max(0.0, date.timestamp() - time.time())
+    except (ValueError, OverflowError):
         return 0.0
-    return max(0.0, date.timestamp() - time.time())
 
 
-def without_key(text: str, key: str) -> str:
-    """``text`` with stars for every run of six characters of the key, and for its last four."""
+# --- words that are safe to show -------------------------------------------------------------------------------------
+
+_ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
+
+
+def clean(text: str, secrets: Collection[str]) -> str:
+    """An endpoint's words in one line: no secrets, which some repeat in part, and no terminal or text-direction codes."""
+    text = _ANSI.sub("", text[:WORDS_KEPT])
+    text = "".join(sign if sign.isspace() or unicodedata.category(sign)[0] != "C" else "" for sign in text)
+    for secret in secrets:
+        text = without_secret(text, secret)
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+
+
+def without_secret(text: str, secret: str) -> str:
+    """``text`` with stars for every run of six characters of the secret, and for its last four."""
+    pieces = {secret[start : start + 6] for start in range(len(secret) - 5)} | {secret[-4:]}
     hidden: set[int] = set()
-    for piece in {key[start : start + 6] for start in range(len(key) - 5)} | ({key[-4:]} if len(key) >= 4 else set()):
+    for piece in pieces if len(secret) >= 4 else ():
         for found in re.finditer(re.escape(piece), text):
             hidden.update(range(*found.span()))
     return "".join("*" if position in hidden else sign for position, sign in enumerate(text))
-
-
-def whole(text: str) -> str:
-    """``text`` without halves of surrogate pairs, which no UTF-8 file can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")

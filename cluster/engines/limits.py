@@ -1,4 +1,4 @@
-"""What keeps an API engine polite: adaptive concurrency, limits per minute, and a spend cap."""
+"""What keeps an API engine within an endpoint's limits: adaptive concurrency, and requests and tokens per minute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 
 class AdaptiveConcurrency:
@@ -95,74 +94,3 @@ class PerMinute:
     def correct(self, amount: float) -> None:
         """Take further ``amount`` (or give back, if negative) once the real use is known."""
         self._left -= amount if self.budget is not None else 0.0
-
-
-class SpendCapReachedError(Exception):
-    """Nothing more may be paid for."""
-
-
-class Spend:
-    """What was spent, in the currency of the prices per million tokens, kept within one request's price of a cap."""
-
-    def __init__(self, prompt_price: float = 0.0, completion_price: float = 0.0, cap: float | None = None) -> None:
-        """``cap`` needs a price, without which it would never be reached.
-
-        Raises:
-            ValueError: a price is below 0, or the cap is not above it, or comes without prices.
-        """
-        if not (prompt_price >= 0 and completion_price >= 0):
-            raise ValueError(f"prompt_price={prompt_price}, completion_price={completion_price}: must not be below 0")
-        if cap is not None and not cap > 0:
-            raise ValueError(f"spend_cap={cap}: must be above 0; null is no cap")
-        if cap is not None and prompt_price + completion_price == 0:
-            raise ValueError(
-                f"spend_cap={cap} would never be reached: give prompt_price and completion_price, per million tokens"
-            )
-        self.prompt_price = prompt_price
-        self.completion_price = completion_price
-        self.cap = math.inf if cap is None else cap
-        self.spent = 0.0
-        self._reserved: list[float] = []
-        """Prices of requests that are out, as far as they can be foretold."""
-        self._dearest = 0.0
-        self._settled = asyncio.Condition()
-
-    def price(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What so many tokens cost."""
-        return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
-
-    @asynccontextmanager
-    async def payment(self, foretold: float) -> AsyncIterator[Payment]:
-        """Wait until a request of the ``foretold`` price fits under the cap beside those that are out, and pay for it.
-
-        A price that was foretold too low (of pictures, say) is corrected by the dearest request so far. The last request
-        may exceed the cap, as it must be sent to be known.
-
-        Raises:
-            SpendCapReachedError: the cap is reached.
-        """
-        async with self._settled:
-            await self._settled.wait_for(lambda: not self._reserved or self._fits(foretold) or self.spent >= self.cap)
-            if self.spent >= self.cap:
-                raise SpendCapReachedError(f"{self.spent:.2f} of {self.cap:.2f}")
-            reserved = max(foretold, self._dearest)
-            self._reserved.append(reserved)
-        payment = Payment()
-        try:
-            yield payment
-        finally:
-            async with self._settled:
-                self._reserved.remove(reserved)
-                self.spent += payment.price
-                self._dearest = max(self._dearest, payment.price)
-                self._settled.notify_all()
-
-    def _fits(self, foretold: float) -> bool:
-        return self.spent + sum(self._reserved) + max(foretold, self._dearest) <= self.cap
-
-
-@dataclass
-class Payment:
-    """One request's price, noted by whoever sends it."""
-
-    price: float = 0.0

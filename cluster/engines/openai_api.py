@@ -1,46 +1,68 @@
 """Models behind an OpenAI-compatible endpoint: a commercial API, or a server such as ``vllm serve``.
 
-The key is read from the environment where the engine runs; it never enters a configuration, a log or the ledger.
+Keys are read from the environment where the engine runs; they never enter a configuration, a log or the ledger.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import functools
-import io
+import importlib.util
 import itertools
 import math
 import os
 import random
 import time
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NoReturn
 
-import openai
-from openai import AsyncOpenAI
-from PIL import Image
+from cluster.engines.api_answer import Answer, Usage
+from cluster.engines.api_endpoint import Endpoint
+from cluster.engines.api_errors import EndpointError
+from cluster.engines.api_limited import EndpointClosedError, LimitedEndpoint
+from cluster.engines.api_request import RequestForm, parameter_names
+from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
+from cluster.engines.base import MANY, Capabilities, Engine, EngineClosedError, Request, Sampling
+from cluster.engines.limits import AdaptiveConcurrency, PerMinute
+from cluster.engines.spend import Spend, SpendCapReachedError
+from evals.types import PlayerError, PromptTooLong, Reply, message
 
-from cluster.engine import EngineClosedError, EngineError, EngineLoad, Request, Sampling
-from cluster.engines.api_errors import LASTING, NO_MONEY, PASSING, asked_seconds, named_in, whole, without_key, words_of
-from cluster.engines.limits import AdaptiveConcurrency, Payment, PerMinute, Spend, SpendCapReachedError
-from envs.picture import Picture
-from evals.types import Chat, LabelScores, Part, PlayerError, PromptTooLong, Reply, message
-
-TOP_LOGPROBS = 20
-"""The most that chat completions give."""
-NO_KEY = "EMPTY"
-"""Sent where no key is set; servers of one's own do without."""
+OPENAI_URL = "https://api.openai.com/v1"
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 """Seconds before the first retry, doubled each time up to the longest, where the endpoint asks for no other."""
-PATIENCE = 600.0
-"""Seconds that the endpoint may answer nobody, or ask all to wait; then the run stops, to be continued."""
+OUTAGE_SECONDS = 600.0
+"""For so long an endpoint may give no answers, or ask all to wait; then the run stops, to be continued."""
+QUIET_SECONDS = 30.0
+"""A health check asks the endpoint only if it has not been heard of for so long."""
+UNREADABLE_REQUESTS = 10
+"""Requests in a row that fail on unreadable answers before the run stops: more would only cost money."""
 
 
-class OpenAIEngine:
-    """Completes chats through ``chat.completions``."""
+class OpenAIEngine(Engine):
+    """Completes chats through ``chat/completions``."""
 
     metered: ClassVar[bool] = True
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {
+            "api_key_env",
+            "base_url",
+            "completion_price",
+            "headers",
+            "max_num_seqs",
+            "max_tries",
+            "prompt_price",
+            "requests_per_minute",
+            "spend_cap",
+            "timeout_seconds",
+            "tokens_per_minute",
+        }
+    )
+    fixed_for_run: ClassVar[frozenset[str]] = frozenset({"base_url"})
+
+    @classmethod
+    def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
+        """Pictures as the endpoint's model takes them; label scores but of models that reason first."""
+        server = settings.get("choices") == "vllm"
+        return Capabilities(pictures=MANY, options=server, label_scores=not settings.get("reasoning"))
 
     def __init__(
         self,
@@ -48,6 +70,8 @@ class OpenAIEngine:
         model: str,
         base_url: str | None = None,
         api_key_env: str = "OPENAI_API_KEY",
+        headers: Mapping[str, str] | None = None,
+        extra_body: Mapping[str, Any] | None = None,
         max_num_seqs: int = 32,
         timeout_seconds: float = 600.0,
         max_tries: int = 8,
@@ -58,133 +82,216 @@ class OpenAIEngine:
         spend_cap: float | None = None,
         choices: Literal["refuse", "vllm"] = "refuse",
         reasoning: bool = False,
+        reasoning_effort: str | None = None,
     ) -> None:
         """Build a client; nothing is sent yet.
 
         Args:
-            sampling: temperature, top_p, max_tokens and stop are sent; top_k only to servers with ``choices=vllm``.
+            sampling: temperature, top_p, max_tokens and stop are sent; the others where they are not neutral.
             model: the name that the endpoint knows.
-            base_url: the endpoint; by default the client's own.
+            base_url: the endpoint; OpenAI's own by default.
             api_key_env: name of the environment variable that holds the key.
-            max_num_seqs: most requests at once; fewer while the server says it has too many. Like all limits here and
-                the cap, of this engine alone: two replicas may do twice as much.
-            timeout_seconds: for one try of one request.
+            headers: sent with every request; a value ``env:NAME`` is read from the environment, as secrets must be.
+            extra_body: further parameters of a request as the endpoint knows them; null takes one out.
+            max_num_seqs: most requests at once; fewer while the server says it has too many. Like the limits per minute
+                of this engine alone: two replicas may do twice as much.
+            timeout_seconds: for one try of one request, up to the answer's last byte.
             max_tries: tries of one request, while others are answered, before its episode fails.
             requests_per_minute: limit that the provider sets, if any.
             tokens_per_minute: likewise, prompt and completion tokens together.
             prompt_price: per million prompt tokens.
-            completion_price: per million completion tokens.
-            spend_cap: the run stops, to be continued, when so much was spent in this session; the last request may
-                exceed it. An answer that is given up, or does not tell its tokens, counts with the most it may cost.
+            completion_price: per million completion tokens, reasoning included.
+            spend_cap: the run stops, to be continued, when so much was spent (see ``add_spent_elsewhere``); the last
+                request may exceed it. A try that is given up, or does not tell its tokens, counts with the most it may
+                cost.
             choices: whether the server can constrain replies to options: ``vllm`` servers can.
-            reasoning: the model thinks before it writes, as the o-series does: the limit of tokens, thoughts included,
-                is sent as ``max_completion_tokens``; temperature and top_p, which must be 1, are not sent.
+            reasoning: the model reasons before it answers, as the o-series does: the limit of tokens, reasoning
+                included, is sent as ``max_completion_tokens``; temperature and top_p, which must be 1, are not sent.
+            reasoning_effort: sent as it is, if given: ``low``, ``high``, or what else the endpoint knows.
 
         Raises:
-            ValueError: there is no key that could be sent, or a limit or price is no good.
+            ValueError: there is no key that could be sent, a setting holds a secret, or a limit or price is no good.
         """
+        self.check_settings(
+            {
+                "model": model,
+                "base_url": base_url,
+                "api_key_env": api_key_env,
+                "headers": headers,
+                "extra_body": extra_body,
+            }
+        )
         if max_num_seqs < 1 or max_tries < 1:
             raise ValueError(f"max_num_seqs={max_num_seqs}, max_tries={max_tries}: must be 1 at least")
-        if reasoning and not sampling.temperature == sampling.top_p == 1:
-            raise ValueError(
-                "reasoning=true: such models draw at temperature 1 and top_p 1 only: model.sampling.temperature=1"
-            )
-        self.sampling = sampling
-        self.model = model
+        if not 0 < timeout_seconds < math.inf:
+            raise ValueError(f"timeout_seconds={timeout_seconds}: must be above 0")
+        if base_url is None and os.environ.get("OPENAI_BASE_URL"):
+            raise ValueError("OPENAI_BASE_URL is set, but no run would record it: give model.engine.base_url")
         self.max_tries = max_tries
-        self.choices = choices
-        self.reasoning = reasoning
-        self.load = EngineLoad()
         self._most = max_num_seqs
-        self._key = read_key(api_key_env, needed=not (base_url or os.environ.get("OPENAI_BASE_URL")))
-        self._client = AsyncOpenAI(
-            api_key=self._key or NO_KEY, base_url=base_url, timeout=timeout_seconds, max_retries=0
-        )
-        self._concurrency = AdaptiveConcurrency(max_num_seqs)
-        self._requests = PerMinute(requests_per_minute)
-        self._tokens = PerMinute(tokens_per_minute)
+        self._form = RequestForm(model, sampling, choices, reasoning, reasoning_effort, dict(extra_body or {}))
+        sent, secrets = read_headers(headers or {})
+        has_own = any(name.lower() == "authorization" for name in sent)
+        key = "" if has_own else read_key(api_key_env, needed=base_url is None)
+        url = check_base_url(base_url) or OPENAI_URL
         self._spend = Spend(prompt_price, completion_price, spend_cap)
+        self._endpoint = LimitedEndpoint(
+            Endpoint(url, key, sent, secrets, timeout_seconds, max_num_seqs),
+            AdaptiveConcurrency(max_num_seqs),
+            PerMinute(requests_per_minute),
+            PerMinute(tokens_per_minute),
+            self._spend,
+        )
         self._answered = 0
         self._accepted: set[str] = set()
         """Names of what requests held that were answered."""
         self._silent_since = math.inf
-        """When the endpoint began to answer nobody."""
+        """When the endpoint began to give no answers."""
+        self._unreadable = 0
+        """Requests in a row that failed on unreadable answers."""
         self._probing = asyncio.Lock()
-        self._closed = ""
-        """Why nothing more is sent, if so."""
+
+    @classmethod
+    def check_settings(cls, settings: Mapping[str, Any]) -> None:
+        """See, before anything is stored or started, that settings hold no secret and what they need is installed.
+
+        Raises:
+            ValueError: they do, or it is not; the message repeats no secret.
+        """
+        check_no_secrets(settings)
+        if importlib.util.find_spec("httpx") is None:
+            raise ValueError("model=openai needs the Python package httpx: pip install httpx")
 
     @property
     def max_num_seqs(self) -> int:
         """Most requests at once."""
         return self._most
 
+    @property
+    def spent(self) -> float:
+        """All that this engine has spent, failed and abandoned tries included; replies carry their part as ``cost``."""
+        return self._spend.spent
+
+    def add_spent_elsewhere(self, total: float) -> None:
+        """Count what the run has spent in earlier sessions and through other replicas against the cap.
+
+        Args:
+            total: all of it until now, without this engine's own ``spent``; it never lowers what was said before.
+        """
+        self._spend.add_elsewhere(total)
+
     async def start(self) -> None:
-        """Nothing to load; a wrong key or model shows with the first request."""
+        """See that the endpoint is there and takes the key.
+
+        Raises:
+            EndpointError: it is not, or does not.
+        """
+        try:
+            await self._endpoint.http.check()
+        except EndpointError as error:
+            raise EndpointError(f"the endpoint {self._endpoint.http.base_url} cannot be used: {error}") from None
 
     async def check_health(self) -> None:
-        """An endpoint's trouble shows in its requests, which are retried."""
+        """Ask the endpoint whether it is there, unless it was heard of lately; the question costs nothing.
+
+        Raises:
+            EndpointError: it has not been heard of for ``OUTAGE_SECONDS``. Shorter outages are ridden out by retries, and
+                a new replica would be no better.
+        """
+        if self._endpoint.closed or self._endpoint.http.silent_seconds < QUIET_SECONDS:
+            return
+        try:
+            await self._endpoint.http.check()
+        except EndpointError as error:
+            if self._endpoint.http.silent_seconds >= OUTAGE_SECONDS:
+                raise EndpointError(f"the endpoint has not answered for {OUTAGE_SECONDS:g} s: {error}") from None
 
     async def close(self) -> None:
         """Close connections."""
-        await self._client.close()
+        await self._endpoint.http.close()
+
+    # --- one request ---
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request, with retries.
 
         Raises:
             PromptTooLong: the endpoint says so.
-            PlayerError: the endpoint refuses this request, or failed it too often while it answered others.
+            PlayerError: the endpoint refuses this request, or failed it too often while it answered others; or its
+                filter stopped a question about label probabilities (of other questions ``Reply.finish`` says so).
             EngineClosedError: every request would fail: the key, account, model or a setting is refused, the spend cap
-                is reached, or the endpoint answers nobody for ``PATIENCE`` seconds.
+                is reached, or the endpoint gives no answers for ``OUTAGE_SECONDS``.
         """
-        if request.options and self.choices == "refuse":
-            raise EngineClosedError("this endpoint cannot constrain replies to options: use decoding=free")
-        start = time.monotonic()
-        arguments = self._arguments(request)
+        self._check(request)
+        start, cost = time.monotonic(), 0.0
+        body = self._form.body(request)
         answered, failures = self._answered, 0
         for attempt in itertools.count(1):
             try:
-                answer = await self._send(request, arguments)
-                return self._reply(request, answer, time.monotonic() - start)
-            except openai.APIError as caught:
+                answer, price = await self._send(request, body)
+                return self._reply(request, answer, cost + price, time.monotonic() - start)
+            except EndpointError as caught:
                 error = caught
-            # out of the handler: what is raised from here on must not carry the endpoint's own words, key and all, along
-            if (verdict := self._verdict(error, arguments)) is not None:
-                raise verdict
+            cost += error.price
+            if error.meaning == "filtered":
+                filtered = Answer("", "content_filter", "", Usage(), {})
+                return self._reply(request, filtered, cost, time.monotonic() - start)
+            if error.meaning != "passing":
+                self._refuse(error, body)
             # tries count while others are answered; when nobody is, it is the endpoint's trouble
-            failures += self._answered > answered
-            self._silent_since = min(self._silent_since, time.monotonic())
-            if time.monotonic() - self._silent_since >= PATIENCE:
-                if not await self._answers_at_all():
-                    raise self._close(f"the endpoint answered nobody for {PATIENCE:g} s, last: {self._clean(error)}")
+            failures += error.unreadable or self._answered > answered
+            if not error.unreadable and await self._fails_alone(error):
                 failures = attempt
             answered = self._answered
             if failures >= self.max_tries:
-                raise PlayerError(f"the endpoint failed {failures} times, last: {self._clean(error)}")
+                raise self._given_up(failures, error)
             await self._wait(attempt, error)
-        raise EngineError("unreachable")
+        raise AssertionError("unreachable")
 
-    def _verdict(self, error: openai.APIError, arguments: Mapping[str, Any]) -> Exception | None:
-        """What an error means to the request or to all of them; nothing if it may pass."""
-        status, words, cause = getattr(error, "status_code", 500), words_of(error), self._clean(error)
-        if status in LASTING or any(word in words.lower() for word in NO_MONEY):
-            return self._close(cause)
-        if status in PASSING or status >= 500 or isinstance(error, openai.APIResponseValidationError):
-            return None
-        if "context_length" in words or "maximum context length" in words:
-            return PromptTooLong(cause)
-        refused = named_in(error, _names(arguments) - self._accepted)
-        if refused:
-            hint = (
-                " (model.engine.reasoning=true sends max_completion_tokens)" if "max_completion_tokens" in words else ""
-            )
-            return self._close(f"the endpoint does not take {' and '.join(refused)}{hint}: {cause}")
-        return PlayerError(cause)
+    def _check(self, request: Request) -> None:
+        """Refuse what the endpoint can do for no turn."""
+        if request.options and self._form.choices == "refuse":
+            raise EngineClosedError("this endpoint cannot constrain replies to options: use decoding=free")
+        if request.labels and self._form.reasoning:
+            raise EngineClosedError("a model that reasons first (reasoning=true) gives no label probabilities")
+
+    def _refuse(self, error: EndpointError, body: Mapping[str, Any]) -> NoReturn:
+        """Raise what a refusal means to its request, or to all of them."""
+        if error.meaning == "lasting":
+            raise self._close(f"the endpoint refuses all requests: {error}")
+        if error.meaning == "too long":
+            raise PromptTooLong(str(error))
+        if refused := error.named(parameter_names(body) - self._accepted):
+            hint = " (model.engine.reasoning=true sends max_completion_tokens)"
+            hint = hint if "max_completion_tokens" in error.words else ""
+            raise self._close(f"the endpoint does not take {' and '.join(refused)}{hint}: {error}")
+        raise PlayerError(f"the endpoint refuses the request: {error}", kind="endpoint")
+
+    def _given_up(self, failures: int, error: EndpointError) -> Exception:
+        """What ends a request that failed too often: its episode, or the run if answers cannot be read at all."""
+        cause = f"the endpoint failed {failures} times, last: {error}"
+        self._unreadable += error.unreadable
+        if self._unreadable >= UNREADABLE_REQUESTS:
+            return self._close(f"{self._unreadable} requests in a row could not be read: {cause}")
+        return PlayerError(cause, kind="endpoint")
 
     def _close(self, cause: str) -> EngineClosedError:
         """From now on nothing is sent."""
-        self._closed = self._closed or cause
-        return EngineClosedError(self._closed)
+        self._endpoint.closed = self._endpoint.closed or cause
+        return EngineClosedError(self._endpoint.closed)
+
+    async def _fails_alone(self, error: EndpointError) -> bool:
+        """Note that a try got no answer; after ``OUTAGE_SECONDS`` without any, whether it is this request's own trouble.
+
+        Raises:
+            EngineClosedError: it is not: the endpoint answers nobody.
+        """
+        self._silent_since = min(self._silent_since, time.monotonic())
+        if time.monotonic() - self._silent_since < OUTAGE_SECONDS:
+            return False
+        if await self._answers_at_all():
+            return True
+        raise self._close(f"the endpoint gave no answers for {OUTAGE_SECONDS:g} s, last: {error}")
 
     async def _answers_at_all(self) -> bool:
         """Whether the endpoint answers the least of requests: if it does, the trouble is that of the one at hand."""
@@ -192,214 +299,67 @@ class OpenAIEngine:
             if self._silent_since == math.inf:
                 return True  # somebody else was answered meanwhile
             probe = Request("probe", (message("user", "Hello."),))
-            arguments = self._arguments(probe)
+            body = self._form.body(probe)
             try:
-                await self._send(probe, arguments)
+                await self._send(probe, body)
                 return True
-            except openai.APIError as caught:
-                error = caught
-            verdict = self._verdict(error, arguments)
-            if isinstance(verdict, EngineClosedError):
-                raise verdict
-            if verdict is not None:
-                self._silent_since = math.inf
-            return verdict is not None
+            except EndpointError as error:
+                if error.meaning == "passing" and not error.unreadable:
+                    return False
+                if error.meaning == "lasting":
+                    raise self._close(f"the endpoint refuses all requests: {error}") from None
+            self._silent_since = math.inf
+            return True
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
-        sampling = self.sampling
-        arguments: dict[str, Any] = {
-            "model": self.model,
-            "messages": chat_to_json(request.chat),
-            "max_completion_tokens" if self.reasoning else "max_tokens": self._most_tokens(request),
-        }
-        if not self.reasoning:
-            arguments |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
-        if sampling.stop:
-            arguments["stop"] = list(sampling.stop)
-        if sampling.temperature > 0:
-            arguments["seed"] = request.seed % 2**31
-        if request.labels:
-            arguments |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
-        extra: dict[str, Any] = {}
-        if self.choices == "vllm" and request.options:
-            extra["structured_outputs"] = {"choice": list(request.options)}
-        if self.choices == "vllm" and sampling.top_k:
-            extra["top_k"] = sampling.top_k
-        return {**arguments, "extra_body": extra} if extra else arguments
-
-    def _most_tokens(self, request: Request) -> int:
-        return 1 if request.labels else self.sampling.max_tokens
-
-    async def _wait(self, attempt: int, error: openai.APIError) -> None:
+    async def _wait(self, attempt: int, error: EndpointError) -> None:
         """Wait before a request's next try; what the endpoint asks for holds back all requests."""
-        asked = asked_seconds(error)
-        if asked > PATIENCE:
-            raise self._close(f"the endpoint asks to wait {asked / 3600:.1f} hours: {self._clean(error)}")
-        self._concurrency.hold(asked)
-        if isinstance(error, openai.RateLimitError | openai.InternalServerError):
-            self._concurrency.too_many()
+        asked = error.retry_after
+        if asked > OUTAGE_SECONDS:
+            raise self._close(f"the endpoint asks to wait {asked / 3600:.1f} hours: {error}")
+        self._endpoint.concurrency.hold(asked)
+        if error.too_many:
+            self._endpoint.concurrency.too_many()
         # with jitter, so that retries spread out
-        doubling = min(FIRST_WAIT * 2.0 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0)
+        doubling = min(FIRST_WAIT * 2.0 ** min(attempt - 1, 20), LONGEST_WAIT) * random.uniform(0.5, 1.0)
         await asyncio.sleep(0.0 if asked else doubling)
 
-    async def _send(self, request: Request, arguments: Mapping[str, Any]) -> Any:
-        """Ask once, when the limits allow it.
+    async def _send(self, request: Request, body: Mapping[str, Any]) -> tuple[Answer, float]:
+        """Ask once; returns the answer and its price.
 
         Raises:
             EngineClosedError: nothing was sent, and nothing more will be.
-            openai.APIError: it failed.
+            EndpointError: it failed.
         """
-        prompt, completion = expected_tokens(request), self._most_tokens(request)
-        foretold = self._spend.price(prompt, completion)
-        while True:
-            async with self._concurrency.place():
-                self.load.running = self._concurrency.inside
-                await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(prompt + completion)))
-                try:
-                    async with self._spend.payment(foretold) as payment:
-                        if self._closed:
-                            raise EngineClosedError(self._closed)
-                        if not self._concurrency.held:
-                            payment.price = foretold  # stays so where the answer never comes or does not tell
-                            return await self._ask(arguments, payment, prompt + completion)
-                except SpendCapReachedError as error:
-                    cause = f"the spend cap of this replica and session is reached: {error} (model.engine.spend_cap)"
-                    raise self._close(cause) from None
-            self._requests.correct(-1)
-            self._tokens.correct(-(prompt + completion))
-
-    async def _ask(self, arguments: Mapping[str, Any], payment: Payment, expected: int) -> Any:
         try:
-            answer = await self._client.chat.completions.create(**arguments)
-        except openai.APITimeoutError:
-            raise
-        except openai.OpenAIError:
-            payment.price = 0.0
-            raise
-        except ValueError as error:  # a body that is no JSON
-            raise openai.APIConnectionError(
-                message=f"the answer cannot be read: {error}", request=_NO_REQUEST
-            ) from None
-        prompt, completion = used_tokens(getattr(answer, "usage", None))
-        if prompt or completion:
-            payment.price = self._spend.price(prompt, completion)
-            self._tokens.correct(prompt + completion - expected)
-        if not getattr(answer, "choices", None) or getattr(answer.choices[0], "message", None) is None:
-            raise openai.APIConnectionError(message="the answer holds no message", request=_NO_REQUEST)
+            answer, price = await self._endpoint.send(request, body, self._form.most_tokens(request))
+        except SpendCapReachedError as error:
+            raise self._close(f"the spend cap is reached: {error} (model.engine.spend_cap)") from None
+        except EndpointClosedError:
+            raise EngineClosedError(self._endpoint.closed) from None
         self._answered += 1
-        self._accepted |= _names(arguments)
+        self._unreadable = 0
+        self._accepted |= parameter_names(body)
         self._silent_since = math.inf
-        self._concurrency.success()
-        return answer
+        return answer, price
 
-    def _reply(self, request: Request, answer: Any, seconds: float) -> Reply:
-        choice = answer.choices[0]
-        prompt, completion = used_tokens(answer.usage)
-        details = getattr(answer.usage, "prompt_tokens_details", None)
-        scores = label_scores(request.labels, choice.logprobs) if request.labels else None
-        text = reply_text(choice.message.content)
-        if scores is not None and not all(math.isnan(value) for value in scores.logprobs):
-            best = max(
-                range(len(request.labels)), key=lambda n: (not math.isnan(scores.logprobs[n]), scores.logprobs[n])
-            )
-            text = request.labels[best]
-        reply = Reply(
+    def _reply(self, request: Request, answer: Answer, cost: float, seconds: float) -> Reply:
+        text, finish, scores = answer.text, answer.finish, None
+        if request.labels:
+            if not answer.top:
+                raise PlayerError("a content filter of the endpoint stopped the question", kind="endpoint")
+            scores = answer.label_scores(request.labels)
+            known = [n for n, value in enumerate(scores.logprobs) if not math.isnan(value)]
+            text = request.labels[max(known, key=lambda n: scores.logprobs[n])] if known else text
+            finish = "stop" if finish == "length" else finish
+        return Reply(
             text=text,
-            finish="length" if choice.finish_reason == "length" and not request.labels else "stop",
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            cached_tokens=getattr(details, "cached_tokens", 0) or 0,
+            finish=finish,
+            prompt_tokens=answer.usage.prompt or 0,
+            completion_tokens=answer.usage.completion or 0,
+            cached_tokens=answer.usage.cached,
             seconds=seconds,
             label_scores=scores,
+            reasoning=answer.reasoning,
+            reasoning_tokens=answer.usage.reasoning,
+            cost=cost,
         )
-        self.load.completed += 1
-        self.load.prompt_tokens += reply.prompt_tokens
-        self.load.completion_tokens += reply.completion_tokens
-        return reply
-
-    def _clean(self, error: openai.APIError) -> str:
-        """An error's words without the key, which some endpoints repeat in part."""
-        return " ".join(whole(without_key(f"{type(error).__name__}: {words_of(error)}", self._key)).split())[:500]
-
-
-_NO_REQUEST: Any = None
-
-
-def read_key(variable: str, needed: bool) -> str:
-    """The key in an environment variable, or nothing where it is not ``needed``.
-
-    Raises:
-        ValueError: it is needed and not there, or can be no key; the message shows nothing of it.
-    """
-    key = os.environ.get(variable, "").strip()
-    if not key and needed:
-        raise ValueError(
-            f"{variable} is not set where the engine runs: export it before Ray starts there (another variable: "
-            "model.engine.api_key_env; a server of your own, which may need no key: model.engine.base_url)"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ValueError(f"{variable} holds no key: it has blanks or signs within that no key has")
-    return key
-
-
-def _names(arguments: Mapping[str, Any]) -> set[str]:
-    """What an endpoint may not take of a request: its parameters, and pictures."""
-    pictures = any(
-        part["type"] == "image_url"
-        for sent in arguments["messages"]
-        if isinstance(sent["content"], list)
-        for part in sent["content"]
-    )
-    return {*arguments, *arguments.get("extra_body", ()), *(["image_url"] if pictures else [])} - {
-        "messages",
-        "extra_body",
-    }
-
-
-def reply_text(content: Any) -> str:
-    """What a message says; some endpoints send its text in parts."""
-    if isinstance(content, list):
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return whole(content or "")
-
-
-def used_tokens(usage: Any) -> tuple[int, int]:
-    """Prompt and completion tokens as far as the endpoint tells, else 0."""
-    return getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
-
-
-def chat_to_json(chat: Chat) -> list[dict[str, Any]]:
-    """A chat in the endpoint's form, pictures as PNG data URLs."""
-    return [
-        {"role": message.role, "content": message.parts[0]}
-        if len(message.parts) == 1 and isinstance(message.parts[0], str)
-        else {"role": message.role, "content": [_part(part) for part in message.parts]}
-        for message in chat
-    ]
-
-
-def _part(part: Part) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": _data_url(part)}}
-
-
-@functools.lru_cache(maxsize=512)
-def _data_url(picture: Picture) -> str:
-    out = io.BytesIO()
-    Image.fromarray(picture.render()).save(out, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
-
-
-def expected_tokens(request: Request) -> int:
-    """A guess at a prompt's tokens."""
-    return sum(len(part) // 4 if isinstance(part, str) else 500 for message in request.chat for part in message.parts)
-
-
-def label_scores(labels: tuple[str, ...], logprobs: Any) -> LabelScores:
-    """What the top tokens tell of the labels; a label that is not among them is nan, never zero."""
-    top = logprobs.content[0].top_logprobs if logprobs and logprobs.content else []
-    found = {entry.token: entry.logprob for entry in reversed(top)}
-    values = tuple(found.get(label, math.nan) for label in labels)
-    mass = sum(math.exp(value) for value in values if not math.isnan(value))
-    return LabelScores(values, mass, bool(top) and top[0].token in labels, exact=False)

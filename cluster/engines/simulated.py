@@ -13,13 +13,13 @@ import os
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
-from cluster.engine import EngineDiedError, EngineError, EngineLoad, Request, Sampling
+from cluster.engines.base import MANY, Capabilities, Engine, EngineDiedError, EngineError, Request, Sampling
 from evals.types import Chat, LabelScores, PromptTooLong, Reply
 
 PICTURE_TOKENS = 256
@@ -68,10 +68,34 @@ class _Running:
     done: asyncio.Future[None] = field(compare=False)
 
 
-class SimulatedEngine:
+@dataclass
+class Load:
+    """What the engine is doing now and has done since it started."""
+
+    running: int = 0
+    waiting: int = 0
+    completed: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    busy_seconds: float = 0.0
+    """Time with at least one request inside."""
+    slot_seconds: float = 0.0
+    """Sum of the requests' times inside; over ``max_num_seqs`` it is the work done."""
+
+
+class SimulatedEngine(Engine):
     """See the module's docstring; every argument may be set in ``conf/model/simulated.yaml``."""
 
-    metered: ClassVar[bool] = False
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {"cache_tokens", "fault_file", "max_num_seqs", "poison", "start_seconds"}
+    )
+
+    @classmethod
+    def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
+        """Everything; prompts up to ``max_model_len``."""
+        context = settings.get("max_model_len", 32_768)
+        return Capabilities(pictures=MANY, options=True, label_scores=True, context=context)
 
     def __init__(
         self,
@@ -120,7 +144,7 @@ class SimulatedEngine:
         self._fault = ""
         self._slower = 1.0
         self.answer = answer or random_answer
-        self.load = EngineLoad()
+        self.load = Load()
         self._failed_once: set[str] = set()
         self._cache = PrefixCache(cache_tokens)
         self._slots = asyncio.Semaphore(max_num_seqs)

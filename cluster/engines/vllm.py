@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 from PIL import Image
 
-from cluster import torch_cure
-from cluster.engine import EngineDiedError, EngineError, EngineLoad, Request, Sampling
+from cluster.engines import torch_compat
+from cluster.engines.base import Capabilities, Engine, EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
-from cluster.tiny_model import ensure_tiny_model
+from cluster.engines.tiny_model import ensure_tiny_model
 from envs.picture import Picture
 from evals.types import Chat, LabelScores, Message, PlayerError, PromptTooLong, Reply
 
@@ -40,10 +40,30 @@ CLOSE_SECONDS = 2.0
 """Time that EngineCore is given to end by itself; its tidying up frees nothing that its death does not."""
 
 
-class VLLMEngine:
+class VLLMEngine(Engine):
     """See the module's docstring; every argument but ``sampling`` may be set in a file of ``conf/model``."""
 
-    metered: ClassVar[bool] = False
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {
+            "block_size",
+            "enforce_eager",
+            "gpu_memory_utilization",
+            "kv_cache_gib",
+            "max_num_batched_tokens",
+            "max_num_seqs",
+            "mm_processor_cache_gb",
+            "pipeline_parallel_size",
+            "tensor_parallel_size",
+        }
+    )
+
+    @classmethod
+    def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
+        """As many pictures as ``limit_mm_per_prompt`` allows; constrained replies and exact label scores always."""
+        limits = settings.get("limit_mm_per_prompt") or {}
+        return Capabilities(
+            limits.get("image", 0), options=True, label_scores=True, context=settings.get("max_model_len")
+        )
 
     def __init__(
         self,
@@ -110,8 +130,6 @@ class VLLMEngine:
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
         }
-        self.load = EngineLoad()
-        self._inside, self._clock = 0, time.monotonic()
         self._render = lru_cache(maxsize=PICTURES)(_image)
         self._engine: Any = None
         self._log = ChildLog()
@@ -163,7 +181,6 @@ class VLLMEngine:
             image = {"type": "image_pil", "image_pil": Image.new("RGB", (112, 112)), "uuid": "warm-up"}
             prompt = self._template([{"role": "user", "content": [image, {"type": "text", "text": "Look."}]}])
             await self._generate("warm-up picture", await self._engine_input(prompt), self._parameters(max_tokens=1), 0)
-        self.load = EngineLoad()
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request.
@@ -175,11 +192,7 @@ class VLLMEngine:
         if self._engine is None:
             raise EngineError("the engine is not running")
         start = time.monotonic()
-        self._count(+1)
-        try:
-            return await self._complete(request, start)
-        finally:
-            self._count(-1)
+        return await self._complete(request, start)
 
     async def _complete(self, request: Request, start: float) -> Reply:
         rendered = self._rendered(request.chat)
@@ -197,10 +210,6 @@ class VLLMEngine:
             if request.options and text not in request.options:
                 raise PlayerError(f"the context ended within the reply {text!r}, which is none of the options")
         cached = output.num_cached_tokens or 0
-        self.load.completed += 1
-        self.load.prompt_tokens += len(output.prompt_token_ids)
-        self.load.cached_tokens += cached
-        self.load.completion_tokens += len(answer.token_ids)
         return Reply(
             text=text,
             finish="length" if answer.finish_reason == "length" and not labels else "stop",
@@ -237,7 +246,7 @@ class VLLMEngine:
     def _rendered(self, chat: Chat) -> dict[str, Any]:
         """The chat in the model's own format: ``prompt`` (text), pictures and their ids."""
         if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
-            raise PlayerError(f"{self.model} reads text only, and the chat holds a picture")
+            raise PlayerError(f"{self.model} reads text only, but the prompt contains a picture")
         return self._template([{"role": said.role, "content": [*map(self._part, said.parts)]} for said in chat])
 
     def _part(self, part: str | Picture) -> dict[str, Any]:
@@ -275,7 +284,7 @@ class VLLMEngine:
         if length >= self.max_model_len:
             raise PromptTooLong(
                 f"the prompt has {length} tokens, pictures included; with max_model_len={self.max_model_len} "
-                f"there is no room for a reply (max_tokens={self.sampling.max_tokens})"
+                f"leaves no room for a reply (max_tokens={self.sampling.max_tokens})"
             )
         return self.max_model_len - length
 
@@ -307,9 +316,15 @@ class VLLMEngine:
             # Asked by id the log-probabilities are exact. Never to be mixed with top-k ones (logprobs=k) on an engine:
             # in one batch with these, vLLM's V1 model runner returns wrong rows for those.
             return self._parameters(max_tokens=1, temperature=0.0, logprob_token_ids=labels)
-        drawn: dict[str, Any] = {"temperature": self.sampling.temperature}
+        drawn: dict[str, Any] = {
+            "temperature": self.sampling.temperature,
+            "presence_penalty": self.sampling.presence_penalty,
+            "frequency_penalty": self.sampling.frequency_penalty,
+            "repetition_penalty": self.sampling.repetition_penalty,
+        }
         if self.sampling.temperature > 0:
-            drawn |= {"top_p": self.sampling.top_p, "top_k": self.sampling.top_k, "seed": request.seed}
+            drawn |= {name: getattr(self.sampling, name) for name in ("top_p", "top_k", "min_p")}
+            drawn["seed"] = request.seed
         if request.options:
             from vllm.sampling_params import StructuredOutputsParams
 
@@ -345,18 +360,8 @@ class VLLMEngine:
                 raise PlayerError(f"vLLM refused the request: {_brief(cause)}") from error
             raise EngineError(f"vLLM failed: {type(cause).__name__}: {_brief(cause)}") from error
         if output is None or output.outputs[0].finish_reason not in ("stop", "length"):
-            raise EngineError(f"vLLM gave up the request: {output and output.outputs[0].finish_reason}")
+            raise EngineError(f"vLLM aborted the request: {output and output.outputs[0].finish_reason}")
         return output
-
-    def _count(self, change: int) -> None:
-        """Bring the load up to now, then let a request in or out."""
-        now, running = time.monotonic(), min(self._inside, self._max_num_seqs)
-        elapsed, self._clock = now - self._clock, now
-        self.load.busy_seconds += elapsed if running else 0.0
-        self.load.slot_seconds += elapsed * running
-        self._inside += change
-        self.load.running = min(self._inside, self._max_num_seqs)
-        self.load.waiting = self._inside - self.load.running
 
 
 def label_scores(tokens: Sequence[int], answer: Any) -> LabelScores:
@@ -381,7 +386,7 @@ def executor(gpus: int) -> str:
 
 def prepare_environment(local: bool) -> None:
     """Set what vLLM reads from the environment, where the user has not; call it before vllm is imported."""
-    torch_cure.apply()
+    torch_compat.apply()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

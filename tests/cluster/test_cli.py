@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cluster import cli
-from cluster.ledger import read_episodes, read_plan
+from cluster.storage.run_directory import read_episodes, read_plan
 from tests.cluster.conftest import raycade
 
 SMALL = [
@@ -52,7 +52,7 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["cluster.replicas=0"], ["cluster.replicas=0"]),
         (["cluster.policy=guess"], ["guess", "sticky"]),
         (["shard=3/2"], ["shard=3/2", "i/n"]),
-        (["suite._target_=os.system"], ["os.system", "not allowed"]),
+        (["suite.type=os.system"], ["os.system", "kumo"]),
         (["model.sampling.max_token=3"], ["max_token"]),
         (["model=simulated", "+model.sampling.beams=3"], ["beams", "max_tokens"]),
         (["suite=kumo", "suite.domains=[", "x"], ["suite.domains=["]),
@@ -158,7 +158,7 @@ def test_report_of_what_is_no_run_is_refused(capsys, tmp_path):
 
 
 @pytest.mark.ray
-def test_a_run_its_report_its_repetition_and_its_damage(tmp_path):
+def test_a_run_its_report_its_repetition_and_its_damage(tmp_path, ray_cluster):
     run_dir = tmp_path / "run"
     command = [
         "run",
@@ -166,6 +166,7 @@ def test_a_run_its_report_its_repetition_and_its_damage(tmp_path):
         "model=simulated",
         "model.engine.median_tokens=5",
         "baselines=[oracle,random]",
+        *ray_cluster,
         f"run_dir={run_dir}",
     ]
     first = raycade(*command)
@@ -198,9 +199,10 @@ def test_a_run_its_report_its_repetition_and_its_damage(tmp_path):
 
 
 @pytest.mark.ray
-def test_an_over_long_prompt_is_a_failed_row_and_the_run_goes_on(tmp_path):
+def test_an_over_long_prompt_is_a_failed_row_and_the_run_goes_on(tmp_path, ray_cluster):
     run_dir = tmp_path / "run"
-    result = raycade("run", *SMALL, "model=simulated", "model.engine.max_model_len=700", f"run_dir={run_dir}")
+    settings = [*SMALL, "model=simulated", "model.engine.max_model_len=700", *ray_cluster]
+    result = raycade("run", *settings, f"run_dir={run_dir}")
     assert result.returncode == 0, result.stderr
     rows = read_episodes(run_dir).table.to_pylist()
     failed = [row for row in rows if row["status"] == "failed"]
@@ -212,11 +214,11 @@ def test_an_over_long_prompt_is_a_failed_row_and_the_run_goes_on(tmp_path):
 
 
 @pytest.mark.ray
-def test_shards_are_disjoint_and_merge_to_the_whole(tmp_path):
+def test_shards_are_disjoint_and_merge_to_the_whole(tmp_path, ray_cluster):
     common = [*SMALL, "model=simulated", "model.engine.median_tokens=5"]
     whole = [episode.id for episode in load(common)]
     for part in (1, 2):
-        result = raycade("run", *common, f"shard={part}/2", f"run_dir={tmp_path / str(part)}")
+        result = raycade("run", *common, *ray_cluster, f"shard={part}/2", f"run_dir={tmp_path / str(part)}")
         assert result.returncode == 0, result.stderr
     parts = [{episode.id for episode in read_plan(tmp_path / str(part))} for part in (1, 2)]
     assert not parts[0] & parts[1] and parts[0] | parts[1] == set(whole)
@@ -233,6 +235,6 @@ def test_shards_are_disjoint_and_merge_to_the_whole(tmp_path):
 
 
 def load(overrides: list[str]):
-    from cluster.settings import load_settings
+    from cluster.config.settings import load_settings
 
     return load_settings([*overrides, f"run_dir={Path('unused')}"]).plan

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster import driver as module
-from cluster.driver import Driver
+from cluster.config.settings import ClusterSettings
+from cluster.driver import driver as module
+from cluster.driver.driver import Driver
 from cluster.errors import RunFailedError
-from cluster.ledger import RunDirectory, read_episodes
-from cluster.settings import ClusterSettings
+from cluster.storage.run_directory import RunDirectory, read_episodes
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -38,11 +38,13 @@ async def rows(episodes):
 
 def driver_of(directory: RunDirectory) -> Driver:
     """A driver with nothing to play; its lanes are the test's."""
-    nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None)
-    settings = SimpleNamespace(cluster=ClusterSettings(commit_seconds=0.05, runners=1), model=SimpleNamespace(name="m"))
+    nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None, spent=0.0, spent_before=0.0)
+    settings = SimpleNamespace(
+        suite=SUITE, cluster=ClusterSettings(commit_seconds=0.05, runners=1), model=SimpleNamespace(name="m")
+    )
     directory.claim()
     directory.begin(PLAN, {})
-    return Driver(settings, [], directory, tally=nobody, progress=None, watcher=nobody)
+    return Driver(settings, [], directory, stats=nobody, progress=None, watcher=nobody)
 
 
 async def test_a_run_that_ends_during_a_commit_writes_no_row_twice(tmp_path):
@@ -64,6 +66,6 @@ async def test_a_disk_that_stays_full_ends_the_run_with_its_cause(tmp_path, monk
     driver = driver_of(FullDirectory(tmp_path / "run"))
     driver._pending = [await rows(PLAN[:3])]
     driver._run_lanes = lambda: asyncio.sleep(60)
-    with pytest.raises(RunFailedError, match=r"the ledger cannot be written.*No space left on device"):
+    with pytest.raises(RunFailedError, match=r"No space left on device"):
         await driver.run()
     assert "episodes wait in memory" in capsys.readouterr().err

@@ -4,17 +4,17 @@ import itertools
 
 import pytest
 
-from cluster import placement
-from cluster.engine import Sampling
+from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
+from cluster.engines.base import Sampling
 from cluster.errors import UserError
-from cluster.settings import ClusterSettings, ModelSettings, ReplicaNeeds
+from cluster.ray_backend import capacity
 
 
 @pytest.fixture
 def nodes(monkeypatch):
     def are(*gpus: float) -> None:
         found = [{"Resources": {"GPU": n, "CPU": 64.0}, "NodeManagerAddress": f"n{i}"} for i, n in enumerate(gpus)]
-        monkeypatch.setattr(placement, "living_nodes", lambda: found)
+        monkeypatch.setattr(capacity, "living_nodes", lambda: found)
 
     return are
 
@@ -40,7 +40,7 @@ def model(**needs) -> ModelSettings:
 )
 def test_as_many_replicas_fit_as_have_each_part_on_a_node_of_its_own(nodes, gpus, needs, fit):
     nodes(*gpus)
-    assert placement.replicas_that_fit(model(**needs)) == fit
+    assert capacity.replicas_that_fit(model(**needs)) == fit
 
 
 def test_the_count_equals_that_of_dealing_parts_to_the_emptiest_nodes(nodes):
@@ -52,14 +52,14 @@ def test_the_count_equals_that_of_dealing_parts_to_the_emptiest_nodes(nodes):
                 for number in sorted(range(3), key=lambda n: -free[n])[:parts]:
                     free[number] -= 1
                 dealt += 1
-            assert placement.replicas_that_fit(model(gpus=1, nodes=parts)) == dealt, (gpus, parts)
+            assert capacity.replicas_that_fit(model(gpus=1, nodes=parts)) == dealt, (gpus, parts)
 
 
 def test_what_does_not_fit_is_said_with_what_each_node_has(nodes):
     nodes(8, 8)
     wide = model(gpus=4, cpus=4, nodes=2)
-    placement.check_fit(ClusterSettings(replicas=2), wide)
+    capacity.check_fit(ClusterSettings(replicas=2), wide)
     with pytest.raises(
         UserError, match=r"on each of 2 nodes; 2 of 3 fit this cluster:\n  n0: 8 GPU, 64 CPU .room for 2"
     ):
-        placement.check_fit(ClusterSettings(replicas=3), wide)
+        capacity.check_fit(ClusterSettings(replicas=3), wide)

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.ledger import read_episodes, read_plan
+from cluster.storage.run_directory import read_episodes, read_plan
 from tests.cluster.conftest import descendants, raycade
 
 pytestmark = pytest.mark.ray
@@ -87,7 +87,7 @@ def test_a_killed_replica_and_a_killed_runner_cost_no_episode(launch, tmp_path, 
         assert victims, f"no process called {title}"
         victims[0].kill()
     assert process.wait(timeout=300) == 0, log.read_text()
-    assert "died and is replaced" in log.read_text()
+    assert "died; replacing it" in log.read_text()
     assert_same_as(undisturbed, run_dir)
 
 

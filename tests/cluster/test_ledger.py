@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import UserError
-from cluster.ledger import RunDirectory, read_episodes, read_plan, write_durably
+from cluster.storage.run_directory import RunDirectory, read_episodes, read_plan, write_durably
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -130,7 +130,7 @@ async def test_parts_of_a_resumed_run_get_new_names(directory):
 def test_a_half_written_file_never_takes_the_old_one_s_place(tmp_path):
     target = tmp_path / "file"
     write_durably(target, b"old")
-    writer = "import sys; from pathlib import Path; from cluster.ledger import write_durably\n"
+    writer = "import sys; from pathlib import Path; from cluster.storage.run_directory import write_durably\n"
     writer += "while True: write_durably(Path(sys.argv[1]), b'x' * 3_000_000)"
     root = Path(__file__).resolve().parents[2]
     for _ in range(3):

@@ -7,12 +7,12 @@ import shutil
 import pytest
 import yaml
 
+from cluster.commands.merge import merge
+from cluster.commands.report import score_run
+from cluster.config.settings import load_settings
 from cluster.errors import UserError
-from cluster.ledger import RunDirectory, read_config, read_episodes, read_plan
-from cluster.merge import merge
-from cluster.scores import score_run
-from cluster.settings import load_settings
-from cluster.versions import read_versions, write_versions
+from cluster.storage.provenance import read_versions, write_versions
+from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, read_plan
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode

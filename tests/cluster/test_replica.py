@@ -5,15 +5,21 @@ import sys
 import time
 
 import psutil
+import pytest
 
+from cluster.engines.base import Engine, EngineError, Request
+from cluster.engines.replica import Replica
+from evals.types import PromptTooLong
 from tests.cluster.conftest import ROOT
 
 STANDING_STILL = """
 import asyncio, os, signal, subprocess, sys
-from cluster.replica import Replica
+from cluster.engines.base import Engine
+from cluster.engines.replica import Replica
 
-class Engine:
-    max_num_seqs, metered = 4, False
+class Hanging(Engine):
+    async def complete(self, request):
+        raise NotImplementedError
 
     async def start(self):
         core = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
@@ -24,7 +30,7 @@ class Engine:
         await asyncio.Event().wait()
 
 async def main():
-    replica = Replica("r", Engine)
+    replica = Replica("r", Hanging)
     await replica.start()
     try:
         await replica.check_health(0.1)
@@ -40,9 +46,40 @@ def test_an_engine_that_stands_still_takes_its_process_and_all_below_it_with_it(
     process = subprocess.Popen([sys.executable, "-c", STANDING_STILL], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     out, _ = process.communicate(timeout=60)
     core, said = out.splitlines()
-    assert said == "EngineDiedError it stood still for 0.1 s"
+    assert said == "EngineDiedError unresponsive for 0.1 s"
     assert process.returncode == -9
     end = time.monotonic() + 10
     while psutil.pid_exists(int(core)) and psutil.Process(int(core)).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < end, "its child is left"
         time.sleep(0.05)
+
+
+class Broken(Engine):
+    """Raises what no engine should."""
+
+    async def complete(self, request):
+        raise {"bug": ZeroDivisionError("a bug"), "prompt": PromptTooLong("9 tokens")}[request.id]
+
+
+async def test_whatever_an_engine_raises_is_the_engine_s_failure_except_what_it_says_of_the_request():
+    replica = Replica("r", Broken)
+    await replica.start()
+    with pytest.raises(EngineError, match="ZeroDivisionError: a bug"):
+        await replica.complete(Request("bug", ()))
+    with pytest.raises(PromptTooLong):
+        await replica.complete(Request("prompt", ()))
+
+
+class Paid(Broken):
+    spent = 2.5
+    told = 0.0
+
+    def add_spent_elsewhere(self, total):
+        Paid.told = total
+
+
+async def test_a_replica_passes_on_what_was_spent_both_ways():
+    replica = Replica("r", Paid)
+    await replica.start(7.0)
+    assert Paid.told == 7.0
+    assert await replica.check_health(1) == await replica.close() == 2.5

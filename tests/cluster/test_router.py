@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from cluster.router import Router, Ticket
+from cluster.runner.router import Router, Ticket
 
 
 class Traffic:
@@ -96,7 +96,7 @@ def test_what_waits_for_a_lost_replica_goes_elsewhere_and_its_release_does_no_ha
     t = traffic(1, 1)
     for n in range(8):
         t.ask(f"e{n}")
-    on_r0 = [turn for turn, place in t.granted.items() if place == "r0"]
+    on_r0 = [turn for turn, state in t.granted.items() if state == "r0"]
     t.router.remove("r0")
     t.router.add("r0", 1)  # a new incarnation under the old name
     for turn in on_r0:
@@ -108,7 +108,7 @@ def test_what_waits_for_a_lost_replica_goes_elsewhere_and_its_release_does_no_ha
 def test_a_suspected_turn_has_a_replica_for_itself():
     t = traffic(4)
     t.ask("a"), t.ask("b")
-    assert t.ask("suspect", alone=True, priority=-1.0) is None
+    assert t.ask("suspect", exclusive=True, priority=-1.0) is None
     assert t.ask("c") is None, "nothing new enters while the replica drains"
     t.end("a"), t.end("b")
     assert t.granted["suspect"] == "r0" and "c" not in t.granted
@@ -137,7 +137,7 @@ def test_nothing_is_lost_or_granted_twice_under_random_traffic(policy):
     for step in range(3000):
         draw = chance.random()
         if draw < 0.5:
-            t.ask(f"t{step}", f"e{chance.randrange(40)}", alone=chance.random() < 0.02)
+            t.ask(f"t{step}", f"e{chance.randrange(40)}", exclusive=chance.random() < 0.02)
             live.append(f"t{step}")
             asked += 1
         elif draw < 0.96 and live:
@@ -167,22 +167,22 @@ def test_nothing_is_lost_or_granted_twice_under_random_traffic(policy):
 def test_a_late_turn_gets_a_second_place_only_where_one_is_idle():
     t = traffic(2, 2)
     assert t.ask("a") == "r0"
-    second = t.router.again(t.tickets["a"])
-    assert second is not None and second.place.name == "r1"
+    second = t.router.hedge(t.tickets["a"])
+    assert second is not None and second.replica.name == "r1"
     assert t.router.sent == 2
     t.router.release(second)
     assert t.router.sent == 1
     for n in range(3):
         t.ask(f"x{n}")
-    assert t.router.again(t.tickets["a"]) is None, "every place is taken"
+    assert t.router.hedge(t.tickets["a"]) is None, "every state is taken"
 
 
 @pytest.mark.parametrize("policy", ["sticky", "least_loaded"])
 def test_a_replica_that_was_overtaken_is_asked_less(policy):
     t = traffic(4, 4, policy=policy)
     assert t.ask("a-0", "a") == "r0"
-    second = t.router.again(t.tickets["a-0"])
-    t.router.overtaken(t.tickets["a-0"], second)
+    second = t.router.hedge(t.tickets["a-0"])
+    t.router.hedge_won(t.tickets["a-0"], second)
     t.router.release(second)
     t.end("a-0")
     assert t.ask("a-1", "a") == "r1"

@@ -3,15 +3,17 @@
 import asyncio
 import dataclasses
 import json
+import os
+import signal
 
 import pytest
 
-from cluster import run as module
-from cluster.errors import UserError
-from cluster.ledger import read_config
-from cluster.run import CONTINUE, run
-from cluster.settings import load_settings
-from cluster.versions import read_versions
+from cluster.commands import run as module
+from cluster.commands.run import run
+from cluster.config.settings import load_settings
+from cluster.errors import CONTINUE, UserError
+from cluster.storage.provenance import read_versions
+from cluster.storage.run_directory import read_config, read_episodes
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -30,7 +32,7 @@ CHAIN = [
 def played(monkeypatch):
     """Without Ray: each session plays so many episodes by the oracle."""
 
-    def play(settings, todo, directory, tally, progress, watcher):
+    def play(settings, todo, directory, stats, progress, watcher):
         records = []
         for episode in todo[: play.episodes]:
             asked = dataclasses.replace(episode, player="oracle")
@@ -64,7 +66,7 @@ def test_a_complete_run_started_again_keeps_its_record(played, tmp_path, monkeyp
     run_dir = tmp_path / "run"
     start(run_dir)
     record = {name: (run_dir / name).read_bytes() for name in ("versions.json", "config.yaml", "plan.parquet")}
-    monkeypatch.setattr("cluster.versions.versions", lambda: {"git_commit": "another"})
+    monkeypatch.setattr("cluster.storage.provenance.versions", lambda: {"git_commit": "another"})
     assert start(run_dir, "cluster.replicas=4") == 0
     assert {name: (run_dir / name).read_bytes() for name in record} == record
 
@@ -94,6 +96,35 @@ def test_a_run_keeps_to_its_endpoint(played, tmp_path):
     api = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://localhost:1/v1"]
     played.episodes = 5
     start(run_dir, *api)
-    with pytest.raises(UserError, match=r"base_url=http://localhost:2/v1: this run began with http://localhost:1/v1"):
+    with pytest.raises(UserError, match=r"base_url=http://localhost:2/v1: .*http://localhost:1/v1"):
         start(run_dir, *api, "model.engine.base_url=http://localhost:2/v1")
     assert start(run_dir, *api, "model.engine.timeout_seconds=5") == 0
+
+
+def test_built_in_players_alone_play_without_ray(monkeypatch, tmp_path):
+    monkeypatch.setattr(module.actors, "start_ray", lambda cluster: pytest.fail("Ray was started"))
+    settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
+    code, _ = run(settings)
+    rows = read_episodes(tmp_path / "run", ["player", "success", "status"]).table.to_pylist()
+    assert code == 0 and len(rows) == len(settings.plan) and {row["status"] for row in rows} == {"done"}
+    assert all(row["success"] for row in rows if row["player"] == "oracle")
+
+
+def test_a_failed_start_leaves_no_folder_but_keeps_one_that_was_there(monkeypatch, tmp_path):
+    def cannot(cluster):
+        raise UserError("no cluster")
+
+    monkeypatch.setattr(module.actors, "start_ray", cannot)
+    there = tmp_path / "there"
+    there.mkdir()
+    for run_dir in (tmp_path / "new", there):
+        with pytest.raises(UserError):
+            start(run_dir)
+    assert not (tmp_path / "new").exists() and there.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_while_ray_starts_stops_the_run_to_be_continued(monkeypatch, tmp_path, number):
+    monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
+    assert start(tmp_path / "run") == CONTINUE
+    assert read_episodes(tmp_path / "run").table.num_rows == 0

@@ -1,10 +1,11 @@
 import asyncio
 
-from cluster.engine import EngineDiedError
-from cluster.model_player import ModelPlayer
-from cluster.queue import EpisodeQueue, longest_first
-from cluster.router import Router
-from cluster.runner import NewReplica, Orders, Runner
+from cluster.engines.base import EngineDiedError
+from cluster.runner.episode_queue import EpisodeQueue, longest_first
+from cluster.runner.messages import Assignment, NewReplica
+from cluster.runner.model_player import ModelPlayer
+from cluster.runner.router import Router
+from cluster.runner.runner import Runner
 from evals.types import PromptTooLong, Reply
 from tests.fakes import FakeReplica, first_option
 from tests.toy import ToySuite
@@ -14,12 +15,12 @@ def episodes(suite: ToySuite, player="fake"):
     return tuple(episode.assigned(player, "") for episode in suite.plan())
 
 
-async def play(runner: Runner, orders: Orders, count: int) -> dict[str, str]:
+async def play(runner: Runner, orders: Assignment, count: int) -> dict[str, str]:
     """Exchange until so many rows came back; episode id -> error."""
     rows: dict[str, str] = {}
     while len(rows) < count:
         report = await runner.exchange(orders)
-        orders = Orders()
+        orders = Assignment()
         if report.finished is not None:
             for episode_id, error in zip(
                 *(report.finished[c].to_pylist() for c in ("episode_id", "error")), strict=True
@@ -33,7 +34,7 @@ async def test_every_episode_given_comes_back_once():
     suite = ToySuite(episodes=50)
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
     plan = episodes(suite)
-    rows = await play(runner, Orders(plan, (NewReplica("r", FakeReplica(), 8),)), 50)
+    rows = await play(runner, Assignment(plan, (NewReplica("r", FakeReplica(), 8),)), 50)
     assert rows == {episode.id: "" for episode in plan}
 
 
@@ -41,14 +42,14 @@ async def test_replicas_are_kept_full_but_not_flooded():
     suite = ToySuite(episodes=100, turns=4)
     replica = FakeReplica(seconds=0.005)
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
-    await play(runner, Orders(episodes(suite), (NewReplica("r", replica, 10),)), 100)
+    await play(runner, Assignment(episodes(suite), (NewReplica("r", replica, 10),)), 100)
     assert replica.most_inside == 11
 
 
 async def test_the_runner_asks_for_as_many_episodes_as_its_replicas_can_take():
     runner = Runner(ToySuite(), ModelPlayer(Router(), "choice"))
-    assert (await runner.exchange(Orders())).room == 0
-    report = await runner.exchange(Orders(replicas=(NewReplica("r", FakeReplica(), 40),)))
+    assert (await runner.exchange(Assignment())).room == 0
+    report = await runner.exchange(Assignment(replicas=(NewReplica("r", FakeReplica(), 40),)))
     assert report.room == 44 + 11
 
 
@@ -60,7 +61,7 @@ async def test_a_refused_episode_is_a_row_with_its_cause_and_the_others_go_on():
         return PromptTooLong("too long by 3") if request.id == f"{plan[4].id}-1" else first_option(request)
 
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
-    rows = await play(runner, Orders(plan, (NewReplica("r", FakeReplica(script), 4),)), 10)
+    rows = await play(runner, Assignment(plan, (NewReplica("r", FakeReplica(script), 4),)), 10)
     assert rows.pop(plan[4].id) == "PromptTooLong: too long by 3"
     assert set(rows.values()) == {""}
 
@@ -75,7 +76,7 @@ async def test_a_defect_in_a_suite_costs_its_episode_only():
     suite = Broken(episodes=5)
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
     plan = episodes(suite)
-    rows = await play(runner, Orders(plan, (NewReplica("r", FakeReplica(), 4),)), 5)
+    rows = await play(runner, Assignment(plan, (NewReplica("r", FakeReplica(), 4),)), 5)
     assert rows[plan[2].id] == "ZeroDivisionError: oops" and list(rows.values()).count("") == 4
 
 
@@ -88,18 +89,18 @@ async def test_a_lost_replica_is_reported_and_its_successor_finishes_the_work():
 
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
     plan = episodes(suite)
-    report = await runner.exchange(Orders(plan, (NewReplica("r.0", FakeReplica(dies_on_the_fifth, 0.01), 2),)))
+    report = await runner.exchange(Assignment(plan, (NewReplica("r.0", FakeReplica(dies_on_the_fifth, 0.01), 2),)))
     while not report.lost:
-        report = await runner.exchange(Orders())
+        report = await runner.exchange(Assignment())
     assert report.lost == ("r.0",)
     already = 0 if report.finished is None else report.finished.num_rows
-    rows = await play(runner, Orders((), (NewReplica("r.1", FakeReplica(), 2),)), 10 - already)
+    rows = await play(runner, Assignment((), (NewReplica("r.1", FakeReplica(), 2),)), 10 - already)
     assert set(rows.values()) == {""}
 
 
 async def test_built_in_players_need_no_replica():
     suite = ToySuite(episodes=30)
-    rows = await play(Runner(suite, None), Orders(episodes(suite, "oracle")), 30)
+    rows = await play(Runner(suite, None), Assignment(episodes(suite, "oracle")), 30)
     assert set(rows.values()) == {""}
 
 
@@ -109,19 +110,19 @@ def test_the_longest_expected_episodes_come_first():
 
 
 async def test_a_runner_with_nothing_to_say_reports_that_it_lives():
-    report = await asyncio.wait_for(Runner(ToySuite(), None).exchange(Orders()), 5)
+    report = await asyncio.wait_for(Runner(ToySuite(), None).exchange(Assignment()), 5)
     assert (report.finished, report.begun) == (None, 0)
 
 
 async def test_a_closing_runner_begins_nothing_new_and_ends_what_it_began():
     suite = ToySuite(episodes=40, turns=3)
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
-    report = await runner.exchange(Orders(episodes(suite), (NewReplica("r", FakeReplica(seconds=0.02), 4),)))
+    report = await runner.exchange(Assignment(episodes(suite), (NewReplica("r", FakeReplica(seconds=0.02), 4),)))
     finished = 0 if report.finished is None else report.finished.num_rows
     begun = report.begun
     assert 0 < begun + finished < 40
     while report.begun:
-        report = await runner.exchange(Orders(closing=True))
+        report = await runner.exchange(Assignment(draining=True))
         finished += 0 if report.finished is None else report.finished.num_rows
     assert begun <= finished <= begun + 6
 
@@ -133,9 +134,9 @@ def test_the_queue_gives_each_episode_to_one_taker_and_takes_back():
     assert sorted(episode.index for episode in first + second) == [0, 1, 2, 3, 4, 5]
     queue.put(first)
     queue.finished(4)
-    assert queue.open == 2 and queue.take(5) == first
+    assert queue.unfinished == 2 and queue.take(5) == first
     queue.put(first)
-    queue.closed = True
+    queue.draining = True
     assert queue.take(5) == () and len(queue) == 2
 
 
@@ -147,6 +148,6 @@ async def test_a_record_that_cannot_be_stored_becomes_a_failed_row_and_harms_no_
         return Reply("half a sign: \ud83d") if request.id == f"{plan[3].id}-0" else first_option(request)
 
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
-    rows = await play(runner, Orders(plan, (NewReplica("r", FakeReplica(script), 8),)), 20)
+    rows = await play(runner, Assignment(plan, (NewReplica("r", FakeReplica(script), 8),)), 20)
     causes = {episode_id: error for episode_id, error in rows.items() if error}
     assert list(causes) == [plan[3].id] and causes[plan[3].id].startswith("UnicodeEncodeError")

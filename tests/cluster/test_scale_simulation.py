@@ -4,9 +4,9 @@ import pytest
 
 from benchmarks.simulation.cluster import GPU, Costs, play, play_one_at_a_time, play_static_shards
 from benchmarks.simulation.workload import MIX, STEADY, draw, from_run
-from cluster.admission import fair_share, free_places, room
-from cluster.ledger import RunDirectory
-from cluster.router import Router
+from cluster.runner.admission import fair_share, free_slots, room
+from cluster.runner.router import Router
+from cluster.storage.run_directory import RunDirectory
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -68,7 +68,7 @@ def test_static_shards_and_one_episode_at_a_time_are_slower(workload, sticky):
 
 
 def test_beginning_with_the_longest_shortens_the_tail(workload, sticky, monkeypatch):
-    monkeypatch.setattr("cluster.queue.expected_work", lambda episode: 0.0)
+    monkeypatch.setattr("cluster.runner.episode_queue.expected_work", lambda episode: 0.0)
     plan_order = play(workload, 8)
     assert sticky.tail < plan_order.tail and sticky.makespan < plan_order.makespan
 
@@ -143,7 +143,7 @@ def test_a_place_just_freed_waits_a_moment_for_the_episode_that_freed_it():
 
 
 def test_admission_fills_the_places_and_asks_for_a_quarter_more():
-    assert free_places(capacity=44, turns=30, silent=4) == 10
+    assert free_slots(capacity=44, turns=30, silent=4) == 10
     assert room(capacity=44, free=10, ready=0) == 10 + 11
     assert room(capacity=44, free=-3, ready=11) == 0
 

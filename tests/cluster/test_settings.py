@@ -2,10 +2,10 @@
 
 import pytest
 
+from cluster.commands.report import suite_of
+from cluster.config.settings import Settings, load_settings, make_suite
 from cluster.errors import UserError
-from cluster.scores import suite_of
-from cluster.settings import Settings, load_settings, make_suite
-from cluster.tracker import WandbTracker
+from cluster.observe.tracker import WandbTracker, make_tracker
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import SMALL
 
@@ -28,37 +28,39 @@ def settings(*overrides: str) -> Settings:
         "evals.no_such_module.Suite",
         "evals..Suite",
         "KumoSuite",
+        "evals.kumo:KumoSuite",  # ours, but by its module path
+        "os:system",
+        ["kumo"],
         None,
     ],
 )
 def test_only_classes_of_the_suites_are_built(target, tmp_path):
     path = tmp_path / "written"
-    with pytest.raises(UserError, match="not allowed"):
-        make_suite({"_target_": target, "_args_": [str(path), "import os"]})
-    with pytest.raises(UserError, match="not allowed"):
-        bundle = {"_target_": "evals.bundle.Bundle", "name": "mine"}
-        make_suite({**bundle, "suites": [{"_target_": target, "_args_": [str(path), "import os"]}]})
+    with pytest.raises(UserError, match="kumo"):
+        make_suite({"type": target, "_args_": [str(path), "import os"]})
+    with pytest.raises(UserError):
+        bundle = {"type": "bundle", "name": "mine"}
+        make_suite({**bundle, "suites": [{"type": target, "_args_": [str(path), "import os"]}]})
     assert not path.exists()
 
 
-def test_a_class_that_is_no_suite_is_refused():
-    with pytest.raises(UserError, match="is no Suite: it cannot plan"):
-        make_suite({"_target_": "evals.types.Reply"})
+def test_a_configuration_that_names_a_class_in_hydra_s_way_is_refused(tmp_path):
+    for config in ({"_target_": "evals.kumo.KumoSuite"}, {"type": "kumo", "_target_": "os.system"}):
+        with pytest.raises(UserError):
+            make_suite(config)
 
 
 def test_interpolations_in_a_stored_configuration_stay_text():
-    smuggled = "${oc.create:{_target_: evals.kumo.KumoSuite}}"
-    suite = make_suite({"_target_": "evals.bundle.Bundle", "name": smuggled, "suites": []})
+    smuggled = "${oc.create:{type: kumo}}"
+    suite = make_suite({"type": "bundle", "name": smuggled, "suites": []})
     assert suite.name == smuggled
 
 
 def test_a_downloaded_run_directory_calls_nothing_but_suites(tmp_path):
     written = tmp_path / "written"
-    target = (
-        "suite: {_target_: evals.records.Path.write_text, _args_: [{_target_: evals.records.Path, _args_: ['%s']}, x]}"
-    )
+    target = "suite: {type: evals.records.Path.write_text, _args_: [{type: evals.records.Path, _args_: ['%s']}, x]}"
     (tmp_path / "config.yaml").write_text(target % written)
-    with pytest.raises(UserError, match="not allowed"):
+    with pytest.raises(UserError, match=r"registered|there is no"):
         suite_of(tmp_path)
     assert not written.exists()
 
@@ -69,12 +71,12 @@ def test_every_model_that_comes_with_raycade_passes_the_checks(model):
 
 
 def test_engines_and_trackers_come_from_their_own_places_too():
-    for override in ("model.engine._target_=subprocess.Popen", "model.engine._target_=cluster.engines.vllm.Path"):
-        with pytest.raises(UserError, match="not allowed"):
+    for override in ("model.engine.type=subprocess.Popen", "model.engine.type=kumo"):
+        with pytest.raises(UserError, match="simulated, vllm"):
             settings(*VLLM, override)
-    with pytest.raises(UserError, match="not allowed"):
-        settings("model=oracle", "tracker=wandb", "tracker._target_=cluster.tracker.queue.Queue")
-    assert isinstance(settings("model=oracle", "tracker=wandb").tracker, WandbTracker)
+    with pytest.raises(UserError, match="wandb"):
+        settings("model=oracle", "tracker=wandb", "tracker.type=queue.Queue")
+    assert isinstance(make_tracker(settings("model=oracle", "tracker=wandb").tracker), WandbTracker)
 
 
 def test_what_decides_the_answers_is_in_the_ids_and_what_decides_the_speed_is_not():
@@ -95,10 +97,42 @@ def test_a_model_paid_for_by_the_token_has_one_replica():
     assert settings(*API).cluster.replicas == 1
     assert settings(*VLLM, "cluster.replicas=fit").cluster.replicas == "fit"
     assert settings("model=oracle", "cluster.replicas=3").cluster.replicas == 3
-    with pytest.raises(UserError, match=r"cluster.replicas=2: model=m is paid for"):
+    with pytest.raises(UserError, match=r"cluster.replicas=2: model=m"):
         settings(*API, "cluster.replicas=2")
 
 
 def test_stop_texts_reach_the_engine():
     assert settings(*VLLM, "+model.sampling.stop=[abc,d]").model.sampling.stop == ("abc", "d")
     assert settings(*VLLM).model.sampling.stop == ()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["suite=kidgym", "model=qwen2_5_7b"], ["kidgym", "qwen2_5_7b", "text only"]),
+        (["suite=kidgym", "model=qwen2_5_vl_7b", "model.engine.limit_mm_per_prompt.image=0"], ["kidgym"]),
+        ([*API, "decoding=choice"], ["decoding=choice", "decoding=free"]),
+        (["suite=multistar", "model=qwen2_5_7b"], ["multistar", "text only"]),
+    ],
+)
+def test_a_model_that_cannot_do_what_the_suite_needs_is_refused_when_planning(overrides, named):
+    with pytest.raises(UserError) as error:
+        load_settings(
+            [f"run_dir={ROOT / 'runs' / 'none'}", *(["suite=kumo"] if "suite" not in overrides[0] else []), *overrides]
+        )
+    assert all(word in str(error.value) for word in named)
+
+
+def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, monkeypatch):
+    (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nmine = "mine_engine:Mine"\n')
+    (tmp_path / "mine_engine.py").write_text(
+        "from cluster.engines.base import Engine\n"
+        "class Mine(Engine):\n"
+        "    operational = frozenset({'speed'})\n"
+        "    def __init__(self, sampling, speed: int = 1, wit: int = 1): pass\n"
+        "    async def complete(self, request): raise NotImplementedError\n"
+    )
+    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    ids = {episode.id for episode in settings("model=mine").plan}
+    assert {episode.id for episode in settings("model=mine", "model.engine.speed=9").plan} == ids
+    assert not {episode.id for episode in settings("model=mine", "model.engine.wit=9").plan} & ids

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from cluster.engine import EngineDiedError, EngineError, Request, Sampling
+from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.simulated import PrefixCache, SimulatedEngine, prompt_length
 from evals.types import PromptTooLong, message
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.errors import UserError
-from cluster.ledger import read_episodes, read_plan
-from cluster.rendezvous import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
+from cluster.launch.join import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
+from cluster.storage.run_directory import read_episodes, read_plan
 from tests import slurm_world
 from tests.cluster.conftest import ROOT, raycade
 
@@ -21,7 +21,7 @@ on_slurm = [
     pytest.mark.ray,
     pytest.mark.skipif(bool(slurm_world.why_not()), reason=slurm_world.why_not() or "Slurm can be started"),
 ]
-SUBMIT = str(ROOT / "cluster" / "slurm.sh")
+SUBMIT = str(ROOT / "cluster" / "launch" / "slurm.sh")
 """What ``./launch.sh slurm`` runs once it has seen that raycade is installed."""
 OPTIONS = ["--nodes=2", "--cpus-per-task=2"]
 GAMES = [
@@ -143,7 +143,7 @@ class TestOnSlurm:
         world.run("scancel", "--batch", "--signal=USR1", job.number)  # as Slurm does some time before the job's end
         state = job.until_ended()
         assert (state["JobState"], state["ExitCode"], state["Restarts"]) == ("FAILED", "75:0", "1"), job.log
-        assert "stopped before the end: the same command goes on from here" in job.log
+        assert "stopped early; run the same command again to resume" in job.log
         assert "RAYCADE_MAX_REQUEUES=1" in job.log
         ledger = read_episodes(job.run_dir).table["episode_id"].to_pylist()
         assert before < len(ledger) == len(set(ledger))
@@ -203,7 +203,7 @@ class TestOnSlurm:
         assert "suite.repeats=4: exit code 0: runs/kumo-simulated-" in log
         assert "suite.repeats=-1: exit code 2: suite: suite.repeats must be" in log
         said = "".join(path.read_text() for path in tmp_path.glob("sweep/.submitit/*/*_log.out"))
-        assert "this job is preempted" in said and "episodes are there; going on" in said, said
+        assert "this job is preempted" in said and "episodes done; resuming" in said, said
         [run_dir] = {part.parents[1] for part in parts()}
         ledger = read_episodes(run_dir).table["episode_id"].to_pylist()
         assert len(ledger) == len(set(ledger)) == 100
@@ -237,7 +237,7 @@ def test_a_port_that_somebody_has_is_left_out_and_found_to_be_answered():
         assert listens(f"127.0.0.1:{before[0]}")
         assert free_ports(job, 2)[0] == before[1]
     assert not listens(f"127.0.0.1:{before[0]}")
-    with pytest.raises(UserError, match=r"nobody answers after 0\.1 s"):
+    with pytest.raises(UserError, match=r"no answer after 0\.1 s"):
         await_listener(f"127.0.0.1:{before[0]}", 0.1)
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.tiny_model import VOCABULARY, cache_directory, ensure_tiny_model
+from cluster.engines.tiny_model import VOCABULARY, cache_directory, ensure_tiny_model
 
-MAKE = "from cluster.tiny_model import ensure_tiny_model; print(ensure_tiny_model())"
+MAKE = "from cluster.engines.tiny_model import ensure_tiny_model; print(ensure_tiny_model())"
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from cluster import tracker as module
-from cluster.tracker import Watcher, make_tracker
+from cluster.observe import tracker as module
+from cluster.observe.tracker import Watcher, make_tracker
 
 
 class Recording:
@@ -61,12 +61,12 @@ def test_a_hanging_tracker_delays_nothing_but_the_very_end(tmp_path, monkeypatch
         watcher.log({})
     assert time.monotonic() - began < 5
     watcher.finish([])
-    assert "did not end" in watcher.trouble
+    assert "did not finish" in watcher.trouble
     release.set()
 
 
 def test_wandb_offline_writes_a_run_below_the_run_directory(tmp_path):
-    watcher = Watcher(make_tracker({"_target_": "cluster.tracker.WandbTracker", "project": "test", "mode": "offline"}))
+    watcher = Watcher(make_tracker({"type": "wandb", "project": "test", "mode": "offline"}))
     watcher.start(tmp_path, "abc123", {"suite": "toy"})
     watcher.log({"episodes/done": 3.0})
     watcher.finish([{"name": "toy", "columns": ["x"], "rows": [[{"mean": 1.0}]]}])

@@ -16,10 +16,10 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from cluster.engine import EngineDiedError, EngineError, Request, Sampling
+from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.child_log import ChildLog
+from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm import VLLMEngine
-from cluster.tiny_model import ensure_tiny_model
 from envs.picture import Picture
 from evals.types import Chat, PlayerError, PromptTooLong, Reply, message
 
@@ -259,19 +259,6 @@ async def test_what_was_read_before_comes_from_the_prefix_cache(engine: VLLMEngi
     assert first.cached_tokens < 128
     assert second.cached_tokens >= first.prompt_tokens // 128 * 128 - 128 > 0  # whole blocks of 128 tokens
     assert second.prompt_tokens > first.prompt_tokens
-
-
-async def test_the_load_tells_what_was_done(engine: VLLMEngine) -> None:
-    before = engine.load.to_json()
-    tasks = [asyncio.create_task(engine.complete(Request(str(i), ask(f"Question {i}")))) for i in range(20)]
-    await asyncio.sleep(0)
-    assert (engine.load.running, engine.load.waiting) == (16, 4)
-    replies = await asyncio.gather(*tasks)
-    assert (engine.load.running, engine.load.waiting) == (0, 0)
-    assert engine.load.completed - before["completed"] == 20
-    assert engine.load.completion_tokens - before["completion_tokens"] == sum(r.completion_tokens for r in replies)
-    busy = engine.load.busy_seconds - before["busy_seconds"]
-    assert busy < engine.load.slot_seconds - before["slot_seconds"] <= 16 * busy
 
 
 async def test_closing_leaves_no_child_process(engine: VLLMEngine) -> None:

@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from cluster import torch_cure
-from cluster.engine import Request, Sampling
+from cluster.engines import torch_compat
+from cluster.engines.base import Request, Sampling
 from cluster.engines.openai_api import OpenAIEngine
-from cluster.tiny_model import ensure_tiny_model
+from cluster.engines.tiny_model import ensure_tiny_model
 from envs.picture import Picture
 from evals.types import PromptTooLong, message
 from tests.cluster.conftest import raycade
@@ -48,7 +48,7 @@ def url(tmp_path_factory):
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(ensure_tiny_model())]
     command += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"]
     command += ["--max-model-len", "8192", "--max-num-seqs", "16", "--enforce-eager"]
-    cure = str(Path(torch_cure.__file__).parent)
+    cure = str(Path(torch_compat.__file__).parent)
     environment = {**os.environ, "PYTHONPATH": cure, "VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1"}
     environment |= {"OMP_NUM_THREADS": "1", "VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1"}
     with log.open("wb") as output:

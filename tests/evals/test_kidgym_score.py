@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from cluster.scores import score_run
+from cluster.commands.report import score_run
 from envs.kidgym import TASKS
 from envs.kidgym.chance import CHANCE, published_chance
 from evals.bundle import Bundle
@@ -207,7 +207,7 @@ def test_cache_shares_are_those_of_the_ledger():
 def test_a_run_s_report_holds_the_cache_table_and_its_summary_does_not(tmp_path):
     suite = KidGymSuite(tasks=["SE"], levels=[1], modes=["zero_shot"], episodes=4)
     plan, ledger = run(suite, {"model": Sometimes()})
-    config = {"suite": {"_target_": "evals.kidgym.KidGymSuite", "tasks": ["SE"], "levels": [1], "modes": ["zero_shot"]}}
+    config = {"suite": {"type": "kidgym", "tasks": ["SE"], "levels": [1], "modes": ["zero_shot"]}}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     (tmp_path / "episodes").mkdir()
     pq.write_table(plan, tmp_path / "plan.parquet", **PARQUET_OPTIONS)

@@ -1,0 +1,152 @@
+"""One run from settings to tables: what ``raycade run`` does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ray
+import yaml
+
+from cluster.commands.report import score_run, write_results
+from cluster.config.settings import Settings
+from cluster.console import warn
+from cluster.driver.driver import SIGNALS, Driver, plays_locally
+from cluster.errors import CONTINUE, UserError
+from cluster.observe.performance import note_session
+from cluster.observe.progress import Progress
+from cluster.observe.run_statistics import RunStatistics
+from cluster.observe.tracker import Watcher, make_tracker
+from cluster.ray_backend import actors, capacity
+from cluster.storage.provenance import note_versions
+from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, write_durably
+from cluster.storage.spending import read_spent
+from evals.tables import Table
+from evals.types import Episode, stable_hash
+
+
+class StoppedError(Exception):
+    """A signal to stop came while nothing was being played yet."""
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Read signals to stop as ``StoppedError`` until the driver takes them over.
+
+    Python's own handlers end the process at once, with another exit code than a run that was stopped.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise StoppedError(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run(settings: Settings) -> tuple[int, list[Table]]:
+    """Play what the run's ledger lacks, then score it; returns the exit code and the tables.
+
+    Raises:
+        UserError: the run directory belongs to another plan or driver, or the cluster or model cannot be had.
+        RunFailedError: the run cannot go on.
+    """
+    directory = RunDirectory(settings.run_dir)
+    directory.check_plan(settings.plan)
+    config: dict[str, Any] = yaml.safe_load(settings.config)
+    _check_answering(settings, config)
+    new = not settings.run_dir.exists()
+    directory.claim()
+    try:
+        ledger = read_episodes(settings.run_dir).table
+        directory.begin(settings.plan, {"config.yaml": settings.config})
+        _keep_scoring(directory, config)
+        finished = set(ledger["episode_id"].to_pylist())
+        todo = [episode for episode in settings.plan if episode.id not in finished]
+        stats = RunStatistics(spent_before=read_spent(settings.run_dir))
+        stats.plan(settings.plan)
+        stats.resume(ledger)
+        progress = Progress(stats)
+        watcher = Watcher(make_tracker(settings.tracker))
+        if not todo:
+            progress.say(
+                f"{settings.run_dir}: complete, all {len(settings.plan)} episodes are in the ledger; nothing to play"
+            )
+            stopped = False
+        else:
+            if finished:
+                progress.say(f"{settings.run_dir}: {len(finished)} of {len(settings.plan)} episodes done; resuming")
+            run_id = stable_hash(sorted(episode.id for episode in settings.plan))[:16]
+            note_versions(settings.run_dir, config)
+            watcher.start(settings.run_dir, run_id, config)
+            try:
+                stopped = _play(settings, todo, directory, stats, progress, watcher)
+            except StoppedError:
+                stopped = True
+            except UserError:
+                if new and not any(directory.episodes.iterdir()):
+                    shutil.rmtree(settings.run_dir)  # ours, and nothing was played: a failed start leaves no folder
+                raise
+        tables, summary = score_run(settings.run_dir)
+        write_results(settings.run_dir, tables, summary)
+        watcher.finish([table.to_json() for table in tables])
+        if watcher.trouble:
+            warn(f"the tracker failed (the run itself is fine): {watcher.trouble}")
+        return (CONTINUE if stopped else 0), tables
+    finally:
+        directory.release()
+
+
+def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
+    """Refuse to go on with settings that may change the answers though ids do not tell."""
+    if not (settings.run_dir / "plan.parquet").exists():
+        return
+    began = read_config(settings.run_dir).get("model") or {}
+    for name in settings.model.engine_class.fixed_for_run if settings.model.engine else ():
+        there, asked = ((model.get("engine") or {}).get(name) for model in (began, config["model"]))
+        if there != asked:
+            raise UserError(
+                f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
+                f"model; use the original setting, or another run_dir than {settings.run_dir}"
+            )
+
+
+def _keep_scoring(directory: RunDirectory, config: Mapping[str, Any]) -> None:
+    """Remember how the suite was asked to score: such settings are in no id, and `raycade report` shall do the same."""
+    stored = read_config(directory.path)
+    if stored["suite"] != config["suite"]:
+        text = yaml.safe_dump({**stored, "suite": config["suite"]}, sort_keys=False, allow_unicode=True)
+        write_durably(directory.path / "config.yaml", text.encode())
+
+
+def _play(
+    settings: Settings,
+    todo: list[Episode],
+    directory: RunDirectory,
+    stats: RunStatistics,
+    progress: Progress,
+    watcher: Watcher,
+) -> bool:
+    """Start Ray if it is needed, and drive; returns whether the run was stopped before its end."""
+    with progress, stop_on_signals():
+        try:
+            if not plays_locally(settings):
+                address = settings.cluster.address
+                progress.at("starting Ray" if address is None else f"joining Ray at {address}")
+                actors.start_ray(settings.cluster)
+                capacity.check_fit(settings.cluster, settings.model)
+            driver = Driver(settings, todo, directory, stats, progress, watcher)
+            progress.at("")
+            asyncio.run(driver.run())
+        finally:
+            note_session(settings.run_dir, stats)
+            progress.at("")
+            ray.shutdown()
+    return driver.stopped

@@ -1,0 +1,137 @@
+"""Hydra multirun: one run after another, or wherever the chosen launcher puts them (``hydra/launcher=slurm``)."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from cluster.commands.run import run
+from cluster.config.settings import check_config, compose_config, settings_from_config
+from cluster.console import show
+from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
+
+LAUNCHERS = ("hydra._internal.core_plugins.basic_launcher", "hydra_plugins.hydra_submitit_launcher.submitit_launcher")
+"""Loggers that say which runs are launched, and where they write."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run brings home, from another machine too."""
+
+    overrides: tuple[str, ...]
+    code: int
+    where: str = ""
+    """Its run directory."""
+    error: str = ""
+
+
+def multirun(overrides: Sequence[str]) -> int:
+    """Run every combination of the overrides' comma-separated values; returns the worst exit code.
+
+    A run that fails does not keep the others from being played; one that was told to stop does, on this machine.
+
+    Raises:
+        UserError: the overrides name something that does not exist, or hold a secret.
+    """
+    for combination in _combinations(overrides):  # before Hydra writes all overrides down, secrets among them
+        check_config(compose_config(combination))
+    _announce()
+    outcomes = _launch(overrides)
+    print("\nmultirun:", file=sys.stderr)
+    shared = set.intersection(*(set(outcome.overrides) for outcome in outcomes)) if len(outcomes) > 1 else set()
+    for outcome in outcomes:
+        own = " ".join(override for override in outcome.overrides if override not in shared)
+        print(f"  {own or 'run'}: exit code {outcome.code}: {outcome.error or outcome.where}", file=sys.stderr)
+    return max((outcome.code for outcome in outcomes), default=0)
+
+
+def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
+    """What the overrides' comma-separated values stand for, without those of Hydra itself.
+
+    Raises:
+        UserError: an override cannot be read.
+    """
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+    except OverrideParseException as error:
+        raise UserError(f"{error.override.partition('=')[0]}: cannot be read as KEY=VALUE") from error
+    several = [
+        [f"{each.get_key_element()}={value}" for value in each.sweep_string_iterator()]
+        if each.is_sweep_override()
+        else [each.input_line or ""]
+        for each in parsed
+        if not each.is_hydra_override() and not (each.key_or_group or "").startswith("hydra/")
+    ]
+    for combination in itertools.product(*several):
+        yield list(combination)
+
+
+def _launch(overrides: Sequence[str]) -> list[Outcome]:
+    """Hydra's own multirun; ``hydra.main`` does the same but throws the runs' results away."""
+    version.setbase("1.3")
+    hydra = Hydra.create_main_hydra2("raycade", create_config_search_path("pkg://conf"))
+    try:
+        batches = hydra.multirun("config", Player(), list(overrides), with_log_configuration=False)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_with_remedy(str(error))) from error
+    except Exception as error:
+        if not type(error).__module__.startswith("submitit"):
+            raise
+        # A job that Slurm ended, or that could not be submitted: submitit names the job and quotes its log.
+        return [Outcome((), RUN_FAILED, error=str(error))]
+    finally:
+        GlobalHydra.instance().clear()
+    return [job.return_value for batch in batches for job in batch]
+
+
+class Player:
+    """Plays one run after another in whatever process and on whatever machine its launcher chose."""
+
+    def __init__(self) -> None:
+        """Nothing was stopped yet."""
+        self._stopped = False
+
+    def __call__(self, config: DictConfig) -> Outcome:
+        """Play one run, unless an earlier one in this process was told to stop: that was meant for the sweep."""
+        overrides = tuple(HydraConfig.get().overrides.task)
+        if self._stopped:
+            return Outcome(
+                overrides, CONTINUE, error="not played: the sweep was stopped; run the same command again to resume"
+            )
+        try:
+            settings = settings_from_config(config)
+            code, tables = run(settings)
+        except (UserError, RunFailedError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return Outcome(overrides, BAD_INPUT if isinstance(error, UserError) else RUN_FAILED, error=str(error))
+        self._stopped = code == CONTINUE
+        show(tables)
+        print(f"\nledger, tables and summary: {settings.run_dir}")
+        return Outcome(overrides, code, str(settings.run_dir))
+
+
+def _announce() -> None:
+    handler = logging.StreamHandler()
+    for name in LAUNCHERS:
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.INFO)
+        logger.addHandler(handler)
+
+
+def _with_remedy(error: str) -> str:
+    if "Could not find 'hydra/launcher/submitit" in error:
+        return f"{error}\nthe submitit launcher is not installed: .venv/bin/python -m pip install -e '.[slurm]'"
+    return error

@@ -1,0 +1,1 @@
+"""From Hydra configuration to typed, checked settings; registered names."""

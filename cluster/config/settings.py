@@ -1,0 +1,353 @@
+"""From Hydra's configuration to typed, checked settings; every error names the bad value and what would be right."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_type_hints
+
+from hydra import compose, initialize_config_module
+from hydra.core.config_store import ConfigStore
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from cluster.config.registry import BUILT_IN, TYPE, build, check_section, class_of, default_config, names_of
+from cluster.config.validation import check_keys, check_values
+from cluster.engines.base import Capabilities, Engine, Sampling
+from cluster.errors import UserError
+from cluster.runner.model_player import Decoding
+from cluster.runner.router import Policy
+from cluster.storage.shard import read_shard, shard_of
+from evals.suite import Suite, built_in_players, plan_for
+from evals.types import Episode, stable_hash
+
+T = TypeVar("T")
+
+SECTIONS = ("suite", "model", "cluster", "tracker", "decoding", "baselines", "shard", "run_dir")
+
+
+@dataclass(frozen=True)
+class ReplicaNeeds:
+    """What one replica takes from its node or nodes."""
+
+    gpus: float = 1.0
+    cpus: float = 1.0
+    nodes: int = 1
+    """A replica over several nodes takes ``gpus`` and ``cpus`` on each of them."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """A model by name; without an engine it is one of the built-in players."""
+
+    name: str
+    engine: dict[str, Any] | None
+    sampling: Sampling
+    replica: ReplicaNeeds
+
+    @property
+    def identity(self) -> str:
+        """Hash of what decides the model's answers."""
+        if self.engine is None:
+            return stable_hash(None)
+        cls = self.engine_class
+        answering = {key: value for key, value in self.engine.items() if key not in cls.operational}
+        return stable_hash(cls.version, answering, dataclasses.asdict(self.sampling))
+
+    @property
+    def engine_class(self) -> type[Engine]:
+        """The engine's class; only models that have an engine have one."""
+        cls: type[Engine] = class_of("model.engine", self.engine or {})
+        return cls
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the engine can do."""
+        return self.engine_class.capabilities(self.engine or {})
+
+    @property
+    def metered(self) -> bool:
+        """Whether every answer costs money."""
+        return self.engine is not None and self.engine_class.metered
+
+    def make_engine(self) -> Engine:
+        """Build the engine, in the process that will host it."""
+        settings = {key: value for key, value in (self.engine or {}).items() if key != TYPE}
+        cls: Any = self.engine_class
+        engine: Engine = cls(**settings, sampling=self.sampling)
+        return engine
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """Where a run's replicas and runners live."""
+
+    address: str | None = None
+    replicas: int | Literal["fit"] = 1
+    """How many, or as many as fit the cluster, nodes that join later included."""
+    runners: int | Literal["auto"] = "auto"
+    """Processes that play episodes; ``auto`` is one for every eight replicas."""
+    policy: Policy = "sticky"
+    commit_seconds: float = 2.0
+    health_seconds: float = 5.0
+    """Between health checks of a replica."""
+    health_timeout: float = 60.0
+    """A replica that does not answer for so long is replaced."""
+    grace_seconds: float = 20.0
+    """After a signal to stop, how long episodes that have begun may take to end."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a run was asked for, checked."""
+
+    suite: Suite
+    model: ModelSettings
+    cluster: ClusterSettings
+    tracker: dict[str, Any] | None
+    """The tracker's section, checked; None for no tracker."""
+    decoding: Decoding
+    plan: tuple[Episode, ...]
+    run_dir: Path
+    config: str
+    """The resolved configuration as YAML."""
+
+
+def load_settings(overrides: Sequence[str]) -> Settings:
+    """Compose the configuration and check it.
+
+    Raises:
+        UserError: something in it is unknown or cannot be.
+    """
+    return settings_from_config(compose_config(overrides))
+
+
+def compose_config(overrides: Sequence[str]) -> DictConfig:
+    """Hydra's configuration for these overrides.
+
+    Raises:
+        UserError: an override names a group, file or key that does not exist, or is malformed.
+    """
+    logging.getLogger("hydra").setLevel(logging.ERROR)
+    offer_plugins()
+    with initialize_config_module("conf", version_base="1.3"):
+        try:
+            config: DictConfig = compose("config", overrides=list(overrides))
+        except OverrideParseException as error:
+            key = str(error.override).partition("=")[0]
+            if key.startswith("model.engine."):  # its value may be a secret
+                raise UserError(f"{key}: its value cannot be read: put special characters in quotes") from None
+            raise UserError(f"{error.override}: cannot be read as KEY=VALUE: {_tidy(error)}") from error
+        except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
+            raise UserError(_tidy(error) + _known_keys(str(error), overrides)) from error
+    return config
+
+
+def offer_plugins() -> None:
+    """Make registered suites and engines that bring no file in ``conf`` selectable: ``suite=NAME``, ``model=NAME``.
+
+    Raises:
+        UserError: one of them cannot be imported.
+    """
+    store = ConfigStore.instance()
+    for section, group in (("suite", "suite"), ("model.engine", "model"), ("tracker", "tracker")):
+        for name in names_of(section).keys() - BUILT_IN[section].keys():
+            node = default_config(section, name)
+            if section == "model.engine":
+                node = {"name": name, "engine": node, "sampling": {}, "replica": {"gpus": 0, "cpus": 1}}
+            store.store(group=group, name=name, node=node)
+
+
+def _known_keys(message: str, overrides: Sequence[str]) -> str:
+    """For a key that does not exist: what does, in the same section."""
+    found = re.match(r"Could not override '([\w.]+)\.\w+'", message)
+    if not found:
+        return ""
+    chosen = [override for override in overrides if "." not in override.partition("=")[0]]
+    section = OmegaConf.select(compose("config", overrides=chosen), found[1])
+    return f"\n{found[1]} has: {', '.join(map(str, section))}" if isinstance(section, DictConfig) else ""
+
+
+def settings_from_config(config: DictConfig) -> Settings:
+    """Check a composed configuration and plan its episodes.
+
+    Raises:
+        UserError: see ``load_settings``.
+    """
+    plain = check_config(config)
+    suite, model, whole = whole_plan(plain)
+    plan = shard_of(whole, plain["shard"])
+    if not plan:
+        raise UserError(f"suite={suite.name}: these settings plan no episodes")
+    name = f"{suite.name}-{model.name}-{stable_hash(sorted(episode.id for episode in plan))[:8]}"
+    return Settings(
+        suite=suite,
+        model=model,
+        cluster=_for_model(_section("cluster", ClusterSettings, plain["cluster"] or {}), model),
+        tracker=plain["tracker"] or None,
+        decoding=plain["decoding"],
+        plan=plan,
+        run_dir=Path(str(plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name))),
+        config=OmegaConf.to_yaml(OmegaConf.create(plain)),
+    )
+
+
+def check_config(config: DictConfig) -> dict[str, Any]:
+    """The plain values of a composed configuration, checked as far as that needs no planning.
+
+    Raises:
+        UserError: something in it is unknown or cannot be; values of unknown keys, which may be secrets, are not quoted.
+    """
+    try:
+        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise UserError(_tidy(error)) from error
+    check_keys("", SECTIONS, plain)
+    _players(plain, make_suite(plain["suite"]), _model(plain["model"]))
+    _section("cluster", ClusterSettings, plain["cluster"] or {})
+    if plain["tracker"]:
+        check_section("tracker", plain["tracker"])
+    if plain["shard"] is not None:
+        read_shard(plain["shard"])
+    return plain
+
+
+def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[Episode, ...]]:
+    """Suite, model and all episodes of a resolved configuration, whichever shard of them it plays.
+
+    Raises:
+        UserError: see ``load_settings``.
+    """
+    suite, model = make_suite(config["suite"]), _model(config["model"])
+    players = _players(config, suite, model)
+    try:
+        return suite, model, plan_for(suite, players)
+    except (ValueError, OSError) as error:
+        raise UserError(f"suite: {error}") from error
+
+
+def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> dict[str, str]:
+    """Who plays, each with a hash of what decides its answers.
+
+    Raises:
+        UserError: the model cannot do what is asked of it, or a baseline does not exist.
+    """
+    decoding, baselines = config["decoding"], config["baselines"] or []
+    if decoding not in ("free", "choice"):
+        raise UserError(f"decoding={decoding}: must be free or choice")
+    built_in = built_in_players(suite)
+    names = ", ".join(sorted(built_in))
+    if not isinstance(baselines, list) or any(name not in list(built_in) for name in baselines):
+        raise UserError(f"baselines={baselines}: must be a list; choose from {names}")
+    if model.engine is None and model.name not in built_in:
+        raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
+    if model.engine is not None and model.name in built_in:
+        raise UserError(f"model.name={model.name}: this name belongs to a built-in player; give the model another one")
+    if model.engine is not None:
+        _check_capabilities(suite, model, decoding)
+    players = {model.name: stable_hash(model.identity, decoding) if model.engine else ""}
+    return players | dict.fromkeys(baselines, "")
+
+
+def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> None:
+    """See that the engine can do what the suite and the decoding ask of it.
+
+    Raises:
+        UserError: it cannot; the message says what is missing.
+    """
+    can = model.capabilities
+    if decoding == "choice" and not can.options:
+        raise UserError(
+            f"decoding=choice: model={model.name} cannot constrain its replies to options; use decoding=free"
+        )
+    for part in suite.parts:
+        needs = part.needs
+        if needs.pictures > can.pictures:
+            limit = f"takes {can.pictures} in a prompt" if can.pictures else "reads text only"
+            raise UserError(
+                f"suite={part.name}: shows up to {needs.pictures} pictures at once; model={model.name} {limit}"
+            )
+        if needs.label_scores and not can.label_scores:
+            raise UserError(
+                f"suite={part.name}: asks for probabilities of labels, which model={model.name} cannot give"
+            )
+        if can.context is not None and needs.context > can.context:
+            raise UserError(
+                f"suite={part.name}: needs a context of {needs.context:,} tokens; model={model.name} has {can.context:,}"
+            )
+
+
+def make_suite(config: Any) -> Suite:
+    """The suite that a configuration's ``suite`` section describes.
+
+    Raises:
+        UserError: it does not exist or refuses its settings.
+    """
+    check_section("suite", config if isinstance(config, dict) else {})
+    try:
+        suite: Suite = build("suite", config)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"suite: {error}") from error
+    return suite
+
+
+def _model(config: Any) -> ModelSettings:
+    if not isinstance(config, dict) or not isinstance(config.get("name"), str) or not config["name"]:
+        raise UserError("model.name: is missing")
+    check_keys("model", ("name", "engine", "sampling", "replica", "decoding"), config)
+    name, engine = config["name"], config.get("engine")
+    if engine is not None:
+        engine = engine if isinstance(engine, dict) else {}
+        try:  # first of all: what else is said of wrong settings repeats them
+            class_of("model.engine", engine).check_settings(engine)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        check_section("model.engine", engine, given=("sampling",))
+    sampling = _section("model.sampling", Sampling, config.get("sampling") or {})
+    return ModelSettings(
+        name,
+        engine,
+        dataclasses.replace(sampling, stop=tuple(sampling.stop)),
+        _section("model.replica", ReplicaNeeds, config.get("replica") or {}),
+    )
+
+
+def _for_model(cluster: ClusterSettings, model: ModelSettings) -> ClusterSettings:
+    """Metered models have one replica: each would have a spend cap and rate limits of its own."""
+    if not model.metered or cluster.replicas == 1:
+        return cluster
+    if cluster.replicas != "fit":
+        raise UserError(
+            f"cluster.replicas={cluster.replicas}: model={model.name} is billed by the token, and its spend cap and rate "
+            "limits apply to one replica; use 1, and raise model.engine.max_num_seqs for more concurrent requests"
+        )
+    return dataclasses.replace(cluster, replicas=1)
+
+
+def _section(name: str, cls: type[T], values: Any) -> T:
+    if not isinstance(values, dict):
+        raise UserError(f"{name}={values}: must be a mapping")
+    types = get_type_hints(cls)
+    check_keys(name, types, values)
+    check_values(name, types, values)
+    return cls(**values)
+
+
+def _tidy(error: BaseException) -> str:
+    """Hydra's own words without their hints about Hydra's flags."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    hidden = (
+        "Set the environment variable",
+        "full_key:",
+        "object_type=",
+        "reference_type=",
+        "To append to your config",
+    )
+    return "\n".join(line for line in lines if line and not line.startswith(hidden))

@@ -1,0 +1,1 @@
+"""The driver: hands episodes to runners and keeps replicas alive."""

@@ -1,0 +1,268 @@
+"""The driver: hands the plan to runners, keeps replicas and runners alive, and commits what comes back.
+
+Everything it knows is in the plan and the ledger, so that it may die at any moment: the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import pyarrow as pa
+from ray.exceptions import RayError
+
+from cluster.config.settings import Settings
+from cluster.console import warn
+from cluster.driver.concurrency import all_of, first_of
+from cluster.driver.replica_pool import ReplicaPool
+from cluster.errors import RunFailedError
+from cluster.observe.progress import Progress
+from cluster.observe.run_statistics import RunStatistics
+from cluster.observe.tracker import Watcher
+from cluster.ray_backend import actors, capacity
+from cluster.runner.admission import fair_share
+from cluster.runner.episode_queue import EpisodeQueue
+from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
+from cluster.runner.runner import Runner
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.spending import write_spent
+from evals.suite import built_in_players
+from evals.types import Episode
+
+RUNNER_DEATHS = 5
+"""Deaths of a runner in a row, with nothing finished between, after which the run gives up."""
+EXCHANGE_SECONDS = 60.0
+"""A runner that says nothing for so long is replaced."""
+COMMIT_TRIES = 30
+"""Failed commits in a row (a full disk, say) after which the run gives up."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+def plays_locally(settings: Settings) -> bool:
+    """Whether a run needs no Ray: only built-in players play, and no cluster was named."""
+    return settings.model.engine is None and settings.cluster.address is None and settings.cluster.runners == "auto"
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """Runners of one kind and their queue."""
+
+    name: str
+    queue: EpisodeQueue
+    pool: ReplicaPool | None
+    """None for the lane of the built-in players."""
+    runners: int
+
+
+class Driver:
+    """Plays the episodes that a ledger lacks."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        todo: list[Episode],
+        directory: RunDirectory,
+        stats: RunStatistics,
+        progress: Progress,
+        watcher: Watcher,
+    ) -> None:
+        """``directory`` is claimed; ``todo`` is what its ledger lacks."""
+        self.settings = settings
+        self.directory = directory
+        self.stats = stats
+        self.progress = progress
+        self.watcher = watcher
+        self._pending: list[pa.Table] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._spent_noted = stats.spent_before
+        self._signals = 0
+        self._stopping = asyncio.Event()
+        self._local = plays_locally(settings)
+        runners = 1 if self._local else capacity.count_runners(settings.cluster, settings.model)
+        names = built_in_players(settings.suite)
+        built_in = [episode for episode in todo if episode.player in names]
+        modelled = [episode for episode in todo if episode.player not in names]
+        pool = ReplicaPool(settings, stats, progress)
+        processes = min(runners, os.cpu_count() or 1)
+        self._lanes = [
+            _Lane(settings.model.name, EpisodeQueue(modelled), pool, runners),
+            _Lane("built-in", EpisodeQueue(built_in), None, processes),
+        ]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run was told to stop and left something to do."""
+        return self._stopping.is_set() and any(lane.queue.unfinished for lane in self._lanes)
+
+    async def run(self) -> None:
+        """Play everything, or until told to stop: then what has begun may end within the grace time.
+
+        Raises:
+            UserError: the model cannot be loaded as configured.
+            RunFailedError: replicas or runners keep dying, or the ledger cannot be written.
+        """
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._signalled)
+        try:
+            await first_of(self._run_lanes(), self._commit_forever(), self._end_after_grace())
+            await self._commit_all(COMMIT_TRIES)
+        except BaseException:
+            with contextlib.suppress(RunFailedError):  # the first trouble is the one to tell
+                await self._commit_all(1)
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                self._note_spent()
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _signalled(self) -> None:
+        self._signals += 1
+        self._stopping.set()
+        for lane in self._lanes:
+            lane.queue.draining = True
+        if self._signals == 1:
+            grace = self.settings.cluster.grace_seconds
+            self.progress.say(
+                f"stopping: running episodes have {grace:g} s to finish; send a second signal to stop now"
+            )
+
+    async def _end_after_grace(self) -> None:
+        await self._stopping.wait()
+        for _ in range(round(self.settings.cluster.grace_seconds / 0.1)):
+            if self._signals > 1:
+                return
+            await asyncio.sleep(0.1)
+
+    # --- lanes and runners ---
+
+    async def _run_lanes(self) -> None:
+        await all_of(self._run_lane(lane) for lane in self._lanes if lane.queue.unfinished)
+
+    async def _run_lane(self, lane: _Lane) -> None:
+        runners = all_of(self._keep_runner(lane, number) for number in range(lane.runners))
+        await (first_of(runners, lane.pool.keep()) if lane.pool else runners)
+
+    async def _keep_runner(self, lane: _Lane, number: int) -> None:
+        """Exchange assignments for reports until the lane's work is done; a dead runner's episodes go back."""
+        name = f"{lane.name}/runner-{number}"
+        deaths = 0
+        while lane.queue.unfinished and not lane.queue.draining:
+            held: dict[str, Episode] = {}
+            handle = self._create_runner(lane, name, number + deaths)
+            try:
+                if lane.pool:
+                    lane.pool.add_runner(name, await handle.node())
+                async for report in self._exchange(lane, name, handle, held):
+                    if report.finished is not None:
+                        deaths = 0
+            except (RayError, TimeoutError) as error:
+                deaths += 1
+                warn(f"{name} died; requeued its {len(held)} episodes: {actors.first_line(error)}")
+                if deaths >= RUNNER_DEATHS:
+                    raise RunFailedError(f"{name} died {deaths} times in a row") from error
+            finally:
+                lane.queue.put(held.values())
+                if lane.pool:
+                    lane.pool.remove_runner(name)
+                self.stats.runner_ended(name)
+                handle.end()
+
+    def _create_runner(self, lane: _Lane, name: str, turn: int) -> RunnerPort:
+        if self._local:
+            return Runner(self.settings.suite, None)
+        decoding = self.settings.decoding if lane.pool else None
+        return actors.create_runner(name, self.settings.suite, decoding, self.settings.cluster.policy, turn)
+
+    async def _exchange(
+        self, lane: _Lane, name: str, handle: RunnerPort, held: dict[str, Episode]
+    ) -> AsyncIterator[Report]:
+        """One runner's conversation; ``held`` is kept up to date for whoever inherits the episodes."""
+        room = 0
+        delivered: dict[str, NewReplica] = {}
+        begun = 1
+        while lane.queue.unfinished and (begun or not lane.queue.draining):
+            if lane.pool and held and lane.pool.is_starved(name):
+                self.progress.say(f"{name} has no replica left; requeued its {len(held)} episodes")
+                return
+            care = lane.pool.replicas_of(name) if lane.pool else {}
+            mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
+            episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), mine, everyones)))
+            held.update({episode.id: episode for episode in episodes})
+            assignment = Assignment(
+                episodes=episodes,
+                replicas=tuple(replica for replica in care.values() if replica.name not in delivered),
+                removed=tuple(replica for replica in delivered if replica not in care),
+                remaining=len(lane.queue),
+                draining=lane.queue.draining,
+            )
+            report: Report = await asyncio.wait_for(handle.exchange(assignment), EXCHANGE_SECONDS)
+            delivered, room, begun = care, report.room, report.begun
+            if report.finished is not None:
+                for episode_id in report.finished["episode_id"].to_pylist():
+                    held.pop(episode_id)
+                lane.queue.finished(report.finished.num_rows)
+                self._pending.append(report.finished)
+                self.stats.finished(report.finished, by_model=lane.pool is not None)
+            if lane.pool:
+                lane.pool.lost(report.lost)
+            self.stats.report(name, report)
+            self.progress.update()
+            if report.engine_closed:
+                raise RunFailedError(f"the engine stopped answering: {report.engine_closed}")
+            yield report
+
+    # --- the ledger ---
+
+    async def _commit_forever(self) -> NoReturn:
+        while True:
+            await asyncio.sleep(self.settings.cluster.commit_seconds)
+            await self._commit_all(COMMIT_TRIES)
+            self.watcher.log(self.stats.to_json())
+
+    async def _commit_all(self, tries: int) -> None:
+        """Write what is finished; what cannot be written waits in memory for the next try.
+
+        Raises:
+            RunFailedError: so many tries in a row have failed.
+        """
+        failures = 0
+        while self._pending or self._committing:
+            try:
+                await self._commit()
+                failures = 0
+            except OSError as error:
+                failures += 1
+                if failures == 1:
+                    warn(f"cannot write the ledger; keeping finished episodes in memory: {error}")
+                if failures >= tries:
+                    raise RunFailedError(f"cannot write the ledger: {error}") from error
+                await asyncio.sleep(self.settings.cluster.commit_seconds)
+
+    async def _commit(self) -> None:
+        """One commit, the one under way if there is: it ends even if whoever waits for it is cancelled.
+
+        Cut short, its rows would be written but still be pending, and so be written again.
+        """
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._write(len(self._pending)))
+        await asyncio.shield(self._committing)
+
+    def _note_spent(self) -> None:
+        if self.stats.spent > self._spent_noted:
+            write_spent(self.directory.path, self.stats.spent)
+            self._spent_noted = self.stats.spent
+
+    async def _write(self, count: int) -> None:
+        try:
+            await asyncio.to_thread(self.directory.commit, pa.concat_tables(self._pending[:count]))
+            self._note_spent()
+            del self._pending[:count]
+        finally:
+            self._committing = None

@@ -1,0 +1,210 @@
+"""The replica pool of a run: starts replicas, assigns each to a runner, watches them and replaces the dead."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from cluster.config.settings import Settings
+from cluster.console import warn
+from cluster.driver.concurrency import all_of, first_of
+from cluster.errors import RunFailedError, UserError
+from cluster.observe.progress import Progress
+from cluster.observe.run_statistics import RunStatistics
+from cluster.ray_backend import actors, capacity
+from cluster.runner.messages import NewReplica
+
+START_SECONDS = 3600.0
+"""A replica that has not loaded its model in this time never will."""
+REPLY_SECONDS = 5.0
+"""A replica that was asked for its health answers so much later at most than its engine should have."""
+START_FAILURES = 3
+"""Failed starts in a row of every slot, with no replica up, after which the run gives up."""
+LONGEST_BACKOFF_SECONDS = 300.0
+"""Between tries to start a replica that keeps failing to start."""
+CLOSE_SECONDS = 5.0
+"""For an engine to release what it holds before its process is killed."""
+STARTS_PER_NODE = 2
+"""Replicas that load their model at once on one node: more only fight for its disk and memory."""
+NEWCOMERS_SECONDS = 5.0
+"""How often a run with ``cluster.replicas=fit`` looks for nodes that joined."""
+NEAR = 0.5
+"""A runner on the replica's own node is preferred unless it already has more replicas than another."""
+
+
+@dataclass
+class _Runner:
+    node: str
+    replicas: dict[str, tuple[str, NewReplica]] = field(default_factory=dict)
+    """In its care, with the node of each."""
+
+
+class ReplicaPool:
+    """Keeps as many replicas alive as were asked for, or as fit."""
+
+    def __init__(self, settings: Settings, stats: RunStatistics, progress: Progress) -> None:
+        """Nothing starts before ``keep``."""
+        self.settings = settings
+        self.stats = stats
+        self.progress = progress
+        self._runners: dict[str, _Runner] = {}
+        self._orphans: dict[str, tuple[str, NewReplica]] = {}
+        """Replicas without a runner, with their node."""
+        self._lost: dict[str, asyncio.Event] = {}
+        self._failures: dict[str, int] = {}
+        """Failed starts in a row of each slot."""
+        self._starting: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(STARTS_PER_NODE))
+
+    # --- care ---
+
+    def add_runner(self, name: str, node: str) -> None:
+        """A runner is ready to take replicas into its care."""
+        self._runners[name] = _Runner(node)
+        orphans, self._orphans = self._orphans, {}
+        for replica_node, replica in orphans.values():
+            self._give(replica, replica_node)
+        self._balance()
+
+    def remove_runner(self, name: str) -> None:
+        """A runner is gone; its replicas go to the others, or wait for the next."""
+        runner = self._runners.pop(name, None)
+        for node, replica in runner.replicas.values() if runner else ():
+            self._give(replica, node)
+
+    def replicas_of(self, runner: str) -> dict[str, NewReplica]:
+        """The replicas that a runner should have."""
+        return {name: replica for name, (_, replica) in self._runners[runner].replicas.items()}
+
+    def is_starved(self, runner: str) -> bool:
+        """Whether a runner has no replica although others have: there are fewer replicas than runners."""
+        return not self._runners[runner].replicas and any(each.replicas for each in self._runners.values())
+
+    def lost(self, replicas: Iterable[str]) -> None:
+        """Somebody found these replicas dead."""
+        for name in replicas:
+            if name in self._lost:
+                self._lost[name].set()
+
+    def _give(self, replica: NewReplica, node: str) -> None:
+        if not self._runners:
+            self._orphans[replica.name] = (node, replica)
+            return
+        runner = min(self._runners.values(), key=lambda each: len(each.replicas) - NEAR * (each.node == node))
+        runner.replicas[replica.name] = node, replica
+
+    def _take(self, name: str) -> None:
+        self._orphans.pop(name, None)
+        for runner in self._runners.values():
+            runner.replicas.pop(name, None)
+        self._balance()
+
+    def _balance(self) -> None:
+        """Move replicas from the runner with most to the one with fewest, until these differ by one at most.
+
+        What is inside a replica that moves is still answered to the runner that asked.
+        """
+        while self._runners:
+            ranked = sorted(self._runners.values(), key=lambda each: len(each.replicas))
+            poor, rich = ranked[0], ranked[-1]
+            if len(rich.replicas) - len(poor.replicas) < 2:
+                return
+            names = sorted(rich.replicas, key=lambda name: rich.replicas[name][0] != poor.node)
+            poor.replicas[names[0]] = rich.replicas.pop(names[0])
+
+    # --- life ---
+
+    async def keep(self) -> NoReturn:
+        """Keep the pool up for as long as the run lasts.
+
+        Raises:
+            UserError: the model cannot be loaded as configured.
+            RunFailedError: no replica can be kept alive.
+        """
+        slots: set[asyncio.Task[None]] = set()
+        fit = self.settings.cluster.replicas == "fit"
+        while True:
+            wanted = capacity.replicas_that_fit(self.settings.model) if fit else int(self.settings.cluster.replicas)
+            for number in range(len(slots), wanted):
+                slots.add(asyncio.create_task(self._keep_slot(f"replica-{number}")))
+            self.stats.replicas_wanted = len(slots)
+            try:
+                pending = [slot for slot in slots if not slot.done()]
+                done, _ = await asyncio.wait(
+                    pending, timeout=NEWCOMERS_SECONDS if fit else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for slot in done:
+                    slot.result()
+            except BaseException:
+                await all_of(slots, cancel=True)
+                raise
+
+    async def _keep_slot(self, slot: str) -> None:
+        """Start a replica, serve with it, and replace it whenever it dies."""
+        self._failures[slot] = 0
+        for incarnation in itertools.count():
+            handle = actors.create_replica(f"{slot}.{incarnation}", self.settings.model)
+            cause, name = "", f"{slot}.{incarnation}"
+            try:
+                node = await handle.node.remote()
+                async with self._starting[node]:
+                    self.progress.at(f"starting {slot}" + (f" (restart {incarnation})" if incarnation else ""))
+                    info = await asyncio.wait_for(handle.start.remote(self.stats.spent), START_SECONDS)
+                self.progress.at("")
+                self._failures[slot] = 0
+                replica = NewReplica(f"{slot}.{incarnation}", actors.RayReplica(handle), **info)
+                cause = await self._serve(replica, handle, node)
+                self.stats.replicas_lost += 1
+                warn(f"{slot} {cause}; replacing it")
+            except (RayError, TimeoutError) as error:
+                self._failures[slot] += 1
+                reason = error.cause if isinstance(error, RayTaskError) else error
+                if self.stats.playing_since is None and isinstance(error, RayTaskError):
+                    raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}") from error
+                warn(f"{slot} failed to start: {actors.first_line(reason)}")
+                if not self.stats.replicas_up and min(self._failures.values()) >= START_FAILURES:
+                    raise RunFailedError(f"none of the {len(self._failures)} replicas can be started") from error
+                await asyncio.sleep(min(2.0 ** self._failures[slot], LONGEST_BACKOFF_SECONDS))
+            finally:
+                if not cause:  # it may still be alive: let the engine release what it holds
+                    with contextlib.suppress(Exception):
+                        self.stats.replica_spent(name, await asyncio.wait_for(handle.close.remote(), CLOSE_SECONDS))
+                actors.end_actor(handle)
+
+    async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
+        """Have a runner use the replica until it is lost; returns what happened to it."""
+        lost = self._lost[replica.name] = asyncio.Event()
+        self._give(replica, node)
+        self.stats.replica_up()
+        try:
+            return await first_of(self._until_lost(lost), self._until_unhealthy(replica.name, handle))
+        finally:
+            self.stats.replicas_up -= 1
+            self._take(replica.name)
+            del self._lost[replica.name]
+
+    async def _until_lost(self, lost: asyncio.Event) -> str:
+        await lost.wait()
+        return "died"
+
+    async def _until_unhealthy(self, name: str, handle: ray.actor.ActorHandle) -> str:
+        cluster = self.settings.cluster
+        while True:
+            await asyncio.sleep(cluster.health_seconds)
+            try:
+                answer = handle.check_health.remote(cluster.health_timeout)
+                spent = await asyncio.wait_for(answer, cluster.health_timeout + REPLY_SECONDS)
+                self.stats.replica_spent(name, spent)
+            except TimeoutError:
+                return f"was unresponsive for {cluster.health_timeout:g} s"
+            except RayTaskError as error:
+                return f"failed its health check ({actors.first_line(error.cause)})"
+            except RayError:
+                return "died"

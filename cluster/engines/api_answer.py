@@ -1,0 +1,214 @@
+"""An endpoint's answer, checked piece by piece: what cannot be read is an error in plain words, never a guess.
+
+Answers come in many dialects. Read here are those of OpenAI, vLLM, SGLang, OpenRouter, DeepSeek, Mistral, Groq and Gemini.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cluster.engines.api_errors import EndpointError
+from evals.types import Finish, LabelScores
+
+MOST_TOKENS = 10**9
+"""No reply has so many: a larger count is nonsense."""
+
+_FINISHES: Mapping[str, Finish] = {
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "prohibited_content": "content_filter",
+    "refusal": "refusal",
+}
+"""Why a reply ended, in the endpoints' words; all others mean that the model had said what it wanted to."""
+_BROKEN = frozenset({"error", "abort", "insufficient_system_resource"})
+"""The endpoint gave up within the reply."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens as far as an endpoint tells them; None where it does not, or tells nonsense."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    """Reasoning included."""
+    cached: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one chat completion says."""
+
+    text: str
+    finish: Finish
+    reasoning: str
+    usage: Usage
+    top: Mapping[str, float]
+    """Log-probabilities of the most likely first tokens; empty unless asked for."""
+
+    def label_scores(self, labels: Sequence[str]) -> LabelScores:
+        """What the top tokens tell of the labels; a label that is not among them is nan, never zero."""
+        values = tuple(self.top.get(label, math.nan) for label in labels)
+        mass = sum(math.exp(value) for value in values if not math.isnan(value))
+        best = max(self.top, key=lambda token: self.top[token])
+        return LabelScores(values, mass, best in labels, exact=False)
+
+
+def read_answer(data: Any, scored: bool = False) -> Answer:
+    """Check an answer and take from it what counts.
+
+    Args:
+        data: the answer's JSON.
+        scored: whether log-probabilities were asked for.
+
+    Raises:
+        EndpointError: it is no sound answer (``unreadable``).
+    """
+    choices = _field(data, "choices", list, "the answer")
+    if not choices:
+        raise _unreadable("the answer's list of choices is empty")
+    choice = choices[0]
+    message = _field(choice, "message", dict, "the answer's choice")
+    text, thought = _content(message.get("content"))
+    finish = _finish(choice.get("finish_reason"))
+    if refusal := _text(message, "refusal"):
+        text, finish = "\n".join(part for part in (text, refusal) if part), "refusal"
+    return Answer(
+        text=whole(text),
+        finish=finish,
+        reasoning=whole(_reasoning(message) or thought),
+        usage=read_usage(data, wrote=bool(text or thought)),
+        top=_top_logprobs(choice.get("logprobs")) if scored and finish != "content_filter" else {},
+    )
+
+
+def read_usage(data: Any, wrote: bool = True) -> Usage:
+    """Tokens that an answer says it took; ``wrote`` is whether there is a reply, which takes a token at least."""
+    usage = data.get("usage") if isinstance(data, dict) else None
+    if not isinstance(usage, dict):
+        return Usage()
+    prompt, completion, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    if prompt is not None and completion is not None and total is not None:
+        completion = max(completion, total - prompt)  # Gemini and xAI bill thoughts that completion_tokens leaves out
+    cached = _count(_inner(usage, "prompt_tokens_details", "cached_tokens"))
+    reasoning = _count(_inner(usage, "completion_tokens_details", "reasoning_tokens"))
+    return Usage(
+        prompt=prompt or None,
+        completion=completion if completion or not wrote else None,
+        cached=min(cached or _count(usage.get("prompt_cache_hit_tokens")) or 0, prompt or 0),
+        reasoning=min(reasoning or _count(usage.get("reasoning_tokens")) or 0, completion or 0),
+    )
+
+
+def whole(text: str) -> str:
+    """``text`` without halves of surrogate pairs, which no UTF-8 file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _content(content: Any) -> tuple[str, str]:
+    """What a message says, and the thoughts within it; some endpoints send both in parts."""
+    if content is None or isinstance(content, str):
+        return content or "", ""
+    if not isinstance(content, list):
+        raise _unreadable(f"message.content is {_what(content)}, not a text")
+    texts, thoughts = list[str](), list[str]()
+    for part in content:
+        kind = _text(part, "type") if isinstance(part, dict) else ""
+        if kind in ("text", "output_text") or (isinstance(part, dict) and not kind and "text" in part):
+            texts.append(_text(part, "text"))
+        elif kind in ("thinking", "reasoning"):
+            thoughts.append(_thought(part))
+        else:
+            raise _unreadable(f"message.content has a part that is {_what(part)}, not a text")
+    return "".join(texts), "".join(thoughts)
+
+
+def _thought(part: Mapping[str, Any]) -> str:
+    """A part of a thought: a text, or texts one level down."""
+    for name in ("thinking", "text", "summary"):
+        inner = part.get(name)
+        if isinstance(inner, str) and inner:
+            return inner
+        if isinstance(inner, list):
+            return "".join(_text(each, "text") for each in inner if isinstance(each, dict))
+    return ""
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """A message's reasoning field: DeepSeek's, SGLang's and older vLLM's, newer vLLM's and OpenRouter's, or its details."""
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(name), str) and message[name]:
+            return str(message[name])
+    details = message.get("reasoning_details")
+    return "".join(_thought(each) for each in details if isinstance(each, dict)) if isinstance(details, list) else ""
+
+
+def _finish(reason: Any) -> Finish:
+    if reason is not None and not isinstance(reason, str):
+        raise _unreadable(f"finish_reason is {_what(reason)}, not a text")
+    word = (reason or "").lower()
+    if word in _BROKEN:
+        raise _unreadable("the endpoint broke off within the reply")
+    return _FINISHES.get(word, "stop")
+
+
+def _top_logprobs(logprobs: Any) -> dict[str, float]:
+    """The first token's most likely values, by token."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    first = content[0] if isinstance(content, list) and content else None
+    entries = first.get("top_logprobs") if isinstance(first, dict) else None
+    if not isinstance(entries, list) or not entries:
+        raise _unreadable("the answer has no top_logprobs: this endpoint or model gives no token probabilities")
+    top: dict[str, float] = {}
+    for entry in entries:
+        token, value = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float):
+            raise _unreadable("top_logprobs has an entry without token and log-probability")
+        if not -1e6 < value <= 0.01:  # rounding makes some a little more than 0
+            raise _unreadable("top_logprobs has a log-probability that is none: it must be 0 at most")
+        top.setdefault(token, min(float(value), 0.0))
+    return top
+
+
+def _field(data: Any, name: str, kind: type, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise _unreadable(f"{where} is {_what(data)}, not an object")
+    if not isinstance(data.get(name), kind):
+        found = f"is {_what(data[name])}" if name in data else "is missing"
+        raise _unreadable(f"{where} cannot be read: {name} {found}")
+    return data[name]
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _inner(data: Mapping[str, Any], outer: str, name: str) -> Any:
+    inner = data.get(outer)
+    return inner.get(name) if isinstance(inner, dict) else None
+
+
+def _count(value: Any) -> int | None:
+    sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_TOKENS
+    return value if sound else None
+
+
+def _what(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    kinds = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return kinds[type(value)]
+
+
+def _unreadable(message: str) -> EndpointError:
+    return EndpointError(message, unreadable=True)

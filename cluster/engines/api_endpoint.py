@@ -1,0 +1,168 @@
+"""One OpenAI-compatible endpoint over HTTP: every exchange ends, in time and size, and every error is safe to show."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import ssl
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from
+
+MOST_BYTES = 2**24
+"""An answer that is larger is no reply; reading it could fill the memory."""
+MOST_ERROR_BYTES = 2**16
+CONNECT_SECONDS = 30.0
+HEALTH_SECONDS = 10.0
+"""For an answer to the question whether the endpoint is there."""
+
+
+class Endpoint:
+    """Sends requests and reads answers; retries and limits are the engine's."""
+
+    def __init__(
+        self,
+        base_url: str,
+        key: str,
+        headers: Mapping[str, str],
+        secrets: Collection[str],
+        timeout_seconds: float,
+        connections: int,
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            base_url: without a slash at its end.
+            key: sent as a bearer token; none is sent if it is empty.
+            headers: sent with every request; an ``Authorization`` of theirs takes the key's place.
+            secrets: what no error may show.
+            timeout_seconds: for one whole exchange, from connecting to the answer's last byte.
+            connections: most at once.
+
+        """
+        import httpx
+
+        self.base_url = base_url
+        self._seconds = timeout_seconds
+        self._secrets = tuple(secret for secret in (key, *secrets) if secret)
+        self._http_error = httpx.HTTPError
+        self._no_connection = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+        self._client = httpx.AsyncClient(
+            headers={
+                **({"authorization": f"Bearer {key}"} if key else {}),
+                **{name.lower(): value for name, value in headers.items()},
+                "accept-encoding": "identity",
+            },
+            # the bound for the whole exchange is ours: the client's own count from byte to byte
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+            verify=_certificates(),
+            limits=httpx.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
+        )
+        self._heard = time.monotonic()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the endpoint last answered anything but that it is out of order."""
+        return time.monotonic() - self._heard
+
+    async def complete(self, body: Mapping[str, Any]) -> Any:
+        """The JSON that answers one chat completion request.
+
+        Raises:
+            EndpointError: there is none.
+        """
+        return await self._exchange("POST", "/chat/completions", self._seconds, json.dumps(body).encode())
+
+    async def check(self) -> None:
+        """Ask for the list of models, which costs nothing; any answer shows that the endpoint is there.
+
+        Raises:
+            EndpointError: none came, or it says that it is out of order or refuses the key.
+        """
+        before = self._heard
+        try:
+            await self._exchange("GET", "/models", HEALTH_SECONDS)
+        except EndpointError as error:
+            if error.status == 401 or self._heard == before:
+                raise
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._client.aclose()
+
+    async def _exchange(self, method: str, path: str, seconds: float, content: bytes | None = None) -> Any:
+        began = False
+        try:
+            async with asyncio.timeout(seconds):
+                headers = {"content-type": "application/json"} if content else {}
+                async with self._client.stream(
+                    method, self.base_url + path, content=content, headers=headers
+                ) as response:
+                    began = response.status_code < 300
+                    if response.status_code < 500:
+                        self._heard = time.monotonic()
+                    if not began:
+                        said = (await _read(response, MOST_ERROR_BYTES)).decode("utf-8", "replace")
+                        raise error_from(response.status_code, response.headers, said, self._secrets)
+                    answer = await _read(response, MOST_BYTES)
+        except TimeoutError:
+            error = EndpointError(f"no whole answer within {seconds:g} s", may_cost=True)
+        except self._http_error as caught:
+            what = "no connection" if isinstance(caught, self._no_connection) else "the connection broke"
+            why = clean(str(caught), self._secrets)[:WORDS_SHOWN] or "no reason given"
+            error = EndpointError(f"{what}: {why}", may_cost=began)
+        else:
+            return self._parse(answer)
+        raise error  # out of the handlers, so that the client's own words, key and all, do not come along
+
+    def _parse(self, answer: bytes) -> Any:
+        if len(answer) > MOST_BYTES:
+            raise EndpointError(f"the answer has more than {MOST_BYTES >> 20} MiB", unreadable=True)
+        try:
+            data = json.loads(answer, parse_constant=_no_number)
+        except RecursionError:
+            data = _TOO_DEEP
+        except ValueError:
+            data = _NO_JSON
+        if data is _TOO_DEEP:
+            raise EndpointError("the answer's JSON is nested too deeply", unreadable=True)
+        if data is _NO_JSON:
+            raise EndpointError("the answer is no JSON", may_cost=True)
+        if isinstance(data, dict) and data.get("error") and not data.get("choices"):
+            raise _error_within(data, self._secrets)
+        return data
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Those that the client trusts by itself; reading them takes a tenth of a second."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+_TOO_DEEP, _NO_JSON = object(), object()
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(word)
+
+
+def _error_within(data: Mapping[str, Any], secrets: Collection[str]) -> EndpointError:
+    """An error sent with status 200, as OpenRouter does when it began to answer before its own endpoint failed."""
+    code = data["error"].get("code") if isinstance(data["error"], dict) else None
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    return error_from(status, {}, json.dumps(data), secrets)
+
+
+async def _read(response: Any, most: int) -> bytes:
+    """The body as far as ``most`` bytes, and a little more where it has more."""
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) > most:
+            break
+    return bytes(body)

@@ -1,0 +1,151 @@
+"""A turn as the body of a chat completion request."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from PIL import Image
+
+from cluster.engines.base import Request, Sampling
+from envs.picture import Picture
+from evals.types import Chat, Part
+
+TOP_LOGPROBS = 20
+"""The most that chat completions give."""
+PICTURE_TOKENS = 500
+"""A guess, until answers tell."""
+
+_RESERVED = frozenset(
+    {"logprobs", "messages", "model", "n", "reasoning_effort", "stream", "structured_outputs", "top_logprobs"}
+)
+"""What ``extra_body`` may not touch."""
+_SAMPLED = {
+    **{name: name for name in ("frequency_penalty", "max_tokens", "min_p", "presence_penalty")},
+    **{name: name for name in ("repetition_penalty", "stop", "temperature", "top_k", "top_p")},
+    "max_completion_tokens": "max_tokens",
+}
+"""Parameters that ``extra_body`` may take out but not set, with the setting of ``model.sampling`` that does."""
+
+
+@dataclass(frozen=True)
+class RequestForm:
+    """What of a request is the same for all turns, and how an endpoint wants it."""
+
+    model: str
+    sampling: Sampling
+    choices: Literal["refuse", "vllm"] = "refuse"
+    reasoning: bool = False
+    """The limit of tokens is sent as ``max_completion_tokens``, and neither temperature nor top_p."""
+    reasoning_effort: str | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters; null takes one out that would be sent."""
+
+    def __post_init__(self) -> None:
+        """See that every setting has one place.
+
+        Raises:
+            ValueError: ``extra_body`` holds what is set elsewhere, or reasoning models would ignore the sampling.
+        """
+        if self.reasoning and not self.sampling.temperature == self.sampling.top_p == 1:
+            raise ValueError(
+                "reasoning=true: such models draw at temperature 1 and top_p 1 only: model.sampling.temperature=1"
+            )
+        if reserved := sorted(_RESERVED & set(self.extra_body)):
+            raise ValueError(f"model.engine.extra_body: {', '.join(reserved)} cannot be set there")
+        for name, value in self.extra_body.items():
+            if name in _SAMPLED and value is not None:
+                raise ValueError(f"model.engine.extra_body: set {name} as model.sampling.{_SAMPLED[name]}")
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """What is sent for one turn."""
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": chat_to_json(request.chat),
+            "max_completion_tokens" if self.reasoning else "max_tokens": self.most_tokens(request),
+            **self._drawn(request),
+        }
+        if self.reasoning_effort is not None:
+            body["reasoning_effort"] = self.reasoning_effort
+        if request.labels:
+            body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+        if request.options:
+            body["structured_outputs"] = {"choice": list(request.options)}
+        body |= self.extra_body
+        return {name: value for name, value in body.items() if value is not None}
+
+    def most_tokens(self, request: Request) -> int:
+        """Most tokens that the reply may have."""
+        return 1 if request.labels else self.sampling.max_tokens
+
+    def _drawn(self, request: Request) -> dict[str, Any]:
+        """Sampling parameters: the universal ones, and of the others those that differ from what is the default anywhere."""
+        sampling = self.sampling
+        drawn: dict[str, Any] = {}
+        if not self.reasoning:
+            drawn |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        for name, neutral in NEUTRAL.items():
+            if (value := getattr(sampling, name)) != neutral:
+                drawn[name] = value
+        if sampling.stop:
+            drawn["stop"] = list(sampling.stop)
+        if sampling.temperature > 0:
+            drawn["seed"] = request.seed % 2**31
+        return drawn
+
+
+NEUTRAL: Mapping[str, float] = {
+    "top_k": 0,
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""Sampling parameters that not every endpoint knows, with the values that change nothing."""
+
+
+def parameter_names(body: Mapping[str, Any]) -> set[str]:
+    """What an endpoint may not take of a request: its parameters, and pictures."""
+    pictures = any(
+        part["type"] == "image_url"
+        for sent in body["messages"]
+        if isinstance(sent["content"], list)
+        for part in sent["content"]
+    )
+    return (set(body) - {"messages"}) | ({"image_url"} if pictures else set())
+
+
+def expected_tokens(request: Request) -> int:
+    """A guess at a prompt's tokens."""
+    return sum(
+        len(part) // 4 if isinstance(part, str) else PICTURE_TOKENS
+        for message in request.chat
+        for part in message.parts
+    )
+
+
+def chat_to_json(chat: Chat) -> list[dict[str, Any]]:
+    """A chat in the endpoint's form, pictures as PNG data URLs."""
+    return [
+        {"role": message.role, "content": message.parts[0]}
+        if len(message.parts) == 1 and isinstance(message.parts[0], str)
+        else {"role": message.role, "content": [_part(part) for part in message.parts]}
+        for message in chat
+    ]
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": _data_url(part)}}
+
+
+@functools.lru_cache(maxsize=512)
+def _data_url(picture: Picture) -> str:
+    out = io.BytesIO()
+    Image.fromarray(picture.render()).save(out, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()

@@ -1,0 +1,172 @@
+"""Keeps secrets out of configurations, which are stored with every run: keys and the like come from the environment.
+
+No message here repeats a value that may be a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+FROM_ENVIRONMENT = "env:"
+"""What a header's value begins with that is read from the environment."""
+
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+_KEY = re.compile(
+    r"\b(?:sk|pk|rk|gsk|csk|xai|hf|nvapi|pplx|r8|tgp)[-_][\w-]{16,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|\bBearer\s+\S{8,}",
+    re.I,
+)
+"""The forms of keys that providers give out, and of tokens in general."""
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password|credential", re.I)
+_SECRET_FIELD = re.compile(r"api[-_]?key|secret|password|authorization|access[-_]?token|credential", re.I)
+_OWN_HEADERS = frozenset(
+    {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+)
+
+
+def check_no_secrets(settings: Mapping[str, Any]) -> None:
+    """See that an engine's settings hold no secret, before they are stored.
+
+    Raises:
+        ValueError: they do; the message names the setting and never its value.
+    """
+    variable = check_variable(settings.get("api_key_env", "OPENAI_API_KEY"))
+    check_base_url(settings.get("base_url"))
+    check_headers(settings.get("headers") or {})
+    key = os.environ.get(variable, "").strip()
+    for name, value in settings.items():
+        for text in _texts(value):
+            if _KEY.search(text) or (len(key) >= 8 and key in text):
+                raise ValueError(
+                    f"model.engine.{name} holds what looks like an API key, which would be stored with the run: put the "
+                    "key into the environment (model.engine.api_key_env names the variable)"
+                )
+    for name in _fields(settings.get("extra_body") or {}):
+        if _SECRET_FIELD.search(name):
+            raise ValueError(
+                "model.engine.extra_body has a field for a secret, which would be stored with the run: send it as a "
+                "header with a value from the environment (model.engine.headers)"
+            )
+
+
+def check_variable(name: Any) -> str:
+    """The name of an environment variable that holds a key.
+
+    Raises:
+        ValueError: it is none, and may be the key itself.
+    """
+    if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+        raise ValueError(
+            "model.engine.api_key_env must name the environment variable that holds the key, in capital letters "
+            "(OPENAI_API_KEY, say); its present value is not repeated here, as it may be the key itself"
+        )
+    return name
+
+
+def check_base_url(url: Any) -> str | None:
+    """An endpoint's address, without a slash at its end.
+
+    Raises:
+        ValueError: it is not a plain http(s) address: user name, password and query are refused, they may be secrets.
+    """
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
+        sound = sound and re.fullmatch(r"[\w.:\[\]-]+", parts.netloc) and not re.search(r"[?#\\\s]|[^ -~]", url)
+    except (TypeError, ValueError, AttributeError):
+        sound = False
+    if not sound:
+        raise ValueError(
+            "model.engine.base_url must be a plain address, http(s)://HOST[:PORT][/PATH], without user name, password, "
+            "query or fragment: it is stored with the run (secrets: model.engine.api_key_env and model.engine.headers)"
+        )
+    return str(url).rstrip("/")
+
+
+def check_headers(headers: Any) -> None:
+    """See that headers can be sent and hold no secret but by the name of an environment variable.
+
+    Raises:
+        ValueError: one cannot, or does.
+    """
+    if not isinstance(headers, Mapping):
+        raise ValueError("model.engine.headers must be a mapping from names to texts")
+    for number, (name, value) in enumerate(headers.items()):
+        if not isinstance(name, str) or not _HEADER.fullmatch(name) or _KEY.search(name):
+            raise ValueError(f"model.engine.headers: header {number + 1} has a name that cannot be sent")
+        if name.lower() in _OWN_HEADERS:
+            raise ValueError(f"model.engine.headers: {name} is set by the engine itself")
+        if not isinstance(value, str) or not re.fullmatch(r"[ -~]*", value):
+            raise ValueError(f"model.engine.headers: the value of {name} must be plain text in one line")
+        if value.startswith(FROM_ENVIRONMENT):
+            if not _VARIABLE.fullmatch(value.removeprefix(FROM_ENVIRONMENT)):
+                raise ValueError(
+                    f"model.engine.headers: {name} must be {FROM_ENVIRONMENT}NAME, the name in capital letters"
+                )
+        elif _SECRET_HEADER.search(name) or _KEY.search(value):
+            raise ValueError(
+                f"model.engine.headers: the value of {name} may be a secret and would be stored with the run: write "
+                f"{FROM_ENVIRONMENT}NAME, the name of an environment variable that holds it"
+            )
+
+
+def read_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Headers as they are sent, and those of their values that are secret.
+
+    Raises:
+        ValueError: a variable is not set, or holds what no header can.
+    """
+    sent, secrets = dict(headers), []
+    for name, value in headers.items():
+        if value.startswith(FROM_ENVIRONMENT):
+            sent[name] = _read(value.removeprefix(FROM_ENVIRONMENT), r"[ -~]+", f"the header {name}")
+            secrets.append(sent[name])
+    return sent, secrets
+
+
+def read_key(variable: str, needed: bool) -> str:
+    """The key in an environment variable, or nothing where it is not ``needed``.
+
+    Raises:
+        ValueError: it is needed and not there, or can be no key; the message shows nothing of it.
+    """
+    if not needed and not os.environ.get(variable, "").strip():
+        return ""
+    return _read(variable, r"[!-~]+", "model.engine.api_key_env; a server of your own needs model.engine.base_url")
+
+
+def _read(variable: str, form: str, what_for: str) -> str:
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise ValueError(f"{variable} is not set where the engine runs: export it before Ray starts there ({what_for})")
+    if not re.fullmatch(form, value):
+        raise ValueError(f"{variable} cannot be sent: it has blanks or characters within that no key has ({what_for})")
+    return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield str(key)
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+
+
+def _fields(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield str(key)
+            yield from _fields(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _fields(each)

@@ -1,0 +1,75 @@
+"""Checks for engines: run ``check_engine`` in your own tests."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cluster.engines.base import Engine, EngineError, Request, Sampling
+from evals.types import PlayerError, message
+
+
+async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str, Any]) -> None:
+    """See that an engine keeps the contract of ``cluster.engines.base``, as far as it says it can.
+
+    Args:
+        make_engine: Builds the engine; called twice.
+        settings: The ``model.engine`` section that it was built from.
+
+    Raises:
+        AssertionError: it does not; the message says what is wrong.
+    """
+    engine = make_engine()
+    cls = type(engine)
+    can = cls.capabilities(settings)
+    unknown = (cls.operational | cls.fixed_for_run) - settings.keys() - _parameters(cls)
+    assert not unknown, f"operational names no setting of the engine: {sorted(unknown)}"
+    assert cls.fixed_for_run <= cls.operational, "fixed_for_run must be among operational"
+    try:
+        await engine.start()
+        assert engine.max_num_seqs >= 1, "max_num_seqs must be at least 1"
+        chat = (message("system", "Answer briefly."), message("user", "Which letter comes first, A or B?"))
+        reply = await engine.complete(Request("one", chat, seed=1))
+        assert isinstance(reply.text, str) and reply.finish in ("stop", "length"), f"not a reply: {reply}"
+        assert reply.seconds >= 0 and min(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) >= 0
+        many = [Request(f"many-{n}", chat, seed=n) for n in range(2 * engine.max_num_seqs + 1)]
+        replies = await asyncio.gather(*(engine.complete(request) for request in many[:64]))
+        assert all(isinstance(each.text, str) for each in replies), "requests at once are not all answered"
+        if can.options:
+            options = ("go left", "go right")
+            chosen = await engine.complete(Request("options", chat, options=options, seed=2))
+            assert chosen.text in options, f"the reply {chosen.text!r} is none of the options"
+        if can.label_scores:
+            scored = await engine.complete(Request("labels", chat, labels=("A", "B")))
+            _check_scores(scored.text, scored.label_scores)
+        await asyncio.wait_for(engine.check_health(), 60)
+    finally:
+        await engine.close()
+    await engine.close()  # closing twice does no harm
+    again = make_engine()
+    await again.close()  # nor does closing what was never started
+    try:
+        await again.complete(Request("closed", chat))
+    except (EngineError, PlayerError):
+        return
+
+
+def _check_scores(text: str, scores: Any) -> None:
+    assert scores is not None and len(scores.logprobs) == 2, "two labels, and not two scores"
+    known = [value for value in scores.logprobs if not math.isnan(value)]
+    assert all(value <= 1e-6 for value in known), f"log-probabilities above 0: {scores.logprobs}"
+    assert text == ("A", "B")[scores.logprobs.index(max(known))], "the text is not the label with the highest score"
+    if scores.exact:
+        mass = sum(math.exp(value) for value in known)
+        assert math.isclose(mass, scores.mass, rel_tol=1e-3, abs_tol=1e-6), "mass is not the sum of probabilities"
+
+
+def _parameters(cls: type[Engine]) -> set[str]:
+    return set(inspect.signature(cls).parameters)
+
+
+DEFAULT_SAMPLING = Sampling(max_tokens=8)
+"""Short replies: checks are about form."""

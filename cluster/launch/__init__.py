@@ -1,0 +1,1 @@
+"""Starting on Slurm and joining nodes to one Ray cluster."""

@@ -1,0 +1,1 @@
+"""What a run is doing: statistics, live display, trackers, performance tables."""

@@ -1,0 +1,110 @@
+"""Performance of a run: one line of timings for each session, and tables. Kept out of the summary, which holds no times."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from cluster.console import warn
+from cluster.observe.run_statistics import RunStatistics, add
+from cluster.runner.messages import ReplicaUse
+from evals.tables import Cell, Table
+
+TIMINGS = "timings.jsonl"
+
+
+def note_session(run_dir: Path, stats: RunStatistics) -> None:
+    """Append what this session of a run took."""
+    session = {
+        "seconds": stats.seconds,
+        "playing_seconds": stats.playing_seconds,
+        "replicas": stats.replicas_wanted,
+        "replicas_lost": stats.replicas_lost,
+        "moves": stats.moves,
+        **vars(stats.counts),
+        "use": {name: vars(use) for name, use in stats.use.items()},
+    }
+    try:
+        with (run_dir / TIMINGS).open("a") as file:
+            file.write(json.dumps(session) + "\n")
+    except OSError as error:
+        warn(f"the timings of this session cannot be written: {error}")
+
+
+def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
+    """The sessions of a run. One that was killed has left no line, one whose disk was full perhaps half a line: left out."""
+    path = run_dir / TIMINGS
+    sessions = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            session = json.loads(line)
+        except ValueError:
+            session = None
+        if isinstance(session, dict):
+            sessions.append(session)
+        else:
+            warn(f"{path}: skipping a line of timings that is not a JSON object: {line[:60]}")
+    return sessions
+
+
+def performance_table(run_dir: Path) -> Table | None:
+    """What all sessions together took; None if none has been noted or the model had nothing to do."""
+    sessions = read_sessions(run_dir)
+    names = sessions[0].keys() - {"use"} if sessions else ()
+    total = {name: sum(session.get(name, 0) for session in sessions) for name in names}
+    if not total.get("turns") or not total["playing_seconds"]:
+        return None
+    turns, transport = total["turns"], total["replica_seconds"] - total["engine_seconds"]
+    use = ReplicaUse()
+    for each in replica_use(sessions).values():
+        add(use, each)
+    slots = use.slot_seconds
+    tail = slots - use.busy_slot_seconds - use.idle_slot_seconds
+    rows: list[tuple[Cell, ...]] = [
+        ("sessions", len(sessions), ""),
+        ("wall-clock seconds", total["seconds"], "including Ray's start and loading the model"),
+        ("seconds of play", total["playing_seconds"], "from the first ready replica to the last finished episode"),
+        ("requests", turns, ""),
+        ("requests/s", turns / total["playing_seconds"], ""),
+        ("completion tokens/s", total["completion_tokens"] / total["playing_seconds"], ""),
+        ("prefix-cache hit rate", total["cached_tokens"] / max(total["prompt_tokens"], 1), "share of prompt tokens"),
+        ("queueing time", total["queueing_seconds"] / turns, "seconds per request"),
+        ("transport time", transport / turns, "seconds per request, to the replica and back"),
+        ("engine time", total["engine_seconds"] / turns, "seconds per request"),
+        ("slot utilization", use.busy_slot_seconds / slots if slots else None, "share of batch slots busy, over time"),
+        ("slots idle while work was queued", use.idle_slot_seconds / slots if slots else None, "share"),
+        ("slots idle in the tail", tail / slots if slots else None, "share; no episode was left to start"),
+        ("episodes moved", total["moves"], "to a less busy replica"),
+        ("retries", total["retries"], "after an engine failed or died"),
+        ("hedged requests", total["hedges"], "late requests sent to a second replica"),
+        ("hedges won", total["hedges_won"], "answered first by the second replica"),
+        ("replicas lost", total["replicas_lost"], "and replaced"),
+    ]
+    return Table(
+        "performance", "Performance", ("metric", "value", "note"), tuple(rows), section="performance", headline=True
+    )
+
+
+def replica_use(sessions: list[dict[str, Any]]) -> dict[str, ReplicaUse]:
+    """Slot utilization of each replica, summed over its restarts."""
+    use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
+    for session in sessions:
+        for name, part in session.get("use", {}).items():
+            add(use[name.partition(".")[0]], ReplicaUse(**part))
+    return use
+
+
+def replica_table(run_dir: Path) -> Table | None:
+    """Each replica's share in the play; None if there is none."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, use in sorted(replica_use(read_sessions(run_dir)).items(), key=lambda item: (len(item[0]), item[0])):
+        if slots := use.slot_seconds:
+            tail = 1 - (use.busy_slot_seconds + use.idle_slot_seconds) / slots
+            rows.append((name, use.busy_slot_seconds / slots, use.idle_slot_seconds / slots, tail))
+    if not rows:
+        return None
+    columns = ("replica", "busy", "idle while work was queued", "idle in the tail")
+    notes = ("Shares of the replica's batch slots, over time.",)
+    return Table("replicas", "Slot utilization by replica", columns, tuple(rows), notes, section="performance")

@@ -1,0 +1,120 @@
+"""The live display: a panel on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from cluster.observe.run_statistics import RunStatistics
+
+LINE_SECONDS = 10.0
+"""Between plain lines."""
+
+
+class Progress:
+    """Shows a stats while a run goes on; use it as a context manager."""
+
+    def __init__(self, stats: RunStatistics, console: Console | None = None) -> None:
+        """``console`` defaults to standard error, so that tables on standard output stay clean."""
+        self.stats = stats
+        self.console = console or Console(stderr=True)
+        self._live: Live | None = None
+        self._last_line = 0.0
+        self.stage = ""
+
+    def __enter__(self) -> Progress:
+        if self.console.is_terminal:
+            self._live = Live(get_renderable=self._panel, console=self.console, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+        self.say(self._line())
+
+    def say(self, text: str) -> None:
+        """One line that stays."""
+        self.console.print(Text(text), soft_wrap=True)
+
+    def at(self, stage: str) -> None:
+        """What the run is doing now, such as starting replicas."""
+        self.stage = stage
+        if self._live is None and stage:
+            self.say(stage)
+
+    def update(self) -> None:
+        """Call often; prints a plain line now and then where there is no terminal."""
+        now = time.monotonic()
+        if self._live is None and now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self.say(self._line())
+
+    def _panel(self) -> Group:
+        stats = self.stats
+        table = Table.grid(padding=(0, 2))
+        for name, player in stats.players.items():
+            rate = f"success {player.successes / player.finished:.3f}" if player.finished else ""
+            failed = Text(f"{player.failed} failed", style="red") if player.failed else Text("")
+            table.add_row(
+                Text(name),
+                ProgressBar(total=player.planned, completed=player.finished, width=30),
+                f"{player.finished}/{player.planned}",
+                failed,
+                rate,
+            )
+        return Group(table, Text(self._machine()))
+
+    def _line(self) -> str:
+        stats = self.stats
+        players = ", ".join(
+            f"{name} {player.finished}/{player.planned}"
+            + (f" success {player.successes / player.finished:.3f}" if player.finished else "")
+            for name, player in stats.players.items()
+        )
+        failed = f", {stats.failed} failed ({_causes(stats)})" if stats.failed else ""
+        return f"{players}{failed} | {self._machine()}"
+
+    def _machine(self) -> str:
+        stats = self.stats
+        requests, tokens = stats.rates()
+        parts = []
+        if stats.replicas_wanted:
+            parts = [
+                f"{requests:.0f} requests/s",
+                f"{tokens:,.0f} tokens/s",
+                f"replicas {stats.replicas_busy} busy, {stats.replicas_up} up of {stats.replicas_wanted}",
+            ]
+        counts = stats.counts
+        if counts.prompt_tokens:
+            parts.append(f"prefix-cache hit rate {counts.cached_tokens / counts.prompt_tokens:.2f}")
+        happened = ((stats.waiting, "queued"), (counts.retries, "retries"), (counts.hedges, "hedged"))
+        if said := ", ".join(f"{count} {what}" for count, what in happened if count):
+            parts.append(said)
+        if stats.spent:
+            parts.append(f"spent {stats.spent:.2f}")
+        if stats.moves:
+            parts.append(f"{stats.moves} episodes moved")
+        left = stats.seconds_left()
+        parts.append(f"elapsed {_clock(stats.seconds)}" + (f", ETA {_clock(left)}" if left is not None else ""))
+        if self.stage:
+            parts.append(self.stage)
+        return " · ".join(parts)
+
+
+def _causes(stats: RunStatistics) -> str:
+    return ", ".join(f"{count} {cause}" for cause, count in stats.errors.most_common(3))
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

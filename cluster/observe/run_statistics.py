@@ -1,0 +1,250 @@
+"""Running totals of a run: what the live display and the tracker show. The ledger stays the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from cluster.runner.episode_queue import expected_work
+from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
+from evals.types import Episode
+
+WINDOW = 15.0
+"""Seconds over which rates are averaged."""
+
+
+@dataclass
+class PlayerStatistics:
+    """One player's episodes."""
+
+    planned: int = 0
+    done: int = 0
+    failed: int = 0
+    successes: int = 0
+
+    @property
+    def finished(self) -> int:
+        """Done or failed."""
+        return self.done + self.failed
+
+
+@dataclass
+class RunStatistics:
+    """Counts what was planned, what the ledger held at the start, and what came since."""
+
+    players: dict[str, PlayerStatistics] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
+    """Causes of failed episodes by kind."""
+    replicas_wanted: int = 0
+    replicas_up: int = 0
+    replicas_lost: int = 0
+    playing_since: float | None = None
+    """When the first replica was ready."""
+    playing_until: float | None = None
+    """When the last episode of the model finished."""
+    spent_before: float = 0.0
+    """Money that earlier sessions spent."""
+    _spent: dict[str, float] = field(default_factory=dict)
+    """What each replica said that it has spent, failed tries included."""
+    _reports: dict[str, Report] = field(default_factory=dict)
+    counts: PlayerCounts = field(default_factory=PlayerCounts)
+    """Sum over all runners, those that are no more included."""
+    _past_use: dict[str, ReplicaUse] = field(default_factory=dict)
+    _past_moves: int = 0
+    _work: dict[str, float] = field(default_factory=dict)
+    _work_done: float = 0.0
+    _started: float = field(default_factory=time.monotonic)
+    _history: deque[tuple[float, int, int]] = field(default_factory=deque)
+
+    def plan(self, episodes: Sequence[Episode]) -> None:
+        """Note what is planned."""
+        for episode in episodes:
+            self.players.setdefault(episode.player, PlayerStatistics()).planned += 1
+            self._work[episode.id] = expected_work(episode)
+
+    def resume(self, ledger: pa.Table) -> None:
+        """Note what the ledger held at the start."""
+        self._count(ledger)
+        for episode_id in ledger["episode_id"].to_pylist():
+            self._work.pop(episode_id, None)
+
+    def finished(self, rows: pa.Table, by_model: bool) -> None:
+        """Note rows that were just finished, by the model or by a built-in player."""
+        self._count(rows)
+        if by_model and self.playing_since is not None:
+            self.playing_until = time.monotonic()
+        for episode_id in rows["episode_id"].to_pylist():
+            self._work_done += self._work.pop(episode_id, 0.0)
+
+    def report(self, runner: str, report: Report) -> None:
+        """Note a runner's latest report."""
+        before = self._reports.get(runner)
+        add(self.counts, report.counts)
+        if before is not None:
+            add(self.counts, before.counts, sign=-1)
+        self._reports[runner] = dataclasses.replace(report, finished=None, counts=dataclasses.replace(report.counts))
+        now, counts = time.monotonic(), self.counts
+        self._history.append((now, counts.turns, counts.completion_tokens + counts.prompt_tokens))
+        while self._history[0][0] < now - WINDOW:
+            self._history.popleft()
+
+    def replica_up(self) -> None:
+        """A replica is ready."""
+        self.replicas_up += 1
+        if self.playing_since is None:
+            self.playing_since = time.monotonic()
+
+    def replica_spent(self, replica: str, spent: float) -> None:
+        """Note what a replica has spent; replicas that died stay counted."""
+        self._spent[replica] = max(spent, self._spent.get(replica, 0.0))
+
+    @property
+    def spent(self) -> float:
+        """Money spent by all sessions: what replicas said or what replies cost, whichever is more.
+
+        A replica that was killed may have spent more than it last said.
+        """
+        return self.spent_before + max(sum(self._spent.values()), self.counts.cost)
+
+    @property
+    def playing_seconds(self) -> float:
+        """From the first replica's readiness to the last finished episode."""
+        return (self.playing_until or 0.0) - (self.playing_since or 0.0) if self.playing_until else 0.0
+
+    def runner_ended(self, runner: str) -> None:
+        """A runner is gone; what it counted stays."""
+        report = self._reports.pop(runner, None)
+        if report is not None:
+            for name, use in report.use.items():
+                add(self._past_use.setdefault(name, ReplicaUse()), dataclasses.replace(use, requests=0))
+            self._past_moves += report.moves
+
+    def _count(self, rows: pa.Table) -> None:
+        for player, status, success, error in zip(
+            *(rows[name].to_pylist() for name in ("player", "status", "success", "error")), strict=True
+        ):
+            stats = self.players.setdefault(player, PlayerStatistics())
+            stats.done += status == "done"
+            stats.failed += status == "failed"
+            stats.successes += bool(success)
+            if status == "failed":
+                self.errors[error.partition(":")[0]] += 1
+
+    # --- what is shown ---
+
+    @property
+    def planned(self) -> int:
+        """Episodes of all players."""
+        return sum(stats.planned for stats in self.players.values())
+
+    @property
+    def done(self) -> int:
+        """Episodes played to their end."""
+        return sum(stats.done for stats in self.players.values())
+
+    @property
+    def failed(self) -> int:
+        """Episodes that ended with an error."""
+        return sum(stats.failed for stats in self.players.values())
+
+    @property
+    def use(self) -> Mapping[str, ReplicaUse]:
+        """Of each replica that there is or was."""
+        use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
+        for each in (self._past_use, *(report.use for report in self._reports.values())):
+            for name, part in each.items():
+                add(use[name], part)
+        return use
+
+    @property
+    def waiting(self) -> int:
+        """Requests queued at the routers."""
+        return sum(report.waiting for report in self._reports.values())
+
+    @property
+    def alive(self) -> int:
+        """Episodes being played."""
+        return sum(report.begun for report in self._reports.values())
+
+    @property
+    def moves(self) -> int:
+        """Times that an episode changed its replica."""
+        return self._past_moves + sum(report.moves for report in self._reports.values())
+
+    @property
+    def replicas_busy(self) -> int:
+        """Replicas with at least one request."""
+        return sum(each.requests > 0 for each in self.use.values())
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._started
+
+    def rates(self) -> tuple[float, float]:
+        """Requests and tokens per second, lately."""
+        if len(self._history) < 2:
+            return 0.0, 0.0
+        (then, turns, tokens), (now, turns_now, tokens_now) = self._history[0], self._history[-1]
+        elapsed = max(now - then, 1e-3)
+        return (turns_now - turns) / elapsed, (tokens_now - tokens) / elapsed
+
+    def seconds_left(self) -> float | None:
+        """Expected time to the end, from the work done so far; None before there is any."""
+        if self._work_done <= 0:
+            return None
+        return sum(self._work.values()) / self._work_done * self.seconds
+
+    def to_json(self) -> dict[str, float]:
+        """Flat numbers for a tracker."""
+        requests, tokens = self.rates()
+        counts, use = self.counts, self.use
+        flat: dict[str, float] = {
+            "episodes/done": self.done,
+            "episodes/failed": self.failed,
+            "episodes/planned": self.planned,
+            "requests_per_second": requests,
+            "tokens_per_second": tokens,
+            "replicas/up": self.replicas_up,
+            "replicas/busy": self.replicas_busy,
+            "replicas/lost": self.replicas_lost,
+            "episodes/alive": self.alive,
+            "episodes/queued": self.planned - self.done - self.failed - self.alive,
+            "episodes/moved": self.moves,
+            "requests/queued": self.waiting,
+            "requests/retries": counts.retries,
+            "requests/hedged": counts.hedges,
+        }
+        if self.spent:
+            flat["spent"] = self.spent
+        for name, stats in self.players.items():
+            if stats.finished:
+                flat[f"success/{name}"] = stats.successes / stats.finished
+        if counts.prompt_tokens:
+            flat["prefix_cache_hit_rate"] = counts.cached_tokens / counts.prompt_tokens
+        if counts.turns:
+            flat["seconds_per_request/queueing"] = counts.queueing_seconds / counts.turns
+            flat["seconds_per_request/transport"] = (counts.replica_seconds - counts.engine_seconds) / counts.turns
+            flat["seconds_per_request/engine"] = counts.engine_seconds / counts.turns
+        if slots := sum(each.slot_seconds for each in use.values()):
+            flat["slots/utilization"] = sum(each.busy_slot_seconds for each in use.values()) / slots
+            flat["slots/idle_while_work_was_queued"] = sum(each.idle_slot_seconds for each in use.values()) / slots
+        for name, each in use.items():
+            if each.slot_seconds:
+                flat[f"slot_utilization/{name.partition('.')[0]}"] = each.busy_slot_seconds / each.slot_seconds
+        return flat
+
+
+Counts = TypeVar("Counts", PlayerCounts, ReplicaUse)
+
+
+def add(total: Counts, part: Counts, sign: int = 1) -> None:
+    """Add each number of ``part`` (or subtract it, ``sign=-1``) to the one of the same name."""
+    for name, value in vars(part).items():
+        setattr(total, name, getattr(total, name) + sign * value)

@@ -1,0 +1,1 @@
+"""Plain classes as Ray actors; the only room that talks to Ray for others."""

@@ -1,0 +1,197 @@
+"""Where actors live: starts or joins Ray, wraps the plain classes as actors, and reads Ray's errors for the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+
+from cluster.config.settings import ClusterSettings, ModelSettings
+from cluster.engines.base import EngineDiedError, Request
+from cluster.engines.replica import Replica
+from cluster.errors import UserError
+from cluster.launch.join import listens
+from cluster.ray_backend.capacity import living_nodes
+from cluster.ray_backend.metrics import RunnerMetrics
+from cluster.runner.messages import Assignment, Report
+from cluster.runner.model_player import Decoding, ModelPlayer
+from cluster.runner.router import Policy, Router
+from cluster.runner.runner import Runner
+from envs import plugins
+from evals.suite import Suite
+from evals.types import Reply
+
+CALLS_AT_ONCE = 10_000
+"""Concurrent calls that an actor accepts; the router keeps their number far below."""
+
+LITTLE_MEMORY = 2**20
+"""Asked for by every actor: Ray puts actors that ask for nothing on any node, whatever strategy is named."""
+
+OBJECT_STORE_BYTES = 256 * 2**20
+"""Enough for records on their way to the driver; pictures and prompts never pass through it."""
+
+
+# --- the cluster ---
+
+
+def start_ray(cluster: ClusterSettings) -> None:
+    """Start Ray on this machine, or join the cluster at ``cluster.address``.
+
+    Raises:
+        UserError: no cluster answers at that address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    common: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "namespace": "raycade"}
+    if cluster.address is None:
+        # Ray counts the machine's cores; a Slurm job may own but some of them.
+        common["num_cpus"] = len(os.sched_getaffinity(0))
+        ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
+        return
+    if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
+        raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")
+    if plugins.folders():  # workers on other machines import what the suite or engine is made of
+        passed = {name: os.environ[name] for name in (plugins.VARIABLE, "PYTHONPATH")}
+        common["runtime_env"] = {"env_vars": passed}
+    try:
+        ray.init(address=cluster.address, **common)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UserError(
+            f"cluster.address={cluster.address}: no Ray cluster found there, or its RAY_AUTH_TOKEN differs: {error}"
+        ) from error
+
+
+# --- actors ---
+
+
+class _ReplicaActor(Replica):
+    """A replica that can say where it is."""
+
+    async def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
+
+class _RunnerActor(Runner):
+    """Builds the runner's player where it will be used."""
+
+    def __init__(self, name: str, suite: Suite, decoding: Decoding | None, policy: Policy) -> None:
+        super().__init__(suite, ModelPlayer(Router(policy), decoding) if decoding else None)
+        self._metrics = RunnerMetrics(name)
+
+    async def exchange(self, assignment: Assignment) -> Report:
+        report = await super().exchange(assignment)
+        self._metrics.show(report)
+        return report
+
+    async def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
+
+_GROUPS: dict[ray.actor.ActorHandle, PlacementGroup] = {}
+"""Placement groups of replicas over several nodes, to be given back with them."""
+
+
+def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
+    """A replica in a process of its own; Ray never restarts it or repeats its calls, both are decided here.
+
+    Replicas over several nodes get a placement group with one bundle on each; vLLM finds the other bundles through it.
+    """
+    needs = model.replica
+    options: dict[str, Any] = {
+        "num_gpus": needs.gpus,
+        "num_cpus": needs.cpus,
+        "memory": LITTLE_MEMORY,
+        "max_concurrency": CALLS_AT_ONCE,
+        "max_restarts": 0,
+        "max_task_retries": 0,
+        "scheduling_strategy": "SPREAD",
+    }
+    group = None
+    if needs.nodes > 1:
+        bundle = {kind: each for kind, each in (("GPU", needs.gpus), ("CPU", needs.cpus)) if each}
+        group = placement_group([bundle] * needs.nodes, strategy="STRICT_SPREAD")
+        # The workers of vLLM's Ray executor hold the bundles' GPUs; the actor itself takes none.
+        options |= {
+            "num_gpus": 0,
+            "memory": None,
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(group, 0, True),
+        }
+    handle = ray.remote(_ReplicaActor).options(**options).remote(name, model.make_engine)
+    if group is not None:
+        _GROUPS[handle] = group
+    return handle
+
+
+def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> RayRunner:
+    """A runner in a process of its own; without decoding it plays for the built-in players only.
+
+    Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node. The first goes to
+    the driver's node, without which the run is over anyway.
+    """
+    options: dict[str, Any] = {"num_cpus": 0, "memory": LITTLE_MEMORY, "max_concurrency": 4}
+    options |= {"max_restarts": 0, "max_task_retries": 0}
+    here = ray.get_runtime_context().get_node_id()
+    if nodes := sorted((node["NodeID"] for node in living_nodes()), key=lambda node: (node != here, node)):
+        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
+    return RayRunner(ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy))
+
+
+def end_actor(handle: ray.actor.ActorHandle) -> None:
+    """End an actor's process for good, and give back what it held."""
+    ray.kill(handle, no_restart=True)
+    if (group := _GROUPS.pop(handle, None)) is not None:
+        remove_placement_group(group)
+
+
+class RayRunner:
+    """A runner's port: its actor handle."""
+
+    def __init__(self, handle: ray.actor.ActorHandle) -> None:
+        """``handle`` of a runner's actor."""
+        self._handle = handle
+
+    async def exchange(self, assignment: Assignment) -> Report:
+        """As ``Runner.exchange``."""
+        report: Report = await self._handle.exchange.remote(assignment)
+        return report
+
+    async def node(self) -> str:
+        """The id of its Ray node."""
+        return str(await self._handle.node.remote())
+
+    def end(self) -> None:
+        """End its process."""
+        end_actor(self._handle)
+
+
+class RayReplica:
+    """A replica's port: its actor handle, with Ray's errors read as the engine contract's."""
+
+    def __init__(self, handle: ray.actor.ActorHandle) -> None:
+        """``handle`` as ``create_replica`` returns it."""
+        self._handle = handle
+
+    async def complete(self, request: Request) -> Reply:
+        """As ``Engine.complete``."""
+        answer = self._handle.complete.remote(request)
+        try:
+            reply: Reply = await answer
+        except asyncio.CancelledError:
+            ray.cancel(answer)
+            raise
+        except RayTaskError as error:
+            raise error.cause from error
+        except RayError as error:
+            raise EngineDiedError(first_line(error)) from error
+        return reply
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first, for messages that quote it."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

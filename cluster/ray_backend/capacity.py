@@ -1,0 +1,70 @@
+"""How many replicas and runners a Ray cluster has room for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ray
+
+from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
+from cluster.errors import UserError
+from cluster.runner.admission import REPLICAS_PER_RUNNER
+
+
+def living_nodes() -> list[dict[str, Any]]:
+    """Ray's own description of the nodes that are up."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def replicas_that_fit(model: ModelSettings) -> int:
+    """How many replicas the cluster's nodes have room for, when nothing else runs there.
+
+    The nodes of one replica differ, so a node with room for f parts serves at most min(f, r) of r replicas; and that many
+    replicas fit if those add up to all their parts (parts are dealt to the nodes in turn, replica after replica).
+    """
+    nodes = model.replica.nodes
+    on_each = [_fits(node["Resources"], model.replica) for node in living_nodes()]
+    most = sum(on_each) // nodes
+    return next(r for r in range(most, -1, -1) if sum(min(fits, r) for fits in on_each) >= r * nodes)
+
+
+def _fits(resources: dict[str, float], needs: ReplicaNeeds) -> int:
+    asked = {"GPU": needs.gpus, "CPU": needs.cpus}
+    return min((int(resources.get(kind, 0.0) / each + 1e-9) for kind, each in asked.items() if each), default=1)
+
+
+def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
+    """See that the asked replicas fit the cluster.
+
+    Raises:
+        UserError: they do not; the message says what was asked for and what each node has.
+    """
+    if model.engine is None:
+        return
+    needs = model.replica
+    fit = replicas_that_fit(model)
+    wanted = 1 if cluster.replicas == "fit" else cluster.replicas
+    free = not needs.gpus and not needs.cpus
+    if not living_nodes() or (fit < wanted and not free):
+        nodes = "\n".join(
+            f"  {_describe(node)} (room for {_fits(node['Resources'], needs)})" for node in living_nodes()
+        )
+        over = f" on each of {needs.nodes} nodes" if needs.nodes > 1 else ""
+        raise UserError(
+            f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {needs.gpus:g} GPU and "
+            f"{needs.cpus:g} CPU{over}; {fit} of {wanted} fit this cluster:\n{nodes}"
+        )
+
+
+def _describe(node: dict[str, Any]) -> str:
+    resources = node["Resources"]
+    return f"{node['NodeManagerAddress']}: {resources.get('GPU', 0):g} GPU, {resources.get('CPU', 0):g} CPU"
+
+
+def count_runners(cluster: ClusterSettings, model: ModelSettings) -> int:
+    """Runners that a run should have."""
+    if cluster.runners != "auto":
+        return cluster.runners
+    replicas = replicas_that_fit(model) if cluster.replicas == "fit" else cluster.replicas
+    return max(1, math.ceil(replicas / REPLICAS_PER_RUNNER))

@@ -1,0 +1,190 @@
+"""A model behind the router, as a player: retries failed requests, hedges late ones, and finds prompts that crash engines."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import time
+from typing import Literal
+
+from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError, Request
+from cluster.runner.hedging import LatencyTracker
+from cluster.runner.messages import PlayerCounts, ReplicaPort
+from cluster.runner.router import Router, Ticket
+from evals.types import PlayerError, Reply, Turn
+
+Decoding = Literal["free", "choice"]
+
+MAX_TRIES = 8
+"""Engine failures (not deaths) that one turn survives."""
+DEATHS_TO_SUSPECT = 2
+"""Engines that died with a turn inside before the turn is asked with nobody beside it."""
+DEATHS_TO_CONVICT = 4
+"""Engines that died before a turn fails; the last died with nobody beside it, which chance exclusive hardly does."""
+
+
+class EngineKilled(PlayerError):  # noqa: N818 - a cause that is read by people
+    """The turn killed an engine that it had for itself."""
+
+
+class EpisodeAbandonedError(Exception):
+    """The turn will not be answered in this session of the run; the episode is not over and leaves no row."""
+
+
+def request_for(turn: Turn, decoding: Decoding) -> Request:
+    """What an engine is asked; constrained to the turn's options if ``decoding=choice``."""
+    return Request(
+        id=f"{turn.episode.id}-{turn.number}",
+        chat=turn.chat,
+        options=turn.options if decoding == "choice" else (),
+        labels=turn.labels,
+        seed=turn.seed,
+        priority=-turn.number,  # what has begun goes first, so that the end of a run is short
+    )
+
+
+class ModelPlayer:
+    """Sends turns to replicas through a router."""
+
+    def __init__(self, router: Router, decoding: Decoding) -> None:
+        """``decoding=choice`` constrains replies to a turn's options; ``free`` lets the model write what it likes."""
+        self.router = router
+        self.decoding = decoding
+        self.ports: dict[str, ReplicaPort] = {}
+        self.counts = PlayerCounts()
+        self.hedging = False
+        """Hedge: send a late request to a second replica with an idle slot, once no episode is left to start there."""
+        self._latency = LatencyTracker()
+        self.engine_closed = ""
+        """Why no engine will answer anything more, if so; the run stops."""
+        self.lost = asyncio.Queue[str]()
+        """Names of replicas whose engine died; whoever owns the replicas replaces them."""
+
+    def add_replica(self, name: str, port: ReplicaPort, batch: int) -> None:
+        """A replica is ready."""
+        self.ports[name] = port
+        self.router.add(name, batch)
+
+    def remove_replica(self, name: str) -> None:
+        """A replica is gone."""
+        self.ports.pop(name, None)
+        self.router.remove(name)
+
+    async def reply(self, turn: Turn) -> Reply:
+        """Answer one turn, on another replica if one fails.
+
+        Raises:
+            PlayerError: the turn cannot be answered, failed too often, or kills engines.
+            EpisodeAbandonedError: no engine will answer anything more.
+        """
+        start = time.monotonic()
+        request = request_for(turn, self.decoding)
+        failures, deaths = 0, list[EngineDiedError]()
+        while True:
+            try:
+                reply = await self._try(request, turn.episode.affinity, deaths)
+            except EngineDiedError as error:
+                if len(deaths) >= DEATHS_TO_CONVICT:
+                    raise EngineKilled(
+                        f"{len(deaths)} engines died while serving this request, the last one serving nothing else"
+                    ) from error
+            except EngineClosedError as error:
+                self.engine_closed = str(error)
+                raise EpisodeAbandonedError(self.engine_closed) from error
+            except EngineError as error:
+                failures += 1
+                if failures >= MAX_TRIES:
+                    raise PlayerError(f"the engine failed {failures} times, last: {error}") from error
+            else:
+                return dataclasses.replace(reply, seconds=time.monotonic() - start)
+            self.counts.retries += 1
+
+    async def _try(self, request: Request, affinity: str, deaths: list[EngineDiedError]) -> Reply:
+        """Ask once; engines that die with the turn inside are noted in ``deaths``."""
+        asked = time.monotonic()
+        exclusive = len(deaths) >= DEATHS_TO_SUSPECT
+        ticket = await self._slot(affinity, -math.inf if exclusive else request.priority, exclusive)
+        sent = time.monotonic()
+        reply = await self._first_answer(request, ticket, sent, deaths)
+        counts = self.counts
+        counts.turns += 1
+        counts.prompt_tokens += reply.prompt_tokens
+        counts.completion_tokens += reply.completion_tokens
+        counts.cached_tokens += reply.cached_tokens
+        counts.cost += reply.cost
+        counts.queueing_seconds += sent - asked
+        counts.replica_seconds += time.monotonic() - sent
+        counts.engine_seconds += reply.seconds
+        return reply
+
+    async def _first_answer(self, request: Request, first: Ticket, sent: float, deaths: list[EngineDiedError]) -> Reply:
+        """The replica's answer; a late request is hedged where a slot is idle, and the first answer counts.
+
+        Turns are seeded, so that it does not matter to the scores who answers.
+        """
+        copies = {asyncio.create_task(self._ask(request, first)): first}
+        second: Ticket | None = None
+        answered = False
+        self._latency.sent(sent)
+        try:
+            while True:
+                now = time.monotonic()
+                look = self._latency.next_look(sent, now) - now
+                done, _ = await asyncio.wait(copies, timeout=look, return_when=asyncio.FIRST_COMPLETED)
+                for copy in done:
+                    ticket = copies.pop(copy)
+                    self.router.release(ticket)
+                    error = copy.exception()
+                    if isinstance(error, EngineDiedError):
+                        deaths.append(error)
+                    if error is not None and copies:
+                        continue  # the other may still answer
+                    reply = copy.result()
+                    answered = True
+                    if ticket is second:
+                        self.counts.hedges_won += 1
+                        self.router.hedge_won(first, second)
+                    return reply
+                if second is None and not (done or first.exclusive) and self._worth_hedging(sent):
+                    second = self.router.hedge(first)
+                    if second is not None:
+                        self.counts.hedges += 1
+                        copies[asyncio.create_task(self._ask(request, second))] = second
+        finally:
+            self._latency.back(sent, time.monotonic(), answered)
+            for copy, ticket in copies.items():
+                copy.cancel()
+                self.router.release(ticket)
+
+    def _worth_hedging(self, sent: float) -> bool:
+        now = time.monotonic()
+        return self.hedging and self._latency.late_at(sent, now) <= now
+
+    async def _ask(self, request: Request, ticket: Ticket) -> Reply:
+        replica = ticket.replica
+        if replica is None or not self.router.holds(replica):
+            raise EngineError("the replica was removed before the request was sent")
+        try:
+            return await self.ports[replica.name].complete(request)
+        except EngineDiedError:
+            if self.router.holds(replica):
+                self.counts.engine_deaths += 1
+                self.remove_replica(replica.name)
+                self.lost.put_nowait(replica.name)
+            raise
+
+    async def _slot(self, affinity: str, priority: float, exclusive: bool) -> Ticket:
+        granted = asyncio.get_running_loop().create_future()
+
+        def grant(replica: str) -> None:
+            if not granted.done():
+                granted.set_result(replica)
+
+        ticket = self.router.request(affinity, grant, priority, exclusive)
+        try:
+            await granted
+            return ticket
+        except asyncio.CancelledError:
+            self.router.release(ticket)
+            raise

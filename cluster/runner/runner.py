@@ -1,0 +1,208 @@
+"""A runner plays many episodes at once as coroutines against the replicas in its care.
+
+The driver and each runner hold one conversation: the driver brings ``Assignment`` (episodes, replicas), the runner answers with
+a ``Report`` (finished records, room for more, replicas it lost) as soon as it has something to say. The plain class knows
+no Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+
+import pyarrow as pa
+
+from cluster.runner.admission import free_slots, room
+from cluster.runner.episode_queue import EpisodeQueue
+from cluster.runner.messages import Assignment, ReplicaUse, Report
+from cluster.runner.model_player import EpisodeAbandonedError, ModelPlayer
+from evals.conversation import Record
+from evals.records import records_to_table
+from evals.suite import Suite, built_in_players, ledger_columns, play_episode
+from evals.types import Episode, Player, Reply, Turn
+
+logger = logging.getLogger(__name__)
+
+TICK = 0.05
+"""Seconds between looks at whether the replicas could take more, and between a first finished episode and its report."""
+REPORT_SECONDS = 0.5
+"""Seconds after which a runner reports even if nothing happened: the driver's sign that it lives."""
+BUILT_IN_AT_ONCE = 8
+"""Episodes of built-in players held at once; they compute and never wait, so more would not be faster."""
+
+
+class Runner:
+    """See the module's docstring."""
+
+    def __init__(self, suite: Suite, model: ModelPlayer | None) -> None:
+        """Without a model the runner plays for the built-in players only."""
+        self.suite = suite
+        self.model = model
+        self._built_in = built_in_players(suite)
+        self._ready = EpisodeQueue()
+        self._begun: dict[str, asyncio.Task[None]] = {}
+        self._silent: set[str] = set()
+        """Episodes begun that have not asked their first turn yet."""
+        self._finished: list[Record] = []
+        self._remaining = 0
+        self._metered = False
+        self._use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
+        self._news = asyncio.Event()
+        self._admitting: asyncio.Task[None] | None = None
+
+    async def exchange(self, assignment: Assignment) -> Report:
+        """Take an assignment, wait until there is something to say (or for ``REPORT_SECONDS`` seconds), and say it."""
+        if self._admitting is None:
+            self._admitting = asyncio.create_task(self._admit_forever())
+        for name in assignment.removed:
+            if self.model is not None:
+                self.model.remove_replica(name)
+        for replica in assignment.replicas:
+            assert self.model is not None, "a runner without a model was given a replica"
+            self.model.add_replica(replica.name, replica.port, replica.batch)
+            self._metered |= replica.metered
+        self._ready.put(assignment.episodes)
+        self._remaining = assignment.remaining
+        self._ready.draining = assignment.draining
+        self._admit()
+        if not self._worth_saying():
+            try:
+                await asyncio.wait_for(self._news.wait(), REPORT_SECONDS)
+                await asyncio.sleep(TICK)
+            except TimeoutError:
+                pass
+        self._news.clear()
+        return await self._report()
+
+    async def node(self) -> str:
+        """Where it runs: in the driver's own process, unless an actor says otherwise."""
+        return "driver"
+
+    def end(self) -> None:
+        """Give up whatever is being played."""
+        for task in (*self._begun.values(), *([self._admitting] if self._admitting else ())):
+            task.cancel()
+
+    # --- admission: enough alive to keep every replica full, no more ---
+
+    def _free(self) -> int:
+        if self.model is None:
+            return BUILT_IN_AT_ONCE - len(self._begun)
+        router = self.model.router
+        return free_slots(router.capacity, router.sent + router.waiting, len(self._silent))
+
+    def _admit(self) -> None:
+        free = self._free()
+        for episode in self._ready.take(max(0, free)):
+            self._silent.add(episode.id)
+            self._begun[episode.id] = asyncio.create_task(self._play(episode))
+
+    async def _admit_forever(self) -> None:
+        before = time.monotonic()
+        while True:
+            self._admit()
+            if self._room() > 0:
+                self._news.set()
+            await asyncio.sleep(TICK)
+            now = time.monotonic()
+            self._account(now - before)
+            before = now
+
+    def _account(self, seconds: float) -> None:
+        """Note slot utilization, and which idle slots had work queued for them."""
+        if self.model is None:
+            return
+        left = bool(self._ready or self._remaining)
+        self.model.hedging = not (left or self._metered)
+        for name, (sent, slots) in self.model.router.loads().items():
+            use, busy = self._use[name], min(sent, slots)
+            use.slot_seconds += slots * seconds
+            use.busy_slot_seconds += busy * seconds
+            use.idle_slot_seconds += (slots - busy) * seconds if left else 0.0
+
+    def _room(self) -> int:
+        capacity = BUILT_IN_AT_ONCE if self.model is None else self.model.router.capacity
+        return room(capacity, self._free(), len(self._ready))
+
+    # --- playing ---
+
+    async def _play(self, episode: Episode) -> None:
+        player: Player | None = self._built_in.get(episode.player) or self.model
+        assert player is not None, f"no player {episode.player!r} in this runner"
+        await asyncio.sleep(0)
+        record = None
+        try:
+            record = await play_episode(self.suite, episode, _Announcing(player, self._silent))
+        except EpisodeAbandonedError:
+            self._ready.draining = True
+        except Exception as error:  # a defect in a suite costs its episode, never the run
+            logger.exception("episode %s (%s %s %s) broke", episode.id, episode.suite, episode.task, episode.index)
+            record = Record(episode, None, f"{type(error).__name__}: {error}", (), 0.0)
+        self._silent.discard(episode.id)
+        del self._begun[episode.id]
+        if record is not None:
+            self._finished.append(record)
+        self._admit()
+        self._news.set()
+
+    # --- reporting ---
+
+    def _worth_saying(self) -> bool:
+        return bool(self._finished) or (
+            self.model is not None and (not self.model.lost.empty() or bool(self.model.engine_closed))
+        )
+
+    async def _report(self) -> Report:
+        finished, self._finished = self._finished, []
+        table = None
+        if finished:
+            table = await asyncio.to_thread(self._rows, finished)
+        begun = len(self._begun) + len(self._finished)  # what ended meanwhile is told the next time
+        more = self._room()
+        if self.model is None:
+            return Report(table, more, begun)
+        lost = []
+        while not self.model.lost.empty():
+            lost.append(self.model.lost.get_nowait())
+        router = self.model.router
+        loads = router.loads()
+        for name, use in self._use.items():
+            use.requests = loads[name][0] if name in loads else 0
+        return Report(
+            finished=table,
+            room=more,
+            begun=begun,
+            lost=tuple(lost),
+            counts=self.model.counts,
+            engine_closed=self.model.engine_closed,
+            use=self._use,
+            moves=router.moves,
+            waiting=router.waiting,
+        )
+
+    def _rows(self, records: list[Record]) -> pa.Table:
+        """Rows for the ledger; a record that has no place in its schema becomes a failed row, and harms no other."""
+        try:
+            return records_to_table(records, ledger_columns(self.suite))
+        except Exception as error:
+            if len(records) > 1:
+                return pa.concat_tables([self._rows([record]) for record in records])
+            logger.exception("episode %s has a record that cannot be stored", records[0].episode.id)
+            cause = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
+            return records_to_table(
+                [Record(records[0].episode, None, cause, (), records[0].seconds)], ledger_columns(self.suite)
+            )
+
+
+class _Announcing:
+    """Passes turns on and notes which episodes have begun to ask."""
+
+    def __init__(self, player: Player, silent: set[str]) -> None:
+        self._player = player
+        self._silent = silent
+
+    async def reply(self, turn: Turn) -> Reply:
+        self._silent.discard(turn.episode.id)
+        return await self._player.reply(turn)

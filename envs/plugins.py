@@ -1,0 +1,100 @@
+"""Registered names: suites, engines, trackers and pictures by a short stable name, ours and those of others.
+
+A name comes from one of three sources:
+
+- raycade's own tables, which each room passes in;
+- installed packages, through entry points (``[project.entry-points."raycade.suites"]``);
+- folders named by the environment variable ``RAYCADE_PLUGINS`` (separated like ``PATH``). A folder holds Python modules
+  and a ``plugins.toml`` whose sections are the same groups: ``["raycade.suites"]`` and lines ``toy = "toy_suite:ToySuite"``.
+
+Only registered names can be built from a configuration, so that a configuration never names code.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+VARIABLE = "RAYCADE_PLUGINS"
+
+
+def folders() -> list[Path]:
+    """The plugin folders, in the order given; they are on the import path afterwards, here and in child processes."""
+    named = [Path(name).expanduser().absolute() for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
+    inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    for folder in map(str, named):
+        if folder not in sys.path:
+            sys.path.append(folder)
+        if folder not in inherited:
+            inherited.append(folder)
+            os.environ["PYTHONPATH"] = os.pathsep.join(inherited)
+    return named
+
+
+def registered(group: str, built_in: Mapping[str, str]) -> dict[str, str]:
+    """All names of a group with where each comes from (``module:attribute``); nothing is imported.
+
+    Args:
+        group: such as ``raycade.suites``.
+        built_in: raycade's own names of that group.
+
+    Raises:
+        ValueError: a plugin folder has no readable ``plugins.toml``, or a name is taken twice.
+    """
+    return dict(_registered(group, tuple(built_in.items()), tuple(map(str, folders()))))
+
+
+@functools.cache
+def _registered(
+    group: str, built_in: tuple[tuple[str, str], ...], places: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    found = dict(built_in)
+    sources: list[tuple[str, str, str]] = [
+        (entry.name, entry.value, f"the installed package {entry.dist.name if entry.dist else '?'}")
+        for entry in importlib.metadata.entry_points(group=group)
+    ]
+    for folder in places:
+        sources += [(name, value, folder) for name, value in _listed(Path(folder), group).items()]
+    for name, value, source in sources:
+        if found.get(name, value) != value:
+            raise ValueError(f"{group}: the name {name!r} of {source} is taken already, by {found[name]}")
+        found[name] = value
+    return tuple(found.items())
+
+
+def _listed(folder: Path, group: str) -> dict[str, str]:
+    """One group of a folder's ``plugins.toml``."""
+    path = folder / "plugins.toml"
+    try:
+        section = tomllib.loads(path.read_text()).get(group, {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{VARIABLE}: {path} cannot be read: {error}") from error
+    if not isinstance(section, dict) or not all(isinstance(value, str) for value in section.values()):
+        raise ValueError(f'{VARIABLE}: {path}: ["{group}"] must hold lines like name = "module:Class"')
+    return section
+
+
+def load(group: str, name: str, built_in: Mapping[str, str]) -> object:
+    """Import what a name stands for.
+
+    Raises:
+        ValueError: no such name (the message lists those that exist), or its module cannot be imported; a missing
+            dependency is named.
+    """
+    names = registered(group, built_in)
+    if name not in names:
+        raise ValueError(f"there is no {name!r}; choose from {', '.join(sorted(names))}")
+    module, _, attribute = names[name].partition(":")
+    try:
+        found = importlib.import_module(module)
+        return getattr(found, attribute) if attribute else found
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{name} needs the Python package {error.name!r}, which is not installed") from error
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{name} ({names[name]}) cannot be imported: {error}") from error

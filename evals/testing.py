@@ -1,0 +1,180 @@
+"""Checks for suites, in the manner of Gymnasium's ``check_env``: run ``check_suite`` in your own tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from evals.conversation import Record
+from evals.players import BUILT_IN_PLAYERS
+from evals.records import chat_of, plan_to_table, records_to_table
+from evals.run_data import RunData
+from evals.suite import Suite, built_in_players, ledger_columns, plan_for, play_episode, suite_results
+from evals.tables import Section
+from evals.types import Episode, Message, Player, PlayerError, Reply, Turn
+
+SECTIONS: tuple[Section, ...] = ("scores", "diagnostics", "performance")
+
+
+class _Refusing:
+    """A player that never answers."""
+
+    async def reply(self, turn: Turn) -> Reply:
+        raise PlayerError("this player refuses every turn")
+
+
+@dataclass(frozen=True)
+class _Saying:
+    """A player that says the same to every turn."""
+
+    text: str
+    finish: str = "stop"
+
+    async def reply(self, turn: Turn) -> Reply:
+        return Reply(self.text, finish=self.finish)  # type: ignore[arg-type]
+
+
+def check_suite(suite: Suite, *, episodes: int = 6, oracle: bool = True) -> None:
+    """See that a suite keeps the contract of ``evals.suite``.
+
+    It plans and plays a few episodes, with built-in players and with ones that refuse, talk nonsense or are cut off,
+    stores them, scores them whole, in part and in another order, and shows each.
+
+    Args:
+        suite: With settings that make a small plan.
+        episodes: How many of its episodes to play, spread over the plan.
+        oracle: Whether the suite's turns say what perfect play would reply; it must then always succeed.
+
+    Raises:
+        AssertionError: it does not; the message says what is wrong.
+    """
+    plan = plan_for(suite, {"oracle": ""})
+    _check_plan(suite, plan)
+    _check_other_process(suite, plan)
+    chosen = list(plan[:: max(1, len(plan) // episodes)][:episodes])
+    records = []
+    if oracle:
+        for episode in chosen:
+            record = _play(suite, episode, BUILT_IN_PLAYERS["oracle"])
+            assert record.outcome is not None and record.outcome.success, f"the oracle failed {_name(record)}"
+            assert _content(record) == _content(_play(suite, episode, BUILT_IN_PLAYERS["oracle"])), (
+                f"{_name(record)} played twice gives two different records"
+            )
+            records.append(record)
+    others: dict[str, Player] = {
+        "silent": _Saying(""),
+        "nonsense": _Saying("\x1b[31m{'</answer>' <answer>"),
+        "cut_off": _Saying("I think that the answer is", "length"),
+        **built_in_players(suite),
+    }
+    others.pop("oracle")
+    for name, player in others.items():
+        for episode in plan_for(suite, {name: ""})[:: max(1, len(plan) // 2)][:2]:
+            record = _play(suite, episode, player)
+            assert name in ("silent", "nonsense", "cut_off") or record.done, f"{name} cannot play: {record.error}"
+            records.append(record)
+    failed = _play(suite, plan_for(suite, {"refusing": ""})[0], _Refusing())
+    assert not failed.done, f"{_name(failed)}: the player refused every turn, and the episode was not failed"
+    records.append(failed)
+    _check_ledger(suite, records)
+
+
+def _check_plan(suite: Suite, plan: Sequence[Episode]) -> None:
+    assert plan, "the plan is empty"
+    again = plan_for(pickle.loads(pickle.dumps(suite)), {"oracle": ""})
+    assert [episode.id for episode in plan] == [episode.id for episode in again], "planned twice, the ids differ"
+    ids = [episode.id for episode in plan]
+    assert len(set(ids)) == len(ids), "two episodes of the plan have one id"
+    names = {part.name for part in suite.parts}
+    wrong = {episode.suite for episode in plan} - names
+    assert not wrong, f"episodes of the suite {wrong}, which is not {names}"
+    seeds: dict[tuple[Any, ...], set[int]] = {}
+    for episode in plan:
+        game = (episode.suite, episode.task, episode.level, episode.index)
+        seeds.setdefault(game, set()).add(episode.seed)
+    mixed = [game for game, found in seeds.items() if len(found) > 1]
+    assert not mixed, f"the seed of {mixed[0]} depends on the mode or repeat; comparisons would not be paired"
+    for part in suite.parts:
+        for name, column in part.columns.items():
+            assert name.isidentifier() and column.help, f"column {name!r} needs a plain name and a line of help"
+
+
+_PLAN_ELSEWHERE = (
+    "import pickle, sys; from evals.suite import plan_for; suite = pickle.load(sys.stdin.buffer); "
+    "print(*[episode.id for episode in plan_for(suite, {'oracle': ''})])"
+)
+
+
+def _check_other_process(suite: Suite, plan: Sequence[Episode]) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "1",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _PLAN_ELSEWHERE], input=pickle.dumps(suite), capture_output=True, env=environment
+    )
+    assert done.returncode == 0, f"cannot be planned in another process: {done.stderr.decode()[-2000:]}"
+    assert done.stdout.decode().split() == [episode.id for episode in plan], "another process plans other ids"
+
+
+def _play(suite: Suite, episode: Episode, player: Player) -> Record:
+    return asyncio.run(play_episode(suite, episode, player))
+
+
+def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
+    """What is stored comes back, is scored the same in any order, and can be shown."""
+    ledger = records_to_table(records, ledger_columns(suite))
+    planned = plan_to_table([record.episode for record in records])
+    tables = _tables(suite, planned, ledger)
+    order = list(range(ledger.num_rows))
+    random.Random(0).shuffle(order)
+    assert tables == _tables(suite, planned, ledger.take(order)), "scores depend on the order of the ledger's rows"
+    for part in (ledger.slice(0, 1), ledger.slice(0, 0)):
+        _tables(suite, planned, part)
+    for record, row in zip(records, ledger.to_pylist(), strict=True):
+        owner = next(part for part in suite.parts if part.name == row["suite"])
+        for number, played in enumerate(record.turns):
+            stored = chat_of(row["turns"], number)
+            assert stored == played.turn.chat, f"{_name(record)}: turn {number} comes back from the ledger changed"
+            _check_pictures(stored)
+        short = {name.removeprefix(f"{owner.name}."): value for name, value in row.items()}
+        view = owner.view(short)
+        assert len(view.steps) == len(record.turns), f"{_name(record)}: the view has another number of steps"
+        json.dumps([view.facts, *[[step.shown, step.facts] for step in view.steps]], allow_nan=False)
+
+
+def _tables(suite: Suite, plan: pa.Table, ledger: pa.Table) -> str:
+    run = RunData.of_tables(plan, ledger)
+    tables = [table.to_json() for section in SECTIONS for table in suite_results(suite, run, section)]
+    return json.dumps(tables, allow_nan=False)
+
+
+def _check_pictures(chat: Sequence[Message]) -> None:
+    for said in chat:
+        for part in said.parts:
+            if not isinstance(part, str):
+                width, height = part.size
+                assert part.render().shape == (height, width, 3), f"{part.kind}: pixels of another size than it says"
+
+
+def _content(record: Record) -> Any:
+    """What of a record must not depend on when it is played."""
+    outcome = record.outcome
+    turns = [(played.turn.chat, played.reply.text, played.action, played.rule) for played in record.turns]
+    return outcome and (outcome.success, outcome.credit, outcome.steps, dict(outcome.extra)), turns
+
+
+def _name(record: Record) -> str:
+    episode = record.episode
+    return f"{episode.suite} {episode.task} {episode.level} {episode.mode} {episode.index} ({episode.player})"

@@ -1,0 +1,174 @@
+"""Secrets stay out of settings, errors and the ledger."""
+
+import pytest
+
+from cluster.config.settings import load_settings
+from cluster.engines.api_errors import clean
+from cluster.engines.base import EngineClosedError, Sampling
+from cluster.engines.openai_api import OpenAIEngine
+from cluster.errors import UserError
+from evals.types import PlayerError
+from tests.cluster.openai_api.stub import KEY, engine, request
+
+
+@pytest.mark.parametrize("shown", [KEY, KEY[:20] + "*******", "sk-*******" + KEY[-4:], KEY[3:12]])
+async def test_a_refused_key_stops_everything_and_is_not_repeated_in_words(stub, shown):
+    stub.script = [(401, f"Incorrect API key provided: {shown}.", {})]
+    with pytest.raises(EngineClosedError, match="Incorrect API key") as error:
+        await engine(stub).complete(request())
+    assert not any(KEY[start : start + 6] in str(error.value) for start in range(len(KEY) - 5))
+    assert KEY[-4:] not in str(error.value)
+    assert stub.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+async def test_blanks_around_a_key_do_no_harm(stub, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
+    await engine(stub).complete(request())
+    assert stub.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("key", ["sk-one\nsk-two", "sk-one two", "sk-schlüssel"])
+def test_what_can_be_no_key_is_refused_and_not_shown(stub, monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ValueError, match="OPENAI_API_KEY") as error:
+        engine(stub)
+    assert "sk-" not in str(error.value)
+
+
+@pytest.mark.parametrize("key", [None, "", "\n"])
+async def test_only_an_endpoint_of_ones_own_does_without_a_key(stub, monkeypatch, key):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("MY_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("MY_KEY", key)
+    with pytest.raises(ValueError, match="MY_KEY is not set"):
+        OpenAIEngine(Sampling(), model="stub", api_key_env="MY_KEY")
+    assert (await engine(stub, api_key_env="MY_KEY").complete(request())).text == "hello"
+
+
+SECRET = "hunter2-hunter2-hunter2"
+PLAIN = ["suite=kumo", "suite.domains=[medical]", "model=openai", "model.engine.model=stub"]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        f"model.engine.base_url=http://user:{SECRET}@127.0.0.1:8000/v1",
+        f"model.engine.base_url=http://{SECRET}@127.0.0.1/v1",
+        f"model.engine.base_url=http://{SECRET}@[::1]/v1",
+        f"model.engine.base_url='http://127.0.0.1/v1?api-key={SECRET}'",
+        f"model.engine.base_url='http://127.0.0.1/v1#{SECRET}'",
+        f"model.engine.base_url='http://127.0.0.1:{SECRET}/v1'",
+        f"model.engine.base_url='http://[{SECRET}/v1'",
+        f"model.engine.base_url='http://host\\@{SECRET}/v1'",
+        f"model.engine.base_url={SECRET}",
+        f"model.engine.api_key_env={SECRET}",
+        "model.engine.api_key_env=gsk_hunter2hunter2hunter2",
+        f"model.engine.headers={{Authorization: 'Bearer {SECRET}'}}",
+        f"model.engine.headers={{X-Api-Key: {SECRET}}}",
+        f"model.engine.headers={{Cookie: {SECRET}}}",
+        f"model.engine.headers='Authorization: {SECRET}'",
+        f"model.engine.headers={{X-Title: 'Bearer {SECRET}'}}",
+        "model.engine.headers={X-Title: env:gsk_hunter2hunter2hunter2}",
+        f"model.engine.headers={{Authorization: [{SECRET}]}}",
+        f"model.engine.extra_body={{api_key: {SECRET}}}",
+        f"model.engine.extra_body={{provider: {{options: [{{Authorization: {SECRET}}}]}}}}",
+        "model.engine.model=sk-proj-hunter2-hunter2-hunter2",
+        "model.engine.max_tries=sk-proj-hunter2-hunter2-hunter2",
+        f"+model.engine.api_key={SECRET}",
+    ],
+)
+def test_a_secret_in_the_settings_is_refused_and_not_repeated(monkeypatch, override):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(UserError) as error:
+        load_settings([*PLAIN, override])
+    assert "hunter2" not in str(error.value)
+    assert "model.engine" in str(error.value)
+    assert error.value.__cause__ is None
+
+
+def test_the_key_itself_is_known_in_any_setting(monkeypatch):
+    monkeypatch.setenv("MY_KEY", "hunter2-hunter2")
+    with pytest.raises(UserError, match=r"model\.engine\.reasoning_effort") as error:
+        load_settings([*PLAIN, "model.engine.api_key_env=MY_KEY", "model.engine.reasoning_effort=hunter2-hunter2"])
+    assert "hunter2" not in str(error.value)
+
+
+def test_plain_settings_are_no_secrets(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    load_settings(
+        [
+            *PLAIN,
+            "model.engine.base_url=https://some-host.example:8000/some/path/v1",
+            "model.engine.headers={X-Title: raycade, Authorization: env:MY_TOKEN}",
+            "model.engine.extra_body={max_thinking_tokens: 5, thinking: {type: enabled}}",
+        ]
+    )
+
+
+@pytest.mark.parametrize("url", [SECRET, f"http://{SECRET}@host/v1", f"https://host/v1?key={SECRET}"])
+def test_the_engine_itself_refuses_addresses_with_secrets(stub, url):
+    with pytest.raises(ValueError, match="base_url") as error:
+        OpenAIEngine(Sampling(), model="stub", base_url=url)
+    assert SECRET not in str(error.value)
+
+
+def test_an_address_that_no_run_would_record_is_refused(monkeypatch, stub):
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://{SECRET}@host/v1")
+    with pytest.raises(ValueError, match="OPENAI_BASE_URL") as error:
+        OpenAIEngine(Sampling(), model="stub")
+    assert SECRET not in str(error.value)
+
+
+async def test_headers_are_sent_and_secret_ones_come_from_the_environment(stub, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "Basic hunter2-hunter2")
+    made = engine(stub, headers={"X-Title": "games", "X-Other-Key": "env:MY_TOKEN"})
+    await made.complete(request())
+    sent = {name.lower(): value for name, value in stub.headers[0].items()}
+    assert (sent["x-title"], sent["x-other-key"]) == ("games", "Basic hunter2-hunter2")
+    assert sent["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_header_of_ones_own_takes_the_keys_place_and_is_kept_out_of_errors(stub, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "Basic hunter2-hunter2")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    made = OpenAIEngine(Sampling(), "stub", stub.url, headers={"Authorization": "env:MY_TOKEN"})
+    stub.script = [(401, "wrong: Basic hunter2-hunter2", {})]
+    with pytest.raises(EngineClosedError) as error:
+        await made.complete(request())
+    assert stub.headers[0]["authorization"] == "Basic hunter2-hunter2"
+    assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["X-A", "Host", "Content-Length", "X A", ""])
+def test_headers_that_cannot_be_sent_are_refused(stub, name):
+    with pytest.raises(ValueError, match="headers") as error:
+        engine(stub, headers={name: "one\r\nX-B: hunter2" if name == "X-A" else "hunter2"})
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_header_whose_variable_is_not_set_is_named(stub, monkeypatch):
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+    with pytest.raises(ValueError, match="MY_TOKEN is not set"):
+        engine(stub, headers={"X-Other-Key": "env:MY_TOKEN"})
+
+
+NASTY = "\x1b[31mred\x1b[0m \x1b]0;title\x07 a\u202eb\u2066c\u200bd \x00\x07\x9b2J \r\n e\u2028f"
+
+
+@pytest.mark.parametrize("status", [400, 401])
+async def test_control_characters_of_an_endpoint_reach_nobody(stub, status):
+    stub.script = [(status, NASTY, {})]
+    with pytest.raises((PlayerError, EngineClosedError)) as error:
+        await engine(stub).complete(request())
+    assert "red" in str(error.value) and "abcd" in str(error.value)
+    assert str(error.value).isprintable() and "[31m" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", [f"your key {KEY[:9]}\u200b{KEY[9:]}", f"your key {KEY[:9]}\x1b[1m{KEY[9:]}"])
+def test_a_key_is_found_between_control_characters(text):
+    assert "abcdefgh" not in clean(text, [KEY]) and KEY[-4:] not in clean(text, [KEY])
+
+
+def test_long_errors_are_cut():
+    assert len(clean("word " * 100_000, [])) <= 5000

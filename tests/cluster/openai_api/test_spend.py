@@ -1,0 +1,208 @@
+"""What is spent, and the cap on it."""
+
+import asyncio
+import math
+
+import pytest
+
+from cluster.engines.base import EngineClosedError
+from cluster.engines.spend import Spend, SpendCapReachedError
+from evals.types import Reply
+from tests.cluster.openai_api.stub import completion, engine, request
+
+PRICES = {"prompt_price": 1000.0, "completion_price": 1000.0}
+"""At these the stub's answers cost 0.11 each, and are thought to cost 0.05 until the first one is back."""
+
+
+async def test_the_spend_cap_stops_the_run(stub):
+    made = engine(stub, **PRICES, spend_cap=0.2)
+    await made.complete(request())
+    await made.complete(request())
+    with pytest.raises(EngineClosedError, match=r"spend cap .*0\.22 of 0\.20"):
+        await made.complete(request())
+    assert len(stub.bodies) == 2
+
+
+@pytest.mark.parametrize(("places", "cap", "most"), [(1, 0.11, 1), (1, 0.30, 3), (12, 0.30, 6), (12, 0.04, 1)])
+async def test_the_spend_cap_holds_for_requests_that_wait_and_are_out(stub, places, cap, most):
+    stub.script = ["slow"]
+    made = engine(stub, **PRICES, spend_cap=cap, max_num_seqs=places)
+    ends = await asyncio.gather(*(made.complete(request(n)) for n in range(12)), return_exceptions=True)
+    # the first requests go out at the price they are thought to have: 0.30 pays for five of 0.051, and one may exceed it
+    assert 1 <= len(stub.bodies) <= most
+    assert made._spend.spent == pytest.approx(0.11 * len(stub.bodies)) and made._spend.spent >= cap
+    assert {type(end) for end in ends} == {EngineClosedError, Reply}
+
+
+async def test_once_a_price_is_known_the_cap_holds_within_one_request(stub):
+    stub.script = ["answer", "slow"]
+    made = engine(stub, **PRICES, spend_cap=0.5, max_num_seqs=12)
+    await made.complete(request())
+    await asyncio.gather(*(made.complete(request(n)) for n in range(12)), return_exceptions=True)
+    assert len(stub.bodies) == 5 and made._spend.spent == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize("trouble", [(500, "oops", {}), (429, "slow down", {}), "hang up"], ids=str)
+async def test_what_failed_is_not_paid_for(stub, trouble):
+    stub.script = [trouble, "answer"]
+    made = engine(stub, **PRICES, spend_cap=1.0)
+    await made.complete(request())
+    assert made._spend.spent == pytest.approx(0.11) and not made._spend._reserved
+
+
+@pytest.mark.parametrize("step", ["never", completion(usage=None)], ids=["given up", "no usage"])
+async def test_what_does_not_tell_its_price_counts_with_the_most_it_may_cost(stub, step):
+    stub.script = [step, "answer"]
+    made = engine(stub, **PRICES, spend_cap=1.0, timeout_seconds=0.2)
+    await made.complete(request())
+    assert made._spend.spent == pytest.approx(0.051 + (0.11 if step == "never" else 0.0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"spend_cap": 5.0}, "would never be reached: give prompt_price"),
+        ({**PRICES, "spend_cap": -1.0}, "spend_cap=-1.0: must be above 0"),
+        ({**PRICES, "spend_cap": 0.0}, "spend_cap=0.0: must be above 0"),
+        ({**PRICES, "spend_cap": math.nan}, "spend_cap=nan: must be above 0"),
+        ({"prompt_price": -1.0}, "prompt_price=-1.0"),
+        ({"completion_price": math.inf}, "completion_price=inf"),
+        ({"timeout_seconds": 0.0}, "timeout_seconds=0.0"),
+        ({"requests_per_minute": 0.0}, "must be above 0"),
+        ({"tokens_per_minute": -5.0}, "must be above 0"),
+        ({"max_num_seqs": 0}, "must be 1 at least"),
+        ({"max_tries": 0}, "must be 1 at least"),
+    ],
+    ids=str,
+)
+def test_limits_that_make_no_sense_are_refused_before_anything_is_sent(stub, settings, cause):
+    with pytest.raises(ValueError, match=cause):
+        engine(stub, **settings)
+
+
+async def test_spend_counts_both_prices():
+    spend = Spend(prompt_price=2.0, completion_price=8.0, cap=1.0)
+    assert spend.price(250_000, 50_000) == pytest.approx(0.9)
+    for price in (0.9, 0.1):
+        async with spend.payment(0.5) as payment:
+            payment.price = price
+    assert spend.spent == pytest.approx(1.0)
+    with pytest.raises(SpendCapReachedError, match=r"1\.00 of 1\.00"):
+        async with spend.payment(0.0):
+            pass
+
+
+async def test_near_the_cap_requests_wait_for_each_other_instead_of_stopping():
+    spend, out, free = Spend(prompt_price=1.0, cap=1.0), 0, asyncio.Event()
+
+    async def pay():
+        nonlocal out
+        async with spend.payment(0.4) as payment:
+            out += 1
+            await free.wait()
+            payment.price = 0.1
+
+    requests = [asyncio.create_task(pay()) for _ in range(6)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert out == 2  # a third might cost 1.2 in all
+    free.set()
+    await asyncio.gather(*requests)
+    assert spend.spent == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        ({"prompt_tokens": -500, "completion_tokens": 10}, 0.001 + 0.01),
+        ({"prompt_tokens": 100, "completion_tokens": -(10**6)}, 0.1 + 0.05),
+        ({"prompt_tokens": "100", "completion_tokens": "10"}, 0.001 + 0.05),
+        ({"prompt_tokens": 1e308, "completion_tokens": True}, 0.001 + 0.05),
+        ({"prompt_tokens": 10**30, "completion_tokens": None}, 0.001 + 0.05),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, 0.001 + 0.05),
+        ({"prompt_tokens": 100}, 0.1 + 0.05),
+        ({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 140}, 0.1 + 0.04),
+        ({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": -140}, 0.11),
+        ([-5], 0.001 + 0.05),
+        ("-5", 0.001 + 0.05),
+        (None, 0.001 + 0.05),
+    ],
+    ids=str,
+)
+async def test_nonsense_about_tokens_counts_with_the_most_it_may_cost(stub, usage, cost):
+    stub.script = ["answer", completion(usage=usage)]
+    made = engine(stub, **PRICES, spend_cap=10.0)
+    assert (await made.complete(request())).cost == pytest.approx(0.11)
+    reply = await made.complete(request())
+    assert reply.cost == pytest.approx(cost)
+    assert made.spent == pytest.approx(0.11 + cost)
+    assert reply.prompt_tokens >= 0 and reply.completion_tokens >= 0
+
+
+async def test_a_reply_without_tokens_costs_its_prompt(stub):
+    stub.script = [completion(content="", usage={"prompt_tokens": 100, "completion_tokens": 0})]
+    assert (await engine(stub, **PRICES).complete(request())).cost == pytest.approx(0.1)
+
+
+async def test_a_reply_costs_what_all_its_tries_did(stub):
+    unreadable = completion(content=5)
+    stub.script = [unreadable, (500, "oops", {}), "answer"]
+    made = engine(stub, **PRICES)
+    assert (await made.complete(request())).cost == made.spent == pytest.approx(0.22)
+
+
+async def test_an_answer_in_pieces_that_never_ends_is_paid_for(stub):
+    def half(handler):
+        handler.send_response(200)
+        handler.send_header("content-length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"{")
+        handler.wfile.flush()
+        handler.connection.close()
+
+    stub.script = [half, "answer"]
+    made = engine(stub, **PRICES)
+    assert (await made.complete(request())).cost == pytest.approx(0.051 + 0.11)
+
+
+async def test_what_was_spent_elsewhere_counts_against_the_cap(stub):
+    made = engine(stub, **PRICES, spend_cap=1.0)
+    made.add_spent_elsewhere(0.95)
+    made.add_spent_elsewhere(0.2)  # what was spent is never taken back
+    await made.complete(request())
+    with pytest.raises(EngineClosedError, match=r"1\.06 of 1\.00"):
+        await made.complete(request())
+    assert len(stub.bodies) == 1 and made.spent == pytest.approx(0.11)
+
+
+@pytest.mark.parametrize("total", [-1.0, math.nan, math.inf])
+async def test_what_was_spent_elsewhere_is_an_amount_of_money(stub, total):
+    with pytest.raises(ValueError, match="elsewhere"):
+        engine(stub).add_spent_elsewhere(total)
+
+
+async def test_requests_wait_for_each_other_near_a_cap_that_is_half_spent_elsewhere():
+    spend, out, free = Spend(prompt_price=1.0, cap=1.0), 0, asyncio.Event()
+    spend.add_elsewhere(0.5)
+
+    async def pay():
+        nonlocal out
+        async with spend.payment(0.3) as payment:
+            out += 1
+            await free.wait()
+            payment.price = 0.1
+
+    requests = [asyncio.create_task(pay()) for _ in range(3)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert out == 1
+    free.set()
+    await asyncio.gather(*requests)
+    assert spend.spent == pytest.approx(0.3) and spend.total == pytest.approx(0.8)
+
+
+async def test_a_price_below_nothing_lowers_nothing():
+    spend = Spend(prompt_price=1.0, cap=1.0)
+    async with spend.payment(0.4) as payment:
+        payment.price = -5.0
+    assert spend.spent == 0.0

@@ -1,0 +1,61 @@
+"""Several runs by one command: what a signal to stop, a bad run and an interrupt mean for the others."""
+
+import pytest
+
+from cluster.commands import sweep as module
+from tests.cluster.test_cli import SMALL, run_here
+
+
+@pytest.fixture
+def sweep(monkeypatch, tmp_path, capsys):
+    """A sweep over three models whose runs end with these codes; tells what was played and what came out."""
+
+    def play(*codes):
+        played, ends = [], iter(codes)
+
+        def run(settings):
+            played.append(settings.model.name)
+            if isinstance(code := next(ends), BaseException):
+                raise code
+            return code, []
+
+        monkeypatch.setattr(module, "run", run)
+        monkeypatch.setattr(module, "_announce", lambda: None)  # its log handlers would outlive the test
+        monkeypatch.chdir(tmp_path)
+        code, _, err = run_here(capsys, "run", "-m", *SMALL, "model=oracle,simulated,random")
+        return played, code, err
+
+    return play
+
+
+def test_a_sweep_plays_every_run(sweep):
+    assert sweep(0, 0, 0)[:2] == (["oracle", "simulated", "random"], 0)
+
+
+def test_a_run_that_was_told_to_stop_stops_the_sweep(sweep):
+    played, code, err = sweep(0, 75)
+    assert (played, code) == (["oracle", "simulated"], 75)
+    assert "model=random: exit code 75: not played" in err
+
+
+def test_an_interrupt_between_the_play_ends_the_sweep_without_a_trace(sweep):
+    played, code, err = sweep(KeyboardInterrupt())
+    assert (played, code) == (["oracle"], 130)
+    assert err.endswith("interrupted\n") and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "+model.engine.api_key=sk-1",
+        "+model.engine.api_key=sk-1,sk-2",
+        "model.engine.api_key_env=sk-1",
+        "+model.engine.proxy_login=sk-1",
+        "+credentials=sk-1",
+    ],
+)
+def test_a_secret_in_the_overrides_of_a_sweep_is_written_nowhere(tmp_path, monkeypatch, capsys, secret):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run_here(capsys, "run", "-m", "model=openai", "model.engine.model=a,b", secret)
+    assert code == 2
+    assert "sk-1" not in out + err and list(tmp_path.iterdir()) == []

@@ -1,0 +1,50 @@
+"""CPU torch beside CUDA builds of its companions: the cure reaches child processes and hides nobody's start-up hook."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PARENT = """
+from cluster.engines import torch_compat
+torch_compat.apply()
+torch_compat.apply()
+import subprocess, sys
+sys.exit(subprocess.run([sys.executable, *sys.argv[1:]]).returncode)
+"""
+
+
+def in_a_child(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a child of a cured process."""
+    command = [sys.executable, "-c", PARENT, *arguments]
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, env={**inherited, **environment}, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="torchvision is not installed")
+def test_a_child_can_import_torchvision() -> None:
+    script = "from torchvision.transforms.v2 import functional; import transformers.audio_utils; print('imported')"
+    done = in_a_child("-c", script)
+    assert done.stdout == "imported\n", done.stderr
+
+
+def test_the_path_is_extended_once() -> None:
+    done = in_a_child("-c", "import os; print(os.environ['PYTHONPATH'])", PYTHONPATH="/elsewhere")
+    cure, elsewhere = done.stdout.strip().split(os.pathsep)
+    assert (Path(cure).name, elsewhere) == ("torch_compat", "/elsewhere")
+
+
+def test_another_start_up_hook_still_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
+    done = in_a_child("-c", "print('done')", PYTHONPATH=str(tmp_path))
+    assert done.stdout.splitlines()[-2:] == ["theirs", "done"]
+
+
+def test_a_child_that_needs_no_torch_does_not_load_it() -> None:
+    done = in_a_child("-c", "import sys; print('torch' in sys.modules)")
+    assert done.stdout == "False\n"

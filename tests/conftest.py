@@ -1,0 +1,46 @@
+"""What all tests share."""
+
+import re
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(tmp_path_factory) -> Iterator[list[str]]:
+    """One Ray for all tests that are not about its start or death: overrides that make `raycade run` join it."""
+    patch = pytest.MonkeyPatch()  # what joins it needs the same token
+    patch.setenv("RAY_AUTH_MODE", "token")
+    patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    log = tmp_path_factory.mktemp("ray") / "log"
+    ray = str(Path(sys.executable).with_name("ray"))
+    start = [
+        ray,
+        "start",
+        "--head",
+        "--port=0",
+        "--node-ip-address=127.0.0.1",
+        "--num-cpus=4",
+        "--include-dashboard=false",
+        "--disable-usage-stats",
+    ]
+    with log.open("wb") as output:
+        process = subprocess.Popen([*start, "--block"], stdout=output, stderr=output)
+    try:
+        while not (found := re.search(r"--address='(\S+:\d+)'", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.2)
+        yield ["cluster=ray", f"cluster.address={found[1]}", "cluster.replicas=1"]
+    finally:
+        for each in psutil.Process(process.pid).children(recursive=True):
+            each.kill()
+        process.kill()
+        process.wait()
+        patch.undo()

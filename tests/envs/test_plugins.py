@@ -1,0 +1,73 @@
+"""Registered names: where they come from, what is refused, and that listing imports nothing."""
+
+import json
+import sys
+
+import pytest
+
+from envs import plugins
+from envs.picture import picture_from_description
+
+OURS = {"ours": "json:dumps"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A plugin folder; write its plugins.toml."""
+    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def test_built_in_names_are_loaded_and_others_refused_with_what_there_is():
+    assert plugins.load("raycade.none", "ours", OURS) is json.dumps
+    with pytest.raises(ValueError, match="ours"):
+        plugins.load("raycade.none", "theirs", OURS)
+
+
+def test_a_folder_s_names_are_listed_without_importing_anything(folder):
+    (folder / "plugins.toml").write_text('["raycade.none"]\nmine = "mine_module:Thing"\n["raycade.other"]\nx = "y:Z"\n')
+    (folder / "mine_module.py").write_text("class Thing: pass\n")
+    assert plugins.registered("raycade.none", OURS) == {**OURS, "mine": "mine_module:Thing"}
+    assert "mine_module" not in sys.modules
+    assert plugins.load("raycade.none", "mine", OURS).__name__ == "Thing"
+
+
+@pytest.mark.parametrize(
+    "toml",
+    ['["raycade.none"]\nours = "mine_module:Thing"\n', "not TOML", '["raycade.none"]\nmine = 3\n', None],
+    ids=["taken", "damaged", "no text", "absent"],
+)
+def test_a_folder_that_cannot_be_used_is_named(folder, toml):
+    if toml is not None:
+        (folder / "plugins.toml").write_text(toml)
+    with pytest.raises(ValueError, match=r"ours|plugins\.toml"):
+        plugins.registered("raycade.none", OURS)
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [("import no_such_package_anywhere\n", "no_such_package_anywhere"), ("x = 1\n", "Thing"), (None, "mine_module")],
+)
+def test_what_cannot_be_imported_is_named_with_what_it_lacks(folder, code, named):
+    (folder / "plugins.toml").write_text('["raycade.none"]\nmine = "mine_module:Thing"\n')
+    if code is not None:
+        (folder / "mine_module.py").write_text(code)
+    sys.modules.pop("mine_module", None)
+    with pytest.raises(ValueError, match=named):
+        plugins.load("raycade.none", "mine", {})
+    sys.modules.pop("mine_module", None)
+
+
+def test_a_picture_of_another_package_is_rebuilt_by_its_registered_name(folder):
+    (folder / "plugins.toml").write_text('["raycade.pictures"]\ndots = "dots_module:Dots"\n')
+    (folder / "dots_module.py").write_text(
+        "from dataclasses import dataclass\nfrom typing import ClassVar\nimport numpy as np\n"
+        "from envs.picture import Picture\n@dataclass(frozen=True)\nclass Dots(Picture):\n"
+        "    kind: ClassVar[str] = 'dots'\n    edge: int\n    size = property(lambda self: (self.edge, self.edge))\n"
+        "    def render(self): return np.zeros((self.edge, self.edge, 3), np.uint8)\n"
+    )
+    picture = picture_from_description('{"kind":"dots","version":1,"edge":5}')
+    assert picture.render().shape == (5, 5, 3)
+    with pytest.raises(ValueError, match="lines"):
+        picture_from_description('{"kind":"lines","version":1,"edge":5}')

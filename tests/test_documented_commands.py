@@ -1,0 +1,74 @@
+"""Every command and path that the README and the docs show: it is read by the real parser, planned, or runs elsewhere."""
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cluster.cli import parser_for
+from cluster.config.settings import load_settings
+from tests.cluster.conftest import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIALS = {"new_suite.md", "new_engine.md"}
+"""Their code and commands are run by tests/test_tutorials.py."""
+COMMAND = re.compile(r"^    \$? ?((?:raycade|\./launch\.sh|python -m) .*)$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+SMALL = {
+    "kumo": ["suite.domains=[medical]", "suite.tasks_per_domain=1", "suite.repeats=1"],
+    "kidgym": ["suite.episodes=1"],
+    "multistar": ["suite.puzzles=1"],
+}
+"""Planning every documented run at full size would take minutes; the documented overrides are read all the same."""
+
+
+def commands() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        if page.name not in TUTORIALS:
+            text = re.sub(r"\\\n\s*", " ", page.read_text())
+            found += [(page.name, re.sub(r"\s{2,}#.*$| # .*$", "", line)) for line in COMMAND.findall(text)]
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), commands(), ids=lambda value: value[:60])
+def test_a_documented_command_is_one_that_there_is(page, line, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
+    words = [word for word in shlex.split(line) if word != "..."]
+    if words[0] == "python":
+        module = words[2]
+        assert importlib.util.find_spec(module), f"{page}: there is no module {module}"
+        return
+    words = launched(words) if words[0] == "./launch.sh" else words[1:]
+    if words is None:
+        return
+    options = parser_for(words[0]).parse_args(words)
+    if words[0] in ("run", "plan") and not getattr(options, "multirun", False):
+        overrides = [word for word in options.overrides if not word.startswith(("run_dir=", "cluster.address="))]
+        suite = next((word.partition("=")[2] for word in overrides if word.startswith("suite=")), "demo")
+        given = {word.partition("=")[0] for word in overrides}
+        small = [each for each in SMALL.get(suite, []) if each.partition("=")[0] not in given]
+        assert load_settings([*overrides, *small, f"run_dir={tmp_path / 'run'}"]).plan
+
+
+def launched(words: list[str]) -> list[str] | None:
+    """What launch.sh makes of its words; None for what is no command of raycade's."""
+    rest = words[1:]
+    if not rest or rest[0] in ("test", "setup", "slurm"):
+        for path in rest[1:]:
+            assert not path.startswith("tests/") or (ROOT / path).exists(), f"there is no {path}"
+        return None
+    return ["run", *rest] if "=" in rest[0] else rest
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_linked_file_exists(page):
+    for link in LINK.findall(page.read_text()):
+        assert (page.parent / link).exists(), f"{page.name} links to {link}, which is not there"
+
+
+def test_paths_in_the_readme_exist():
+    for path in re.findall(r"`((?:cluster|evals|envs|conf|docs|tests)/[\w/.-]+)`", (ROOT / "README.md").read_text()):
+        assert Path(ROOT / path).exists(), path

@@ -1,0 +1,88 @@
+"""The tutorials for a suite and an engine, followed as an outsider would: their code, packed, installed and run."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^\*\*(\S+)\*\*\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^raycade (.*)$", re.MULTILINE)
+
+
+def files_of(page: str) -> dict[str, str]:
+    """The files that a page shows, by name."""
+    return dict(BLOCK.findall((ROOT / "docs" / page).read_text()))
+
+
+def call(*command: str, paths: list[Path], **more: str) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *paths])), **more}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=paths[0], timeout=300)
+
+
+@pytest.fixture(params=["new_suite.md", "new_engine.md"])
+def installed(request, tmp_path):
+    """A tutorial's package built as a wheel and installed into a folder, and its page."""
+    package, site = tmp_path / "package", tmp_path / "site"
+    package.mkdir()
+    for name, text in files_of(request.param).items():
+        (package / name).write_text(text)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), "."]
+    subprocess.run(wheel, cwd=package, check=True, capture_output=True)
+    (built,) = tmp_path.glob("*.whl")
+    install = [*pip, "install", "--no-deps", "--target", str(site), str(built)]
+    subprocess.run(install, check=True, capture_output=True)
+    return request.param, package, site
+
+
+def test_the_tutorials_own_tests_pass(installed):
+    _, package, site = installed
+    done = call(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package), paths=[package, site])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_was_installed_can_be_planned_by_its_name(installed):
+    page, package, site = installed
+    for words in COMMAND.findall((ROOT / "docs" / page).read_text()):
+        _, *overrides = words.split()
+        done = call(sys.executable, "-m", "cluster", "plan", *overrides, paths=[package, site])
+        assert done.returncode == 0, done.stderr
+        assert "episodes" in done.stdout
+
+
+def test_a_folder_of_one_s_own_does_as_well_as_a_package(tmp_path):
+    files = files_of("new_suite.md")
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name in ("number_hunt.py", "plugins.toml"):
+        (folder / name).write_text(files[name])
+    words = ["plan", "suite=number_hunt", "suite.highest=31", "model=oracle"]
+    done = call(sys.executable, "-m", "cluster", *words, paths=[tmp_path], RAYCADE_PLUGINS=str(folder))
+    assert done.returncode == 0 and "1-31" in done.stdout, done.stderr
+    without = call(sys.executable, "-m", "cluster", *words, paths=[tmp_path])
+    assert without.returncode == 2 and "number_hunt" in without.stderr
+
+
+@pytest.mark.ray
+def test_an_engine_in_a_folder_is_found_by_replicas(tmp_path, ray_cluster):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "keyword_engine.py").write_text(files_of("new_engine.md")["keyword_engine.py"])
+    (folder / "plugins.toml").write_text('["raycade.engines"]\nkeyword = "keyword_engine:KeywordEngine"\n')
+    small = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=1"]
+    words = ["run", *small, "model=keyword", *ray_cluster]
+    done = call(sys.executable, "-m", "cluster", *words, paths=[tmp_path], RAYCADE_PLUGINS=str(folder))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.ray
+def test_the_tutorials_commands_run(installed):
+    page, package, site = installed
+    *_, words = COMMAND.findall((ROOT / "docs" / page).read_text())
+    done = call(sys.executable, "-m", "cluster", *words.split(), paths=[package, site])
+    assert done.returncode == 0, done.stderr
+    assert "ledger, tables and summary" in done.stdout
