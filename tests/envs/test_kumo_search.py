@@ -69,6 +69,7 @@ def test_perfect_play_names_a_valid_truth_as_soon_as_only_valid_ones_are_left():
     for task in generate_tasks(load_domain("fantasy"), 8, 10, count=8, valid_truths=3):
         *tests, named = OptimalSearch(task).rollout()
         assert named in task.valid_truths
+        assert [Game(task).predict(truth) for truth in task.truths] == [t in task.valid_truths for t in task.truths]
         left = task.survivors({test: task.observations[task.position(test)] for test in tests})
         fewest += len(left) == 3
     assert fewest
