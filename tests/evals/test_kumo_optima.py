@@ -188,3 +188,11 @@ def test_how_many_truths_are_valid_is_part_of_what_a_game_is_known_by():
     (puzzle,) = puzzles_of("medical", "easy", 1, False, 0, 2, (7, 9))
     one = dataclasses.replace(puzzle.task, also_valid=())
     assert optima.game_key(one) != optima.game_key(puzzle.task)
+
+
+def test_an_entry_under_another_key_is_not_recalled():
+    cache.keep("ab1", [3, 5])
+    assert cache.recall("ab1") == [3, 5]
+    folder = cache.cache_folder() / "ab"
+    (folder / "ab2.json").write_text((folder / "ab1.json").read_text())
+    assert cache.recall("ab2") is None
