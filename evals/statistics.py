@@ -68,12 +68,51 @@ def proportion_estimate(
     if not n:
         return NO_ESTIMATE
     share = sum(map(bool, successes)) / n
-    effective = n / _design_effect(successes, clusters)
+    return wilson_estimate(share, n, _design_effect(successes, clusters), confidence)
+
+
+def wilson_estimate(share: float, n: int, design_effect: float = 1.0, confidence: float = 0.95) -> Estimate:
+    """A known share of successes among n observations with its Wilson score interval for n over the design effect."""
+    effective = n / design_effect
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     scale = 1 + z * z / effective
     centre = (share + z * z / (2 * effective)) / scale
     margin = z / scale * math.sqrt(share * (1 - share) / effective + (z / (2 * effective)) ** 2)
     return Estimate(share, min(max(0.0, centre - margin), share), max(min(1.0, centre + margin), share), n)
+
+
+def difference_estimate(first: Estimate, second: Estimate) -> Estimate:
+    """First minus second, independent of each other, with an interval recovered from theirs (Newcombe's, MOVER).
+
+    Each end lies sqrt(a^2 + b^2) from the difference, where a and b are the distances to the ends that lead there
+    (Newcombe, Statistics in Medicine 17, 1998, method 10). Where one interval is unknown, so is the difference's.
+    """
+    if first.n == 0 or second.n == 0:
+        return NO_ESTIMATE
+    mean = first.mean - second.mean
+    below = math.hypot(first.mean - first.low, second.high - second.mean)
+    above = math.hypot(first.high - first.mean, second.mean - second.low)
+    return Estimate(mean, mean - below, mean + above, first.n + second.n)
+
+
+def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]) -> float | None:
+    """How alike observations of one cluster are, from 0 to 1 (analysis of variance, unequal sizes allowed).
+
+    None where the data cannot tell: no cluster has two observations, or all observations are equal.
+    """
+    members: dict[Hashable, list[float]] = defaultdict(list)
+    for value, cluster in zip(values, clusters, strict=True):
+        members[cluster].append(value)
+    n, count = len(values), len(members)
+    if count < 2 or n == count:
+        return None
+    mean = math.fsum(values) / n
+    means = {cluster: math.fsum(group) / len(group) for cluster, group in members.items()}
+    between = math.fsum(len(group) * (means[cluster] - mean) ** 2 for cluster, group in members.items()) / (count - 1)
+    within = math.fsum((value - means[key]) ** 2 for key, group in members.items() for value in group) / (n - count)
+    size = (n - sum(len(group) ** 2 for group in members.values()) / n) / (count - 1)
+    spread = between + (size - 1) * within
+    return min(1.0, max(0.0, (between - within) / spread)) if spread else None
 
 
 def _design_effect(successes: Sequence[bool], clusters: Sequence[Hashable] | None) -> float:

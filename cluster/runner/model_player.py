@@ -25,7 +25,9 @@ DEATHS_TO_CONVICT = 4
 
 
 class EngineKilled(PlayerError):  # noqa: N818 - a cause that is read by people
-    """The turn killed an engine that it had for itself."""
+    """The request killed an engine that served nothing else."""
+
+    kind = "engine"
 
 
 class EpisodeAbandonedError(Exception):
@@ -95,7 +97,7 @@ class ModelPlayer:
             except EngineError as error:
                 failures += 1
                 if failures >= MAX_TRIES:
-                    raise PlayerError(f"the engine failed {failures} times, last: {error}") from error
+                    raise PlayerError(f"the engine failed {failures} times, last: {error}", kind=error.kind) from error
             else:
                 return dataclasses.replace(reply, seconds=time.monotonic() - start)
             self.counts.retries += 1

