@@ -25,7 +25,7 @@ from cluster.config.settings import load_settings
 from cluster.console import show
 from cluster.engines import torch_compat
 from cluster.engines.tiny_model import ensure_tiny_model
-from cluster.storage.run_directory import read_episodes
+from cluster.storage.stored_run import read_episodes
 from envs.picture import Picture
 from evals.records import chat_of
 from evals.tables import Table
@@ -86,7 +86,7 @@ def through_the_cluster(overrides: list[str]) -> tuple[dict[str, float], list[As
         code, _ = run(settings)
         assert code == 0
         timing = json.loads(Path(folder, "run", "timings.jsonl").read_text())
-        rows = read_episodes(settings.run_dir, ["turns", "n_planned_calls"]).table.to_pylist()
+        rows = read_episodes(settings.run_dir, ["turns", "n_planned_calls"]).to_pylist()
     assert sum(row["n_planned_calls"] for row in rows) == sum(len(row["turns"]) for row in rows) == timing["turns"]
     asked = [
         Asked(chat_of(row["turns"], number), {label["label"]: label["logprob"] for label in turn["labels"]})

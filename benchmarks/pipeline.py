@@ -36,7 +36,7 @@ def compare(overrides: list[str]) -> None:
     """Play, hand the same prompts to a bare engine in a process of its own, and print both."""
     from cluster.config.settings import load_settings
     from cluster.console import show
-    from cluster.storage.run_directory import read_episodes
+    from cluster.storage.stored_run import read_episodes
     from evals.records import chat_of
     from evals.tables import Table
 
@@ -47,7 +47,7 @@ def compare(overrides: list[str]) -> None:
         timing = json.loads((run_dir / "timings.jsonl").read_text())
         settings = load_settings(overrides)
         prompts: list[dict[str, Any]] = []
-        for turns in read_episodes(run_dir, ["turns"]).table["turns"].to_pylist():
+        for turns in read_episodes(run_dir, ["turns"])["turns"].to_pylist():
             for number, turn in enumerate(turns):
                 chat = chat_of(turns, number)
                 messages = [{"role": each.role, "content": "".join(map(str, each.parts))} for each in chat]

@@ -174,14 +174,12 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from cluster.commands.report import score_run, write_results
+    from cluster.commands.report import report
 
     for run_dir in options.run_dirs:
-        tables, summary = score_run(run_dir)
-        write_results(run_dir, tables, summary)
         if len(options.run_dirs) > 1:
             print(f"# {run_dir}\n")
-        show(tables)
+        report(run_dir)
     return 0
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from evals.reasoning import separate_reasoning
-from evals.types import Chat, Episode, Outcome, Player, Reply, Turn
+from evals.types import Chat, Episode, ErrorKind, Outcome, Player, Reply, Turn
 
 
 @dataclass
@@ -65,6 +66,8 @@ class Record:
     """Cause of failure; empty when done."""
     turns: tuple[PlayedTurn, ...]
     seconds: float
+    error_kind: ErrorKind | Literal[""] = ""
+    """Whose failure it was."""
 
     @property
     def done(self) -> bool:

@@ -1,4 +1,4 @@
-"""The ledger's schema and reading: one row per finished episode, its turns nested in it; and the plan as a table.
+"""Finished episodes as ledger rows, and the plan as a table.
 
 A chat is stored by what each turn adds to it, and a picture by its description, so that a multi-turn episode with
 images takes a few kB and can still be shown exactly as the player saw it (``chat_of``).
@@ -8,88 +8,35 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any, get_type_hints
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from envs.picture import picture_from_description
 from evals.conversation import PlayedTurn, Record
+from evals.ledger_columns import (
+    METADATA,
+    SCHEMA_VERSION,
+    EpisodeRow,
+    LabelRow,
+    MessageRow,
+    PartRow,
+    TurnRow,
+    check_version,
+    ledger_schema,
+)
 from evals.types import Chat, Episode, Message, Part
 
 PARQUET_OPTIONS: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}
 """How parts are written (``pyarrow.parquet.write_table``); the checksums let reading notice a damaged page."""
 
-PART = pa.struct({"text": pa.string(), "picture": pa.string()})
-"""A text, or a picture's description; the other one is null."""
-
-MESSAGE = pa.struct({"role": pa.string(), "parts": pa.list_(PART)})
-
-TURN = pa.struct(
-    {
-        "kept": pa.int32(),  # so many leading messages equal the previous turn's and are not repeated
-        "prompt": pa.list_(MESSAGE),  # the messages after those
-        "options": pa.list_(pa.string()),
-        "reply": pa.string(),
-        "reasoning": pa.string(),  # what was thought before the reply; no part of it
-        "finish": pa.string(),
-        "action": pa.string(),
-        "rule": pa.string(),
-        "labels": pa.list_(pa.struct({"label": pa.string(), "logprob": pa.float64()})),
-        "label_mass": pa.float64(),
-        "argmax_is_label": pa.bool_(),
-        "exact": pa.bool_(),
-        "prompt_tokens": pa.int64(),
-        "completion_tokens": pa.int64(),
-        "reasoning_tokens": pa.int64(),
-        "cached_tokens": pa.int64(),
-        "seconds": pa.float64(),
-    }
-)
-
-COLUMNS: Mapping[str, pa.DataType] = {
-    "episode_id": pa.string(),
-    "suite": pa.string(),
-    "task": pa.string(),
-    "level": pa.string(),
-    "mode": pa.string(),
-    "index": pa.int32(),
-    "repeat": pa.int32(),
-    "seed": pa.int64(),
-    "player": pa.string(),
-    "status": pa.string(),  # done | failed
-    "error": pa.string(),
-    "success": pa.bool_(),  # null when failed, as are steps
-    "score": pa.float64(),  # 0 to 1
-    "steps": pa.int32(),
-    "budget": pa.int32(),
-    "prompt_tokens": pa.int64(),
-    "completion_tokens": pa.int64(),
-    "reasoning_tokens": pa.int64(),
-    "cached_tokens": pa.int64(),
-    "seconds": pa.float64(),
-    "cut_off": pa.int32(),  # replies that ended at the token limit
-    "turns": pa.list_(TURN),
-}
-"""The columns of every ledger, whatever the suite."""
-
-
-def ledger_schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The schema of a ledger whose suites add ``columns``.
-
-    Raises:
-        ValueError: a suite's column has the name of a common one.
-    """
-    taken = [name for name in columns if name in COLUMNS]
-    if taken:
-        raise ValueError(f"a suite may not redefine the ledger's own columns: {', '.join(taken)}")
-    return pa.schema({**COLUMNS, **columns})
-
 
 def records_to_table(records: Iterable[Record], columns: Mapping[str, pa.DataType]) -> pa.Table:
     """Finished episodes as ledger rows, in the order given; columns of other suites are null.
+
+    Whoever commits the rows fills in ``session`` and ``attempt``: a runner knows neither.
 
     Raises:
         ValueError: an outcome names a column that no suite declares.
@@ -102,81 +49,87 @@ def records_to_table(records: Iterable[Record], columns: Mapping[str, pa.DataTyp
         unknown = sorted(set(extra) - set(columns))
         if unknown:
             raise ValueError(f"suite {record.episode.suite!r} does not declare the columns {', '.join(unknown)}")
-        rows.append(_common_values(record) + tuple(extra.get(name) for name in columns))
+        rows.append((*_episode_row(record), *(extra.get(name) for name in columns)))
     values = zip(*rows, strict=True) if rows else itertools.repeat(())
     return pa.Table.from_arrays(
         [_array(list(column), kind.type) for column, kind in zip(values, schema, strict=False)], schema=schema
     )
 
 
-def _common_values(record: Record) -> tuple[Any, ...]:
-    """One row in the order of ``COLUMNS``."""
+def _episode_row(record: Record) -> EpisodeRow:
     episode, outcome = record.episode, record.outcome
     replies = [played.reply for played in record.turns]
-    return (
-        episode.id,
-        episode.suite,
-        episode.task,
-        episode.level,
-        episode.mode,
-        episode.index,
-        episode.repeat,
-        episode.seed,
-        episode.player,
-        "done" if outcome else "failed",
-        record.error,
-        outcome.success if outcome else None,
-        outcome.credit if outcome else None,
-        outcome.steps if outcome else None,
-        episode.budget,
-        sum(reply.prompt_tokens for reply in replies),
-        sum(reply.completion_tokens for reply in replies),
-        sum(reply.reasoning_tokens for reply in replies),
-        sum(reply.cached_tokens for reply in replies),
-        record.seconds,
-        sum(reply.cut_off for reply in replies),
-        list(_turn_values(record.turns)),
+    return EpisodeRow(
+        episode_id=episode.id,
+        suite=episode.suite,
+        task=episode.task,
+        level=episode.level,
+        mode=episode.mode,
+        index=episode.index,
+        repeat=episode.repeat,
+        seed=episode.seed,
+        player=episode.player,
+        status="done" if outcome else "failed",
+        error=record.error,
+        error_kind=record.error_kind,
+        success=outcome.success if outcome else None,
+        score=outcome.credit if outcome else None,
+        steps=outcome.steps if outcome else None,
+        budget=episode.budget,
+        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+        completion_tokens=sum(reply.completion_tokens for reply in replies),
+        reasoning_tokens=sum(reply.reasoning_tokens for reply in replies),
+        cached_tokens=sum(reply.cached_tokens for reply in replies),
+        seconds=record.seconds,
+        cost=sum(reply.cost for reply in replies),
+        cut_off=sum(reply.cut_off for reply in replies),
+        session="",
+        attempt=1,
+        turns=list(_turn_rows(record.turns)),
     )
 
 
-def _turn_values(turns: Sequence[PlayedTurn]) -> Iterator[tuple[Any, ...]]:
-    """Turns in the order of ``TURN``; each prompt without what it shares with the one before."""
+def _turn_rows(turns: Sequence[PlayedTurn]) -> Iterator[TurnRow]:
+    """Each prompt without what it shares with the one before."""
     before: Chat = ()
     for played in turns:
         turn, reply, scores = played.turn, played.reply, played.reply.label_scores
         kept = _shared(before, turn.chat)
         before = turn.chat
-        yield (
-            kept,
-            [(message.role, [_part_values(part) for part in message.parts]) for message in turn.chat[kept:]],
-            turn.options,
-            reply.text,
-            reply.reasoning,
-            reply.finish,
-            played.action,
-            played.rule,
-            list(zip(turn.labels, scores.logprobs, strict=True)) if scores else None,
-            scores.mass if scores else None,
-            scores.argmax_is_label if scores else None,
-            scores.exact if scores else None,
-            reply.prompt_tokens,
-            reply.completion_tokens,
-            reply.reasoning_tokens,
-            reply.cached_tokens,
-            reply.seconds,
+        yield TurnRow(
+            kept=kept,
+            prompt=[
+                MessageRow(message.role, [_part_row(part) for part in message.parts]) for message in turn.chat[kept:]
+            ],
+            options=turn.options,
+            reply=reply.text,
+            reasoning=reply.reasoning,
+            finish=reply.finish,
+            action=played.action,
+            rule=played.rule,
+            labels=[LabelRow(*pair) for pair in zip(turn.labels, scores.logprobs, strict=True)] if scores else None,
+            label_mass=scores.mass if scores else None,
+            argmax_is_label=scores.argmax_is_label if scores else None,
+            exact=scores.exact if scores else None,
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            reasoning_tokens=reply.reasoning_tokens,
+            cached_tokens=reply.cached_tokens,
+            seconds=reply.seconds,
+            cost=reply.cost,
         )
 
 
 def _shared(before: Chat, chat: Chat) -> int:
     """Number of leading messages that two chats have in common."""
     for number, (old, new) in enumerate(zip(before, chat, strict=False)):
-        if old != new:
+        if old is not new and old != new:  # most chats were appended to, and share the very messages
             return number
     return min(len(before), len(chat))
 
 
-def _part_values(part: Part) -> tuple[str | None, str | None]:
-    return (part, None) if isinstance(part, str) else (None, part.description)
+def _part_row(part: Part) -> PartRow:
+    return PartRow(part, None) if isinstance(part, str) else PartRow(None, part.description)
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -192,78 +145,6 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         arrays = [_array(column, item.type) for column, item in zip(columns, kind, strict=False)]
         return pa.StructArray.from_arrays(arrays, fields=list(kind))
     return pa.array(values, kind)
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class LedgerContents:
-    """All sound rows of a ledger, and what could not be read: whoever reads a ledger reports ``damaged``."""
-
-    table: pa.Table
-    damaged: list[tuple[Path, str]] = field(default_factory=list)
-    """Parts that are no sound ledger parts, and rows that repeat an episode (the first one counts), with the reason."""
-
-
-def read_ledger(run_dir: Path | str, columns: Sequence[str] | None = None) -> LedgerContents:
-    """Read every part of a run's ledger, in the order of their names.
-
-    Args:
-        run_dir: The run directory; its parts lie in ``episodes/*.parquet``. Without any, the ledger is empty.
-        columns: The columns to read; all but the bulky ``turns`` if not given. A column that some part lacks is null
-            there.
-    """
-    damaged: list[tuple[Path, str]] = []
-    tables: list[tuple[Path, pa.Table]] = []
-    schema = pa.schema(
-        {name: kind for name, kind in COLUMNS.items() if (name in columns if columns else name != "turns")}
-    )
-    for path in sorted((Path(run_dir) / "episodes").glob("*.parquet")):
-        try:
-            table = _read_part(path, columns)
-            schema = pa.unify_schemas([schema, table.schema.remove_metadata()])
-        except (pa.ArrowException, OSError, ValueError) as error:
-            damaged.append((path, " ".join(str(error).split())))
-        else:
-            tables.append((path, table))
-    seen: dict[str, Path] = {}
-    kept = [_without_repeats(path, table, seen, damaged) for path, table in tables]
-    table = pa.concat_tables([schema.empty_table(), *kept], promote_options="default")
-    return LedgerContents(
-        table.select([name for name in columns if name in table.column_names]) if columns else table, damaged
-    )
-
-
-def _read_part(path: Path, columns: Sequence[str] | None) -> pa.Table:
-    """One part's wanted columns and its episode ids.
-
-    Raises:
-        pyarrow.ArrowException, OSError: not a sound Parquet file.
-        ValueError: not a part of a ledger.
-    """
-    with pq.ParquetFile(path, page_checksum_verification=True) as part:
-        schema = part.schema_arrow
-        for name, kind in COLUMNS.items():
-            if name not in schema.names:
-                raise ValueError(f"not a ledger part: it has no column {name!r}")
-            if schema.field(name).type != kind:
-                raise ValueError(f"not a ledger part: column {name!r} is {schema.field(name).type}, not {kind}")
-        wanted = [
-            name for name in schema.names if name == "episode_id" or (name in columns if columns else name != "turns")
-        ]
-        return part.read(columns=wanted).replace_schema_metadata(None)
-
-
-def _without_repeats(path: Path, table: pa.Table, seen: dict[str, Path], damaged: list[tuple[Path, str]]) -> pa.Table:
-    """The part without rows of episodes seen before; each of those is noted as damage."""
-    fresh = []
-    for episode_id in table["episode_id"].to_pylist():
-        fresh.append(episode_id not in seen)
-        if not fresh[-1]:
-            damaged.append((path, f"episode {episode_id} occurs a second time (first in {seen[episode_id].name})"))
-        seen.setdefault(episode_id, path)
-    return table if all(fresh) else table.filter(pa.array(fresh, pa.bool_()))
 
 
 def chat_of(turns: Sequence[Mapping[str, Any]], number: int) -> Chat:
@@ -295,39 +176,61 @@ def _message(stored: Mapping[str, Any]) -> Message:
 # --- the plan --------------------------------------------------------------------------------------------------------
 
 _PLAN_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+_PLAN_NAMES = tuple(item.name for item in fields(Episode))
 
 PLAN_SCHEMA = pa.schema(
-    {
-        "episode_id": pa.string(),
-        **{item.name: _PLAN_TYPES[get_type_hints(Episode)[item.name]] for item in fields(Episode)},
-    }
+    {"episode_id": pa.string(), **{name: _PLAN_TYPES[get_type_hints(Episode)[name]] for name in _PLAN_NAMES}},
+    metadata=METADATA,
 )
 """The fields of ``Episode`` and its id."""
+
+_ROWS_AT_ONCE = 50_000
 
 
 def plan_to_table(episodes: Iterable[Episode]) -> pa.Table:
     """A plan as a table, one row per episode, in the order given."""
-    names = [item.name for item in fields(Episode)]
-    rows = [{"episode_id": episode.id, **{name: getattr(episode, name) for name in names}} for episode in episodes]
-    return pa.Table.from_pylist(rows, schema=PLAN_SCHEMA)
+    planned = list(episodes)
+    arrays = [
+        pa.array(map(attrgetter(name), planned), kind.type)
+        for name, kind in zip(("id", *_PLAN_NAMES), PLAN_SCHEMA, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=PLAN_SCHEMA)
 
 
 def plan_from_table(table: pa.Table) -> list[Episode]:
     """The inverse of ``plan_to_table``.
 
     Raises:
-        ValueError: a column is missing, or a row's id is not the id of what the row says.
+        ValueError: see ``check_plan``.
     """
+    return list(_planned(table))
+
+
+def check_plan(table: pa.Table) -> None:
+    """See that a stored plan says what its ids say.
+
+    Raises:
+        ValueError: it has an unknown schema version, lacks a column, names an episode twice, or a row's id is not the id
+            of what the row says.
+    """
+    for _ in _planned(table):
+        pass
+
+
+def _planned(table: pa.Table) -> Iterator[Episode]:
+    check_version(table.schema.metadata, {SCHEMA_VERSION: None})
     missing = [name for name in PLAN_SCHEMA.names if name not in table.column_names]
     if missing:
         raise ValueError(f"not a plan: it has no column {', '.join(missing)}")
-    episodes = []
-    for row in table.select(PLAN_SCHEMA.names).to_pylist():
-        episode_id = row.pop("episode_id")
-        episode = Episode(**row)
-        if episode.id != episode_id:
-            raise ValueError(
-                f"the plan's episode {episode_id} is not what its row says ({episode.id}): edited, or another version's"
-            )
-        episodes.append(episode)
-    return episodes
+    seen: set[str] = set()
+    for batch in table.select(PLAN_SCHEMA.names).to_batches(max_chunksize=_ROWS_AT_ONCE):
+        for episode_id, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            episode = Episode(*values)
+            if episode.id != episode_id:
+                raise ValueError(
+                    f"the plan's episode {episode_id} is not what its row says ({episode.id}): edited, or another version's"
+                )
+            if episode_id in seen:
+                raise ValueError(f"the plan has episode {episode_id} twice")
+            seen.add(episode_id)
+            yield episode

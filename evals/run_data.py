@@ -1,12 +1,19 @@
-"""What a run left, as scores, reports and viewers read it: the plan, and the ledger column by column."""
+"""What a run left, as scores, reports and viewers read it: settings, sessions, plan, and the ledger column by column.
+
+A run is opened once (``cluster.storage.stored_run.open_run``) and handed to all who read it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from evals.ledger import Ledger
 
 ReadColumns = Callable[[Sequence[str] | None], Iterator[pa.Table]]
 """Reads the named columns of the ledger (all but ``turns`` for None), a part at a time, ``suite`` always among them."""
@@ -20,6 +27,25 @@ class RunData:
     """One row per planned episode (``evals.records.PLAN_SCHEMA``)."""
     _read: ReadColumns
     _suite: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The resolved configuration."""
+    sessions: Sequence[Mapping[str, Any]] = ()
+    """Which session played with which versions of everything; rows name theirs in ``session``."""
+    parts: frozenset[str] = frozenset()
+    """Names of the ledger's parts: as they never change, a ledger of the same names is the same."""
+
+    @classmethod
+    def of_ledger(
+        cls, plan: pa.Table, ledger: Ledger, settings: Mapping[str, Any], sessions: Sequence[Mapping[str, Any]]
+    ) -> RunData:
+        """A run on disk, as it was when its ledger was opened."""
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            names = None if columns is None else [*columns, "suite"]
+            yield ledger.empty(names)  # a run without a row has columns all the same
+            yield from ledger.batches(names)
+
+        return cls(plan, read, settings=settings, sessions=sessions, parts=ledger.names)
 
     @classmethod
     def of_tables(cls, plan: pa.Table, ledger: pa.Table) -> RunData:
@@ -33,7 +59,8 @@ class RunData:
 
     def of(self, suite: str) -> RunData:
         """The part of one suite; its own columns go by their short names there."""
-        return RunData(self.plan.filter(pc.equal(self.plan["suite"], suite)), self._read, suite)
+        plan = self.plan.filter(pc.equal(self.plan["suite"], suite))
+        return dataclasses.replace(self, plan=plan, _suite=suite)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The ledger a few thousand rows at a time: for ``turns``, which may not fit into memory at once."""

@@ -18,22 +18,12 @@ import pyarrow as pa
 
 from evals.cells import success_table
 from evals.conversation import Conversation, Record
+from evals.ledger_columns import Column as Column
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.run_data import RunData
 from evals.tables import Section, Table
-from evals.types import Episode, Outcome, Player, PlayerError, stable_hash
+from evals.types import Episode, ErrorKind, Outcome, Player, PlayerError, stable_hash
 from evals.view import EpisodeView, default_view
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column that a suite adds to the ledger, stored as ``SUITE.NAME``."""
-
-    type: pa.DataType
-    help: str
-    """One sentence: what the value is."""
-    unit: str = ""
-    better: Literal["higher", "lower", ""] = ""
 
 
 @dataclass(frozen=True)
@@ -155,9 +145,10 @@ async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record
     conversation = Conversation(episode, player)
     start = time.monotonic()
     outcome, error = None, ""
+    kind: ErrorKind | Literal[""] = ""
     try:
         outcome = await suite.play(episode, conversation)
     except PlayerError as cause:
-        error = f"{type(cause).__name__}: {cause}"
+        error, kind = f"{type(cause).__name__}: {cause}", cause.kind
     turns = tuple(conversation.turns[number] for number in sorted(conversation.turns))
-    return Record(episode, outcome, error, turns, time.monotonic() - start)
+    return Record(episode, outcome, error, turns, time.monotonic() - start, kind)

@@ -15,11 +15,12 @@ from typing import Literal, Protocol
 
 from envs.picture import Picture
 
+_to_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+
 
 def stable_hash(*parts: object) -> str:
     """Thirty-two hexadecimal digits that depend on the JSON of ``parts`` only (never on process, machine or hash seed)."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(_to_json(parts).encode(), digest_size=16).hexdigest()
 
 
 def stable_seed(*parts: object) -> int:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.engines.simulated import CHARACTERS_PER_TOKEN, PICTURE_TOKENS, Speed
-from cluster.storage.run_directory import read_plan
-from evals.records import read_ledger
+from cluster.storage.stored_run import read_plan
+from evals.ledger import open_ledger
 from evals.types import Episode
 
 MAX_TURNS = 50
@@ -174,7 +174,7 @@ def from_run(run_dir: Path, count: int | None = None, seed: int = 0) -> Workload
         ValueError: the run has no finished episode of a model.
     """
     plan = {episode.id: episode for episode in read_plan(run_dir)}
-    ledger = read_ledger(run_dir, ("episode_id", "turns")).table
+    ledger = open_ledger(run_dir).table(("episode_id", "turns"))
     rows = [
         (plan[episode_id], turns)
         for episode_id, turns in zip(ledger["episode_id"].to_pylist(), ledger["turns"].to_pylist(), strict=True)

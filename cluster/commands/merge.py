@@ -8,29 +8,37 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 import yaml
 
 from cluster.config.registry import class_of
 from cluster.config.settings import whole_plan
 from cluster.engines.base import Engine
 from cluster.errors import UserError
-from cluster.storage.provenance import read_versions, write_versions
-from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, read_plan
+from cluster.storage.provenance import mixtures, read_versions, write_versions
+from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
+from cluster.storage.stored_run import damaged, read_config, read_plan, read_plan_table, sound_ledger
+from evals.ledger import Ledger, LedgerDamagedError
 from evals.types import Episode
 
 OWN_AFFAIR = (
     "run_dir",
     "shard",
+    "strict",
+    "retry_failed",
     "cluster",
     "tracker",
     "model.replica",
 )
 """Settings in which runs that are joined may differ."""
 
-TIMES = ("seconds", "cached_tokens", "turns")
+MAY_DIFFER = ("seconds", "cached_tokens", "cost", "session", "turns")
 """Columns in which two runs of one episode may differ without being in conflict."""
+
+KEY = ("episode_id", "attempt")
+Attempt = tuple[Any, ...]
+"""An episode's id and the number of the attempt."""
 
 
 @dataclass(frozen=True)
@@ -63,25 +71,28 @@ def merge(target: Path, sources: Sequence[Path]) -> Joined:
     warnings = _check_settings(configs)
     theirs = {episode.id: episode for run in runs for episode in read_plan(run)}
     plan, reason = _whole(configs[runs[0]], theirs)
-    owners = _check_conflicts(runs)
+    ledgers = {run: sound_ledger(run, read_plan_table(run)) for run in runs}
+    owners = _check_conflicts(ledgers)
+    warnings += _check_versions(runs)
     directory.claim()
     try:
         config = {**configs[runs[0]], "shard": None, "run_dir": str(target)}
         directory.begin(plan, {"config.yaml": yaml.safe_dump(config, sort_keys=False, allow_unicode=True)})
-        if len(plan) > len(read_plan(target)):
+        if len(plan) > len(read_plan_table(target)):
             directory.write_plan(plan)
-        there = set(read_episodes(target).table["episode_id"].to_pylist())
         _write_versions(target, runs)
         for run in runs:
-            for part in sorted((run / "episodes").glob("*.parquet")) if run != target else ():
-                rows = pq.read_table(part)
-                mine = [owners.get(name) == run and name not in there for name in rows["episode_id"].to_pylist()]
-                if any(mine):
-                    directory.commit(rows.filter(pa.array(mine)))
+            if run != target:
+                _copy(ledgers[run], directory, owners, run)
+        directory.remove(sound_ledger(target, read_plan_table(target)).replaced)
+        directory.compact(everything=True)
+    except LedgerDamagedError as error:
+        raise damaged(target, error.damage) from error
     finally:
         directory.release()
     known = {episode.id for episode in plan} if not reason else None
-    return Joined(len(plan), len(owners), (*warnings, *_missing_parts(configs, owners.keys(), known, reason)))
+    played = {name for name, _ in owners}
+    return Joined(len(plan), len(played), (*warnings, *_missing_parts(configs, played, known, reason)))
 
 
 # --- what belongs together ---
@@ -147,34 +158,60 @@ def _missing_parts(
 # --- rows and versions ---
 
 
-def _check_conflicts(runs: Sequence[Path]) -> dict[str, Path]:
-    """Which run's row counts for each episode: the first one's."""
-    owners: dict[str, Path] = {}
-    ledgers = {run: read_episodes(run).table for run in runs}
-    places = {
-        run: {name: number for number, name in enumerate(ledger["episode_id"].to_pylist())}
-        for run, ledger in ledgers.items()
-    }
-    for run in runs:
-        for name, place in places[run].items():
-            owner = owners.setdefault(name, run)
-            if owner == run:
-                continue
-            one, other = ledgers[owner].slice(places[owner][name], 1), ledgers[run].slice(place, 1)
-            if found := _conflict(one.to_pylist()[0], other.to_pylist()[0]):
-                raise UserError(f"{owner} and {run} disagree on episode {name}: {found}")
+def _check_conflicts(ledgers: Mapping[Path, Ledger]) -> dict[Attempt, Path]:
+    """Which run's row counts for each attempt at an episode: the first one's."""
+    owners: dict[Attempt, Path] = {}
+    for run, ledger in ledgers.items():
+        keys = [key for batch in ledger.batches(KEY, every_attempt=True) for key in _keys(batch)]
+        twice = {owners[key]: True for key in keys if key in owners}
+        for owner in twice:
+            shared = {key for key in keys if owners.get(key) == owner}
+            _compare(owner, ledgers[owner], run, ledger, shared)
+        for key in keys:
+            owners.setdefault(key, run)
     return owners
 
 
-def _conflict(one: dict[str, Any], other: dict[str, Any]) -> str:
-    names = [name for name in one.keys() | other.keys() if name not in TIMES and one.get(name) != other.get(name)]
-    return ", ".join(f"{name} is {one.get(name)!r} and {other.get(name)!r}" for name in sorted(names))
+def _compare(owner: Path, one: Ledger, run: Path, other: Ledger, shared: Collection[Attempt]) -> None:
+    """See that two runs say the same of the attempts that both have."""
+    tables = []
+    for ledger in (one, other):
+        batches = [batch.filter(_among(batch, shared)) for batch in ledger.batches(every_attempt=True)]
+        tables.append(pa.concat_tables(batches).sort_by([(name, "ascending") for name in KEY]))
+    for name in sorted({*tables[0].column_names, *tables[1].column_names} - set(MAY_DIFFER)):
+        values = [table[name].to_pylist() if name in table.column_names else [None] * len(table) for table in tables]
+        for episode_id, here, there in zip(tables[0]["episode_id"].to_pylist(), *values, strict=True):
+            if here != there:
+                raise UserError(f"{owner} and {run} disagree on episode {episode_id}: {name} is {here!r} and {there!r}")
+
+
+def _copy(ledger: Ledger, directory: RunDirectory, owners: Mapping[Attempt, Path], run: Path) -> None:
+    """Commit a run's rows that no run before it has."""
+    for batch in ledger.batches(ledger.schema.names, every_attempt=True):
+        mine = pa.array([owners[key] == run for key in _keys(batch)], pa.bool_())
+        if pc.any(mine).as_py():
+            directory.commit_rows(batch.filter(mine))
+
+
+def _keys(batch: pa.Table) -> Iterator[Attempt]:
+    return zip(*(batch[name].to_pylist() for name in KEY), strict=True)
+
+
+def _among(batch: pa.Table, keys: Collection[Attempt]) -> pa.Array:
+    return pa.array([key in keys for key in _keys(batch)], pa.bool_())
+
+
+def _check_versions(runs: Sequence[Path]) -> list[str]:
+    """What the runs' sessions were played with that was not the same."""
+    found = mixtures([session for run in runs for session in read_versions(run)])
+    return [f"the parts were played with different versions: {'; '.join(found)}"] if found else []
 
 
 def _write_versions(target: Path, runs: Sequence[Path]) -> None:
     """The sessions of all runs, each once."""
     sessions: list[dict[str, Any]] = []
     for run in runs:
-        sessions += [session for session in read_versions(run) if session not in sessions]
+        known = {session.get("id") for session in sessions}
+        sessions += [session for session in read_versions(run) if session.get("id") not in known]
     if sessions != read_versions(target):
         write_versions(target, sessions)

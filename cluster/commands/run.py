@@ -13,6 +13,7 @@ import ray
 import yaml
 
 from cluster.commands.report import score_run, write_results
+from cluster.commands.resume import Resume, look_through
 from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.driver import SIGNALS, Driver, plays_locally
@@ -22,9 +23,12 @@ from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher, make_tracker
 from cluster.ray_backend import actors, capacity
-from cluster.storage.provenance import note_versions
-from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, write_durably
+from cluster.storage.durable import write_durably
+from cluster.storage.provenance import begin_session, complete_session
+from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import read_spent
+from cluster.storage.stored_run import read_config
+from evals.ledger import LedgerDamagedError
 from evals.tables import Table
 from evals.types import Episode, stable_hash
 
@@ -65,43 +69,72 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
     new = not settings.run_dir.exists()
     directory.claim()
     try:
-        ledger = read_episodes(settings.run_dir).table
         directory.begin(settings.plan, {"config.yaml": settings.config})
         _keep_scoring(directory, config)
-        finished = set(ledger["episode_id"].to_pylist())
-        todo = [episode for episode in settings.plan if episode.id not in finished]
         stats = RunStatistics(spent_before=read_spent(settings.run_dir))
-        stats.plan(settings.plan)
-        stats.resume(ledger)
+        resume = look_through(settings.run_dir, settings.plan, stats, settings.retry_failed)
+        directory.remove(resume.replaced)
         progress = Progress(stats)
         watcher = Watcher(make_tracker(settings.tracker))
-        if not todo:
-            progress.say(
-                f"{settings.run_dir}: complete, all {len(settings.plan)} episodes are in the ledger; nothing to play"
-            )
-            stopped = False
-        else:
-            if finished:
-                progress.say(f"{settings.run_dir}: {len(finished)} of {len(settings.plan)} episodes done; resuming")
-            run_id = stable_hash(sorted(episode.id for episode in settings.plan))[:16]
-            note_versions(settings.run_dir, config)
-            watcher.start(settings.run_dir, run_id, config)
+        _say_where_it_stands(settings, resume, progress)
+        stopped = False
+        if resume.todo:
+            _check_versions(resume, settings.strict)
+            session = begin_session(settings.run_dir, config, "".join(resume.retry[:1]))
+            directory.session, directory.attempts = session, resume.attempts
+            watcher.start(settings.run_dir, stable_hash(sorted(episode.id for episode in settings.plan))[:16], config)
             try:
-                stopped = _play(settings, todo, directory, stats, progress, watcher)
+                stopped = _play(settings, resume.todo, directory, stats, progress, watcher)
             except StoppedError:
                 stopped = True
             except UserError:
                 if new and not any(directory.episodes.iterdir()):
                     shutil.rmtree(settings.run_dir)  # ours, and nothing was played: a failed start leaves no folder
                 raise
-        tables, summary = score_run(settings.run_dir)
-        write_results(settings.run_dir, tables, summary)
-        watcher.finish([table.to_json() for table in tables])
+            if not stopped:
+                complete_session(settings.run_dir, session)
+                _compact(directory)
+        elif resume.retry:
+            complete_session(settings.run_dir, resume.retry[-1])
+        results = score_run(settings.run_dir)
+        try:
+            write_results(settings.run_dir, results)
+        except OSError as error:
+            warn(f"the results cannot be written: {error}; `raycade report` writes them later")
+        watcher.finish([table.to_json() for table in results.tables])
         if watcher.trouble:
             warn(f"the tracker failed (the run itself is fine): {watcher.trouble}")
-        return (CONTINUE if stopped else 0), tables
+        return (CONTINUE if stopped else 0), results.tables
     finally:
         directory.release()
+
+
+def _say_where_it_stands(settings: Settings, resume: Resume, progress: Progress) -> None:
+    planned, left = len(settings.plan), len(resume.todo)
+    if not left:
+        progress.say(f"{settings.run_dir}: complete, all {planned} episodes are in the ledger; nothing to play")
+    elif left < planned:
+        again = f", {len(resume.attempts)} failed ones to be played again" if resume.attempts else ""
+        progress.say(f"{settings.run_dir}: {planned - left} of {planned} episodes done{again}; resuming")
+
+
+def _check_versions(resume: Resume, strict: bool) -> None:
+    """Say, or refuse if ``strict``, that rows would be played by other software than those in the ledger."""
+    if not resume.changes:
+        return
+    found = (
+        f"this run goes on with other versions than its earlier episodes were played with: {'; '.join(resume.changes)}"
+    )
+    if strict:
+        raise UserError(f"strict=true: {found}")
+    warn(f"{found}. Each row names its session; strict=true refuses")
+
+
+def _compact(directory: RunDirectory) -> None:
+    try:
+        directory.compact(everything=True)
+    except (OSError, LedgerDamagedError) as error:
+        warn(f"the ledger's parts cannot be merged, and stay as they are: {error}")
 
 
 def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:

@@ -28,7 +28,18 @@ from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
 
-SECTIONS = ("suite", "model", "cluster", "tracker", "decoding", "baselines", "shard", "run_dir")
+SECTIONS = (
+    "suite",
+    "model",
+    "cluster",
+    "tracker",
+    "decoding",
+    "baselines",
+    "shard",
+    "retry_failed",
+    "strict",
+    "run_dir",
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,9 @@ class ReplicaNeeds:
     """What one replica takes from its node or nodes."""
 
     gpus: float = 1.0
+    """GPUs that Ray reserves."""
     cpus: float = 1.0
+    """CPU cores that Ray reserves."""
     nodes: int = 1
     """A replica over several nodes takes ``gpus`` and ``cpus`` on each of them."""
 
@@ -88,12 +101,15 @@ class ClusterSettings:
     """Where a run's replicas and runners live."""
 
     address: str | None = None
+    """Of a Ray cluster, HOST:PORT or ``auto`` on one of its nodes; null starts Ray on this machine."""
     replicas: int | Literal["fit"] = 1
     """How many, or as many as fit the cluster, nodes that join later included."""
     runners: int | Literal["auto"] = "auto"
     """Processes that play episodes; ``auto`` is one for every eight replicas."""
     policy: Policy = "sticky"
+    """How turns find their replica."""
     commit_seconds: float = 2.0
+    """Between commits to the ledger; up to five times as much in runs of more than 100,000 episodes."""
     health_seconds: float = 5.0
     """Between health checks of a replica."""
     health_timeout: float = 60.0
@@ -116,6 +132,10 @@ class Settings:
     run_dir: Path
     config: str
     """The resolved configuration as YAML."""
+    retry_failed: bool = False
+    """Play failed episodes again, as new attempts."""
+    strict: bool = False
+    """Refuse to go on with other versions than earlier episodes were played with."""
 
 
 def load_settings(overrides: Sequence[str]) -> Settings:
@@ -194,6 +214,8 @@ def settings_from_config(config: DictConfig) -> Settings:
         plan=plan,
         run_dir=Path(str(plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name))),
         config=OmegaConf.to_yaml(OmegaConf.create(plain)),
+        retry_failed=plain["retry_failed"],
+        strict=plain["strict"],
     )
 
 
@@ -208,6 +230,9 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise UserError(_tidy(error)) from error
     check_keys("", SECTIONS, plain)
+    for name in ("retry_failed", "strict"):
+        if not isinstance(plain[name], bool):
+            raise UserError(f"{name}={plain[name]}: must be true or false")
     _players(plain, make_suite(plain["suite"]), _model(plain["model"]))
     _section("cluster", ClusterSettings, plain["cluster"] or {})
     if plain["tracker"]:

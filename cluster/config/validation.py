@@ -78,7 +78,9 @@ def check_values(section: str, types: Mapping[str, Any], values: Mapping[str, An
     for key, value in values.items():
         kind = types.get(key, Any)
         if not _is(value, kind) or (bounded and _is(value, float) and not _within(key, value)):
-            raise UserError(f"{section}.{key}={value}: must be {_words(kind)}{_bounds(key, kind) if bounded else ''}")
+            raise UserError(
+                f"{section}.{key}={value}: must be {describe_type(kind)}{_bounds(key, kind) if bounded else ''}"
+            )
 
 
 def _is(value: Any, kind: Any) -> bool:
@@ -103,14 +105,15 @@ def _within(key: str, value: float) -> bool:
     return enough and (value <= 1 or key not in SHARES)
 
 
-def _words(kind: Any) -> str:
+def describe_type(kind: Any) -> str:
+    """A declared type in words."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return ", or ".join(_words(each) for each in arguments)
+        return ", or ".join(describe_type(each) for each in arguments)
     if origin is Literal:
         return "one of " * (len(arguments) > 1) + ", ".join(map(str, arguments))
     if origin in (tuple, list, Sequence):
-        return f"a list, each {_words(arguments[0])}"
+        return f"a list, each {describe_type(arguments[0])}"
     return "a mapping" if origin is Mapping else WORDS.get(kind, str(kind))
 
 

@@ -31,6 +31,7 @@ from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
 from cluster.runner.runner import Runner
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import write_spent
+from evals.ledger import LedgerDamagedError
 from evals.suite import built_in_players
 from evals.types import Episode
 
@@ -40,6 +41,11 @@ EXCHANGE_SECONDS = 60.0
 """A runner that says nothing for so long is replaced."""
 COMMIT_TRIES = 30
 """Failed commits in a row (a full disk, say) after which the run gives up."""
+PENDING_BYTES = 256 * 2**20
+"""Rows that wait for a commit, in memory; above that no further episode is given out until they are written."""
+ROWS_PER_INTERVAL = 100_000
+LONGEST_INTERVAL = 5
+"""Commits come the rarer the larger the run: from 100,000 episodes on the interval grows, up to five times its setting."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
@@ -79,6 +85,7 @@ class Driver:
         self.watcher = watcher
         self._pending: list[pa.Table] = []
         self._committing: asyncio.Task[None] | None = None
+        self._compacting: asyncio.Task[None] | None = None
         self._spent_noted = stats.spent_before
         self._signals = 0
         self._stopping = asyncio.Event()
@@ -193,7 +200,9 @@ class Driver:
                 return
             care = lane.pool.replicas_of(name) if lane.pool else {}
             mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
-            episodes = lane.queue.take(min(room, fair_share(lane.queue.unfinished, len(held), mine, everyones)))
+            episodes = lane.queue.take(
+                min(self._bounded(room), fair_share(lane.queue.unfinished, len(held), mine, everyones))
+            )
             held.update({episode.id: episode for episode in episodes})
             assignment = Assignment(
                 episodes=episodes,
@@ -220,11 +229,28 @@ class Driver:
 
     # --- the ledger ---
 
+    def _bounded(self, room: int) -> int:
+        """A runner's room, or none while too many rows wait for a commit: what it has begun may still end."""
+        return 0 if sum(rows.nbytes for rows in self._pending) > PENDING_BYTES else room
+
     async def _commit_forever(self) -> NoReturn:
         while True:
-            await asyncio.sleep(self.settings.cluster.commit_seconds)
+            await asyncio.sleep(self._commit_interval())
             await self._commit_all(COMMIT_TRIES)
             self.watcher.log(self.stats.to_json())
+            if self._compacting is None or self._compacting.done():
+                self._compacting = asyncio.create_task(self._compact())
+
+    def _commit_interval(self) -> float:
+        finished = self.stats.done + self.stats.failed
+        return self.settings.cluster.commit_seconds * min(max(1.0, finished / ROWS_PER_INTERVAL), LONGEST_INTERVAL)
+
+    async def _compact(self) -> None:
+        """Merge small parts of the ledger once there are many; commits go on meanwhile."""
+        try:
+            await asyncio.to_thread(self.directory.compact)
+        except (OSError, LedgerDamagedError, RunFailedError) as error:
+            warn(f"the ledger's parts cannot be merged, and stay as they are: {error}")
 
     async def _commit_all(self, tries: int) -> None:
         """Write what is finished; what cannot be written waits in memory for the next try.

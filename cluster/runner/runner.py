@@ -139,7 +139,7 @@ class Runner:
             self._ready.draining = True
         except Exception as error:  # a defect in a suite costs its episode, never the run
             logger.exception("episode %s (%s %s %s) broke", episode.id, episode.suite, episode.task, episode.index)
-            record = Record(episode, None, f"{type(error).__name__}: {error}", (), 0.0)
+            record = Record(episode, None, f"{type(error).__name__}: {error}", (), 0.0, "suite")
         self._silent.discard(episode.id)
         del self._begun[episode.id]
         if record is not None:
@@ -192,7 +192,7 @@ class Runner:
             logger.exception("episode %s has a record that cannot be stored", records[0].episode.id)
             cause = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
             return records_to_table(
-                [Record(records[0].episode, None, cause, (), records[0].seconds)], ledger_columns(self.suite)
+                [Record(records[0].episode, None, cause, (), records[0].seconds, "suite")], ledger_columns(self.suite)
             )
 
 

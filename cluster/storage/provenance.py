@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import json
 import platform
+import secrets
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cluster.errors import UserError
-from cluster.storage.run_directory import write_durably
+from cluster.storage.durable import write_durably
 
 VERSIONS = "versions.json"
 
@@ -31,14 +33,70 @@ PACKAGES = (
 )
 
 
-def note_versions(run_dir: Path, config: Mapping[str, Any]) -> None:
-    """Add this session to those that played here.
+def begin_session(run_dir: Path, config: Mapping[str, Any], retry: str = "") -> str:
+    """Add this session to those that played here; returns its id.
+
+    Args:
+        run_dir: The run directory, claimed.
+        config: The resolved configuration.
+        retry: If the session plays failed episodes again: the first session that did so on the same command, empty if
+            this one is the first; see ``unfinished_retry``.
 
     Raises:
         UserError: the file of the earlier ones cannot be read.
     """
-    began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    write_versions(run_dir, [*read_versions(run_dir), {"began": began, **versions(), "config": config}])
+    session = {
+        "id": secrets.token_hex(4),
+        "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        **versions(),
+        "config": config,
+    }
+    if config.get("retry_failed"):
+        session["retry"] = retry or session["id"]
+    write_versions(run_dir, [*read_versions(run_dir), session])
+    return str(session["id"])
+
+
+def complete_session(run_dir: Path, session_id: str) -> None:
+    """Note that a session left nothing to play."""
+    sessions = read_versions(run_dir)
+    for session in sessions:
+        if session.get("id") == session_id:
+            session["complete"] = True
+    write_versions(run_dir, sessions)
+
+
+def unfinished_retry(sessions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The sessions that have played failed episodes again on the latest such command and did not come to its end.
+
+    What they played is not to be played once more when the command is repeated because they were stopped.
+    """
+    retries = [session for session in sessions if session.get("retry")]
+    latest = [session for session in retries if session["retry"] == retries[-1]["retry"]]
+    return () if any(session.get("complete") for session in latest) else tuple(session["id"] for session in latest)
+
+
+def changes(sessions: Sequence[Mapping[str, Any]], played: Collection[str]) -> list[str]:
+    """What has another version now than in the sessions that have played rows, one text for each."""
+    if not played:
+        return []
+    now = versions()
+    found = []
+    for name in ("git_commit", "python", *PACKAGES):
+        theirs = {session.get(name) for session in sessions if session.get("id") in played}
+        if others := sorted(str(value) for value in theirs - {now.get(name)}):
+            found.append(f"{name} {now.get(name)} (earlier {', '.join(others)})")
+    return found
+
+
+def mixtures(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What sessions differ in, one text for each."""
+    found = []
+    for name in ("git_commit", "python", *PACKAGES):
+        values = sorted({str(session.get(name)) for session in sessions})
+        if len(values) > 1:
+            found.append(f"{name} {', '.join(values)}")
+    return found
 
 
 def write_versions(run_dir: Path, sessions: Sequence[Mapping[str, Any]]) -> None:
@@ -59,7 +117,9 @@ def read_versions(run_dir: Path) -> list[dict[str, Any]]:
         found = json.loads(path.read_text())
     except ValueError as error:
         raise UserError(f"{path}: not JSON: {error}") from error
-    return found if isinstance(found, list) else [found]
+    if not isinstance(found, list) or not all(isinstance(session, dict) for session in found):
+        raise UserError(f"{path}: must hold a list of sessions")
+    return found
 
 
 def versions() -> dict[str, str | None]:
@@ -74,15 +134,15 @@ def versions() -> dict[str, str | None]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree, with a plus sign if files differ from it; None outside a checkout."""
+    """The commit of the source tree, with a hash of what differs from it; None outside a checkout."""
     source = Path(__file__).resolve().parent
 
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", "-C", source, *arguments], capture_output=True, text=True, check=True
-        ).stdout.strip()
+    def git(*arguments: str) -> bytes:
+        return subprocess.run(["git", "-C", source, *arguments], capture_output=True, check=True).stdout
 
     try:
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+        difference = git("diff", "HEAD", "--no-ext-diff")
+        changed = "+" + hashlib.blake2b(difference, digest_size=4).hexdigest() if difference else ""
+        return git("rev-parse", "HEAD").decode().strip() + changed
     except (OSError, subprocess.CalledProcessError):
         return None

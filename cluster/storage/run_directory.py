@@ -1,43 +1,30 @@
-"""Durable writing: a run directory belongs to one plan and one driver; episodes are committed as immutable parts."""
+"""Writing a run directory: it belongs to one plan and one driver; episodes are committed as immutable parts."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import re
+import contextlib
+import itertools
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from cluster.errors import UserError
-from evals.records import PARQUET_OPTIONS, LedgerContents, plan_from_table, plan_to_table, read_ledger
+from cluster.storage import compaction
+from cluster.storage.durable import sync_directory, write_durably
+from cluster.storage.lock import LeaseLostError, RunLock
+from cluster.storage.stored_run import read_plan, read_plan_table
+from evals.ledger import describe_part, part_order, write_part
+from evals.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
 
+KEEP_REPLACED_SECONDS = 600.0
+"""So long parts that were merged into a larger one stay, for readers that had found them."""
+
 _NAMES_SHOWN = 3
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file so that a reader sees the old content or the new, whole, even after a crash of the machine."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.rename(path)
-    except OSError:
-        beside.unlink(missing_ok=True)  # half a file must not fill a disk that is full already
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 class RunDirectory:
@@ -47,8 +34,15 @@ class RunDirectory:
         """Nothing is created until the directory is claimed."""
         self.path = path
         self.episodes = path / "episodes"
-        self._lock: IO[str] | None = None
-        self._parts = 0
+        self.session = ""
+        """Id of the session that commits; see ``cluster.storage.provenance``."""
+        self.attempts: Mapping[str, int] = {}
+        """Attempts that the ledger has of episodes that are played again."""
+        self._lock = RunLock(path)
+        self._numbers = itertools.count(1)
+        self._commits = 0
+        """Parts written since parts were last looked at for merging."""
+        self._replaced: list[tuple[float, list[Path]]] = []
 
     def check_plan(self, plan: Sequence[Episode]) -> None:
         """See that the directory is new or belongs to this plan.
@@ -58,61 +52,46 @@ class RunDirectory:
         """
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"run_dir={self.path}: is a file; name a folder")
-        stored = self.path / "plan.parquet"
-        if not stored.exists():
+        ours = {episode.id: episode for episode in plan}
+        if len(ours) < len(plan):
+            raise UserError("suite: plans an episode twice; episodes must differ in task, level, mode, index or repeat")
+        if not (self.path / "plan.parquet").exists():
             if self.path.exists() and any(self.path.iterdir()) and not (self.path / ".lock").exists():
                 raise UserError(f"run_dir={self.path}: the directory is not empty and holds no run; name another one")
             return
-        theirs = {episode.id: episode for episode in read_plan(self.path)}
-        ours = {episode.id: episode for episode in plan}
-        if theirs.keys() != ours.keys():
-            raise UserError(_other_plan(self.path, theirs, ours))
+        stored = read_plan_table(self.path)
+        ids = stored["episode_id"].to_pylist() if "episode_id" in stored.column_names else []
+        if len(ids) != len(ours) or set(ids) != ours.keys():
+            raise UserError(_other_plan(self.path, {episode.id: episode for episode in read_plan(self.path)}, ours))
 
     def claim(self) -> None:
-        """Lock the directory for this process, for as long as it lives.
+        """Lock the directory for this process until it is released.
 
         Raises:
-            UserError: another driver is at work here, or the file system knows no locks or lets nobody write.
+            UserError: another driver is at work here, or the file system does not support locking or lets nobody write.
         """
         new = not self.path.exists()
         try:
             self.episodes.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / ".lock").open("a+")
+            self._lock.acquire()
         except OSError as error:
             raise UserError(f"run_dir={self.path}: cannot be written: {error}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            lock.seek(0)
-            owner = lock.read().strip() or "unknown"
-            lock.close()
-            raise UserError(f"run_dir={self.path}: another driver is running here (process {owner})") from error
-        except OSError as error:
-            lock.close()
+        except UserError:
             if new:
                 (self.path / ".lock").unlink()
                 self.episodes.rmdir()
                 self.path.rmdir()
-            raise UserError(
-                f"run_dir={self.path}: this file system knows no locks ({error}), so two drivers could write at once; name "
-                "a folder elsewhere, or have it mounted with locks (Lustre: -o flock)"
-            ) from error
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        self._lock = lock
+            raise
         for leftover in self.path.rglob(".*.tmp"):
             leftover.unlink(missing_ok=True)
-        numbers = [
-            int(found[1]) for part in self.episodes.glob("*.parquet") if (found := re.match(r"part-(\d+)", part.name))
-        ]
-        self._parts = max(numbers, default=0)
+        last = max((part_order(part)[0] for part in self.episodes.glob("*.parquet")), default=0)
+        self._numbers = itertools.count(last + 1)
 
     def release(self) -> None:
-        """Let another driver in."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        """Remove what merged parts have replaced, and let another driver in."""
+        with contextlib.suppress(OSError, LeaseLostError):  # else the next driver removes it
+            self.remove_replaced(KEEP_REPLACED_SECONDS)
+        self._lock.release()
 
     def begin(self, plan: Sequence[Episode], files: Mapping[str, str]) -> None:
         """Write the plan and what describes the run; those of a run that has begun stay as they are."""
@@ -129,63 +108,73 @@ class RunDirectory:
         pq.write_table(plan_to_table(plan), sink, **PARQUET_OPTIONS)
         write_durably(self.path / "plan.parquet", sink.getvalue().to_pybytes())
 
+    # --- parts ---
+
     def commit(self, episodes: pa.Table) -> Path:
-        """Write one immutable part; when this returns it survives the death of anything."""
-        self._parts += 1
-        sink = pa.BufferOutputStream()
-        pq.write_table(episodes, sink, **PARQUET_OPTIONS)
-        path = self.episodes / f"part-{self._parts:06d}-{secrets.token_hex(4)}.parquet"
-        write_durably(path, sink.getvalue().to_pybytes())
+        """Write one immutable part; when this returns it survives the death of anything.
+
+        Args:
+            episodes: New rows of this session; which attempt each is, the directory knows.
+
+        Raises:
+            OSError: it cannot be written.
+            LeaseLostError: another driver has taken over.
+        """
+        attempts = [self.attempts.get(name, 0) + 1 for name in episodes["episode_id"].to_pylist()]
+        for name, values in (
+            ("attempt", pa.array(attempts, pa.int32())),
+            ("session", pa.array([self.session] * len(attempts), pa.string())),
+        ):
+            episodes = episodes.set_column(episodes.column_names.index(name), name, values)
+        return self.commit_rows(episodes)
+
+    def commit_rows(self, episodes: pa.Table) -> Path:
+        """As ``commit``, for rows that say by themselves which session and attempt they are of."""
+        return self._write(write_part([episodes], episodes.schema))
+
+    def compact(self, everything: bool = False) -> None:
+        """Merge small parts into larger ones once there are many, or all of them.
+
+        Raises:
+            OSError: nothing can be written.
+            LedgerDamagedError: a part cannot be read.
+            LeaseLostError: another driver has taken over.
+        """
+        self.remove_replaced()
+        if not everything and self._commits < compaction.FAN:
+            return
+        self._commits = 0
+        found = [describe_part(path) for path in sorted(self.episodes.glob("*.parquet"), key=part_order)]
+        replaced = {name for part in found for name in part.replaces}
+        old = {part.path.name for part in found if part.path.name in replaced}
+        parts = [part for part in found if part.path.name not in replaced]
+        sizes = [part.path.stat().st_size for part in parts]
+        for group in compaction.choose(sizes, everything):
+            chosen = [parts[number] for number in group]
+            self._write(compaction.merged(chosen, {*old, *(part.path.name for part in chosen)}))
+            self._replaced.append((time.monotonic(), [part.path for part in chosen]))
+
+    def remove_replaced(self, seconds: float = 0.0) -> None:
+        """Remove parts that were replaced ``KEEP_REPLACED_SECONDS`` ago, or will have been in so many seconds."""
+        due = time.monotonic() + seconds - KEEP_REPLACED_SECONDS
+        old = [paths for when, paths in self._replaced if when <= due]
+        self._replaced = [(when, paths) for when, paths in self._replaced if when > due]
+        self.remove([path for paths in old for path in paths])
+
+    def remove(self, parts: Sequence[Path]) -> None:
+        """Remove parts whose rows are in others."""
+        if parts:
+            self._lock.check()
+            for part in parts:
+                part.unlink(missing_ok=True)
+            sync_directory(self.episodes)
+
+    def _write(self, content: bytes) -> Path:
+        self._lock.check()
+        self._commits += 1
+        path = self.episodes / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"
+        write_durably(path, content)
         return path
-
-
-def read_plan(run_dir: Path) -> list[Episode]:
-    """The plan that a run directory belongs to.
-
-    Raises:
-        UserError: there is none, or it cannot be read.
-    """
-    path = run_dir / "plan.parquet"
-    if not path.exists():
-        raise UserError(f"{run_dir}: no run here (there is no plan.parquet)")
-    try:
-        return plan_from_table(pq.read_table(path))
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise UserError(f"{path}: damaged, cannot be read as a plan: {error}") from error
-
-
-def read_config(run_dir: Path) -> dict[str, Any]:
-    """The resolved configuration that a run began with.
-
-    Raises:
-        UserError: there is none, or it cannot be read.
-    """
-    path = run_dir / "config.yaml"
-    try:
-        config = yaml.safe_load(path.read_text())
-    except FileNotFoundError as error:
-        raise UserError(f"{run_dir}: no run here (there is no config.yaml)") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not YAML: {error}") from error
-    if not isinstance(config, dict) or "suite" not in config:
-        raise UserError(f"{path}: names no suite")
-    return config
-
-
-def read_episodes(run_dir: Path, columns: Sequence[str] | None = None) -> LedgerContents:
-    """The run's ledger; all columns but the bulky ``turns`` unless ``columns`` are named.
-
-    Raises:
-        UserError: a part is damaged or an episode is there twice; the message names each.
-    """
-    contents = read_ledger(run_dir, columns)
-    if contents.damaged:
-        found = "\n".join(f"  {path}: {reason}" for path, reason in contents.damaged)
-        raise UserError(
-            f"{run_dir}: the ledger is damaged:\n{found}\n"
-            "Move these files out of the episodes folder to go on without them; `raycade run` plays again what they held."
-        )
-    return contents
 
 
 def _other_plan(path: Path, theirs: dict[str, Episode], ours: dict[str, Episode]) -> str:

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 from cluster.errors import UserError
-from cluster.storage.run_directory import write_durably
+from cluster.storage.durable import write_durably
 
 SPENDING = "spending.json"
 

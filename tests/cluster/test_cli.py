@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cluster import cli
-from cluster.storage.run_directory import read_episodes, read_plan
+from cluster.storage.stored_run import read_episodes, read_plan
 from tests.cluster.conftest import raycade
 
 SMALL = [
@@ -204,7 +204,7 @@ def test_an_over_long_prompt_is_a_failed_row_and_the_run_goes_on(tmp_path, ray_c
     settings = [*SMALL, "model=simulated", "model.engine.max_model_len=700", *ray_cluster]
     result = raycade("run", *settings, f"run_dir={run_dir}")
     assert result.returncode == 0, result.stderr
-    rows = read_episodes(run_dir).table.to_pylist()
+    rows = read_episodes(run_dir).to_pylist()
     failed = [row for row in rows if row["status"] == "failed"]
     assert len(rows) == 8 and failed
     assert all(
@@ -225,7 +225,7 @@ def test_shards_are_disjoint_and_merge_to_the_whole(tmp_path, ray_cluster):
 
     merged = raycade("merge", str(tmp_path / "all"), str(tmp_path / "1"), str(tmp_path / "2"), str(tmp_path / "1"))
     assert merged.returncode == 0, merged.stderr
-    assert sorted(read_episodes(tmp_path / "all").table["episode_id"].to_pylist()) == sorted(whole)
+    assert sorted(read_episodes(tmp_path / "all")["episode_id"].to_pylist()) == sorted(whole)
 
     other = raycade("run", *common, "suite.repeats=1", f"run_dir={tmp_path / 'other'}")
     assert other.returncode == 0

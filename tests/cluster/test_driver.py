@@ -10,7 +10,10 @@ from cluster.config.settings import ClusterSettings
 from cluster.driver import driver as module
 from cluster.driver.driver import Driver
 from cluster.errors import RunFailedError
-from cluster.storage.run_directory import RunDirectory, read_episodes
+from cluster.storage import compaction
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_episodes
+from evals.ledger import open_ledger
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -38,7 +41,7 @@ async def rows(episodes):
 
 def driver_of(directory: RunDirectory) -> Driver:
     """A driver with nothing to play; its lanes are the test's."""
-    nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None, spent=0.0, spent_before=0.0)
+    nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None, done=0, failed=0, spent=0.0, spent_before=0.0)
     settings = SimpleNamespace(
         suite=SUITE,
         cluster=ClusterSettings(commit_seconds=0.05, runners=1),
@@ -59,7 +62,7 @@ async def test_a_run_that_ends_during_a_commit_writes_no_row_twice(tmp_path):
 
     driver._run_lanes = lanes
     await driver.run()
-    ledger = read_episodes(tmp_path / "run").table["episode_id"].to_pylist()
+    ledger = read_episodes(tmp_path / "run")["episode_id"].to_pylist()
     assert sorted(ledger) == sorted(episode.id for episode in PLAN[:5])
 
 
@@ -71,3 +74,53 @@ async def test_a_disk_that_stays_full_ends_the_run_with_its_cause(tmp_path, monk
     with pytest.raises(RunFailedError, match=r"No space left on device"):
         await driver.run()
     assert "in memory" in capsys.readouterr().err
+
+
+async def test_commits_come_the_rarer_the_larger_the_run_within_bounds(tmp_path):
+    driver = driver_of(RunDirectory(tmp_path / "run"))
+    intervals = []
+    for done, failed in ((0, 0), (99_000, 1_000), (200_000, 100_000), (10**9, 0)):
+        driver.stats.done, driver.stats.failed = done, failed
+        intervals.append(round(driver._commit_interval() / 0.05, 6))
+    assert intervals == [1, 1, 3, 5]
+
+
+async def test_parts_are_merged_while_the_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(compaction, "FAN", 3)
+    driver = driver_of(RunDirectory(tmp_path / "run"))
+
+    async def lanes():
+        for episode in PLAN[:6]:
+            driver._pending.append(await rows([episode]))
+            while driver._pending:
+                await asyncio.sleep(0.01)
+        while not open_ledger(tmp_path / "run").replaced:
+            await asyncio.sleep(0.01)
+
+    driver._run_lanes = lanes
+    await asyncio.wait_for(driver.run(), 20)
+    ledger = read_episodes(tmp_path / "run")["episode_id"].to_pylist()
+    assert sorted(ledger) == sorted(episode.id for episode in PLAN[:6])
+
+
+async def test_parts_that_cannot_be_merged_stay_and_the_run_goes_on(tmp_path, capsys):
+    class Unmergeable(RunDirectory):
+        def compact(self, everything=False):
+            raise OSError(28, "No space left on device")
+
+    driver = driver_of(Unmergeable(tmp_path / "run"))
+    driver._pending = [await rows(PLAN[:3])]
+    driver._run_lanes = lambda: asyncio.sleep(0.3)
+    await driver.run()
+    assert len(read_episodes(tmp_path / "run")) == 3
+    assert "No space left" in capsys.readouterr().err
+
+
+async def test_no_episode_is_given_out_while_too_many_rows_wait_for_a_commit(tmp_path, monkeypatch):
+    driver = driver_of(RunDirectory(tmp_path / "run"))
+    table = await rows(PLAN[:3])
+    monkeypatch.setattr(module, "PENDING_BYTES", 2 * table.nbytes)
+    driver._pending = [table, table, table]
+    assert driver._bounded(7) == 0
+    driver._pending = [table, table]
+    assert driver._bounded(7) == 7

@@ -1,8 +1,8 @@
 """Parts of one plan joined: what may differ, what is missing, what contradicts."""
 
 import dataclasses
-import json
 import shutil
+from collections.abc import Sequence
 
 import pytest
 import yaml
@@ -12,28 +12,49 @@ from cluster.commands.report import score_run
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
-from cluster.storage.run_directory import RunDirectory, read_config, read_episodes, read_plan
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_config, read_episodes, read_plan
+from evals.conversation import Record
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
-from tests.cluster.test_cli import SMALL, run_here
+from tests.cluster.test_cli import run_here
+
+SMALL = [
+    "suite=kumo",
+    "suite.domains=[medical]",
+    "suite.difficulties=[easy]",
+    "suite.tasks_per_domain=12",
+    "suite.repeats=2",
+]
 
 
 @pytest.fixture
 def play(tmp_path):
     """Leaves a run as `raycade run` would, played by the oracle in the model's name."""
 
-    async def run(name: str, *overrides: str, player: str = "oracle"):
+    async def run(
+        name: str,
+        *overrides: str,
+        player: str = "oracle",
+        commit: str = "same",
+        failing: Sequence[str] = (),
+        most: int | None = None,
+    ):
+        """``failing`` are the first episodes' causes of failure; at most so many episodes are played."""
         settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / name}", *overrides])
         directory = RunDirectory(settings.run_dir)
         directory.claim()
         directory.begin(settings.plan, {"config.yaml": settings.config})
-        write_versions(settings.run_dir, [{"git_commit": name}])
+        directory.session = name
+        write_versions(settings.run_dir, [{"id": name, "git_commit": commit}])
         records = []
-        for episode in settings.plan:
+        for episode in settings.plan[:most]:
             asked = dataclasses.replace(episode, player=player)
             record = await play_episode(settings.suite, asked, BUILT_IN_PLAYERS[player])
             records.append(dataclasses.replace(record, episode=episode))
+        for number, cause in enumerate(failing):
+            records[number] = Record(records[number].episode, None, cause, (), 1.0, "model")
         directory.commit(records_to_table(records, ledger_columns(settings.suite)))
         directory.release()
         return settings.run_dir
@@ -42,7 +63,7 @@ def play(tmp_path):
 
 
 def counts(run_dir):
-    _, summary = score_run(run_dir)
+    summary = score_run(run_dir).summary
     return tuple(summary[name] for name in ("planned", "done", "missing"))
 
 
@@ -51,15 +72,14 @@ async def test_missing_parts_are_named_and_counted_and_may_come_later(play, tmp_
     target = tmp_path / "whole"
     joined = merge(target, [one, two])
     rows = joined.rows
-    assert (joined.planned, rows < 8) == (8, True)
+    assert (joined.planned, rows < 24) == (24, True)
     assert joined.warnings == ("missing: shard=3/3; merge into the same target when there",)
-    assert counts(target) == (8, rows, 8 - rows)
-    parts = {path: path.read_bytes() for path in (target / "episodes").iterdir()}
+    assert counts(target) == (24, rows, 24 - rows)
     assert merge(target, [three]).warnings == ()
-    assert counts(target) == (8, 8, 0)
-    assert all(path.read_bytes() == content for path, content in parts.items())
-    assert merge(target, [one, two, three]).rows == 8
-    assert len(read_episodes(target).table) == 8
+    assert counts(target) == (24, 24, 0)
+    assert merge(target, [one, two, three]).rows == 24
+    assert len(read_episodes(target)) == 24
+    assert len(list((target / "episodes").iterdir())) == 1, "parts are merged"
 
 
 async def test_the_whole_is_the_run_directory_of_the_unsharded_command(play, tmp_path):
@@ -74,7 +94,7 @@ async def test_parts_may_differ_in_what_decides_the_speed(play, tmp_path):
     one = await play("1", "shard=1/2")
     two = await play("2", "shard=2/2", "model.engine.max_num_seqs=32", "model.replica.cpus=2", "cluster.replicas=3")
     assert merge(tmp_path / "whole", [one, two]).warnings == ()
-    assert counts(tmp_path / "whole") == (8, 8, 0)
+    assert counts(tmp_path / "whole") == (24, 24, 0)
 
 
 @pytest.mark.parametrize("override", ["model.sampling.max_tokens=7", "model.engine.tail=2.0", "decoding=free"])
@@ -95,10 +115,18 @@ async def test_parts_from_two_endpoints_are_joined_with_a_warning(play, tmp_path
 
 async def test_the_versions_of_all_parts_are_carried_over_each_once(play, tmp_path):
     one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2")
-    (two / "versions.json").write_text(json.dumps({"git_commit": "as written once"}))
     for sources in ([one], [two], [one, two]):
         merge(tmp_path / "whole", sources)
-    assert read_versions(tmp_path / "whole") == [{"git_commit": "1"}, {"git_commit": "as written once"}]
+    assert [session["id"] for session in read_versions(tmp_path / "whole")] == ["1", "2"]
+    rows = read_episodes(tmp_path / "whole", ["episode_id", "session"]).to_pylist()
+    theirs = {name: {episode.id for episode in read_plan(run)} for name, run in (("1", one), ("2", two))}
+    assert all(row["episode_id"] in theirs[row["session"]] for row in rows)
+
+
+async def test_parts_that_were_played_with_different_versions_are_joined_with_a_warning(play, tmp_path):
+    one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2", commit="other")
+    [warning] = merge(tmp_path / "whole", [one, two]).warnings
+    assert "git_commit other, same" in warning
 
 
 async def test_where_the_whole_is_not_known_the_plan_grows_with_each_part(play, tmp_path):
@@ -108,10 +136,10 @@ async def test_where_the_whole_is_not_known_the_plan_grows_with_each_part(play, 
         config["suite"]["domains"] = ["/nowhere/mine.yaml"]
         (part / "config.yaml").write_text(yaml.safe_dump(config))
     joined = merge(tmp_path / "whole", parts[:2])
-    assert joined.planned == joined.rows < 8
+    assert joined.planned == joined.rows < 24
     assert "missing: shard=3/3" in joined.warnings[0] and "cannot be planned here" in joined.warnings[1]
     assert merge(tmp_path / "whole", parts[2:]).warnings == ()
-    assert len(read_plan(tmp_path / "whole")) == 8
+    assert len(read_plan(tmp_path / "whole")) == 24
 
 
 async def test_contradicting_rows_are_refused_and_the_target_stays(play, tmp_path):
@@ -137,5 +165,36 @@ async def test_a_part_is_no_target(play, tmp_path):
 async def test_the_command_warns_of_what_is_missing(play, tmp_path, capsys):
     one = await play("1", "shard=1/2")
     code, out, err = run_here(capsys, "merge", str(tmp_path / "whole"), str(one))
-    assert code == 0 and "of 8 planned episodes" in out
+    assert code == 0 and "of 24 planned episodes" in out
     assert "warning: missing: shard=2/2" in err
+
+
+async def test_attempts_are_joined_each_once_and_the_latest_counts(play, tmp_path):
+    one = await play("1", "shard=1/2", failing=("EngineKilled: first",))
+    two, target = await play("2", "shard=2/2"), tmp_path / "whole"
+    merge(target, [one, two])
+    assert score_run(target).summary["failed"] == 1
+    settings = load_settings([*SMALL, "model=simulated", f"run_dir={one}", "shard=1/2"])
+    episode = settings.plan[0]
+    directory = RunDirectory(one)
+    directory.attempts = {episode.id: 1}
+    directory.claim()
+    record = await play_episode(
+        settings.suite, dataclasses.replace(episode, player="oracle"), BUILT_IN_PLAYERS["oracle"]
+    )
+    record = dataclasses.replace(record, episode=episode)
+    directory.commit(records_to_table([record], ledger_columns(settings.suite)))
+    directory.release()
+    joined = merge(target, [one, two])
+    assert (joined.planned, joined.rows) == (24, 24)
+    assert [score_run(target).summary[name] for name in ("done", "failed", "missing")] == [24, 0, 0]
+    assert sorted(read_episodes(target, ["attempt"])["attempt"].to_pylist()) == [1] * 23 + [2]
+
+
+async def test_runs_with_rows_of_another_plan_are_refused(play, tmp_path):
+    one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2")
+    [foreign] = (two / "episodes").iterdir()
+    shutil.copy(foreign, one / "episodes")
+    with pytest.raises(UserError, match=foreign.name):
+        merge(tmp_path / "whole", [one])
+    assert not (tmp_path / "whole").exists()

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import json
 import os
 import signal
 
@@ -13,7 +12,7 @@ from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.storage.provenance import read_versions
-from cluster.storage.run_directory import read_config, read_episodes
+from cluster.storage.stored_run import read_config, read_episodes
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
@@ -71,16 +70,6 @@ def test_a_complete_run_started_again_keeps_its_record(played, tmp_path, monkeyp
     assert {name: (run_dir / name).read_bytes() for name in record} == record
 
 
-def test_a_versions_file_of_one_session_is_kept_as_the_first(played, tmp_path):
-    run_dir = tmp_path / "run"
-    played.episodes = 5
-    start(run_dir)
-    (run_dir / "versions.json").write_text(json.dumps({"git_commit": "as written once"}))
-    start(run_dir)
-    assert read_versions(run_dir)[0]["git_commit"] == "as written once"
-    assert len(read_versions(run_dir)) == 2
-
-
 def test_scoring_settings_follow_the_last_command(played, tmp_path):
     run_dir = tmp_path / "run"
     start(run_dir, suite=CHAIN)
@@ -105,7 +94,7 @@ def test_built_in_players_alone_play_without_ray(monkeypatch, tmp_path):
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: pytest.fail("Ray was started"))
     settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
     code, _ = run(settings)
-    rows = read_episodes(tmp_path / "run", ["player", "success", "status"]).table.to_pylist()
+    rows = read_episodes(tmp_path / "run", ["player", "success", "status"]).to_pylist()
     assert code == 0 and len(rows) == len(settings.plan) and {row["status"] for row in rows} == {"done"}
     assert all(row["success"] for row in rows if row["player"] == "oracle")
 
@@ -127,4 +116,4 @@ def test_a_failed_start_leaves_no_folder_but_keeps_one_that_was_there(monkeypatc
 def test_a_signal_while_ray_starts_stops_the_run_to_be_continued(monkeypatch, tmp_path, number):
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
     assert start(tmp_path / "run") == CONTINUE
-    assert read_episodes(tmp_path / "run").table.num_rows == 0
+    assert read_episodes(tmp_path / "run").num_rows == 0

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cluster.commands.report import suite_of
 from cluster.config.settings import Settings, load_settings, make_suite
 from cluster.errors import UserError
 from cluster.observe.tracker import WandbTracker, make_tracker
+from cluster.storage.stored_run import read_config
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import SMALL
 
@@ -61,7 +61,7 @@ def test_a_downloaded_run_directory_calls_nothing_but_suites(tmp_path):
     target = "suite: {type: evals.records.Path.write_text, _args_: [{type: evals.records.Path, _args_: ['%s']}, x]}"
     (tmp_path / "config.yaml").write_text(target % written)
     with pytest.raises(UserError, match=r"registered|there is no"):
-        suite_of(tmp_path)
+        make_suite(read_config(tmp_path)["suite"])
     assert not written.exists()
 
 

@@ -16,7 +16,6 @@ from evals.kidgym.score import CAPABILITIES, capability_score, weighted_sum
 from evals.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
-from evals.reference import load_reference
 from evals.run_data import RunData
 from evals.statistics import Estimate, proportion_estimate
 from evals.suite import ledger_columns, play_episode
@@ -74,13 +73,10 @@ def test_every_cell_has_its_success_with_an_interval(scored):
 
 
 def test_perfect_play_scores_a_hundred_in_every_capability(scored):
-    oracle, chance, *published = rows(scored["kidgym_capabilities"])
+    oracle, chance = rows(scored["kidgym_capabilities"])
     for name in (*CAPABILITIES, "all cells"):
         assert oracle[name].mean == pytest.approx(100) and chance[name].mean < 60
         assert oracle[name].low < 100
-    people = [[row[name] for name in CAPABILITIES] for row in published if row["player"] == "people"]
-    assert people == [[96, 99, 99, 97, 100]], "as printed; Table 2 has the people's figures under the wrong tasks"
-    assert [row["learning"] for row in published if row["player"] == "gpt-5"] == [98, 84]
 
 
 def test_unread_replies_and_failures_count_as_not_successful():
@@ -151,38 +147,15 @@ def test_a_weighted_sum_of_certain_shares_keeps_its_doubt():
 # --- reference data --------------------------------------------------------------------------------------------------
 
 
-def test_the_reference_holds_the_random_rows_of_all_cells():
-    measured = load_reference("kidgym")["random"]
-    assert list(measured) == list(TASKS)
-    for task, figures in measured.items():
-        assert set(figures) == {"measured", "table2", "table7", "table8"}, (
-            "exact values stand in envs.kidgym.chance alone"
-        )
-        for level, found in enumerate(figures["measured"], 1):
-            assert abs(published_chance(task, level) - found) <= 0.023, (
-                "the published code plays as its rules say, but for keys faced at the start"
-            )
-
-
-def test_mislabelled_rows_hold_the_figures_of_the_tasks_they_belong_to():
-    reference = load_reference("kidgym")
-    chance = reference["random"]
-    for printed, meant in reference["mislabelled"].items():
-        if meant in chance:  # DE is not in the paper
-            assert chance[printed]["table2"] == chance[meant]["table7"], (printed, meant)
-
-
 def test_a_run_stands_beside_the_published_baselines(scored):
     found = {(row["task"], row["level"]): row for row in rows(scored["kidgym_reference"])}
     assert len(found) == 36
     row = found["SO", "1"]
     assert row["oracle, zero_shot"].mean == 1
-    assert (row["chance, Table 2"], row["chance, Table 7"]) == (0.25, 0.5)
     for (task, level), chance in found.items():
         assert chance["chance"] == CHANCE[task][int(level) - 1]
         assert chance["chance, published game"] == published_chance(task, int(level))
     assert found["DMA", "3"]["chance"] < 0.007 < 0.04 < found["DMA", "3"]["chance, published game"]
-    assert any("under the wrong tasks" in note for note in scored["kidgym_reference"].notes)
 
 
 # --- caches ----------------------------------------------------------------------------------------------------------
@@ -210,10 +183,10 @@ def test_a_run_s_report_holds_the_cache_table_and_its_summary_does_not(tmp_path)
     (tmp_path / "episodes").mkdir()
     pq.write_table(plan, tmp_path / "plan.parquet", **PARQUET_OPTIONS)
     pq.write_table(ledger, tmp_path / "episodes" / "part-1.parquet", **PARQUET_OPTIONS)
-    reported, summary = score_run(tmp_path)
-    (cache,) = (table for table in reported if table.name == "kidgym_cache")
+    results = score_run(tmp_path)
+    (cache,) = (table for table in results.tables if table.name == "kidgym_cache")
     assert cache.rows == cache_table(RunData.of_tables(plan, ledger)).rows, "pictures that were sent again included"
-    assert "kidgym_success" in str(summary) and "kidgym_cache" not in str(summary)
+    assert "kidgym_success" in str(results.summary) and "kidgym_cache" not in str(results.summary)
 
 
 def test_cache_shares_are_reported_beside_the_scores_and_not_among_them():

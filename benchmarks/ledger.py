@@ -1,0 +1,168 @@
+"""A large ledger resumed, scored and merged: time and peak memory, beside what pyarrow alone takes for the same columns.
+
+A small KidGym run by the random player is multiplied into a run directory of so many episodes, with a plan to match and
+parts of 500 episodes as a driver commits them. Each measurement runs in a process of its own.
+
+    python -m benchmarks.ledger --episodes 1000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from rich.console import Console
+
+from cluster.commands.report import score_run
+from cluster.commands.resume import look_through
+from cluster.observe.run_statistics import RunStatistics
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_plan
+from evals.kidgym import KidGymSuite
+from evals.ledger import write_part
+from evals.players import BUILT_IN_PLAYERS
+from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
+from evals.suite import ledger_columns, play_episode
+from evals.tables import Table
+
+PART_ROWS = 500
+SUITE = {"type": "kidgym", "tasks": ["CL", "SE", "MA"], "levels": [1, 2], "modes": ["zero_shot", "icl"], "episodes": 8}
+
+
+def synthesize(run_dir: Path, count: int) -> None:
+    """A run directory with so many episodes, all played."""
+    suite = KidGymSuite(**{key: value for key, value in SUITE.items() if key != "type"})
+    few = [episode.assigned("random", "") for episode in suite.plan()]
+
+    async def play() -> pa.Table:
+        records = [await play_episode(suite, episode, BUILT_IN_PLAYERS["random"]) for episode in few]
+        return records_to_table(records, ledger_columns(suite))
+
+    rows = asyncio.run(play())
+    plan = [
+        dataclasses.replace(few[number % len(few)], index=few[number % len(few)].index + 8 * (number // len(few)))
+        for number in range(count)
+    ]
+    folder = run_dir / "episodes"
+    folder.mkdir(parents=True)
+    (run_dir / "config.yaml").write_text(yaml.safe_dump({"suite": SUITE, "model": {"name": "random"}}))
+    pq.write_table(plan_to_table(plan), run_dir / "plan.parquet", **PARQUET_OPTIONS)
+    for start in range(0, count, PART_ROWS):
+        here = plan[start : start + PART_ROWS]
+        part = rows.take(np.arange(start, start + len(here)) % len(few))
+        for name, values in (("episode_id", [episode.id for episode in here]), ("index", [one.index for one in here])):
+            position = part.column_names.index(name)
+            part = part.set_column(position, name, pa.array(values, part.schema.field(name).type))
+        name = f"part-{start // PART_ROWS + 1:06d}-synthetic.parquet"
+        (folder / name).write_bytes(write_part([part], part.schema))
+
+
+# --- what is measured, each beside its bound -------------------------------------------------------------------------
+
+
+def read_columns(run_dir: Path, turns: bool) -> None:
+    """Every part once, by pyarrow alone."""
+    for path in sorted((run_dir / "episodes").glob("*.parquet")):
+        names = pq.read_schema(path).names
+        pq.read_table(path, columns=[name for name in names if turns or name != "turns"])
+
+
+def copy_parts(run_dir: Path) -> None:
+    """Every part read and written again, by pyarrow alone."""
+    for path in sorted((run_dir / "episodes").glob("*.parquet")):
+        pq.write_table(pq.read_table(path), pa.BufferOutputStream(), **PARQUET_OPTIONS)
+
+
+def resume(run_dir: Path) -> None:
+    """What a driver does at its start, once the suite has planned."""
+    plan = read_plan(run_dir)
+    directory = RunDirectory(run_dir)
+    directory.check_plan(plan)
+    directory.claim()
+    assert not look_through(run_dir, plan, RunStatistics(), retry_failed=False).todo
+    directory.release()
+
+
+def score(run_dir: Path) -> None:
+    """What `raycade report` does before it shows its tables."""
+    assert score_run(run_dir).summary["missing"] == 0
+
+
+def compact(run_dir: Path) -> None:
+    """All parts merged, as at the end of a run."""
+    directory = RunDirectory(run_dir)
+    directory.claim()
+    directory.compact(everything=True)
+    directory.release()
+
+
+PHASES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], None]]] = {
+    "resume": (resume, "pyarrow reads all columns but turns", lambda run_dir: read_columns(run_dir, False)),
+    "score": (score, "pyarrow reads all columns", lambda run_dir: read_columns(run_dir, True)),
+    "merge all parts": (compact, "pyarrow reads and writes all columns", copy_parts),
+    "resume, parts merged": (
+        resume,
+        "pyarrow reads all columns but turns",
+        lambda run_dir: read_columns(run_dir, False),
+    ),
+}
+
+
+def timed(work: Callable[[Path], None], run_dir: Path) -> list[float]:
+    """Seconds, seconds of CPU time, and GiB of this process at its largest."""
+    start, begun = time.monotonic(), time.process_time()
+    work(run_dir)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return [time.monotonic() - start, time.process_time() - begun, memory]
+
+
+def in_a_process(phase: str, run_dir: Path, bound: bool) -> list[float]:
+    """``timed`` elsewhere."""
+    command = [sys.executable, "-m", "benchmarks.ledger", "--phase", phase, "--run-dir", str(run_dir)]
+    out = subprocess.run([*command, *(["--bound"] if bound else [])], check=True, stdout=subprocess.PIPE, text=True)
+    measured: list[float] = json.loads(out.stdout.splitlines()[-1])
+    return measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=100_000)
+    parser.add_argument("--run-dir", type=Path, help="where the run is made; by default a folder that is removed again")
+    parser.add_argument("--phase", choices=PHASES, help=argparse.SUPPRESS)
+    parser.add_argument("--bound", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.phase:
+        work, _, bound = PHASES[options.phase]
+        print(json.dumps(timed(bound if options.bound else work, options.run_dir)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = options.run_dir or Path(folder) / "run"
+        synthesize(run_dir, options.episodes)
+        paths = list((run_dir / "episodes").iterdir())
+        size = sum(path.stat().st_size for path in paths) / 2**30
+        rows = []
+        for phase, (_, what, _) in PHASES.items():
+            _, limit, _ = in_a_process(phase, run_dir, bound=True)
+            seconds, cpu, memory = in_a_process(phase, run_dir, bound=False)
+            rows.append((phase, seconds, cpu, memory, what, limit, cpu / limit))
+            print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
+        title = f"{options.episodes:,} episodes in {len(paths):,} parts, {size:.2f} GiB"
+        columns = ("phase", "seconds", "CPU seconds", "peak GiB", "bound", "its CPU seconds", "ratio")
+        Console(width=150).print(Table("ledger", title, columns, tuple(rows)).to_rich())
+
+
+if __name__ == "__main__":
+    main()

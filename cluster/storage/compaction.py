@@ -1,0 +1,93 @@
+"""Merging the many small parts of a ledger into few large ones.
+
+A run that commits every two seconds writes 43,200 parts a day, and each costs a reader milliseconds. Parts are merged once
+there are ``FAN`` of about one size, so that each row is rewritten a few times at most however long the run is, until parts
+have ``TARGET_BYTES``. The merged part names those it replaces and readers ignore them from then on; they are removed later.
+So it is safe to die at any moment: before the merged part is there nothing has changed, afterwards nothing counts twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evals.ledger import Damage, LedgerDamagedError, LedgerPart, read_batches, write_part
+
+FAN = 32
+"""Parts of about one size that are merged into one."""
+TARGET_BYTES = 64 * 2**20
+"""Parts of this size are left as they are."""
+GROUP_ROWS = 2_000
+"""Rows of a row group in a merged part, where there are so many."""
+
+
+def choose(sizes: Sequence[int], everything: bool = False) -> list[list[int]]:
+    """Which parts to merge into one, by number.
+
+    Args:
+        sizes: Bytes of each part, in the order in which they were written.
+        everything: Merge all that are below the target, however few.
+    """
+    tiers = [_tier(size) for size in sizes]
+    small = {tier for tier, size in zip(tiers, sizes, strict=True) if size < TARGET_BYTES}
+    full = [tier for tier in small if everything or tiers.count(tier) >= FAN]
+    if not full:
+        return []
+    groups: list[list[int]] = [[]]
+    room = TARGET_BYTES
+    for number, size in enumerate(sizes):
+        if size < TARGET_BYTES and tiers[number] <= max(full):
+            if size > room:
+                groups.append([])
+                room = TARGET_BYTES
+            groups[-1].append(number)
+            room -= size
+    return [group for group in groups if len(group) > 1]
+
+
+def _tier(size: int) -> int:
+    """Sizes of one tier differ by less than the factor ``FAN``."""
+    return int(math.log(max(size, 1), FAN))
+
+
+def merged(parts: Sequence[LedgerPart], replaces: Iterable[str]) -> bytes:
+    """The content of a part with all rows of others, in their order.
+
+    Args:
+        parts: What to merge.
+        replaces: Names of all parts, long replaced ones included, whose rows it holds.
+
+    Raises:
+        LedgerDamagedError: one of them cannot be read.
+        LedgerChangedError: one of them is no longer there.
+    """
+    schema = pa.unify_schemas([part.schema for part in parts])
+    paths = [part.path for part in parts]
+    content = write_part(_groups(paths, schema), schema, replaces)
+    _check_copy(content, paths)
+    return content
+
+
+def _groups(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    for path in paths:
+        for table in read_batches(path, schema):
+            waiting.append(table)
+            if sum(map(len, waiting)) >= GROUP_ROWS:
+                yield pa.concat_tables(waiting)
+                waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _check_copy(content: bytes, paths: Sequence[Path]) -> None:
+    """See that a copy holds the very attempts that it was made of, before anything is removed for it."""
+    key = pa.schema({"episode_id": pa.string(), "attempt": pa.int32()})
+    rows = pa.concat_tables([table for path in paths for table in read_batches(path, key)])
+    copy = pq.read_table(pa.BufferReader(content), columns=key.names, page_checksum_verification=True)
+    if not copy.replace_schema_metadata(None).equals(rows):
+        raise LedgerDamagedError([Damage(paths[0], "a copy of this part and others did not come out the same")])

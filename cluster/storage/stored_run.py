@@ -1,0 +1,118 @@
+"""Reading a run directory: configuration, plan, sessions and ledger, whoever is at work in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from cluster.errors import UserError
+from cluster.storage.provenance import read_versions
+from evals.ledger import Damage, Ledger, LedgerDamagedError, open_ledger, until_unchanged
+from evals.records import check_plan, plan_from_table
+from evals.run_data import RunData
+from evals.types import Episode
+
+DAMAGE_SHOWN = 20
+
+
+def open_run(run_dir: Path) -> RunData:
+    """A run as it is now, to be read lazily. ``evals.ledger.until_unchanged`` repeats what parts' merging disturbs.
+
+    Raises:
+        UserError: there is no run, or its plan is damaged, or its ledger: a part cannot be read, or holds rows that the
+            plan does not have or describes otherwise, or one twice; the message names each part.
+    """
+    plan = read_plan_table(run_dir)
+    try:
+        check_plan(plan)
+    except ValueError as error:
+        raise UserError(f"{run_dir / 'plan.parquet'}: damaged, cannot be read as a plan: {error}") from error
+    return RunData.of_ledger(plan, sound_ledger(run_dir, plan), read_config(run_dir), read_versions(run_dir))
+
+
+def sound_ledger(run_dir: Path, plan: pa.Table) -> Ledger:
+    """The run's ledger, held against its plan.
+
+    Raises:
+        UserError: see ``open_run``.
+    """
+    ledger = open_ledger(run_dir, plan)
+    if ledger.damage:
+        raise damaged(run_dir, ledger.damage)
+    return ledger
+
+
+def damaged(run_dir: Path, damage: Sequence[Damage]) -> UserError:
+    """What to say of a ledger that cannot be read whole."""
+    found = "\n".join(f"  {each.path}: {each.reason}" for each in damage[:DAMAGE_SHOWN])
+    more = f"\n  and {len(damage) - DAMAGE_SHOWN} more" if len(damage) > DAMAGE_SHOWN else ""
+    return UserError(
+        f"{run_dir}: the ledger is damaged:\n{found}{more}\n"
+        "Move these files out of the episodes folder to go on without them; `raycade run` plays again what they held."
+    )
+
+
+def read_episodes(run_dir: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The run's ledger in one table; all columns but the bulky ``turns`` unless ``columns`` are named.
+
+    Raises:
+        UserError: see ``open_run``.
+    """
+
+    def read() -> pa.Table:
+        try:
+            return sound_ledger(run_dir, read_plan_table(run_dir)).table(columns)
+        except LedgerDamagedError as error:
+            raise damaged(run_dir, error.damage) from error
+
+    return until_unchanged(read)
+
+
+def read_plan_table(run_dir: Path) -> pa.Table:
+    """The plan that a run directory belongs to, as it is stored.
+
+    Raises:
+        UserError: there is none, or it is not a Parquet file.
+    """
+    path = run_dir / "plan.parquet"
+    if not path.exists():
+        raise UserError(f"{run_dir}: no run here (there is no plan.parquet)")
+    try:
+        return pq.read_table(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: damaged, cannot be read as a plan: {error}") from error
+
+
+def read_plan(run_dir: Path) -> list[Episode]:
+    """The plan that a run directory belongs to.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    try:
+        return plan_from_table(read_plan_table(run_dir))
+    except ValueError as error:
+        raise UserError(f"{run_dir / 'plan.parquet'}: damaged, cannot be read as a plan: {error}") from error
+
+
+def read_config(run_dir: Path) -> dict[str, Any]:
+    """The resolved configuration that a run began with.
+
+    Raises:
+        UserError: there is none, or it cannot be read.
+    """
+    path = run_dir / "config.yaml"
+    try:
+        config = yaml.safe_load(path.read_text())
+    except FileNotFoundError as error:
+        raise UserError(f"{run_dir}: no run here (there is no config.yaml)") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not YAML: {error}") from error
+    if not isinstance(config, dict) or "suite" not in config:
+        raise UserError(f"{path}: names no suite")
+    return config

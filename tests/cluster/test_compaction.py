@@ -1,0 +1,162 @@
+"""Many small parts become few large ones, and no death on the way shows an episode twice or never."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cluster.storage import compaction
+from cluster.storage import run_directory as module
+from cluster.storage.compaction import FAN, TARGET_BYTES, choose
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_episodes, read_plan_table
+from evals.ledger import LedgerDamagedError, open_ledger
+from tests.cluster.test_ledger import PLAN, rows
+
+IDS = sorted(episode.id for episode in PLAN)
+
+
+def opened(path: Path) -> RunDirectory:
+    directory = RunDirectory(path)
+    directory.claim()
+    directory.begin(PLAN, {"config.yaml": "suite: {}\n"})
+    return directory
+
+
+@pytest.fixture
+async def directory(tmp_path) -> RunDirectory:
+    made = opened(tmp_path / "run")
+    for episode in PLAN:
+        made.commit(await rows([episode]))
+    return made
+
+
+def ids(directory):
+    return sorted(read_episodes(directory.path)["episode_id"].to_pylist())
+
+
+def names(directory):
+    return sorted(path.name for path in directory.episodes.glob("*.parquet"))
+
+
+def test_parts_of_about_one_size_are_merged_once_there_are_many():
+    assert choose([1000] * (FAN - 1)) == []
+    assert choose([1000] * FAN) == [list(range(FAN))]
+    assert choose([100_000, *[1000] * FAN]) == [list(range(1, FAN + 1))], "a larger one is left"
+    assert choose([10, *[1000] * FAN]) == [list(range(FAN + 1))], "smaller ones go with them"
+    assert choose([TARGET_BYTES] * 2 * FAN) == [], "large ones are done with"
+
+
+def test_all_small_parts_are_merged_when_asked_for():
+    assert choose([100_000, 1000, 10], everything=True) == [[0, 1, 2]]
+    assert choose([1000], everything=True) == [] == choose([], everything=True)
+    assert choose([1000, TARGET_BYTES, 1000], everything=True) == [[0, 2]]
+
+
+def test_merged_parts_keep_to_the_target_size():
+    third = TARGET_BYTES // 3
+    assert choose([third] * 7, everything=True) == [[0, 1, 2], [3, 4, 5]], "a single one left over is left"
+
+
+async def test_a_merged_ledger_has_the_same_rows_with_their_turns(directory):
+    before = read_episodes(directory.path, ["episode_id", "turns", "session", "attempt"])
+    directory.compact(everything=True)
+    assert read_episodes(directory.path, ["episode_id", "turns", "session", "attempt"]).equals(before)
+    directory.release()
+    assert len(names(directory)) == 1 and ids(directory) == IDS
+
+
+async def test_a_driver_merges_only_after_many_commits(directory, monkeypatch):
+    monkeypatch.setattr(compaction, "FAN", 7)
+    directory.compact()
+    assert len(names(directory)) == 6
+    monkeypatch.setattr(compaction, "FAN", 6)
+    directory.compact()
+    assert len(open_ledger(directory.path).parts) == 1
+    monkeypatch.setattr(module, "describe_part", lambda path: pytest.fail("looked through again"))
+    directory.compact()
+    assert len(names(directory)) == 7, "looked through again only after as many commits"
+
+
+async def test_replaced_parts_stay_for_readers_for_a_while(directory, monkeypatch):
+    reader = open_ledger(directory.path, read_plan_table(directory.path))
+    directory.compact(everything=True)
+    assert sorted(reader.table(["episode_id"])["episode_id"].to_pylist()) == IDS
+    assert len(names(directory)) == 7
+    monkeypatch.setattr(module, "KEEP_REPLACED_SECONDS", 0.0)
+    directory.compact()
+    assert len(names(directory)) == 1 and ids(directory) == IDS
+
+
+async def test_what_was_merged_before_is_merged_again_without_what_it_replaced(directory):
+    directory.compact(everything=True)
+    directory.commit(await rows([]))
+    directory.compact(everything=True)
+    assert len(names(directory)) == 9, "six parts, two merged ones and one without a row"
+    assert ids(directory) == IDS
+    for name in names(directory)[:6]:  # the first merged part is gone, not all that it replaced
+        assert name in open_ledger(directory.path).parts[-1].replaces
+
+
+class DeathError(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("step", range(12))
+async def test_a_death_at_any_step_loses_and_doubles_nothing(directory, monkeypatch, step):
+    count = 0
+
+    def deadly(real):
+        def call(*arguments, **options):
+            nonlocal count
+            count += 1
+            if count > step:
+                raise DeathError
+            return real(*arguments, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", deadly(Path.rename))
+        patch.setattr(Path, "unlink", deadly(Path.unlink))
+        patch.setattr(os, "fsync", deadly(os.fsync))
+        patch.setattr(module, "KEEP_REPLACED_SECONDS", 0.0)
+        try:
+            directory.compact(everything=True)
+            directory.compact(everything=True)
+        except DeathError:
+            pass
+        survived = count <= step
+    assert ids(directory) == IDS
+    directory._lock.release()
+    again = opened(directory.path)
+    again.remove(open_ledger(again.path).replaced)
+    again.compact(everything=True)
+    again.release()
+    assert ids(again) == IDS and len(names(again)) == 1
+    assert survived == (step >= 10), "the steps are three to write, six to remove and one to sync"
+
+
+async def test_a_copy_that_differs_from_its_parts_is_not_taken(directory, monkeypatch):
+    def forgetful(tables, schema, replaces=()):
+        return module.write_part([next(iter(tables)).slice(1)], schema, replaces)
+
+    monkeypatch.setattr(compaction, "write_part", forgetful)
+    with pytest.raises(LedgerDamagedError):
+        directory.compact(everything=True)
+    assert ids(directory) == IDS and len(names(directory)) == 6
+
+
+async def test_a_damaged_part_is_not_merged(directory):
+    part = sorted(directory.episodes.iterdir())[2]
+    part.write_bytes(part.read_bytes()[:-10])
+    with pytest.raises(LedgerDamagedError) as raised:
+        directory.compact(everything=True)
+    assert raised.value.damage[0].path == part and len(names(directory)) == 6
+
+
+async def test_parts_with_other_columns_are_merged_with_nulls(directory):
+    directory.commit_rows((await rows(PLAN[:1])).slice(0, 0).append_column("go.area", pa.array([], pa.float64())))
+    directory.compact(everything=True)
+    assert read_episodes(directory.path, ["go.area"])["go.area"].to_pylist() == [None] * 6

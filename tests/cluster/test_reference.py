@@ -1,0 +1,39 @@
+"""The reference pages are made from the code, and current."""
+
+import pytest
+
+from cluster.config.reference import PAGES, ROOT, configuration_page, field_helps, ledger_page
+from cluster.config.registry import BUILT_IN, TYPE, class_of
+from cluster.config.settings import SECTIONS, ClusterSettings
+from evals.ledger_columns import COLUMNS, TurnRow
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_current(name):
+    written = (ROOT / "docs" / name).read_text()
+    assert written == PAGES[name](), "run: python -m cluster.config.reference"
+
+
+def test_every_column_stands_on_the_page():
+    page = ledger_page()
+    for name in (*COLUMNS, *TurnRow._fields, "kumo.tests"):
+        assert f"| `{name}` |" in page
+    assert "| `prompt_tokens` | int64 | tokens |" in page
+    assert "| `turns` | list of [turns](#turns) |" in page
+
+
+def test_every_key_of_the_root_and_of_what_it_names_stands_on_the_page():
+    page = configuration_page()
+    for name in set(SECTIONS) - {"suite", "model", "cluster", "tracker"}:
+        assert f"| `{name}` |" in page
+    for name in ("suite.repeats", "suite.subtask", "model.engine.tensor_parallel_size", "cluster.commit_seconds"):
+        assert f"| `{name}` |" in page
+    assert "| `model.engine.max_num_seqs` | a whole number | `64` | no |" in page
+    assert "`model.engine.sampling`" not in page and "`model.engine.answer`" not in page
+
+
+def test_keys_are_described_where_their_classes_do():
+    kumo = field_helps(class_of("suite", {TYPE: "kumo"}))
+    assert kumo["repeats"] == "Runs of each task."
+    assert field_helps(ClusterSettings)["address"].startswith("Of a Ray cluster")
+    assert set(BUILT_IN["suite"]) >= {"kumo", "kidgym", "multistar"}

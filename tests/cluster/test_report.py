@@ -1,0 +1,152 @@
+"""`raycade report`: it shows what the ledger says, and writes only where that harms nobody."""
+
+import json
+import shutil
+
+import pytest
+
+from cluster.commands import report as module
+from cluster.commands.report import report, score_run, write_results
+from cluster.errors import UserError
+from cluster.storage.run_directory import RunDirectory
+from evals.ledger import LedgerChangedError
+from tests.cluster.test_cli import run_here
+from tests.cluster.test_merge import play as play  # a fixture
+
+
+@pytest.fixture
+async def run_dir(play):
+    return await play("run")
+
+
+def shown(capsys):
+    output = capsys.readouterr()
+    return output.out, output.err
+
+
+async def test_it_shows_and_writes(run_dir, capsys):
+    report(run_dir)
+    out, err = shown(capsys)
+    assert "Episodes" in out and not err
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert [summary[name] for name in ("planned", "done", "failed", "missing")] == [24, 24, 0, 0]
+    assert {path.suffix for path in (run_dir / "tables").iterdir()} == {".csv", ".md", ".json"}
+
+
+async def test_it_shows_where_nothing_can_be_written(run_dir, capsys, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_durably", full)
+    report(run_dir)
+    out, err = shown(capsys)
+    assert "Episodes" in out and "No space left on device" in err
+
+
+async def test_it_shows_what_only_may_be_read(run_dir, capsys, monkeypatch):
+    def read_only(self):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("cluster.storage.lock.RunLock.acquire", read_only)
+    report(run_dir)
+    out, err = shown(capsys)
+    assert "Episodes" in out and "Read-only file system" in err
+    assert not (run_dir / "summary.json").exists()
+
+
+async def test_it_writes_nothing_while_a_driver_works(run_dir, capsys):
+    driver = RunDirectory(run_dir)
+    driver.claim()
+    report(run_dir)
+    out, err = shown(capsys)
+    assert "Episodes" in out and "another driver" in err
+    assert not (run_dir / "summary.json").exists()
+
+
+async def test_it_never_overwrites_results_of_a_later_ledger(run_dir, capsys, monkeypatch):
+    [part] = (run_dir / "episodes").iterdir()
+    aside = run_dir / part.name
+    part.rename(aside)
+    real = module.show
+
+    def show(tables):
+        real(tables)
+        aside.rename(part)  # meanwhile a driver ends the run
+        write_results(run_dir, score_run(run_dir))
+
+    monkeypatch.setattr(module, "show", show)
+    report(run_dir)
+    out, err = shown(capsys)
+    assert "24" in out and "meanwhile" in err
+    assert json.loads((run_dir / "summary.json").read_text())["missing"] == 0
+
+
+async def test_it_begins_anew_when_parts_are_merged_meanwhile(run_dir, monkeypatch):
+    real, calls = module._score, []
+
+    def score(run_dir, run):
+        calls.append(run)
+        if len(calls) == 1:
+            raise LedgerChangedError
+        return real(run_dir, run)
+
+    monkeypatch.setattr(module, "_score", score)
+    assert score_run(run_dir).summary["done"] == 24 and len(calls) == 2
+
+
+async def test_two_shards_copied_together_are_refused_and_the_foreign_part_named(play, capsys):
+    one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2")
+    [foreign] = (two / "episodes").iterdir()
+    shutil.copy(foreign, one / "episodes")
+    with pytest.raises(UserError, match=foreign.name):
+        score_run(one)
+    code, _, err = run_here(capsys, "report", str(one))
+    assert code == 2 and foreign.name in err
+
+
+async def test_a_foreign_part_in_place_of_an_own_one_is_refused(play):
+    one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2")
+    [own], [foreign] = (one / "episodes").iterdir(), (two / "episodes").iterdir()
+    own.unlink()
+    shutil.copy(foreign, one / "episodes")
+    with pytest.raises(UserError, match=foreign.name):
+        score_run(one)
+
+
+async def test_a_column_that_is_damaged_is_named_when_it_is_scored(run_dir, monkeypatch):
+    from evals.ledger import Damage, LedgerDamagedError
+
+    [part] = (run_dir / "episodes").iterdir()
+
+    def score(run_dir, run):
+        raise LedgerDamagedError([Damage(part, "page checksum")])
+
+    monkeypatch.setattr(module, "_score", score)
+    with pytest.raises(UserError, match=rf"{part.name}: page checksum"):
+        score_run(run_dir)
+
+
+async def test_a_plan_that_was_edited_is_refused(run_dir):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    plan = pq.read_table(run_dir / "plan.parquet")
+    edited = plan.set_column(plan.column_names.index("seed"), "seed", pa.array([1] * len(plan)))
+    pq.write_table(edited, run_dir / "plan.parquet")
+    with pytest.raises(UserError, match="plan"):
+        score_run(run_dir)
+
+
+async def test_failures_are_counted_by_cause(play):
+    run_dir = await play("run", failing=("EngineKilled: one", "EngineKilled: two", "PromptTooLong: three"))
+    [coverage] = [table for table in score_run(run_dir).tables if table.name == "coverage"]
+    assert coverage.rows == (("simulated", "kumo", 24, 21, 3, 0, "2 × EngineKilled, 1 × PromptTooLong"),)
+
+
+async def test_players_and_suites_are_counted_apart_in_the_order_of_the_plan(play):
+    run_dir = await play("run", "baselines=[random]", most=30)
+    [coverage] = [table for table in score_run(run_dir).tables if table.name == "coverage"]
+    assert [row[:6] for row in coverage.rows] == [
+        ("simulated", "kumo", 24, 24, 0, 0),
+        ("random", "kumo", 24, 6, 0, 18),
+    ]

@@ -1,0 +1,247 @@
+"""Which rows of a ledger count, and what is said of those that do not."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evals import ledger as module
+from evals.ledger import LedgerChangedError, open_ledger, until_unchanged, write_part
+from evals.ledger_columns import SCHEMA_VERSION, VERSION_KEY, Column, columns_of
+from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
+from evals.run_data import RunData
+from evals.types import Outcome
+from tests.evals.test_records import EXTRA, a_record, an_episode, done
+from tests.evals.test_records import write_part as write_records
+
+PLAN = plan_to_table([an_episode(index) for index in range(6)])
+
+
+def failed(index):
+    return a_record(index, error="EngineKilled: four times")
+
+
+def numbers(ledger):
+    return ledger.table(["index"])["index"].to_pylist()
+
+
+def change(path, name, values):
+    table = pq.read_table(path)
+    position = table.column_names.index(name)
+    pq.write_table(table.set_column(position, name, pa.array(values, table.schema.field(name).type)), path)
+
+
+def write_attempt(run_dir, name, records, attempt):
+    path = write_records(run_dir, name, records)
+    change(path, "attempt", [attempt] * len(records))
+    return path
+
+
+def test_rows_that_the_plan_has_count(tmp_path):
+    write_records(tmp_path, "a", [done(0), failed(5)])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0, 5] and ledger.damage == [] and len(ledger) == 2
+
+
+def test_rows_of_a_part_of_another_plan_are_named_and_do_not_count(tmp_path):
+    write_records(tmp_path, "a", [done(0)])
+    foreign = write_records(tmp_path, "b", [done(1), done(7), done(8)])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0, 1] and len(ledger) == 2
+    [damage] = ledger.damage
+    assert damage.path == foreign and an_episode(7).id in damage.reason and "1 more" in damage.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("suite", "go"), ("task", "music"), ("level", "hard"), ("mode", "cot"), ("player", "oracle")),
+        *(("index", 3), ("repeat", 0), ("seed", 1), ("task", None)),
+        *(("status", "won"), ("status", None), ("success", None), ("attempt", 0), ("attempt", None)),
+        ("episode_id", None),
+    ],
+)
+def test_a_row_that_was_tampered_with_is_named_and_does_not_count(tmp_path, name, value):
+    path = write_records(tmp_path, "a", [done(0), done(1), done(2)])
+    values = pq.read_table(path)[name].to_pylist()
+    change(path, name, [values[0], value, values[2]])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0, 2]
+    [damage] = ledger.damage
+    assert damage.path == path and "more" not in damage.reason
+    assert name in damage.reason or value is None or name == "attempt"
+
+
+@pytest.mark.parametrize("error", ["", None])
+def test_a_failed_row_without_a_cause_is_named_and_does_not_count(tmp_path, error):
+    path = write_records(tmp_path, "a", [done(0), failed(1)])
+    change(path, "error", ["", error])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0] and [damage.path for damage in ledger.damage] == [path]
+
+
+def test_the_latest_attempt_counts_wherever_it_stands(tmp_path):
+    write_attempt(tmp_path, "a", [done(0)], 2)
+    write_attempt(tmp_path, "b", [failed(0), failed(1)], 1)
+    write_attempt(tmp_path, "c", [failed(1)], 3)
+    write_attempt(tmp_path, "d", [done(1)], 2)
+    ledger = open_ledger(tmp_path, PLAN)
+    rows = {(row["index"], row["attempt"]): row["status"] for row in ledger.table().to_pylist()}
+    assert rows == {(0, 2): "done", (1, 3): "failed"} and len(ledger) == 2 and ledger.damage == []
+    every = [len(batch) for batch in ledger.batches(["index"], every_attempt=True)]
+    assert sum(every) == 5
+
+
+def test_an_attempt_that_occurs_twice_is_named_with_where_it_stands_first(tmp_path):
+    write_attempt(tmp_path, "a", [failed(0)], 1)
+    write_attempt(tmp_path, "b", [done(0), done(3)], 2)
+    again = write_attempt(tmp_path, "c", [done(0), done(0)], 2)
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0, 3]
+    [damage] = ledger.damage
+    assert damage.path == again and "b.parquet" in damage.reason and "1 more" in damage.reason
+
+
+def test_parts_that_a_merged_one_replaces_are_not_read(tmp_path):
+    first, second = (write_records(tmp_path, f"part-00000{n}-x", [done(n), failed(n + 2)]) for n in (1, 2))
+    tables = [pq.read_table(path) for path in (first, second)]
+    merged = tmp_path / "episodes" / "part-000010-x.parquet"
+    merged.write_bytes(write_part(tables, tables[0].schema, [first.name, second.name]))
+    second.write_bytes(b"no longer looked at")
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [1, 3, 2, 4] and ledger.damage == []
+    assert set(ledger.replaced) == {first, second}
+    assert ledger.names == {first.name, second.name, merged.name}
+    for path in (first, second):
+        path.unlink()
+    assert numbers(open_ledger(tmp_path, PLAN)) == [1, 3, 2, 4]
+
+
+def test_a_reader_whose_part_was_merged_away_is_told_to_open_the_ledger_again(tmp_path):
+    old = write_records(tmp_path, "part-000001-x", [done(1)])
+    ledger = open_ledger(tmp_path, PLAN)
+    table = pq.read_table(old)
+    (tmp_path / "episodes" / "part-000002-x.parquet").write_bytes(write_part([table], table.schema, [old.name]))
+    old.unlink()
+    with pytest.raises(LedgerChangedError):
+        ledger.table()
+    opened = []
+
+    def read():
+        opened.append(open_ledger(tmp_path, PLAN) if opened else ledger)
+        return numbers(opened[-1])
+
+    assert until_unchanged(read) == [1] and len(opened) == 2
+
+
+def test_a_merge_between_listing_and_reading_loses_no_row(tmp_path, monkeypatch):
+    """The merged part came after the listing, and the parts that it replaces went before."""
+    old = write_records(tmp_path, "part-000001-x", [done(1)])
+    write_records(tmp_path, "part-000002-x", [done(2)])
+    table = pq.read_table(old)
+    real = module._read_identity
+
+    def read(path):
+        if old.exists():
+            (tmp_path / "episodes" / "part-000003-x.parquet").write_bytes(write_part([table], table.schema, [old.name]))
+            old.unlink()
+        return real(path)
+
+    listing = type(tmp_path).glob
+    monkeypatch.setattr(module, "_read_identity", read)
+    monkeypatch.setattr(
+        type(tmp_path), "glob", lambda self, what: (path for path in listing(self, what) if path != old)
+    )
+    assert numbers(open_ledger(tmp_path, PLAN)) == [2, 1]
+
+
+def test_a_ledger_that_never_holds_still_is_given_up(tmp_path):
+    def read():
+        raise LedgerChangedError
+
+    with pytest.raises(LedgerChangedError):
+        until_unchanged(read)
+
+
+@pytest.mark.parametrize("stated", [SCHEMA_VERSION + 1, "x", None])
+def test_a_part_of_an_unknown_schema_version_is_named(tmp_path, stated):
+    path = write_records(tmp_path, "a", [done(0)])
+    write_records(tmp_path, "b", [done(1)])
+    metadata = {} if stated is None else {VERSION_KEY: str(stated)}
+    pq.write_table(pq.read_table(path).replace_schema_metadata(metadata), path)
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [1]
+    [damage] = ledger.damage
+    assert damage.path == path and "version" in damage.reason
+
+
+def test_a_part_of_an_older_version_is_read_by_the_reader_of_that_version(tmp_path, monkeypatch):
+    path = write_records(tmp_path, "a", [done(0)])
+    write_records(tmp_path, "b", [done(1)])
+    old = pq.read_table(path)
+    names = ["won" if name == "success" else name for name in old.column_names]
+    pq.write_table(old.rename_columns(names).replace_schema_metadata({VERSION_KEY: "0"}), path)
+
+    def read(table):
+        return table.rename_columns(["success" if name == "won" else name for name in table.column_names])
+
+    monkeypatch.setattr(module, "READERS", {**module.READERS, 0: read})
+    ledger = open_ledger(tmp_path, PLAN)
+    assert ledger.damage == [] and ledger.table(["success"])["success"].to_pylist() == [True, True]
+
+
+def test_rows_come_in_batches_with_the_same_columns_from_every_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 2)
+    write_records(tmp_path, "a", [done(0), done(1), done(2)])
+    write_records(tmp_path, "b", [a_record(3, Outcome(True, 1))], extra={})
+    batches = list(open_ledger(tmp_path, PLAN).batches())
+    assert [len(batch) for batch in batches] == [2, 1, 1]
+    assert len({tuple(batch.column_names) for batch in batches}) == 1
+    assert batches[-1]["kumo.tests"].to_pylist() == [None]
+
+
+def test_rows_that_do_not_count_are_left_out_of_every_batch_of_a_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 2)
+    write_attempt(tmp_path, "a", [done(0), done(1), failed(2), done(3)], 1)
+    write_attempt(tmp_path, "b", [done(2)], 2)
+    assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 3, 2]
+
+
+def test_turns_come_in_smaller_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ROWS_WITH_TURNS_AT_ONCE", 1)
+    write_records(tmp_path, "a", [done(0), done(1)])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert [len(batch) for batch in ledger.batches(["turns"])] == [1, 1]
+    assert [len(batch) for batch in ledger.batches(["index"])] == [2]
+
+
+def test_a_run_gives_one_suite_s_rows_under_short_names(tmp_path):
+    write_records(tmp_path, "a", [done(0), done(1)])
+    ledger = open_ledger(tmp_path, PLAN)
+    run = RunData.of_ledger(PLAN, ledger, {"suite": {}}, [{"id": "1"}])
+    part = run.of("kumo")
+    assert part.episodes(["index", "tests"]).to_pylist() == [{"index": 0, "tests": 2}, {"index": 1, "tests": 2}]
+    assert run.of("go").episodes(["index"]).num_rows == 0 and run.of("go").plan.num_rows == 0
+    assert (part.settings, part.sessions, part.parts) == (run.settings, run.sessions, ledger.names)
+    assert "turns" not in part.episodes().column_names
+    assert run.episodes(["kumo.tests"])["kumo.tests"].to_pylist() == [2, 2]
+
+
+def test_a_run_whose_rows_were_all_not_played_has_the_columns_all_the_same(tmp_path):
+    run = RunData.of_ledger(PLAN, open_ledger(tmp_path, PLAN), {}, [])
+    assert run.of("kumo").episodes(["success", "cut_off"]).column_names == ["success", "cut_off"]
+
+
+def test_every_column_is_described():
+    def described(columns):
+        for column in columns.values():
+            assert isinstance(column, Column) and column.help.endswith(".")
+
+    for row in ("PartRow", "MessageRow", "LabelRow", "TurnRow", "EpisodeRow"):
+        described(columns_of(getattr(__import__("evals.ledger_columns", fromlist=[row]), row)))
+
+
+def test_a_written_part_states_its_version_and_survives_a_copy(tmp_path):
+    rows = records_to_table([done(0)], EXTRA)
+    path = tmp_path / "part.parquet"
+    pq.write_table(rows, path, **PARQUET_OPTIONS)
+    assert pq.read_schema(path).metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
