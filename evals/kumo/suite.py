@@ -46,7 +46,7 @@ class KumoSuite(Suite):
             stands for all that come with it.
         difficulties: Of ``easy`` (4 truths, 6 actions) and ``hard`` (12 truths, 16 actions).
         truths: Truths of a task, together with ``actions``: tasks of this size instead of those of ``difficulties``, up to
-            where the optimal search ends (14 truths, 32 actions). Their level is called ``8x12``, say.
+            where the optimal search ends (13 truths, 18 actions). Their level is called ``8x12``, say.
         actions: Actions of a task.
         tasks: A task file, as ``raycade kumo generate`` writes it or as published, to play tasks from instead of generating
             them: those of the domains and difficulties above. Published files need the one domain that they belong to.

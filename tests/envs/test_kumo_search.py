@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from envs.kumo import Action, Game, OptimalSearch, State, Task, available_domains, generate_tasks, load_domain
+from envs.kumo.search import ACTIONS, TRUTHS
 from envs.kumo.tables import HORIZON
 from tests.envs.kumo_games import made_domain, random_game
 
@@ -256,8 +257,11 @@ def test_observations_that_contradict_each_other_are_refused():
 
 
 def test_games_beyond_the_search_are_refused_with_their_size():
-    with pytest.raises(ValueError, match=r"at most 14 truths and 32 actions, not 20 and 3"):
-        OptimalSearch(random_game(random.Random(0), truths=20, actions=3, states=2))
+    for truths, actions in ((TRUTHS + 1, 3), (4, ACTIONS + 1)):
+        with pytest.raises(
+            ValueError, match=rf"at most {TRUTHS} truths and {ACTIONS} actions, not {truths} and {actions}"
+        ):
+            OptimalSearch(random_game(random.Random(0), truths=truths, actions=actions, states=2))
 
 
 def test_rollouts_do_not_depend_on_the_hash_seed():
