@@ -8,6 +8,7 @@ import pytest
 
 from envs.kumo import domain_from, generate_tasks, load_domain, write_tasks
 from envs.kumo.book_reader import read_book, table_of
+from evals.conversation import Record
 from evals.kumo import KumoSuite
 from evals.players import OraclePlayer
 from evals.records import plan_to_table, records_to_table
@@ -67,10 +68,12 @@ def test_runs_of_a_chosen_size_are_scored_without_published_figures_beside_them(
     plan = [episode.assigned("model", "") for episode in suite.plan()]
     puzzle = next(suite.puzzles())
     wrong = next(truth for truth in puzzle.task.truths if truth != puzzle.task.valid_truth)
-    ledger = records_to_table([play(suite, Naming(wrong), plan[0])], ledger_columns(suite))
+    failed = Record(plan[1], None, "PlayerError: gone", (), 1.0)
+    ledger = records_to_table([play(suite, Naming(wrong), plan[0]), failed], ledger_columns(suite))
     tables = list(suite.results(RunData.of_tables(plan_to_table(plan), ledger).of("kumo"), "scores"))
     row = dict(zip(tables[0].columns, tables[0].rows[0], strict=True))
-    assert (row["difficulty"], row["planned"], row["done"], row["actions"].mean) == ("6x9", 3, 1, 10)
+    assert (row["difficulty"], row["planned"], row["done"], row["failed"]) == ("6x9", 3, 1, 1)
+    assert row["actions"].mean == 10, "nine tests and one more, also where the ledger does not say how many there are"
     assert not any("published" in table.title for table in tables)
     assert not any(row[0] == "easy" for table in tables for row in table.rows)
 
