@@ -14,7 +14,6 @@ from envs.kumo import (
     DIFFICULTIES,
     GenerationError,
     Task,
-    available_domains,
     commands,
     generate_tasks,
     load_domain,
@@ -22,13 +21,13 @@ from envs.kumo import (
     write_tasks,
 )
 from envs.kumo.domain_file import parse_domain
-from tests.envs.kumo_games import made_domain, toy_yaml
+from tests.envs.kumo_games import MAIN_DOMAINS, made_domain, toy_yaml
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo"
 
 
 def domains():
-    return [made_domain(1), *(load_domain(name) for name in available_domains())]
+    return [made_domain(1), *(load_domain(name) for name in MAIN_DOMAINS)]
 
 
 def command(*words):
