@@ -15,6 +15,7 @@ ROWS = pa.table(
         "b.index": [None, 8, None],
     }
 )
+PARTS = (ROWS.slice(0, 1), ROWS.slice(1))
 
 
 class FakeLedger:
@@ -22,7 +23,7 @@ class FakeLedger:
 
     names = frozenset({"part-1", "part-2"})
 
-    def __init__(self, parts=(ROWS.slice(0, 1), ROWS.slice(1))):
+    def __init__(self, parts=PARTS):
         self.parts, self.asked = parts, []
 
     def _wanted(self, columns):
