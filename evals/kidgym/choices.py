@@ -98,7 +98,7 @@ def read_prose(text: str, bare: bool) -> Prose | None:
 
 def left_over(text: str, count: int) -> int | None:
     """The one of so many actions that a masked text does not reject, where it rejects all others and chooses none."""
-    if not count > 1 or words.OPEN_ENDED.search(text):
+    if count < 3 or words.OPEN_ENDED.search(text):
         return None
     named = list(_named(text, bare=False))
     rejected = {place for one in named if one.stance == "rejected" for place in one.positions}

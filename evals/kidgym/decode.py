@@ -24,6 +24,7 @@ from typing import Final
 from evals.kidgym.choices import left_over, read_prose
 from evals.kidgym.paraphrase import masked, read_paraphrase, unmasked
 from evals.kidgym.vocabulary import ALTERNATIVE_BEHIND, OTHER_SIDE, UNDECIDED
+from evals.option_words import sole_option
 
 DECODER_VERSION: Final = 4
 """Raised whenever a reply would be read otherwise; part of every episode's identity."""
@@ -177,11 +178,13 @@ def _read(content: str, actions: tuple[str, ...], bare: bool) -> Decoded:
         return found
     hidden = masked(content, actions)
     if UNDECIDED.search(hidden):
-        return Decoded(None, "two answers")
+        return Decoded(None, "no answer")
     if (prose := read_prose(hidden, bare)) is not None:
         return _decided(prose.positions, prose.how, actions)
     if positions := read_paraphrase(unmasked(hidden), actions, bare):
         return _decided(positions, "other words", actions)
+    if (only := sole_option(content, actions)) is not None:
+        return Decoded(only, "words")
     if (rest := left_over(hidden, len(actions))) is not None:
         return Decoded(rest, "left over")
     return Decoded(None, "two answers" if ALTERNATIVE_BEHIND.search(hidden[-500:]) else "no answer")

@@ -128,7 +128,7 @@ MAPPED: Final = re.compile(
 )
 """A letter that a text only explains; two of these are a list of what the letters mean."""
 UNDECIDED: Final = re.compile(
-    r"\b(?:can't|cannot|can not|don't want to|unable to) (?:decide|choose|tell|guess)\W*$", re.IGNORECASE
+    r"\b(?:can't|cannot|can not|don't want to|unable to) (?:decide|choose|tell|guess)\W{0,9}$", re.IGNORECASE
 )
 """At the end of a reply that takes back what it said."""
 OPEN_ENDED: Final = re.compile(
@@ -136,7 +136,7 @@ OPEN_ENDED: Final = re.compile(
     re.IGNORECASE,
 )
 """In a text that leaves something open, so that what is not named need not be what is left."""
-OTHER_SIDE: Final = re.compile(r"\n\W*(?:human|user|player)\s*:", re.IGNORECASE)
+OTHER_SIDE: Final = re.compile(r"\n\W{0,4}(?:human|user|player)\s{0,3}:", re.IGNORECASE)
 """Where a reply goes on with a turn of the other side, which it made up."""
 PAIRED: Final = re.compile(r"[\"')]*\s*(?:\b(?:and|und|et|y|e|as\s+well\s+as)\b|&|和|与|と)\s*[\"'(]*[A-Z](?![\w'])")
 """Behind a letter that is one of two."""
