@@ -42,7 +42,9 @@ def kidgym() -> HeldReplies:
 
     def reader(decoder: Decoder) -> Callable[[Mapping[str, Any]], str | None]:
         def read(row: Mapping[str, Any]) -> str | None:
-            reply = separate_reasoning(Reply(row["reply"], finish="length" if row.get("cut") or row.get("cut_off") else "stop"))
+            reply = separate_reasoning(
+                Reply(row["reply"], finish="length" if row.get("cut") or row.get("cut_off") else "stop")
+            )
             index = read_reply(reply, row.get("actions") or lists[row["list"]], decoder).index
             return None if index is None else LETTERS[index]
 
@@ -87,7 +89,8 @@ def multistar() -> HeldReplies:
         return read
 
     return HeldReplies(
-        lambda: _lines("multistar_replies.jsonl"), {name: reader(rule) for name, rule in READERS.items()},
+        lambda: _lines("multistar_replies.jsonl"),
+        {name: reader(rule) for name, rule in READERS.items()},
         lambda: _lines("multistar_replies_independent.jsonl"),
     )
 

@@ -19,8 +19,12 @@ _OPPOSED = re.compile(
     r"\s*(?:[,;(—–]|\s-)\s*(?:and |und |et |y )?(?:(?:not|nicht|keinesfalls|pas|no|non|rather than|instead of)\b|而不是|不是).*$"
 )
 _REASON = re.compile(r"\s*(?:\b(?:because|since|weil|parce que|porque|because of)\b|因为|, as\b|\(the\b).*$")
-_NEGATION = re.compile(r"n't\b|\b(?:not|never|cannot|nicht|pas|nor|neither|wrong|or|oder|ou)\b|[不没非✗✘❌✖]|ではありません|ない")
-_TURNS = re.compile(r"\b(?:no|not|wait|actually|sorry|hold on|oh|so|instead|but|hmm|pero|aber|mais)\b|n't\b|不|所以", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"n't\b|\b(?:not|never|cannot|nicht|pas|nor|neither|wrong|or|oder|ou)\b|[不没非✗✘❌✖]|ではありません|ない"
+)
+_TURNS = re.compile(
+    r"\b(?:no|not|wait|actually|sorry|hold on|oh|so|instead|but|hmm|pero|aber|mais)\b|n't\b|不|所以", re.IGNORECASE
+)
 """Words with which a reply goes from one option to another."""
 _LIST_MARK = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 _STATE = re.compile(r"\b(?:remaining|left|excluded|eliminated|done|candidates|possible|known|results?)\b")
@@ -29,7 +33,9 @@ _LAST_A = re.compile(r"(?<=\w )A\b(?! )")
 """A letter that ends a name, and no article."""
 _SMILEY = re.compile(r"[:;]-?[)(DPp]|xD")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+|(?:=>|->|→)\s*|;\s+|\.\.\.\s*")
-_CONCLUSION = re.compile(r"\b(?:so|hence|therefore|thus|donc|somit|also|por tanto|entonces|it's)\b,?\s|(?:所以|因此|したがって),?|[:：]\s")
+_CONCLUSION = re.compile(
+    r"\b(?:so|hence|therefore|thus|donc|somit|also|por tanto|entonces|it's)\b,?\s|(?:所以|因此|したがって),?|[:：]\s"
+)
 _ALIKE = 0.82
 """How like a word of an option (difflib's ratio) a misspelled word of five letters or more must be."""
 _LONGEST_END = 1500
@@ -77,7 +83,11 @@ def _meant(sentence: str, options: tuple[str, ...], subject: bool) -> int | None
                 tails.append(plain[match.end() :])
                 break
     for tail in tails:
-        if len(tail) <= _LONGEST and not _NEGATION.search(tail) and (found := _fitting(_content(tail), options)) is not None:
+        if (
+            len(tail) <= _LONGEST
+            and not _NEGATION.search(tail)
+            and (found := _fitting(_content(tail), options)) is not None
+        ):
             return found
     return None
 
@@ -91,7 +101,11 @@ def _fitting(said: Sequence[str], options: tuple[str, ...]) -> int | None:
     read = [word if word in every else _alike(word, every) for word in said]
     fits = [index for index, words in enumerate(offered) if all(word in words for word in read)]
     exact = [index for index in fits if set(offered[index]) == set(read)]
-    if len(read) == 1 and str(read[0]).isdecimal() and len({frozenset(word for word in words if not word.isdecimal()) for words in offered}) > 1:
+    if (
+        len(read) == 1
+        and str(read[0]).isdecimal()
+        and len({frozenset(word for word in words if not word.isdecimal()) for words in offered}) > 1
+    ):
         fits = exact
     for chosen in (exact, fits):
         if len(chosen) == 1:
@@ -115,7 +129,9 @@ def _content(text: str) -> tuple[str, ...]:
         plain = plain.replace(word, f" {meaning} ")
     words = (same.get(word, word) for word in _WORD.findall(plain.replace("anti-clock", "anticlock")))
     meant = (same.get(word, word) for word in words if word not in filler)
-    return tuple(word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word for word in meant)
+    return tuple(
+        word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith("ss") else word for word in meant
+    )
 
 
 @functools.cache
@@ -135,7 +151,9 @@ def _lexicon() -> tuple[frozenset[str], dict[str, str], list[tuple[str, str]]]:
 
 def _folded(text: str) -> str:
     """The text in lower case, without accents and markup; hyphens between words part them."""
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", _MARKUP.sub(" ", text.replace("’", "'")))).casefold()
+    plain = unicodedata.normalize(
+        "NFKD", unicodedata.normalize("NFKC", _MARKUP.sub(" ", text.replace("’", "'")))
+    ).casefold()
     plain = re.sub(r"(?<=[a-z])[\u0300-\u036f]", "", plain)
     plain = re.sub(r"\bpick(?:ing|ed)?(?: (?:it|them))? up\b", "pickup", plain)
     plain = re.sub(r"(?<=[a-z])-(?=left|right)", " ", unicodedata.normalize("NFC", plain).replace("°", " degrees "))

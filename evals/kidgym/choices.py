@@ -23,7 +23,8 @@ _TOKEN = re.compile(
 )
 _SMALL = re.compile(r"(?P<letter>[b-hj-p])\W*$|(?P<first>[b-hj-p])(?=\s+(?:because|since|is|as)\b)")
 _LISTED = re.compile(
-    rf"^\W{{0,4}}(?:option\s+|action\s+)?(?:(?P<letter>[A-Z])(?:\s?[).:|-]|\s+\w)|{TEXT}$).*[\w\ue000-\ue0ff].*$", re.MULTILINE
+    rf"^\W{{0,4}}(?:option\s+|action\s+)?(?:(?P<letter>[A-Z])(?:\s?[).:|-]|\s+\w)|{TEXT}$).*[\w\ue000-\ue0ff].*$",
+    re.MULTILINE,
 )
 _VERDICT = re.compile(r"(?<!not )(?<!in)\b(?:correct|right|yes|best|works)\W*$", re.IGNORECASE)
 """At the end of such a line: it is the one."""
@@ -81,7 +82,9 @@ def read_prose(text: str, bare: bool) -> Prose | None:
     declared = [one for one in named if one.stance == "declared"]
     if declared:
         last = declared[-1]
-        if any(one.stance == "rejected" and one.start > last.start and one.positions == last.positions for one in named):
+        if any(
+            one.stance == "rejected" and one.start > last.start and one.positions == last.positions for one in named
+        ):
             return None
         verdicts = [one.positions for one in declared if one.listed] if last.listed else [last.positions]
         return Prose(set().union(*verdicts), "declared")

@@ -47,11 +47,12 @@ def decode(text: str, actions: Sequence[str], cut_off: bool = False) -> Decoded:
 
     A rule is *where, how*:
 
-    - where: ``tag``; ``open tag`` (never closed); ``closing tag`` (never opened); ``no tag``
+    - where: ``tag``; ``open tag`` (never closed); ``closing tag`` (never opened); ``field`` (of JSON); ``no tag``
     - how: ``letter``; ``text`` (the action's text); ``letter and text``; ``list`` (several of these, of which the first
       counts; without tags, letters only); ``declared`` (*I choose B*, *so: B*, *C is correct*; the last one counts);
       ``mention`` (*option B*, or the action's text within others); ``alone`` (a capital letter by itself);
-      ``other words`` (a description that fits one action only)
+      ``other words`` (a description that fits one action only); ``words`` (part of one action's text only);
+      ``left over`` (all others are rejected); ``corrected`` (behind the tag)
 
     and an unread reply has the rule ``no answer``, ``two answers``, ``beyond the list`` or ``cut_off``.
 

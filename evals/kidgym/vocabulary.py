@@ -123,9 +123,7 @@ ALTERNATIVE_BEHIND: Final = re.compile(
     r"""(?:\s*,\s*["'(]*[A-Z]["')]*)*["')]*\s*,?\s*(?:/|\b(?:or|oder|ou|o)\b|或者?|还是|か|または)\s*(?:\w+\s+)?["'(]*[A-Z\ue000-\ue0ff](?![\w'])"""
 )
 """*A or B*: neither is chosen."""
-MAPPED: Final = re.compile(
-    r"(?<!\w)[A-Z] (?:is|means) (?:position|label|slot|door|option|item|\w+ing)\b"
-)
+MAPPED: Final = re.compile(r"(?<!\w)[A-Z] (?:is|means) (?:position|label|slot|door|option|item|\w+ing)\b")
 """A letter that a text only explains; two of these are a list of what the letters mean."""
 UNDECIDED: Final = re.compile(
     r"\b(?:can't|cannot|can not|don't want to|unable to) (?:decide|choose|tell|guess)\W{0,9}$", re.IGNORECASE

@@ -33,7 +33,9 @@ _BOX = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 _FIELD = re.compile(r"[\"']?\b(?:final_)?answer[\"']?\s*:\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
 _NAMED = re.compile(r"[\"'](?:label|option|choice|text)[\"']\s*:\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
 _TAKES_BACK = re.compile(r"\b(?:correction|wait|hmm|actually|sorry|oops)\b", re.IGNORECASE)
-_UNDECIDED = re.compile(r"\b(?:can't|cannot|can not|don't want to|unable to) (?:decide|choose|tell|guess)\W{0,9}$", re.IGNORECASE)
+_UNDECIDED = re.compile(
+    r"\b(?:can't|cannot|can not|don't want to|unable to) (?:decide|choose|tell|guess)\W{0,9}$", re.IGNORECASE
+)
 _YES_NO_YES = re.compile(r"(?:\byes\b\W{1,3}\bno\b\W{1,3}){2}|(?:\bno\b\W{1,3}\byes\b\W{1,3}){2}", re.IGNORECASE)
 _RUN = re.compile(r"(?<!\w)([A-Z]), (?=[A-Z](?:,| and| or)\s)")
 """Labels in a row are one clause."""
@@ -174,11 +176,18 @@ class _Reader:
             return next(iter(bare)), rule
         if bare:
             return None, TWO_ANSWERS
-        if len(taken_back) == len(self.labels) - 1 > 1 and not any(word in _words("doubts") for word in text.casefold().split()):
+        if len(taken_back) == len(self.labels) - 1 > 1 and not any(
+            word in _words("doubts") for word in text.casefold().split()
+        ):
             (left,) = set(self.labels.values()) - taken_back
             return left, "left over"
         lettered = re.search(r"(?<!\w)[B-Z](?!\w)", text) or re.search(r"\bA\b\s*[:.)]", text)
-        if not clauses and not lettered and self.said and (only := sole_option(text, self.options, subject=True)) is not None:
+        if (
+            not clauses
+            and not lettered
+            and self.said
+            and (only := sole_option(text, self.options, subject=True)) is not None
+        ):
             return only, "words"
         return None, NO_ANSWER
 
