@@ -20,11 +20,10 @@ def score_kumo(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
         ledger: The suite's part of the ledger, in any order and possibly partial.
     """
     runs = list(join_runs(plan, ledger))
-    return [
-        _success_table(runs, by_domain=False),
-        _success_table(runs, by_domain=True),
-        _published_table(runs),
-    ]
+    tables = [_success_table(runs, by_domain=False), _success_table(runs, by_domain=True)]
+    if any(run.difficulty in DIFFICULTIES for run in runs):
+        tables.append(_published_table(runs))
+    return tables
 
 
 # --- our convention --------------------------------------------------------------------------------------------------
@@ -56,6 +55,7 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
     measures = ("success", "actions", "relative actions", "parse errors", "parse failures", "tokens")
     return Table(
         name="kumo_domains" if by_domain else "kumo_success",
+        headline=not by_domain,
         title="KUMO by domain" if by_domain else "KUMO",
         columns=(*keys, "planned", "done", "failed", "cut off", *measures),
         rows=tuple(rows),
@@ -68,7 +68,6 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
             "Brackets: 95 % confidence intervals; the runs of one task are one cluster.",
             *_failure_notes(runs),
         ),
-        headline=not by_domain,
     )
 
 
