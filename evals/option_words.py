@@ -1,4 +1,4 @@
-"""Which option a short text means by its words: ``go right`` for *move right*, ``Door 2.``, ``<answer>moon``, ``en haut à gauche``.
+"""Which option a short text means by its words: ``go right`` for *move right*, ``Door 2.``, ``en haut à gauche``.
 
 A text fits an option if every word of it that is no filler is a word of the option, as it is written, misspelled by a letter
 or two, or in another language (``option_words.txt``). A text that fits several options, or says more, means none.
@@ -139,7 +139,7 @@ def _lexicon() -> tuple[frozenset[str], dict[str, str], list[tuple[str, str]]]:
     """The fillers, words for words, and the parts of Eastern sentences, longest first."""
     text = Path(__file__).with_name("option_words.txt").read_text(encoding="utf-8")
     filler, same, eastern = (part.split("\n", 1)[1] for part in text.split("# ")[1:])
-    pairs = [(line.split() + [""])[:2] for line in eastern.splitlines() if line.strip()]
+    pairs = [[*line.split(), ""][:2] for line in eastern.splitlines() if line.strip()]
     parts = [(word, meaning.replace("_", " ")) for word, meaning in pairs]
     parts += [(word, "") for word in filler.split() if not word.isascii()]
     return (

@@ -129,9 +129,9 @@ def _doubted(text: str, found: Decoded, actions: tuple[str, ...]) -> Decoded:
         corrected = read_prose(masked(behind[correction.end() :], actions), bare=True)
         if corrected is not None and corrected.how == "declared":
             return _decided(corrected.positions, "corrected", actions)
-    if len(pairs) > 1 and not re.search(r"\w", text[pairs[-2].end() : pairs[-1].start()]):
-        if _read(pairs[-2]["content"], actions, bare=False).index != found.index:
-            return Decoded(None, "two answers")
+    adjacent = len(pairs) > 1 and not re.search(r"\w", text[pairs[-2].end() : pairs[-1].start()])
+    if adjacent and _read(pairs[-2]["content"], actions, bare=False).index != found.index:
+        return Decoded(None, "two answers")
     return found
 
 
