@@ -148,7 +148,7 @@ UNREAD = [
     ("<answer>A) pick up the item with label 0</answer>", "two answers"),
     ("You could choose A or C.", "two answers"),
     ("<answer>I choose C: pick up the item with label 3</answer>", "two answers"),
-    ("\n".join(f"{letter}) {text}" for letter, text in zip(LETTERS, CL, strict=False)), "two answers"),
+    ("\n".join(f"{letter}) {text}" for letter, text in zip(LETTERS, CL, strict=False)), "no answer"),
     ("pick up the item with label 3 or pick up the item with label 0", "two answers"),
     ("<answer>E</answer>", "beyond the list"),
     ("<answer>Z)</answer>", "beyond the list"),
