@@ -134,7 +134,10 @@ def _play(suite: Suite, episode: Episode, player: Player) -> Record:
 
 def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
     """What is stored comes back, is scored the same in any order, and can be shown."""
-    ledger = records_to_table(records, ledger_columns(suite))
+    try:
+        ledger = records_to_table(records, ledger_columns(suite))
+    except (ValueError, pa.ArrowException) as error:
+        raise AssertionError(f"an outcome does not fit the suite's columns: {error}") from error
     planned = plan_to_table([record.episode for record in records])
     tables = _tables(suite, planned, ledger)
     order = list(range(ledger.num_rows))
@@ -151,13 +154,20 @@ def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
         short = {name.removeprefix(f"{owner.name}."): value for name, value in row.items()}
         view = owner.view(short)
         assert len(view.steps) == len(record.turns), f"{_name(record)}: the view has another number of steps"
-        json.dumps([view.facts, *[[step.shown, step.facts] for step in view.steps]], allow_nan=False)
+        _plain([view.facts, *[[step.shown, step.facts] for step in view.steps]], f"the view of {_name(record)}")
 
 
 def _tables(suite: Suite, plan: pa.Table, ledger: pa.Table) -> str:
     run = RunData.of_tables(plan, ledger)
     tables = [table.to_json() for section in SECTIONS for table in suite_results(suite, run, section)]
-    return json.dumps(tables, allow_nan=False)
+    return _plain(tables, "the tables")
+
+
+def _plain(value: Any, what: str) -> str:
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"{what}: not JSON ({error})") from error
 
 
 def _check_pictures(chat: Sequence[Message]) -> None:

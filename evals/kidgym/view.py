@@ -26,7 +26,7 @@ def view_episode(row: Mapping[str, Any]) -> EpisodeView:
 
 def _facts(played: Replay) -> Iterator[Facts]:
     """What is known of each step that was asked."""
-    frames = [*(step.frame for step in played.steps[1:]), played.final]
+    frames = [*(step.frame for step in played.steps), played.final][1:]  # no step, where the first question failed
     for number, (step, after) in enumerate(zip(played.steps, frames, strict=True), 1):
         if not step.forced:
             best = solve(step.world)

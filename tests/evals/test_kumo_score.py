@@ -170,7 +170,7 @@ def test_tables_do_not_depend_on_the_order_in_which_episodes_finished():
 
 
 def test_played_episodes_can_be_scored_from_their_ledger_alone(tmp_path):
-    suite = KumoSuite(domains=["fantasy"], difficulties=["easy"], tasks_per_domain=5, repeats=2)
+    suite = KumoSuite(domains=["fantasy"], difficulties=["easy"], tasks_per_domain=2, repeats=1)
     episodes, records = [], []
     for name, player in BUILT_IN_PLAYERS.items():
         for planned in suite.plan():

@@ -1,5 +1,6 @@
 """Effects on identical games: intervals that cover, p-values that hold their level, and what scipy says of the same data."""
 
+import dataclasses
 import itertools
 import math
 
@@ -12,6 +13,7 @@ from evals.paired import (
     Effect,
     Observation,
     effects_tables,
+    file_stem,
     holm,
     independent_effects,
     paired_effects,
@@ -19,7 +21,14 @@ from evals.paired import (
     success_observations,
 )
 from evals.run_data import RunData
-from evals.statistics import Estimate, difference_estimate, intraclass_correlation, proportion_estimate, wilson_estimate
+from evals.statistics import (
+    Estimate,
+    difference_estimate,
+    intraclass_correlation,
+    mean_estimate,
+    proportion_estimate,
+    wilson_estimate,
+)
 
 CELL = ("model", "CL")
 
@@ -27,12 +36,6 @@ CELL = ("model", "CL")
 def side(values, cell=CELL, repeats=1):
     """Observations of games in turn, ``repeats`` of each."""
     return [Observation(cell, place // repeats, place % repeats, float(value)) for place, value in enumerate(values)]
-
-
-def games(generator, count, repeats, first, second, spread=0.25):
-    """Successes of two players whose chances in a game rise and fall together."""
-    ease = generator.uniform(-spread, spread, count)[:, None]
-    return [(generator.random((count, repeats)) < share + ease).astype(float).ravel() for share in (first, second)]
 
 
 # --- equal to what others compute -----------------------------------------------------------------------------------
@@ -149,68 +152,6 @@ def test_a_difference_joins_the_doubt_of_both():
     assert difference_estimate(wilson_estimate(1, 10), Estimate(math.nan, math.nan, math.nan, 0)).n == 0
 
 
-# --- what they promise -----------------------------------------------------------------------------------------------
-
-
-def draws(count, repeats, first, second, times, seed=0):
-    generator = np.random.default_rng(seed)
-    for _ in range(times):
-        one, other = games(generator, count, repeats, first, second)
-        yield side(one, repeats=repeats), side(other, repeats=repeats)
-
-
-@pytest.mark.parametrize(
-    ("count", "repeats", "first", "second"), [(100, 1, 0.5, 0.4), (20, 5, 0.7, 0.5), (100, 1, 0.26, 0.25)]
-)
-@pytest.mark.parametrize("effects", [paired_effects, independent_effects])
-def test_intervals_cover(effects, count, repeats, first, second):
-    covered = 0
-    for one, other in draws(count, repeats, first, second, 300):
-        (effect,) = effects(one, other)
-        covered += effect.difference.low <= first - second <= effect.difference.high
-    assert covered / 300 >= 0.93
-
-
-def test_rare_successes_are_covered_too():
-    covered = 0
-    generator = np.random.default_rng(8)
-    for _ in range(400):
-        (effect,) = paired_effects(side(generator.random(100) < 0.03), side(generator.random(100) < 0.01))
-        covered += effect.difference.low <= 0.02 <= effect.difference.high
-    assert covered / 400 >= 0.93
-
-
-def test_pairs_tell_more_than_sides():
-    ((one, other),) = draws(400, 1, 0.5, 0.45, 1)
-    paired, independent = paired_effects(one, other)[0], independent_effects(one, other)[0]
-    width = [effect.difference.high - effect.difference.low for effect in (paired, independent)]
-    assert width[0] < width[1]
-
-
-@pytest.mark.parametrize("effects", [paired_effects, independent_effects])
-@pytest.mark.parametrize("repeats", [1, 5])
-def test_p_is_uniform_where_nothing_differs(effects, repeats):
-    found = np.array([effects(*pair)[0].p for pair in draws(40, repeats, 0.5, 0.5, 250, seed=repeats)])
-    assert (found <= 0.05).mean() <= 0.09
-    assert 0.3 <= np.mean(found <= 0.5) <= 0.6, "discrete, so a little on the safe side"
-
-
-def test_p_of_measured_values_is_uniform_where_nothing_differs():
-    generator = np.random.default_rng(9)
-    found = [paired_effects(side(generator.normal(size=20)), side(generator.normal(size=20)))[0].p for _ in range(200)]
-    assert stats.kstest(found, "uniform").pvalue > 0.01
-
-
-def test_forgetting_that_repeats_belong_together_would_find_too_much():
-    generator = np.random.default_rng(10)
-    together, apart = [], []
-    for _ in range(150):
-        ones, others = (np.repeat(generator.random(20) < 0.5, 5).astype(float) for _ in range(2))
-        together.append(paired_effects(side(ones, repeats=5), side(others, repeats=5))[0].p)
-        apart.append(paired_effects(side(ones), side(others))[0].p)
-    assert np.mean(np.array(together) <= 0.05) <= 0.09 < 0.3 < np.mean(np.array(apart) <= 0.05)
-
-
 # --- bookkeeping -----------------------------------------------------------------------------------------------------
 
 
@@ -274,3 +215,82 @@ def test_successes_are_read_from_a_run():
     assert success_observations(run, ("player",), {"mode": "cot"}) == [Observation(("m",), ("t", "1", 0), 0, 1.0)]
     both = success_observations(run, ("player", "mode"))
     assert [(one.cell[1], one.value) for one in both] == [("cot", 1.0), ("icl", 0.0)]
+
+
+def test_successes_of_games_of_unequal_size_are_compared_by_game():
+    first = [
+        Observation(CELL, game, unit, 1.0)
+        for game, unit in [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("c", 0), ("c", 1)]
+    ]
+    second = [dataclasses.replace(one, value=float(one.game == "c" or one.unit == 2)) for one in first]
+    (effect,) = paired_effects(first, second)
+    # Gains 2 of 3, 1 of 1, 0 of 2, and with one game of each kind 2 and -2 of 2: center 3 / 10.
+    squares = (2 - 0.9) ** 2 + (1 - 0.3) ** 2 + 0.6**2 + (2 - 0.6) ** 2 + (-2 - 0.6) ** 2
+    margin = stats.t.ppf(0.975, 2) * math.sqrt(squares) / 10
+    found = effect.difference
+    assert (found.mean, found.low, found.high, found.n) == pytest.approx((0.5, max(-1, 0.3 - margin), 1.0, 6))
+    assert 0.3 + margin > 1
+    assert (effect.first, effect.second, effect.games, effect.left_out) == (1.0, 0.5, 3, 0)
+    assert effect.p == 0.5, "gains of 2 and 1: two of the four ways to sign them are as extreme"
+
+
+def test_p_never_falls_below_what_the_draws_can_tell_and_is_one_where_nothing_differs():
+    (far,) = independent_effects(side([1] * 60), side([0] * 60))
+    (same,) = independent_effects(side([1, 0] * 5), side([1, 0] * 5))
+    assert far.p == 1 / 10_000 and same.p == 1
+    assert sign_flip_p([0.5, -0.5]) == sign_flip_p([1.0, -1.0]) == sign_flip_p([]) == sign_flip_p([0.0, 0.0]) == 1
+    assert sign_flip_p([1.5] * 3) == pytest.approx(0.25, abs=0.015), "two of eight ways"
+    assert sign_flip_p([3.0]) == 1 and sign_flip_p([2.0, 2.0]) == 0.5 and sign_flip_p([-2.0, -2.0, -2.0, 0.0]) == 0.25
+
+
+def test_measured_values_of_independent_games_join_two_t_intervals():
+    first, second = [1.0, 2.0, 4.0, 5.0], [0.5, 1.5, 1.0]
+    (effect,) = independent_effects(side(first, repeats=2), side(second))
+    one, other = mean_estimate(first, [0, 0, 1, 1]), mean_estimate(second)
+    assert effect.difference == difference_estimate(one, other) and effect.difference.n == 7
+    assert (effect.first, effect.second, effect.games) == (3.0, 1.0, 5)
+
+
+def test_games_of_unequal_size_change_sides_as_a_whole():
+    first = [Observation(CELL, "a", unit, value) for unit, value in enumerate([9.0, 9.0, 9.0])]
+    second = [Observation(CELL, game, 0, value) for game, value in [("b", 1.0), ("c", 2.0)]]
+    (effect,) = independent_effects(first, second)
+    assert effect.p == pytest.approx(1 / 3, abs=0.015), "one of three games goes to the first side"
+
+
+def test_a_table_of_effects_names_what_varies_and_what_does_not():
+    effects = [an_effect("p", "CL", "1", "x", left_out=1200), an_effect("p", "SE", "1", "x", p=0.03, left_out=34)]
+    (table,) = effects_tables("kinds", "Kinds", ("task", "level", "mode"), ("new", "old"), effects, ["Mind the gap."])
+    assert (table.name, table.title) == ("kinds_p", "Kinds, p, 1, x")
+    assert table.columns == ("task", "new", "old", "difference", "p", "Holm p")
+    assert table.rows == (
+        ("CL", 0.6, 0.4, Estimate(0.2, 0.1, 0.3, 10), 0.02, 0.04),
+        ("SE", 0.6, 0.4, Estimate(0.2, 0.1, 0.3, 10), 0.03, 0.04),
+    )
+    games, left_out, mine = table.notes
+    assert (
+        games.startswith("10 games") and "2 rows" in games and left_out.startswith("1,234 ") and mine == "Mind the gap."
+    )
+    assert file_stem("a/b: c-1.5") == "a_b_c-1.5"
+
+
+def test_what_makes_a_game_and_a_cell_can_be_chosen():
+    row = {
+        "suite": "s",
+        "player": "m",
+        "task": "t",
+        "level": 1,
+        "mode": "cot",
+        "index": 4,
+        "repeat": 3,
+        "status": "done",
+    }
+    rows = [{**row, "success": True}, {**row, "success": False, "mode": "icl", "index": 5}]
+    run = RunData.of_tables(pa.table({"suite": ["s"]}), pa.Table.from_pylist(rows)).of("s")
+    assert success_observations(run, ("level",), {"mode": "cot", "task": "t"}, ("index",)) == [
+        Observation(("1",), (4,), 3, 1.0)
+    ]
+    assert success_observations(run, ("player", "level"), {"mode": "icl"}) == [
+        Observation(("m", "1"), ("t", 1, 5), 3, 0.0)
+    ]
+    assert success_observations(run, ("player",), {"mode": "cot", "task": "u"}) == []

@@ -13,7 +13,15 @@ from envs.picture import Picture
 from evals.conversation import PlayedTurn, Record
 from evals.ledger import LedgerDamagedError, open_ledger
 from evals.ledger_columns import COLUMNS, SCHEMA_VERSION, VERSION_KEY, ledger_schema
-from evals.records import PARQUET_OPTIONS, chat_of, plan_from_table, plan_to_table, records_to_table
+from evals.records import (
+    PARQUET_OPTIONS,
+    PLAN_SCHEMA,
+    chat_of,
+    check_plan,
+    plan_from_table,
+    plan_to_table,
+    records_to_table,
+)
 from evals.types import Episode, LabelScores, Outcome, Reply, Turn, message
 
 EXTRA = {"kumo.tests": pa.int32(), "kumo.predicted": pa.string()}
@@ -268,12 +276,26 @@ def test_an_episode_that_occurs_twice_counts_once_and_is_reported(tmp_path):
     assert an_episode(1).id in found.reason and "a.parquet" in found.reason
 
 
+def test_a_plans_numbers_are_stored_as_declared_whatever_a_suite_gave():
+    table = plan_to_table([an_episode(0, calls=4, prompt_tokens=0)])
+    assert table.schema == PLAN_SCHEMA and table["calls"].to_pylist() == [4.0]
+
+
+@pytest.mark.parametrize(
+    "table", [pa.table({"episode_id": ["x"]}), plan_to_table([an_episode()]).drop_columns("calls")]
+)
+def test_what_is_no_plan_is_refused_when_checked(table):
+    with pytest.raises(ValueError):
+        check_plan(table)
+
+
 def test_a_plan_survives_its_table_and_an_edited_one_is_refused():
     episodes = [an_episode(index, calls=4.5, prompt_tokens=1e4, group="g") for index in range(3)]
     table = plan_to_table(episodes)
     assert table["episode_id"].to_pylist() == [episode.id for episode in episodes]
     assert plan_from_table(table) == episodes
     assert plan_from_table(plan_to_table([])) == []
+    check_plan(table)
     position = table.column_names.index("task")
     edited = table.set_column(position, "task", pa.array(["music"] * 3))
     with pytest.raises(ValueError, match=episodes[0].id):

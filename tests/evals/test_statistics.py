@@ -3,43 +3,19 @@
 import itertools
 import math
 import random
+from statistics import NormalDist
 
-import numpy as np
 import pytest
 
-from evals.statistics import mean_estimate, proportion_estimate, student_quantile
-
-
-def clustered_successes(generator, clusters, size, share, correlation):
-    """Successes whose chance is drawn per cluster from a beta distribution with the given intra-cluster correlation."""
-    strength = (1 - correlation) / correlation
-    chances = generator.beta(share * strength, (1 - share) * strength, clusters)
-    successes = generator.random((clusters, size)) < chances[:, None]
-    return successes.ravel().tolist(), np.repeat(np.arange(clusters), size).tolist()
-
-
-def coverage(share, estimate, draws):
-    intervals = [estimate(*draw) for draw in draws]
-    return sum(interval.low <= share <= interval.high for interval in intervals) / len(intervals)
-
-
-@pytest.mark.parametrize(("clusters", "share"), [(10, 0.8), (50, 0.5), (50, 0.95), (250, 0.8)])
-def test_a_95_percent_interval_of_repeated_runs_covers_the_truth_95_times_in_100(clusters, share):
-    generator = np.random.default_rng(1)
-    draws = [clustered_successes(generator, clusters, 5, share, 0.5) for _ in range(400)]
-    assert coverage(share, proportion_estimate, draws) >= 0.93
-    assert coverage(share, lambda successes, _: proportion_estimate(successes), draws) < 0.88, "naive would do as well"
-
-
-def test_means_of_repeated_runs_cover_too():
-    generator = np.random.default_rng(2)
-    draws = []
-    for _ in range(500):
-        task = generator.normal(3.0, 1.0, 20)
-        values = task[:, None] + generator.normal(0, 0.5, (20, 5))
-        draws.append((values.ravel().tolist(), np.repeat(np.arange(20), 5).tolist()))
-    assert 0.92 <= coverage(3.0, mean_estimate, draws) <= 0.98
-    assert coverage(3.0, lambda values, _: mean_estimate(values), draws) < 0.8, "naive would do as well"
+from evals.statistics import (
+    NO_ESTIMATE,
+    difference_estimate,
+    intraclass_correlation,
+    mean_estimate,
+    proportion_estimate,
+    student_quantile,
+    wilson_estimate,
+)
 
 
 def test_independent_successes_get_the_plain_wilson_interval():
@@ -113,3 +89,72 @@ def test_student_quantiles_agree_with_scipy():
     stats = pytest.importorskip("scipy.stats")
     for probability, degrees in itertools.product((0.6, 0.95, 0.975, 0.995), (1, 2, 3, 4, 7, 30, 249, 1000, 200_000)):
         assert student_quantile(probability, degrees) == pytest.approx(stats.t.ppf(probability, degrees), rel=1e-4)
+
+
+def test_clusters_of_unequal_size_get_the_sandwich_variance():
+    # Residuals from the mean 3 sum to -3, 0 and 3 by cluster: CR1 variance (3 / 2) (9 + 0 + 9) / 4^2; t(0.95, 2) = 2.919986.
+    estimate = mean_estimate([1.0, 2.0, 3.0, 6.0], ["a", "a", "b", "c"], confidence=0.9)
+    margin = 2.919986 * math.sqrt(27) / 4
+    assert (estimate.mean, estimate.n) == (3.0, 4)
+    assert (estimate.low, estimate.high) == pytest.approx((3 - margin, 3 + margin), abs=1e-5)
+
+
+def test_the_design_effect_is_taken_with_one_cluster_more_of_each_kind():
+    # Hits 3, 0, 1 of 3, 2, 1, and 2, 0 of 2, 2: share 0.6, squared deviations 1.44 + 1.44 + 0.16 + 0.64 + 1.44.
+    estimate = proportion_estimate([True, True, True, False, False, True], ["a", "a", "a", "b", "b", "c"], 0.9)
+    assert estimate == wilson_estimate(4 / 6, 6, 5.12 / (10 * 0.6 * 0.4), 0.9)
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "effect", "confidence", "low", "high"),
+    [
+        (0.8, 10, 1.0, 0.95, 0.490162, 0.943318),
+        (0.8, 10, 1.0, 0.90, 0.540793, 0.931442),
+        (0.8, 10, 2.0, 0.95, 0.375535, 0.963773),
+        (0.0, 10, 1.0, 0.95, 0.0, 0.277533),
+        (1.0, 10, 1.0, 0.95, 0.722467, 1.0),
+    ],
+)
+def test_wilsons_interval_is_that_of_scipy(share, n, effect, confidence, low, high):
+    estimate = wilson_estimate(share, n, effect, confidence)
+    assert (estimate.mean, estimate.n) == (share, n)
+    assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=1e-5)
+    if effect == 1:
+        assert estimate == wilson_estimate(share, n, confidence=confidence), "the default"
+    if confidence == 0.95:
+        assert estimate == wilson_estimate(share, n, effect)
+
+
+def test_every_observation_needs_its_cluster():
+    for estimate in (mean_estimate, proportion_estimate, intraclass_correlation):
+        with pytest.raises(ValueError):
+            estimate([1.0, 0.0, 1.0], ["a", "b"])
+
+
+def test_alikeness_of_groups_of_unequal_size():
+    # Groups (1, 2), (3), (5, 6, 7): mean squares 25.5 / 2 between and 2.5 / 3 within, mean size (6 - 14 / 6) / 2.
+    between, within, size = 25.5 / 2, 2.5 / 3, (6 - 14 / 6) / 2
+    found = intraclass_correlation([1, 2, 3, 5, 6, 7], "aabccc")
+    assert found == pytest.approx((between - within) / (between + (size - 1) * within))
+
+
+def test_a_difference_of_which_one_side_is_unknown_is_unknown():
+    known = wilson_estimate(0.5, 10)
+    for found in (difference_estimate(known, NO_ESTIMATE), difference_estimate(NO_ESTIMATE, known)):
+        assert found.n == 0 and math.isnan(found.mean)
+
+
+def test_student_quantiles_are_exact_and_normal_for_a_great_many_degrees():
+    # From the closed forms for 1 and 2 degrees: tan(pi (p - 1/2)), (2 p - 1) sqrt(2 / (4 p (1 - p))).
+    for probability in (0.5, 0.6, 0.9, 0.975, 0.9995):
+        one = math.tan(math.pi * (probability - 0.5))
+        two = (2 * probability - 1) * math.sqrt(2 / (4 * probability * (1 - probability)))
+        assert student_quantile(probability, 1) == pytest.approx(one, rel=1e-9, abs=1e-12)
+        assert student_quantile(probability, 2) == pytest.approx(two, rel=1e-9, abs=1e-12)
+    assert student_quantile(0.975, 100_001) == NormalDist().inv_cdf(0.975) < student_quantile(0.975, 100_000)
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0, -0.5, 1.5])
+def test_no_quantile_outside_of_probabilities(probability):
+    with pytest.raises(ValueError, match="probability"):
+        student_quantile(probability, 5)

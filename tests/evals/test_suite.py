@@ -1,0 +1,269 @@
+"""What a suite gets by default, and what is done with it: plans, ids, columns, results, suites joined into one."""
+
+import asyncio
+import dataclasses
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pyarrow as pa
+import pytest
+
+from evals import suite as module
+from evals.bundle import Bundle
+from evals.cells import success_table
+from evals.ledger_columns import Column
+from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
+from evals.records import plan_to_table, records_to_table
+from evals.run_data import RunData
+from evals.statistics import NO_ESTIMATE, proportion_estimate
+from evals.suite import Needs, Suite, built_in_players, ledger_columns, plan_for, play_episode, suite_results
+from evals.tables import Table
+from evals.types import Outcome, PlayerError, PromptTooLong, Reply, stable_hash
+from evals.view import EpisodeView, StepView, default_view
+from tests.evals.test_records import an_episode, done
+from tests.toy import ToySuite
+
+
+@dataclasses.dataclass(frozen=True)
+class Coins(Suite):
+    """Two questions at once in each episode; ``cheat`` is a shortcut."""
+
+    count: int = 2
+    asks: Needs = dataclasses.field(default_factory=Needs)
+    name: ClassVar[str] = "coins"
+    shortcuts: ClassVar = {"cheat": "Says heads."}
+    columns: ClassVar = {"heads": Column(pa.int64(), "Heads."), "note": Column(pa.string(), "A note.")}
+
+    @property
+    def needs(self):
+        return self.asks
+
+    def plan(self):
+        return [an_episode(index, suite="coins", identity="c", player="") for index in range(self.count)]
+
+    async def play(self, episode, conversation):
+        said = {"oracle": lambda: "heads", "shortcuts": {"cheat": lambda: "heads"}}
+        played = await asyncio.gather(*(conversation.ask((), options=("heads", "tails"), **said) for _ in range(2)))
+        heads = sum(each.reply.text == "heads" for each in played)
+        return Outcome(heads == 2, 2, heads / 2, {"heads": heads})
+
+    def results(self, run, section):
+        heads = run.episodes(["heads"])["heads"].to_pylist()
+        yield Table(f"coins_{section}", "Coins", ("planned", "heads"), ((run.plan.num_rows, sum(heads)),))
+
+
+class NewCoins(Coins):
+    version = 2
+
+
+def short(plan):
+    return [(episode.suite, episode.player, episode.index) for episode in plan]
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_has_every_episode_for_each_player_in_order():
+    plan = plan_for(Coins(), {"a": "x", "b": "y"})
+    assert short(plan) == [("coins", "a", 0), ("coins", "a", 1), ("coins", "b", 0), ("coins", "b", 1)]
+    assert plan == plan_for(Coins(), {"a": "x", "b": "y"}) and isinstance(plan, tuple)
+
+
+def test_ids_depend_on_suite_version_player_and_what_decides_its_answers():
+    plans = [(Coins(), "a", "x"), (Coins(), "b", "x"), (Coins(), "a", "y"), (NewCoins(), "a", "x")]
+    assert len({plan_for(suite, {player: identity})[0].id for suite, player, identity in plans}) == 4
+    (first, _) = plan_for(Coins(), {"a": "x"})
+    assert first.identity == stable_hash(stable_hash(1, "c"), "x")
+
+
+def test_a_shortcut_plays_only_those_suites_that_offer_it():
+    both = Bundle("both", (ToySuite(episodes=1), Coins(count=1)))
+    assert short(plan_for(both, {"cheat": "", "oracle": ""})) == [
+        ("coins", "cheat", 0),
+        ("toy", "oracle", 0),
+        ("coins", "oracle", 0),
+    ]
+
+
+def test_ids_are_the_same_alone_and_in_a_bundle():
+    both = Bundle("both", (ToySuite(), Coins()))
+    alone = [*plan_for(ToySuite(), {"a": "x"}), *plan_for(Coins(), {"a": "x"})]
+    assert plan_for(both, {"a": "x"}) == tuple(alone)
+
+
+def test_the_players_without_a_model_are_the_built_in_ones_and_the_shortcuts():
+    assert built_in_players(ToySuite()) == BUILT_IN_PLAYERS
+    both = Bundle("both", (ToySuite(), Coins()))
+    assert built_in_players(both) == {"cheat": ShortcutPlayer("cheat"), **BUILT_IN_PLAYERS}
+
+
+def test_columns_are_stored_under_their_suites_name():
+    both = Bundle("both", (ToySuite(), Coins()))
+    assert ledger_columns(both) == {"toy.right": pa.int32(), "coins.heads": pa.int64(), "coins.note": pa.string()}
+
+
+# --- playing ---------------------------------------------------------------------------------------------------------
+
+
+class Slow:
+    """Answers the first turn after the second one; raises at turn ``fails``."""
+
+    def __init__(self, fails=None, error=None):
+        self.fails, self.error = fails, error
+
+    async def reply(self, turn):
+        for _ in range(3 * (turn.number == 0)):
+            await asyncio.sleep(0)
+        if turn.number == self.fails:
+            raise self.error
+        return Reply("heads" if turn.number else "tails")
+
+
+def test_a_played_episode_becomes_a_record_with_its_turns_in_order(monkeypatch):
+    times = iter([10.0, 12.5])
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    (episode, *_) = plan_for(Coins(), {"a": "x"})
+    record = asyncio.run(play_episode(Coins(), episode, Slow()))
+    assert record.episode == episode and record.outcome == Outcome(False, 2, 0.5, {"heads": 1})
+    assert [(played.turn.episode, played.turn.number) for played in record.turns] == [(episode, 0), (episode, 1)]
+    assert [played.reply.text for played in record.turns] == ["tails", "heads"]
+    assert (record.error, record.error_kind, record.seconds) == ("", "", 2.5)
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "kind"),
+    [
+        (PlayerError("not now", "endpoint"), "PlayerError: not now", "endpoint"),
+        (PromptTooLong("9 tokens"), "PromptTooLong: 9 tokens", "model"),
+    ],
+)
+def test_a_players_error_makes_a_failed_record_that_keeps_the_turns_before(error, said, kind):
+    (episode, *_) = plan_for(Coins(), {"a": "x"})
+    record = asyncio.run(play_episode(Coins(), episode, Slow(0, error)))
+    assert (record.outcome, record.error, record.error_kind) == (None, said, kind)
+    assert [played.turn.number for played in record.turns] == [1]
+
+
+def test_any_other_error_is_not_the_players():
+    (episode, *_) = plan_for(Coins(), {"a": "x"})
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(play_episode(Coins(), episode, Slow(0, ZeroDivisionError())))
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_suite_of_a_bundle_scores_its_own_rows_under_short_names():
+    toy, coins = ToySuite(episodes=3), Coins()
+    both = Bundle("both", (toy, coins))
+    plan = plan_for(both, {"oracle": ""})
+    records = [asyncio.run(play_episode(both, episode, BUILT_IN_PLAYERS["oracle"])) for episode in plan]
+    run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(both)))
+    scores = suite_results(both, run, "scores")
+    assert [(table.name, table.rows) for table in scores] == [("toy", ((3, 15),)), ("coins_scores", ((2, 4),))]
+    (only,) = suite_results(both, run, "performance")
+    assert (only.name, only.section) == ("coins_performance", "performance"), "whatever section the suite gave it"
+    assert scores[0].section == "scores"
+
+
+class Bare(Suite):
+    """Only what is required."""
+
+    name = "bare"
+
+    def plan(self):
+        return []
+
+    async def play(self, episode, conversation):
+        return Outcome(True, 1)
+
+
+def test_a_suite_has_defaults_for_all_that_is_not_required():
+    bare = Bare()
+    assert (bare.version, bare.columns, bare.shortcuts, bare.needs) == (1, {}, {}, Needs(0, False, 0))
+    assert bare.parts == (bare,)
+    run = run_of([])
+    assert bare.results(run, "diagnostics") == bare.results(run, "performance") == []
+    assert [table.name for table in bare.results(run, "scores")] == ["bare_success"]
+    row = records_to_table([done()], {"kumo.tests": pa.int32(), "kumo.predicted": pa.string()}).to_pylist()[0]
+    assert bare.view(row) == default_view(row)
+
+
+def test_the_default_view_shows_each_turn_and_how_the_episode_ended():
+    table = records_to_table([done()], {"kumo.tests": pa.int32(), "kumo.predicted": pa.string()})
+    row = table.to_pylist()[0]
+    view = default_view(row)
+    assert view.facts == {"status": "done", "error": "", "success": True, "steps": 3, "budget": 50}
+    assert view.steps[1] == StepView(tuple(row["turns"][1]["prompt"]), "second", "thought 1", "a", "exact")
+    assert len(view.steps) == 3 and view.steps[1].shown[0]["role"] == "assistant"
+    turns = [{"prompt": [], "reply": "x", "action": None, "rule": "none"}]
+    older = default_view({**row, "turns": turns})
+    assert older == EpisodeView((StepView((), "x", "", None, "none"),), view.facts)
+
+
+# --- success by cell -------------------------------------------------------------------------------------------------
+
+
+def run_of(games, cells=(("p", "t", "easy", "cot"),)):
+    """A run in which each cell plans three games; ``games`` are (cell, index, status, success, cut off)."""
+    names = ("player", "task", "level", "mode")
+    planned = [dict(zip(names, cell, strict=True)) | {"suite": "s"} for cell in cells for _ in range(3)]
+    rows = [
+        dict(zip(names, cells[cell], strict=True))
+        | {"suite": "s", "index": index, "status": status, "success": success, "cut_off": cut}
+        for cell, index, status, success, cut in games
+    ]
+    types = {name: pa.string() for name in (*names, "suite", "status")}
+    schema = pa.schema({**types, "success": pa.bool_(), "index": pa.int32(), "cut_off": pa.int32()})
+    return RunData.of_tables(pa.Table.from_pylist(planned), pa.Table.from_pylist(rows, schema=schema))
+
+
+CELLS = (("p", "t", "easy", "cot"), ("p", "t", "hard", "cot"), ("q", "u", "easy", "icl"), ("q", "t", "easy", "cot"))
+
+
+def test_success_counts_every_planned_game_of_every_cell():
+    games = [
+        (0, 0, "done", True, 0),
+        (0, 0, "done", True, 2),
+        (0, 1, "done", False, 1),
+        (0, 2, "failed", None, 4),
+        (2, 0, "failed", None, 0),
+        (3, 0, "done", True, 0),
+        (3, 1, "done", True, 0),
+    ]
+    table = success_table("s", run_of(games, CELLS))
+    assert table.name == "s_success" and table.title == "s" and table.headline and table.section == "scores"
+    assert table.columns == ("player", "task", "level", "mode", "planned", "done", "failed", "cut off", "success")
+    assert table.rows == (
+        (*CELLS[0], 3, 3, 1, 7, proportion_estimate([True, True, False, False], [0, 0, 1, 2])),
+        (*CELLS[1], 3, 0, 0, 0, table.rows[1][-1]),
+        (*CELLS[2], 3, 0, 1, 0, proportion_estimate([False])),
+        (*CELLS[3], 3, 2, 0, 0, proportion_estimate([True, True])),
+    )
+    assert table.rows[1][-1].n == NO_ESTIMATE.n == 0
+    assert len(table.notes) == 1
+
+
+# --- suites joined into one ------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_needs_what_any_of_its_suites_needs():
+    assert Bundle("b", (Coins(), ToySuite())).needs == Needs() == Bundle("none", ()).needs
+    first = Coins(asks=Needs(pictures=3, label_scores=True, context=10))
+    second = dataclasses.replace(ToySuite())
+    assert Bundle("b", [second, first]).needs == Needs(3, True, 10)
+    assert Bundle("b", (Bundle("inner", (first,)), second)).needs == Needs(3, True, 10)
+
+
+def test_a_bundle_plans_its_suites_in_order_and_lets_each_play_its_own():
+    both = Bundle("both", [ToySuite(episodes=1), Coins(count=1)])
+    assert both.parts == both.suites == (ToySuite(episodes=1), Coins(count=1))
+    assert [episode.suite for episode in both.plan()] == ["toy", "coins"]
+    for episode in both.plan():
+        record = asyncio.run(play_episode(both, episode, BUILT_IN_PLAYERS["oracle"]))
+        assert record.done and set(record.outcome.extra) == {{"toy": "right", "coins": "heads"}[episode.suite]}
+
+
+def test_a_bundle_with_one_suite_twice_is_refused():
+    with pytest.raises(ValueError, match=r"mine.*toy"):
+        Bundle("mine", (ToySuite(), Coins(), ToySuite(episodes=1)))

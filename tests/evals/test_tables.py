@@ -1,0 +1,110 @@
+"""Result tables as JSON, CSV, Markdown and on a terminal: every cell lands under its column, and nothing is made up."""
+
+import csv
+import io
+import json
+import math
+
+import pytest
+
+from evals.statistics import NO_ESTIMATE, Estimate
+from evals.tables import Table, format_cell, tables_to_json
+
+SHARE = Estimate(0.5, 0.25, 0.75, 8)
+UNKNOWN_SPREAD = Estimate(0.5, math.nan, math.nan, 1)
+TABLE = Table(
+    name="toy_success",
+    title="Toy, success",
+    columns=("player", "count", "success"),
+    rows=(("Zoë|x\ny", 3, SHARE), ("b", None, 0.125), ("c", math.inf, UNKNOWN_SPREAD)),
+    notes=("First.", "Second."),
+    section="diagnostics",
+    headline=True,
+)
+PLAIN = Table("plain", "Plain", ("a", "b"), ((1, True), (2, False)))
+
+
+def test_json_has_every_part_of_a_table_and_no_number_that_json_lacks():
+    assert TABLE.to_json() == {
+        "name": "toy_success",
+        "title": "Toy, success",
+        "columns": ["player", "count", "success"],
+        "rows": [
+            ["Zoë|x\ny", 3, {"mean": 0.5, "low": 0.25, "high": 0.75, "n": 8}],
+            ["b", None, 0.125],
+            ["c", None, {"mean": 0.5, "low": None, "high": None, "n": 1}],
+        ],
+        "notes": ["First.", "Second."],
+        "section": "diagnostics",
+        "headline": True,
+    }
+    plain = PLAIN.to_json()
+    assert (plain["notes"], plain["section"], plain["headline"]) == ([], "scores", False)
+    assert plain["rows"] == [[1, True], [2, False]]
+
+
+def test_all_tables_make_one_document_of_readable_text():
+    text = tables_to_json([TABLE, PLAIN])
+    assert json.loads(text) == [TABLE.to_json(), PLAIN.to_json()]
+    assert "Zoë" in text and text.endswith("]\n") and text.startswith('[\n  {\n    "name"')
+
+
+def test_in_csv_an_estimate_takes_three_columns_in_every_row():
+    assert list(csv.reader(io.StringIO(TABLE.to_csv()))) == [
+        ["player", "count", "success", "success low", "success high"],
+        ["Zoë|x\ny", "3", "0.5", "0.25", "0.75"],
+        ["b", "", "0.125", "", ""],
+        ["c", "", "0.5", "", ""],
+    ]
+    assert PLAIN.to_csv() == "a,b\n1,True\n2,False\n"
+
+
+def test_markdown_keeps_every_cell_in_its_column():
+    assert TABLE.to_markdown().split("\n") == [
+        "## Toy, success",
+        "",
+        "| player | count | success |",
+        "| --- | --- | --- |",
+        r"| Zoë\|x y | 3 | 0.500 [0.250, 0.750] |",
+        "| b | – | 0.125 |",
+        "| c | inf | 0.500 [–, –] |",
+        "",
+        "- First.",
+        "- Second.",
+        "",
+    ]
+    assert PLAIN.to_markdown().endswith("| 2 | False |\n"), "no notes, no blank lines"
+
+
+def test_a_terminal_shows_plain_text_with_numbers_at_the_right():
+    shown = Table(
+        "x", "[red]title[/]", ("[b]name[/]", "n", "share"), (("[u]a", 1, SHARE), ("b", None, None)), ("N.", "M.")
+    )
+    table = shown.to_rich()
+    assert table.title.plain == "[red]title[/]" and table.caption.plain == "N.\nM."
+    assert (table.title_justify, table.caption_justify) == ("left", "left")
+    assert [column.header.plain for column in table.columns] == ["[b]name[/]", "n", "share"]
+    assert [column.justify for column in table.columns] == ["left", "right", "right"]
+    cells = [[cell.plain for cell in column.cells] for column in table.columns]
+    assert cells == [["[u]a", "b"], ["1", "–"], ["0.500 [0.250, 0.750]", "–"]]
+    assert PLAIN.to_rich().caption is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        *((None, "–"), (math.nan, "–"), (NO_ESTIMATE, "–"), (Estimate(0.5, 0.1, 0.9, 0), "–")),
+        *((SHARE, "0.500 [0.250, 0.750]"), (UNKNOWN_SPREAD, "0.500 [–, –]")),
+        *((0.12345, "0.123"), (9.9987, "9.999"), (-9.5, "-9.500"), (10.0, "10.0"), (-12.34, "-12.3")),
+        *((999.94, "999.9"), (1000.0, "1,000"), (-1234567.8, "-1,234,568"), (0.0, "0.000"), (math.inf, "inf")),
+        *((3, "3"), (12345, "12345"), (True, "True"), ("any | text", "any | text"), ("", "")),
+    ],
+)
+def test_numbers_are_shown_to_three_significant_digits_and_a_dash_stands_for_nothing(cell, shown):
+    assert format_cell(cell) == shown
+
+
+@pytest.mark.parametrize("row", [(1,), (1, 2, 3)])
+def test_a_row_that_does_not_fit_its_columns_is_refused(row):
+    with pytest.raises(ValueError, match="mine"):
+        Table("mine", "Mine", ("a", "b"), ((1, 2), row))
