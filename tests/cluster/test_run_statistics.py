@@ -91,16 +91,18 @@ def test_the_time_of_play_is_from_the_first_replica_to_the_models_last_episode(s
 
 def test_the_time_left_follows_the_work_done_not_the_episodes(stats, clock):
     light, heavy = episode(0, calls=1, prompt_tokens=500.0), episode(1, calls=4, prompt_tokens=1000.0)  # 1,000 and 3,000
-    old = episode(2, calls=100)
-    stats.plan([light, heavy, old])
+    old, last = episode(2, calls=100), episode(3, calls=8)
+    stats.plan([light, heavy, old, last])
     clock.now = 20.0
     assert stats.seconds_left() is None
     stats.resume(rows(old))
     assert stats.seconds_left() is None, "what an earlier session played says nothing of this one's speed"
     stats.finished(rows(light), by_model=True)
-    assert stats.seconds_left() == pytest.approx(60.0)
+    assert stats.seconds_left() == pytest.approx(140.0), "1,000 are done, 7,000 left"
     clock.now = 80.0
     stats.finished(rows(heavy), by_model=True)
+    assert stats.seconds_left() == pytest.approx(80.0), "4,000 are done, 4,000 left"
+    stats.finished(rows(last), by_model=True)
     assert stats.seconds_left() == 0
 
 
@@ -137,10 +139,15 @@ def test_counts_are_the_sum_of_the_runners_latest(stats):
 def test_a_report_is_kept_as_it_was_and_without_its_rows(stats):
     counts = PlayerCounts(turns=1)
     stats.report("a", dataclasses.replace(report(counts), finished=rows(episode(0))))
+    assert [each.finished for each in stats._reports.values()] == [None]
     counts.turns = 5
     stats.report("a", report(counts))
     assert stats.counts.turns == 5
-    assert all(each.finished is None for each in stats._reports.values())
+
+
+def test_a_player_of_the_ledger_that_is_not_planned_is_counted(stats):
+    stats.resume(rows(episode(0, "oracle")))
+    assert stats.players == {"oracle": PlayerStatistics(0, 1, 0, 1)}
 
 
 def test_use_is_summed_over_runners_that_are_and_were(stats):
@@ -167,7 +174,7 @@ def test_rates_are_of_the_last_seconds(stats, clock):
     assert stats.rates() == (2.0, 60.0)
     clock.now = WINDOW
     stats.report("a", report(PlayerCounts(turns=130, prompt_tokens=1200, completion_tokens=50)))
-    assert stats.rates()[0] == 2.0, "the window's end still counts"
+    assert stats.rates() == (2.0, 16.0), "the window's end still counts"
     clock.now = WINDOW + 1
     stats.report("a", report(PlayerCounts(turns=132, prompt_tokens=1200, completion_tokens=50)))
     assert stats.rates() == (2.0, 0.0)
