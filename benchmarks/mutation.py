@@ -53,7 +53,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "cluster/storage/durable.py": ("tests/cluster/test_ledger.py",),
     "cluster/storage/shard.py": ("tests/cluster/test_shard.py",),
     "cluster/storage/spending.py": ("tests/cluster/test_spending.py",),
-    "cluster/engines/spend.py": ("tests/cluster/openai_api/test_spend.py",),
+    "cluster/engines/spend.py": ("tests/cluster/test_spend.py",),
     "evals/kumo/decode.py": ("tests/evals/test_kumo_decode.py",),
     "evals/kidgym/decode.py": ("tests/evals/test_kidgym_decode.py",),
     "evals/multistar/read_answer.py": ("tests/evals/test_multistar_reformat.py",),
