@@ -109,7 +109,7 @@ def test_the_table_sums_all_sessions(tmp_path):
             "replicas lost": 2,
         }
     )
-    assert (table.name, table.section, table.headline) == ("performance", "performance", True)
+    assert (table.name, table.title, table.section) == ("performance", "Performance", "performance") and table.headline
     assert table.columns == ("metric", "value", "note") and {len(row) for row in table.rows} == {3}
     notes = {row[0]: row[2] for row in table.rows}
     assert notes["sessions"] == notes["requests"] == notes["requests/s"] == ""
@@ -159,4 +159,4 @@ def test_each_replica_has_a_row_in_the_order_of_its_number(tmp_path):
     assert [row[0] for row in table.rows] == ["replica-1", "replica-2", "replica-9", "replica-10"]
     assert table.rows[1][1:] == pytest.approx((0.1, 0.1, 0.8))
     assert (table.name, table.section, len(table.columns)) == ("replicas", "performance", 4)
-    assert table.columns[:2] == ("replica", "busy")
+    assert table.columns[:2] == ("replica", "busy") and len(table.notes) == 1

@@ -4,7 +4,7 @@ import io
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 
 from cluster.observe import progress as module
 from cluster.observe.progress import LINE_SECONDS, Progress
@@ -159,7 +159,8 @@ def test_a_terminal_has_a_panel_that_goes_and_a_line_that_stays():
         made.at("starting")
         assert made.stage == "starting"
         assert shown.getvalue().count("starting\n") == before.count("starting\n"), "the panel shows it"
-        assert made._live.get_renderable() is not None
+        assert isinstance(made._live.get_renderable(), Group)
+        assert made._live.console is made.console and made._live.refresh_per_second == 4
         live = made._live
     assert not live.is_started
     assert shown.getvalue().endswith(made._line() + "\n")
