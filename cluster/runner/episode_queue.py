@@ -31,10 +31,9 @@ class EpisodeQueue:
         self._heap: list[tuple[float, int, Episode]] = []
         self.draining = False
         """No more episodes are given out."""
-        self.unfinished = 0
-        """Episodes not finished yet, held ones included."""
         self.put(episodes)
         self.unfinished = len(self._heap)
+        """Episodes not finished yet, held ones included."""
 
     def put(self, episodes: Iterable[Episode]) -> None:
         """Add episodes, or put back what a holder will not finish."""
