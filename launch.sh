@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Sets raycade up in .venv beside this file, then runs it:
+# Installs raycade into .venv in this directory, then runs it:
 #
 #   ./launch.sh                    the demo: a slice of the suites with a tiny model, on this machine
 #   ./launch.sh suite=kumo ...     `raycade run` with these overrides
 #   ./launch.sh COMMAND ...        any other command of raycade: plan, report, ...
 #   ./launch.sh slurm ...          a run as a Slurm job: ./launch.sh slurm --help
-#   ./launch.sh test               all tests; the fast ones first
-#   ./launch.sh test fast          the fast tests alone: no Ray, no vLLM; some minutes
+#   ./launch.sh test               all tests, the fast ones first
+#   ./launch.sh test fast          only the fast tests, without Ray and vLLM; a few minutes
 #   ./launch.sh test [...]         pytest with these arguments
-#   ./launch.sh setup              the set-up alone, with what development needs
+#   ./launch.sh setup              install only, with development dependencies
 #
 # The GPU build of vLLM is installed where nvidia-smi finds a GPU, else the CPU build.
-# RAYCADE_BUILD=gpu|cpu chooses (on a login node without a GPU, say), RAYCADE_PYTHON names a Python 3.11 or 3.12.
-# pip's own settings count as always: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, pip.conf.
+# RAYCADE_BUILD=gpu|cpu overrides this (on a login node without a GPU, for example). RAYCADE_PYTHON names a Python 3.11 or
+# 3.12. pip's settings apply as usual: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, pip.conf.
 set -euo pipefail
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -31,7 +31,7 @@ find_python() {
         fi
     done
     die "needs Python 3.11 or 3.12 with its venv module; tried ${RAYCADE_PYTHON:-python3.11 python3.12 python3 python}." \
-        "Install one (Debian and Ubuntu: python3 and python3-venv), or name one: RAYCADE_PYTHON=/path/to/python ./launch.sh"
+        "Install it (Debian and Ubuntu: python3 and python3-venv), or set RAYCADE_PYTHON=/path/to/python"
 }
 
 choose_build() {
@@ -43,12 +43,12 @@ choose_build() {
     printf '%s' "$build"
 }
 
-# What an installation depends on; kept beside it, so that the next start sees that nothing is to do.
+# A hash of everything that an installation depends on; stored with it, so that the next start can skip the installation.
 fingerprint() { { printf '%s\n' "$root" "$1"; cat "$root/setup.py" "$root/pyproject.toml"; } | sha256sum; }
 
 installed() { [[ "$(cat "$venv/.raycade-$1" 2>/dev/null)" == "$(fingerprint "$1")" ]]; }
 
-# Whether what a run needs is there. A machine without a GPU takes the GPU build too: a login node of a cluster with GPUs.
+# Whether raycade is installed. A machine without a GPU (a login node, for example) may have the GPU build.
 ready() {
     local each
     for each in "$build" "${RAYCADE_BUILD:-gpu}"; do
@@ -61,19 +61,19 @@ install() {
     local extras="$1" log="$venv/install.log" python
     if [[ ! -x $venv/bin/python ]]; then
         python="$(find_python)"
-        say "making $venv with $("$python" --version)"
+        say "creating $venv with $("$python" --version)"
         "$python" -m venv "$venv"
     fi
-    say "installing raycade[$extras]; the first time this takes some minutes"
-    # An installation that was copied makes pip remark on every package; its real warnings and errors stay.
+    say "installing raycade[$extras]; the first time this takes a few minutes"
+    # In a copied installation pip warns about every package; hide only these warnings.
     if ! "$venv/bin/python" -m pip install --quiet --editable "$root[$extras]" 2>&1 |
         tee "$log" | sed '/WARNING: Location .* is ignored/d; /\[notice\]/d' >&2; then
         if grep -q 'No matching distribution found for torch' "$log"; then
-            say "pip knows no index that has the build of torch which vLLM asks for."
-            say "PyTorch keeps CPU builds in an index of its own. Name it, or a mirror of it, and start again:"
+            say "pip found no index with the build of torch that vLLM requires."
+            say "PyTorch has a separate index for CPU builds. Set it, or a mirror, and run this again:"
             say "    PIP_EXTRA_INDEX_URL=URL-OF-THAT-INDEX ./launch.sh"
         fi
-        die "the installation failed; all that pip said is in $log"
+        die "the installation failed; see $log for pip's output"
     fi
     fingerprint "$extras" >"$venv/.raycade-$extras"
 }
@@ -102,7 +102,7 @@ case "$command" in
         shift
         if ! ready; then
             [[ -n ${RAYCADE_BUILD:-} || $build == gpu ]] ||
-                die "this machine has no GPU. If the nodes of the cluster have: RAYCADE_BUILD=gpu ./launch.sh slurm ...," \
+                die "this machine has no GPU. If the compute nodes have GPUs, run RAYCADE_BUILD=gpu ./launch.sh slurm ...," \
                     "else RAYCADE_BUILD=cpu ./launch.sh slurm ..."
             install "$build"
         fi

@@ -1,4 +1,4 @@
-"""Whole numbers on a benchmark's command line, with ``--help``."""
+"""Positional integers on a benchmark's command line, with ``--help``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def whole_numbers(description: str | None, **defaults: int) -> list[int]:
-    """The command line's positional numbers, in the order of ``defaults``."""
+    """Parse positional integers, in the order of ``defaults``."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in defaults.items():
         parser.add_argument(name, type=int, nargs="?", default=default, help=f"default {default}")

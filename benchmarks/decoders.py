@@ -1,7 +1,7 @@
-"""How the held replies of a suite are read, by its own rule and by published ones. Run: python -m benchmarks.decoders SUITE.
+"""Decoding accuracy on held-out replies, for a suite's own rule and published ones: python -m benchmarks.decoders SUITE.
 
-A reply is right where the reading is what a careful person gives, misread where another answer is read out of it, and unread
-where none is. ``--show`` prints what the suite's own rule gets wrong.
+A reply is read correctly if the decoder agrees with a careful human reader, misread if it decodes another answer, and unread
+if it decodes none. ``--show`` prints the errors of the suite's own rule.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _lines(name: str) -> Iterable[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class Figures:
-    """How one rule reads a suite's replies."""
+    """Results of one rule on a suite's replies."""
 
     right: int
     misread: tuple[Mapping[str, Any], ...]
@@ -99,7 +99,7 @@ class Figures:
 
     @property
     def share(self) -> float:
-        """Share of the replies that are read as a careful person reads them."""
+        """Share of the replies that are read correctly."""
         return self.right / (self.right + len(self.misread) + len(self.unread))
 
 

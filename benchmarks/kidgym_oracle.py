@@ -1,4 +1,4 @@
-"""The oracle on all cells: solved episodes, steps against budget, time. Run: python -m benchmarks.kidgym_oracle [seeds]."""
+"""The oracle on all cells: solved episodes, steps, budget, time. Run: python -m benchmarks.kidgym_oracle [seeds]."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Uniform random play on all cells, against its exact value. Run: python -m benchmarks.kidgym_random [seeds] [plays].
+"""Uniform random play on all cells, compared with its exact value. Run: python -m benchmarks.kidgym_random [seeds] [plays].
 
 Each of 1,000 seeds is played 5 times; the exact value is the mean of the seeds' success probabilities, computed by dynamic
 programming on the same worlds. ``z`` is the distance in standard errors of the sampled rate given those probabilities.
-``stored`` is the cell's constant in ``envs.kidgym.chance`` and ``z`` behind it the distance of the exact value in standard
-errors over the seeds; ``published`` is the published game's, and where a cure changes it, the reason stands behind.
+``stored`` is the cell's constant in ``envs.kidgym.chance``, and the ``z`` after it the distance of the exact value in standard
+errors over the seeds. ``published`` is the value of the published game; the note says why a corrected cell differs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How fast KidGym's frames are drawn, on one core, against the 36 rendered steps a second of the published code.
+"""KidGym's rendering speed on one core, relative to the 36 rendered steps/s of the published code.
 
-python -m benchmarks.kidgym_render            frames/s: drawing alone, frames of all 36 cells in turn
-python -m benchmarks.kidgym_render --steps    rendered steps/s: random play with resets, one frame drawn at every step
+python -m benchmarks.kidgym_render            frames/s: rendering only, frames of all 36 cells
+python -m benchmarks.kidgym_render --steps    rendered steps/s: random play with resets, one frame per step
 
-Times are CPU seconds of this one process, so that a busy machine does not matter. The first pass, which has to prepare
-tiles, is shown apart.
+Times are CPU seconds of this process, so a busy machine does not matter. The first pass, which fills the tile cache, is
+reported separately.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def frames(seconds, cell_pixels):
 
 
 def rendered_steps(task, level, seeds, cell_pixels):
-    """Random episodes with every frame drawn, the first one too, which belongs to the reset and to no step."""
+    """Random episodes with every frame rendered, including the one of the reset, which is no step."""
     for seed in seeds:
         frames = play(task, level, seed, cell_pixels)
         next(frames).render()
@@ -83,7 +83,7 @@ def steps(seconds, cell_pixels):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", action="store_true", help="random play instead of drawing alone")
+    parser.add_argument("--steps", action="store_true", help="random play instead of rendering only")
     parser.add_argument("--seconds", type=float, default=10.0, help="CPU seconds to measure (default 10)")
     parser.add_argument("--cell", type=int, default=64, help="pixels of a cell: 32, 64 or 96 (default 64)")
     arguments = parser.parse_args()

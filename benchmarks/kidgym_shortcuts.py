@@ -1,7 +1,7 @@
 """Shortcut players on all cells. Run: python -m benchmarks.kidgym_shortcuts [seeds].
 
-Prints each shortcut's success where it has a rule, beside chance, and then the table that ``evals.kidgym.shortcut_success``
-stores. MDE is played with the published distractors, too.
+Prints each shortcut's success on the tasks that it applies to, next to chance, and then the table that
+``evals.kidgym.shortcut_success`` stores. MDE is also played with the published distractors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""KUMO's knowledge books read back by a reader of its own. Run: python -m benchmarks.kumo_books [--count N] [--page].
+"""Parses KUMO's knowledge books with an independent reader. Run: python -m benchmarks.kumo_books [--count N] [--page].
 
-For each of the five main domains, at both difficulties, N tasks (default 200) are generated, a book of each is written in
-prose, and the reader must find the task's table of rule-outs in it. ``--page`` writes docs/kumo_books.md instead.
+For each of the five main domains, at both difficulties, N tasks (default 200) are generated and written as prose books, from
+which the reader must recover the task's table of rule-outs. ``--page`` writes docs/kumo_books.md instead.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def main() -> int:
     if arguments.page:
         PAGE.write_text(page(), encoding="utf-8")
         return 0
-    print(f"{'domain':12}{'difficulty':12}{'books':>7}{'words a book':>14}{'errors':>8}")
+    print(f"{'domain':12}{'difficulty':12}{'books':>7}{'words per book':>16}{'errors':>8}")
     problems = []
     for name in DOMAINS:
         for difficulty in DIFFICULTIES:
             written, found = check(load_domain(name), difficulty, arguments.count, arguments.style)
             problems += found
             print(
-                f"{name:12}{difficulty:12}{arguments.count:7}{written / arguments.count:14.0f}{len(found):8}",
+                f"{name:12}{difficulty:12}{arguments.count:7}{written / arguments.count:16.0f}{len(found):8}",
                 flush=True,
             )
     print(*problems[:20], sep="\n")

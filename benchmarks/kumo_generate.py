@@ -1,8 +1,8 @@
-"""Task generation beside the published code: ``python -m benchmarks.kumo_generate``.
+"""Task generation compared with the published code: ``python -m benchmarks.kumo_generate``.
 
-Per domain and difficulty the median over 5 repeats of the mean time per task for 200 tasks, all checks included, and the
-writing of what the published code writes. Its figures were measured the same way (2 vCPU EPYC, Python 3.11); its tasks may
-be give-aways, which ours may not.
+Per domain and difficulty: the median over 5 repeats of the mean time per task for 200 tasks, including all checks and
+writing the same fields as the published code. Its figures were measured the same way (2 vCPU EPYC, Python 3.11); unlike ours,
+its tasks may give away their answer.
 """
 
 import gc
@@ -42,7 +42,7 @@ def main() -> None:
 
 def seconds(name: str, size: tuple[int, int], folder: Path) -> float:
     domain = load_domain(name)
-    gc.collect()  # what reading the domain left behind is not generation's to clear away
+    gc.collect()  # do not charge generation for garbage from loading the domain
     start = time.process_time()
     tasks = generate_tasks(domain, *size, count=TASKS)
     (folder / "tasks.jsonl").write_text("\n".join(map(line, tasks)))
@@ -50,7 +50,7 @@ def seconds(name: str, size: tuple[int, int], folder: Path) -> float:
 
 
 def line(task: Task) -> str:
-    """What the published code writes of a task, which is less than ours keeps."""
+    """The fields of a task that the published code writes; ours stores more."""
     shown = dict(zip(task.action_names, task.observations, strict=True))
     fields = {"truths": task.truths, "actions": task.action_names, "observations": shown}
     return json.dumps({**fields, "seed": task.seed, "valid_truth": task.valid_truth})

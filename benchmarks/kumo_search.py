@@ -1,8 +1,8 @@
-"""Optimal search: CPU time per task beside the published code: ``python -m benchmarks.kumo_search [TASKS]``.
+"""Optimal search: CPU time per task compared with the published code: ``python -m benchmarks.kumo_search [TASKS]``.
 
 TASKS (default 50) are generated per domain and difficulty. The published figures are for the published tasks, of which
-12 % (Easy) and 14 % (Hard) give their answer away; ours never do and last about twice as long. So Easy tasks are also
-timed with a plain Python version of Algorithm 3, on the same tasks in the same run; Hard ones would take it minutes each.
+12 % (Easy) and 14 % (Hard) give away their answer; ours never do and take about twice as many steps. So Easy tasks are also
+timed with a plain Python version of Algorithm 3, on the same tasks in the same run; it would need minutes per Hard task.
 """
 
 import functools
@@ -38,7 +38,7 @@ class Run:
     """One task; times in CPU milliseconds."""
 
     root: float
-    """Tables and the value of the start."""
+    """Tables and the value of the initial state."""
     rollout: float
     won: bool
     expected_steps: float
@@ -60,7 +60,7 @@ def measure(task: Task, *, plain: bool) -> Run:
 
 
 def plain_search(task: Task) -> float:
-    """Algorithm 3 with a memo over sets, as one would write it in Python."""
+    """Algorithm 3 in plain Python, memoized over sets."""
     outcomes = {action.name: [frozenset(state.rules_out) for state in action.states] for action in task.actions}
     able = {name: frozenset().union(*states) for name, states in outcomes.items()}
 
@@ -85,7 +85,7 @@ def plain_search(task: Task) -> float:
 def main(count: int) -> None:
     start = time.process_time()
     OptimalSearch(generate_tasks(load_domain("medical"), count=1)[0]).rollout()
-    print(f"compiling, or loading what was compiled before: {time.process_time() - start:.1f} s")
+    print(f"compiling, or loading the compilation cache: {time.process_time() - start:.1f} s")
     rows: list[tuple[Cell, ...]] = []
     for difficulty, size in DIFFICULTIES.items():
         everything: list[Run] = []
@@ -100,7 +100,7 @@ def main(count: int) -> None:
     late = sum(run.root > 120_000 for run in everything)
     notes = (
         f"peak memory {peak:.0f} MiB",
-        f"Hard tasks not done after 120 s: {late} of {len(everything)}; {UNFINISHED}",
+        f"Hard tasks unfinished after 120 s: {late} of {len(everything)}; {UNFINISHED}",
     )
     columns = (
         "level",

@@ -1,4 +1,4 @@
-"""What KUMO's shortcut players score. Run: python -m benchmarks.kumo_validity [--domains D ...] [--tasks N] [--page].
+"""Scores of KUMO's shortcut players. Run: python -m benchmarks.kumo_validity [--domains D ...] [--tasks N] [--page].
 
 Each player plays the tasks of each domain and difficulty (N, default 50), those that draw by chance five times. ``--page``
 also writes the figures into docs/validity_kumo.md.
@@ -35,7 +35,7 @@ BY_CHANCE = ("random", "random_tests")
 
 @dataclass(frozen=True)
 class Figures:
-    """What one player scored at the tasks of one domain and difficulty."""
+    """Scores of one player on the tasks of one domain and difficulty."""
 
     success: float
     actions: float

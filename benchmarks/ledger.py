@@ -1,7 +1,7 @@
-"""A large ledger resumed, scored and merged: time and peak memory, beside what pyarrow alone takes for the same columns.
+"""Resumes, scores and compacts a large ledger: time and peak memory, relative to pyarrow alone on the same columns.
 
-A small KidGym run by the random player is multiplied into a run directory of so many episodes, with a plan to match and
-parts of 500 episodes as a driver commits them. Each measurement runs in a process of its own.
+A small KidGym run by the random player is multiplied into a run directory of ``--episodes`` episodes, with a matching plan
+and parts of 500 episodes, as a driver commits them. Each measurement runs in a separate process.
 
     python -m benchmarks.ledger --episodes 1000000
 """
@@ -43,7 +43,7 @@ SUITE = {"type": "kidgym", "tasks": ["CL", "SE", "MA"], "levels": [1, 2], "modes
 
 
 def synthesize(run_dir: Path, count: int) -> None:
-    """A run directory with so many episodes, all played."""
+    """Create a complete run directory with this many episodes."""
     suite = KidGymSuite(**{key: value for key, value in SUITE.items() if key != "type"})
     few = [episode.assigned("random", "") for episode in suite.plan()]
 
@@ -74,20 +74,20 @@ def synthesize(run_dir: Path, count: int) -> None:
 
 
 def read_columns(run_dir: Path, turns: bool) -> None:
-    """Every part once, by pyarrow alone."""
+    """Read every part with pyarrow alone."""
     for path in sorted((run_dir / "episodes").glob("*.parquet")):
         names = pq.read_schema(path).names
         pq.read_table(path, columns=[name for name in names if turns or name != "turns"])
 
 
 def copy_parts(run_dir: Path) -> None:
-    """Every part read and written again, by pyarrow alone."""
+    """Read and rewrite every part with pyarrow alone."""
     for path in sorted((run_dir / "episodes").glob("*.parquet")):
         pq.write_table(pq.read_table(path), pa.BufferOutputStream(), **PARQUET_OPTIONS)
 
 
 def resume(run_dir: Path) -> None:
-    """What a driver does at its start, once the suite has planned."""
+    """The driver's work at its start, after planning."""
     plan = read_plan(run_dir)
     directory = RunDirectory(run_dir)
     directory.check_plan(plan)
@@ -97,12 +97,12 @@ def resume(run_dir: Path) -> None:
 
 
 def score(run_dir: Path) -> None:
-    """What `raycade report` does before it shows its tables."""
+    """The work of `raycade report` before it prints its tables."""
     assert score_run(run_dir).summary["missing"] == 0
 
 
 def compact(run_dir: Path) -> None:
-    """All parts merged, as at the end of a run."""
+    """Merge all parts, as at the end of a run."""
     directory = RunDirectory(run_dir)
     directory.claim()
     directory.compact(everything=True)
@@ -122,7 +122,7 @@ PHASES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], None]]] = 
 
 
 def timed(work: Callable[[Path], None], run_dir: Path) -> list[float]:
-    """Seconds, seconds of CPU time, and GiB of this process at its largest."""
+    """Seconds, CPU seconds, and peak GiB of this process."""
     start, begun = time.monotonic(), time.process_time()
     work(run_dir)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -130,7 +130,7 @@ def timed(work: Callable[[Path], None], run_dir: Path) -> list[float]:
 
 
 def in_a_process(phase: str, run_dir: Path, bound: bool) -> list[float]:
-    """``timed`` elsewhere."""
+    """``timed`` in a separate process."""
     command = [sys.executable, "-m", "benchmarks.ledger", "--phase", phase, "--run-dir", str(run_dir)]
     out = subprocess.run([*command, *(["--bound"] if bound else [])], check=True, stdout=subprocess.PIPE, text=True)
     measured: list[float] = json.loads(out.stdout.splitlines()[-1])

@@ -2,7 +2,7 @@
 
     python -m benchmarks.live_episodes [--live N]
 
-KidGym on simulated engines whose batches hold that many; each episode is a coroutine with its world and its chat.
+Plays KidGym on simulated engines with that many batch slots; each episode is a coroutine with its world and its chat.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
         (name, one, many, (many - one) * 1024 / (options.live * 0.99))
         for name, one, many in zip(NAMES, *rows, strict=True)
     ]
-    columns = ("process", f"MiB with {options.live // 100} live", f"MiB with {options.live} live", "KiB an episode")
+    columns = ("process", f"MiB with {options.live // 100} live", f"MiB with {options.live} live", "KiB per episode")
     show([Table("live_episodes", "Memory with many live episodes", columns, tuple(growth))])
 
 
@@ -39,7 +39,7 @@ NAMES = ("driver", "runner")
 
 
 def measure(live: int) -> tuple[float, float]:
-    """Most memory (MiB, resident) of driver and runner while so many episodes are alive."""
+    """Peak resident memory (MiB) of driver and runner with ``live`` running episodes."""
     batch = round(live / REPLICAS / 1.1)
     with tempfile.TemporaryDirectory() as folder:
         command = [

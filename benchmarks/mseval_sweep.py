@@ -1,10 +1,10 @@
-"""MSEval's sweep through the cluster beside one call at a time through transformers: the same tiny model and prompts.
+"""MSEval's sweep through the cluster, compared with sequential calls in transformers on the same tiny model and prompts.
 
-    python benchmarks/mseval_sweep.py [--sample N] [hydra overrides, default two puzzles of each configuration]
+    python -m benchmarks.mseval_sweep [--sample N] [hydra overrides, default two puzzles of each configuration]
 
-Plays the chain with its sweep on local Ray and vLLM, then takes prompts evenly from the ledger and computes the labels'
-log-probabilities again by transformers, both in float32. Shows calls/s of both, the share of prompt tokens that the prefix
-cache served, and how far the probabilities are apart; ends with 1 if they are further apart than the tolerance.
+Plays the chain with its sweep on local Ray and vLLM, then recomputes the labels' log-probabilities for an even sample of the
+ledger's prompts with transformers, both in float32. Prints calls/s of both, the prefix-cache hit rate, and the largest
+difference in log-probability; the exit code is 1 if that exceeds the tolerance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from evals.types import Chat
 
 SWEEP = ["suite=multistar", "suite.puzzles=2", "suite.priors=[model]", "model=tiny"]
 TOLERANCE = 1e-3
-"""Natural-log units between vLLM and transformers, whose kernels add in other orders."""
+"""In nats, between vLLM and transformers, whose kernels sum in different orders."""
 WARM_UP = 5
 
 
@@ -97,7 +97,7 @@ def through_the_cluster(overrides: list[str]) -> tuple[dict[str, float], list[As
 
 
 def one_at_a_time(asked: list[Asked], threads: int) -> tuple[float, list[dict[str, float]]]:
-    """Calls per second, and what each call gave."""
+    """Calls per second, and the result of each call."""
     model = OneAtATime(threads)
     for each in asked[:WARM_UP]:
         model.label_logprobs(each.chat, list(each.labels))
@@ -126,15 +126,15 @@ def main() -> int:
     rows: list[tuple[str, str | int | float]] = [
         ("calls through the cluster", int(timing["turns"])),
         ("prompt tokens per call", timing["prompt_tokens"] / timing["turns"]),
-        ("share of them from the prefix cache", timing["cached_tokens"] / timing["prompt_tokens"]),
+        ("prefix-cache hit rate", timing["cached_tokens"] / timing["prompt_tokens"]),
         ("calls/s through the cluster", cluster),
-        ("calls/s one at a time, the faster of one and two threads", alone),
+        ("calls/s sequentially, the faster of one and two threads", alone),
         ("ratio", cluster / alone),
         ("prompts compared", len(sample)),
         ("largest difference in log-probability", f"{apart:.2e} (tolerance {TOLERANCE:.0e})"),
-        ("the same most likely label", f"{same} of {len(sample)}"),
+        ("same most likely label", f"{same} of {len(sample)}"),
     ]
-    show([Table("mseval_sweep", "MSEval's sweep on the tiny model", ("what", "how much"), tuple(rows))])
+    show([Table("mseval_sweep", "MSEval's sweep on the tiny model", ("metric", "value"), tuple(rows))])
     return 0 if apart <= TOLERANCE else 1
 
 

@@ -1,10 +1,10 @@
-"""Every MultiStAR question, read by a referee that knows English and the scene only.
+"""Checks every MultiStAR question with an independent reader that sees only the text and the scene.
 
 Run: nice python -m benchmarks.multistar_audit [problems]
 
-``problems`` (default 200) are taken per configuration and answer style; each gives its direct set and its chain. The last line
-but one counts what must not be there: wrong keys, second true options, references to no object or to several, texts that
-the referee cannot read, fields that disagree with the text.
+``problems`` (default 200) are taken per configuration and answer style; each gives its direct set and its chain. The second to
+last line counts faults: wrong keys, second true options, references to no object or to several, texts that the reader
+cannot parse, fields that disagree with the text.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Audit:
 
 
 def faults(problem: Problem, question: Question) -> Iterator[str]:
-    """What the referee finds wrong with a question."""
+    """Faults that the reader finds in a question."""
     assert isinstance(question.picture, RavenPicture)
     try:
         judged = read(problem, question.picture, question.setting, question.text, question.options)
@@ -95,7 +95,7 @@ def audit(problems: Iterable[Problem]) -> Audit:
 
 
 def drawn(count: int, styles: Iterable[Style] = STYLES) -> Iterator[Problem]:
-    """``count`` problems per configuration and style; other matrices for each style, since they would share theirs."""
+    """``count`` problems per configuration and style, from different seeds per style, which would share matrices otherwise."""
     for turn, style in enumerate(styles):
         for name in CONFIGURATIONS:
             for seed in range(turn * count, (turn + 1) * count):
@@ -113,7 +113,7 @@ def _report(result: Audit, count: int) -> None:
     print("random play, %")
     for (kind, stage), asked in sorted(result.asked.items()):
         print(f"  {kind:7}{stage:6}{asked:9} questions {100 * result.chance[kind, stage] / asked:8.2f}")
-    print("where the key stands, %")
+    print("position of the key, %")
     for size in sorted({size for size, _ in result.keys}):
         counts = [result.keys[size, index] for index in range(size)]
         print(f"  {size} options " + "".join(f"{100 * number / sum(counts):7.2f}" for number in counts))
@@ -140,7 +140,7 @@ def main(count: int = 200) -> int:
     result = audit(drawn(count))
     _report(result, count)
     print(
-        f"made at {speed:.0f} questions/s; all made and read in {time.process_time() - start:.0f} s of processor time"
+        f"generated at {speed:.0f} questions/s; all generated and checked in {time.process_time() - start:.0f} CPU seconds"
     )
     return 1 if sum(result.faults.values()) else 0
 

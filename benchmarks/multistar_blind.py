@@ -1,11 +1,11 @@
-"""What MultiStAR's questions give away to a player that sees no picture.
+"""How much MultiStAR's questions give away to a text-only player.
 
 Run: nice python -m benchmarks.multistar_blind [training] [test]
 
-A learner is shown the text of questions, their options in order and the right answers of ``training`` problems of each
-configuration (60); then it answers those of ``test`` fresh ones (200). It knows, for every template, how often an option
-was right where it was offered, and how often it was right in exactly this set of options. Its accuracy stands beside chance,
-by stage and for the templates that it knows best. 0.05 above chance is what such a learner should stay below.
+A learner sees the texts, options and answers of all questions on ``training`` problems per configuration (60), then answers
+those on ``test`` new ones (200). It counts, for each template, how often an option was correct when offered, and how often it
+was correct in exactly this set of options. Its accuracy is printed with chance, by stage and for the templates that it
+predicts best. It should stay less than 0.05 above chance.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How often each answer to each kind of MultiStAR question is true: writes evals/multistar/questions/answer_rates.json.
+"""Base rates of the answers to each kind of MultiStAR question: writes evals/multistar/questions/answer_rates.json.
 
 Run: nice python -m benchmarks.multistar_rates [problems]
 
-``problems`` (3,000) are generated per configuration. Run it again whenever problems, or the choice of what is asked about
-them, change; options are drawn by these rates.
+``problems`` (3,000) are generated per configuration. Run it again whenever the generation of problems or
+questions changes; options are drawn with these rates.
 """
 
 from __future__ import annotations

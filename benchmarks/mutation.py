@@ -1,11 +1,11 @@
-"""Mutation testing of the bookkeeping: share of one-line bugs that the fast tests notice. Runs mutmut on a copy of the tree.
+"""Mutation testing: the share of one-line bugs that the fast tests detect. Runs mutmut on a copy of the tree.
 
 python -m benchmarks.mutation                      all modules below
-python -m benchmarks.mutation router statistics    those whose path ends so
-python -m benchmarks.mutation --show router        with the mutants that survived
+python -m benchmarks.mutation router statistics    modules with these names
+python -m benchmarks.mutation --show router        also print the surviving mutants
 
-A mutant counts as killed when a test fails or hangs. Mutants of message texts (sentences and f-strings) are left out: tests
-state behavior, not English. docs/mutation.md lists the survivors that are equal to the original.
+A mutant counts as killed if a test fails or hangs. Mutants of message texts (sentences and f-strings) are left out: tests
+state behavior, not English. docs/mutation.md lists the survivors that are equivalent to the original.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evals/kidgym/decode.py": ("tests/evals/test_kidgym_decode.py",),
     "evals/multistar/read_answer.py": ("tests/evals/test_multistar_reformat.py",),
 }
-"""Each module with the fast tests that are about it."""
+"""Each module with its fast tests."""
 
 NOT_COPIED = (".git", ".venv", "runs", "multirun", "*.egg-info", "__pycache__", "mutants", ".*_cache")
 

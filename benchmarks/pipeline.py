@@ -1,9 +1,9 @@
-"""The whole pipeline on the tiny model beside bare vLLM: the same prompts, once as episodes, once in one offline batch.
+"""Throughput of the whole pipeline on the tiny model, relative to bare vLLM with the same prompts in one offline batch.
 
     python -m benchmarks.pipeline [hydra overrides, default 400 KUMO episodes]
 
-The pipeline plays turn after turn through driver, runner, router and replica and writes a ledger; the bare engine gets all
-prompts of that ledger at once. Both are warm, have the same settings, and use the prefix cache.
+The pipeline plays turn by turn through driver, runner, router and replica and writes a ledger; the bare engine gets all
+prompts of that ledger at once. Both are warmed up, with the same settings and prefix caching.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def compare(overrides: list[str]) -> None:
-    """Play, hand the same prompts to a bare engine in a process of its own, and print both."""
+    """Play, run the same prompts on a bare engine in a separate process, and print both."""
     from cluster.config.settings import load_settings
     from cluster.console import show
     from cluster.storage.stored_run import read_episodes
@@ -66,16 +66,16 @@ def compare(overrides: list[str]) -> None:
         ("raycade", len(prompts), ours, timing["completion_tokens"], share, ours / bare_rate),
         ("bare vLLM, one offline batch", len(prompts), bare_rate, theirs["tokens"], theirs["cached"], 1.0),
     )
-    columns = ("who", "requests", "requests/s", "completion tokens", "prefix cache", "ratio")
-    show([Table("pipeline", "Whole pipeline beside bare vLLM, tiny model", columns, rows)])
+    columns = ("system", "requests", "requests/s", "completion tokens", "prefix-cache hit rate", "ratio")
+    show([Table("pipeline", "Whole pipeline and bare vLLM, tiny model", columns, rows)])
 
 
 def bare(work: Path) -> None:
-    """One offline batch; writes seconds, completion tokens and prefix-cache share beside ``work``."""
+    """One offline batch; writes seconds, completion tokens and prefix-cache hit rate next to ``work``."""
     from cluster.engines.tiny_model import ensure_tiny_model
     from cluster.engines.vllm import prepare_cpu, prepare_environment
 
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1"  # vLLM's own way, so that reading prompts and the model overlap
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "1"  # vLLM's default, so that tokenization overlaps with the model
     prepare_environment(local=True)
     prepare_cpu(1, True)
     from vllm import LLM, SamplingParams
@@ -112,5 +112,5 @@ def bare(work: Path) -> None:
     work.with_suffix(".result").write_text(json.dumps(result))
 
 
-if __name__ == "__main__":  # vLLM starts its core as a process of its own, which imports this file again
+if __name__ == "__main__":  # vLLM starts its core in a separate process, which imports this file again
     main()

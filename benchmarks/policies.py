@@ -1,6 +1,6 @@
-"""How turns find their replica, on two real replicas of the tiny model: prefix-cache hits and throughput.
+"""Routing policies on two real replicas of the tiny model: prefix-cache hit rate and throughput.
 
-python benchmarks/policies.py [hydra overrides, default 240 KUMO episodes]
+python -m benchmarks.policies [hydra overrides, default 240 KUMO episodes]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POLICIES = ("sticky", "least_loaded", "round_robin")
 
 
 def measure(policy: str, overrides: list[str]) -> dict[str, float]:
-    """One run; what its timings say."""
+    """The timings of one run."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable,
@@ -53,7 +53,7 @@ def main() -> None:
         )
         for policy, timing in timings.items()
     )
-    columns = ("policy", "requests", "prefix-cache hits", "requests/s", "beside round_robin", "episodes moved")
+    columns = ("policy", "requests", "prefix-cache hit rate", "requests/s", "relative to round_robin", "episodes moved")
     show([Table("policies", "Two replicas of the tiny model", columns, rows)])
 
 

@@ -1,8 +1,8 @@
-"""RAVEN problems at scale: solved from their panels, no candidates alike, answer sets biased or not as they should be.
+"""Checks many RAVEN problems: solvable from their panels, no duplicate candidates, bias of the answer sets.
 
 python -m benchmarks.raven_check                     1,000 problems per configuration and answer style
 python -m benchmarks.raven_check --count 50
-python -m benchmarks.raven_check --official DIR      also compares official files with our drawing of them
+python -m benchmarks.raven_check --official DIR      also compares official files with our rendering
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def check_generated(count: int) -> bool:
         print(f"majority vote on all {style} sets: {sum_.majority / sum_.problems:.2%} of {sum_.problems}")
     of_all = f"of {2 * len(CONFIGURATIONS) * count}"
     print(
-        f"answer sets drawn again because a wrong candidate fitted too: {redrawn} {of_all}; matrices given up: {given_up}"
+        f"answer sets redrawn because a wrong candidate also fits: {redrawn} {of_all}; matrices discarded: {given_up}"
     )
-    print(f"without drawing again: answer among the best {tied_first}, found {solved_first} {of_all}")
+    print(f"without redrawing: answer among the best {tied_first}, found {solved_first} {of_all}")
     return sound
 
 

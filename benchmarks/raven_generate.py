@@ -1,8 +1,8 @@
-"""RAVEN problems per second on one core, generated and drawn, beside the 24/s of the published generator.
+"""RAVEN problems generated and rendered per second on one core, relative to the 24/s of the published generator.
 
     python -m benchmarks.raven_generate [--count 400]
 
-The first pass draws every entity bitmap for the first time ("cold"); after it they come from the cache ("warm").
+The first pass renders every entity bitmap ("cold"); later passes use the cache ("warm").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PUBLISHED = 24.0
 
 
 def problems_per_second(name: str, seeds: range) -> float:
-    """By processor time, since machines are shared."""
+    """In CPU time, since machines are shared."""
     start = time.process_time()
     for seed in seeds:
         render_problem(generate(name, seed))

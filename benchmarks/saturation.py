@@ -1,12 +1,12 @@
-"""How full the scheduler keeps simulated engines, beside static shards and one episode at a time.
+"""Scheduling efficiency with simulated engines, compared with static shards and one episode at a time.
 
     python -m benchmarks.saturation [--replicas 1 8 64] [--peers] [--batch N] [hydra overrides]
 
-Without overrides KidGym is played, 432 episodes for each replica. The ideal makespan is the work that the engines did
-(prefill of uncached tokens, decoding steps at full batch) over the capacity of all replicas: nothing can finish sooner.
-"Of capacity up" leaves out what was lost while the replicas were starting.
+By default it plays KidGym, 432 episodes per replica. The ideal makespan is the work of the engines (prefill of uncached
+tokens, decoding steps at full batch) over the capacity of all replicas, a lower bound. "Share while replicas were up" counts
+the capacity of each replica only from when it was ready.
 
-The peers play the same episodes on the same engines without any scheduler, and pay for none: all in one process, no Ray.
+The peers play the same episodes on the same engines without a scheduler and its overhead: in one process, without Ray.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from evals.tables import Cell, Table
 from evals.types import Episode, Reply, Turn
 
 CELLS = 108
-"""Of KidGym."""
+"""Cells of KidGym."""
 PER_CELL = 4
 """Episodes of each cell for each replica."""
 ENGINE = ["model.engine.step_seconds=0.02", "model.engine.median_tokens=150", "model.engine.tail=0.5"]
 SAMPLE = 8
-"""One episode at a time has no tail and would take hours: each replica plays so many, and its speed is what counts."""
+"""Episodes per replica for one episode at a time, which would take hours on all; it has no tail, so its speed is enough."""
 
 
 def settings_for(overrides: list[str], replicas: int, batch: int, run_dir: Path) -> Settings:
-    """A run on so many replicas; without overrides with as many episodes for each."""
+    """Settings of a run; without overrides, the number of episodes is proportional to ``replicas``."""
     games = overrides or ["suite=kidgym", f"suite.episodes={PER_CELL * replicas}", *ENGINE]
     cluster = [f"cluster.replicas={replicas}", "baselines=[]", f"run_dir={run_dir}"]
     return load_settings(["model=simulated", f"model.engine.max_num_seqs={batch}", *cluster, *games])
@@ -71,7 +71,7 @@ def raycade(overrides: list[str], replicas: int, batch: int) -> tuple[Cell, ...]
 
 
 def speed(settings: Settings) -> Speed:
-    """Of the engines of a run."""
+    """Speed of a run's engines."""
     names = ("step_seconds", "step_seconds_per_seq", "prefill_tokens_per_second")
     return Speed(*((settings.model.engine or {})[name] for name in names))
 
@@ -80,7 +80,7 @@ def speed(settings: Settings) -> Speed:
 
 
 class _Direct:
-    """A player with one engine to itself."""
+    """A player with its own engine."""
 
     def __init__(self, engine: SimulatedEngine, settings: Settings) -> None:
         self.engine, self.settings = engine, settings
@@ -89,49 +89,51 @@ class _Direct:
         return await self.engine.complete(request_for(turn, self.settings.decoding))
 
 
-Hands = Callable[[list[Episode], int], list[deque[Episode]]]
+MakeQueues = Callable[[list[Episode], int], list[deque[Episode]]]
 
 
-def dealt_like_cards(plan: list[Episode], replicas: int) -> list[deque[Episode]]:
-    """A queue for each replica."""
+def static_shards(plan: list[Episode], replicas: int) -> list[deque[Episode]]:
+    """One queue per replica, filled round-robin."""
     return [deque(plan[number::replicas]) for number in range(replicas)]
 
 
-def a_sample(plan: list[Episode], replicas: int) -> list[deque[Episode]]:
-    """One queue for all replicas."""
+def shared_sample(plan: list[Episode], replicas: int) -> list[deque[Episode]]:
+    """One queue for all replicas, with a sample of the episodes."""
     count = SAMPLE * replicas
     return [deque(longest_first(plan[:: max(1, len(plan) // count)]))] * replicas
 
 
-def peer(name: str, overrides: list[str], replicas: int, batch: int, hands: Hands, alive: int) -> tuple[Cell, ...]:
-    """Each replica keeps ``alive`` episodes going from its hand."""
+def peer(
+    name: str, overrides: list[str], replicas: int, batch: int, make_queues: MakeQueues, alive: int
+) -> tuple[Cell, ...]:
+    """Each replica plays ``alive`` episodes at once from its queue."""
     with tempfile.TemporaryDirectory() as folder:
         settings = settings_for(overrides, replicas, batch, Path(folder, "run"))
-        return asyncio.run(_play_peer(name, settings, batch, hands(list(settings.plan), replicas), alive))
+        return asyncio.run(_play_peer(name, settings, batch, make_queues(list(settings.plan), replicas), alive))
 
 
 async def _play_peer(
-    name: str, settings: Settings, batch: int, hands: list[deque[Episode]], alive: int
+    name: str, settings: Settings, batch: int, queues: list[deque[Episode]], alive: int
 ) -> tuple[Cell, ...]:
-    engines = [settings.model.make_engine() for _ in hands]
+    engines = [settings.model.make_engine() for _ in queues]
     assert all(isinstance(engine, SimulatedEngine) for engine in engines)
-    episodes = sum({id(hand): len(hand) for hand in hands}.values())
-    shared = hands[0] is hands[-1] and len(hands) > 1
+    episodes = sum({id(queue): len(queue) for queue in queues}.values())
+    shared = queues[0] is queues[-1] and len(queues) > 1
     for engine in engines:
         await engine.start()
     started = time.monotonic()
 
-    async def keep_playing(engine: SimulatedEngine, hand: deque[Episode]) -> None:
+    async def keep_playing(engine: SimulatedEngine, queue: deque[Episode]) -> None:
         player = _Direct(engine, settings)
-        while hand:
-            await play_episode(settings.suite, hand.popleft(), player)
+        while queue:
+            await play_episode(settings.suite, queue.popleft(), player)
 
     tasks = [
-        asyncio.create_task(keep_playing(engine, hand))
-        for engine, hand in zip(engines, hands, strict=True)
+        asyncio.create_task(keep_playing(engine, queue))
+        for engine, queue in zip(engines, queues, strict=True)
         for _ in range(alive)
     ]
-    # A shared queue is a sample of a long run: what counts is the speed until the first replica finds it empty.
+    # A shared queue is a sample of a long run: measure the speed until the first replica finds it empty.
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED if shared else asyncio.ALL_COMPLETED)
     seconds = time.monotonic() - started
     loads = [engine.load for engine in engines]
@@ -151,7 +153,7 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, nargs="+", default=[8])
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument(
-        "--peers", action="store_true", help="also static shards, and one episode at a time on a sample"
+        "--peers", action="store_true", help="also static shards and, on a sample, one episode at a time"
     )
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
@@ -160,14 +162,14 @@ def main() -> None:
         work = (options.overrides, replicas, options.batch)
         rows.append(raycade(*work))
         if options.peers:
-            rows.append(peer("static shards", *work, dealt_like_cards, math.ceil(options.batch * OVERCOMMIT)))
-            rows.append(peer("one at a time", *work, a_sample, 1))
+            rows.append(peer("static shards", *work, static_shards, math.ceil(options.batch * OVERCOMMIT)))
+            rows.append(peer("one episode at a time", *work, shared_sample, 1))
         print(*rows, sep="\n", flush=True)
     columns = (
-        *("replicas", "way", "episodes", "requests", "requests/s", "share of ideal makespan", "of capacity up"),
-        *("cache hits", "s waiting for a place"),
+        *("replicas", "scheduler", "episodes", "requests", "requests/s", "share of ideal makespan"),
+        *("share while replicas were up", "cache hit rate", "queueing seconds per request"),
     )
-    show([Table("saturation", "Replicas kept busy", columns, tuple(rows))])
+    show([Table("saturation", "Scheduling efficiency", columns, tuple(rows))])
 
 
 if __name__ == "__main__":

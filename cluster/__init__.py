@@ -1,1 +1,1 @@
-"""How it runs: replicas, runners, router, driver, ledger, tracker and the command line."""
+"""Execution: replicas, runners, router, driver, ledger, tracker and the command line."""

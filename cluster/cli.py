@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.console import show
+from cluster.console import show, show_summary
 from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
 from envs import plugins
 
-LONGEST_SHOWN = 30
-"""Rows of the longest table that ends a run on the terminal; `raycade report` shows all."""
-
 SUITE_COMMANDS = "raycade.commands"
-"""Entry-point group of commands that suites bring: modules with ``add_arguments(parser)`` and ``main(options)``."""
+"""Entry-point group of commands that suites add: modules with ``add_arguments(parser)`` and ``main(options)``."""
 
 BUILT_IN_COMMANDS = {"kumo": "envs.kumo.commands", "raven": "envs.raven.commands"}
 COMMAND_HELP = {
@@ -55,10 +52,10 @@ EPILOG = "Run `raycade COMMAND --help` for details. Exit codes: 2 for bad input,
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exit; errors that a user can mend end with one message and exit code 2."""
+    """Run a command and exit; user errors end with one message and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # terminals that know ASCII only
+            stream.reconfigure(errors="backslashreplace")  # ASCII-only terminals
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options = parser_for(words[0] if words else "").parse_args(words)
@@ -69,17 +66,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except OSError as error:  # a full disk, a path that is too long, a folder that nobody may write
+    except OSError as error:  # a full disk, a path that is too long, a folder without write permission
         print(f"error: {error}", file=sys.stderr)
         code = RUN_FAILED
-    except KeyboardInterrupt:  # before or after the play, which ends in its own way
+    except KeyboardInterrupt:  # outside a run, which handles the signal itself
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
     sys.exit(code)
 
 
 def parser_for(command: str) -> argparse.ArgumentParser:
-    """The parser of all commands; of those that suites bring, only ``command`` is imported.
+    """The parser of all commands; of those that suites add, only ``command`` is imported.
 
     Raises:
         UserError: a suite's command cannot be imported.
@@ -114,6 +111,7 @@ def parser_for(command: str) -> argparse.ArgumentParser:
         description="Rescores each run from its ledger, prints the tables and writes them to RUN_DIR/tables.",
     )
     report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
+    report.add_argument("--full", action="store_true", help="print all tables, not only the headline ones")
     report.set_defaults(command=_report)
 
     merge = commands.add_parser(
@@ -127,7 +125,7 @@ def parser_for(command: str) -> argparse.ArgumentParser:
     merge.set_defaults(command=_merge)
     try:
         for name in plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS):
-            added = commands.add_parser(name, help=COMMAND_HELP.get(name, f"commands that {name} brings"))
+            added = commands.add_parser(name, help=COMMAND_HELP.get(name, f"commands of {name}"))
             if name == command:
                 module: Any = plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS)
                 module.add_arguments(added)
@@ -158,7 +156,7 @@ def _run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return RUN_FAILED
-    show(tables, LONGEST_SHOWN)
+    show_summary(tables)
     print(f"\nledger, tables and summary: {settings.run_dir}")
     if code == CONTINUE:
         print("stopped early; run the same command again to resume", file=sys.stderr)
@@ -179,7 +177,7 @@ def _report(options: argparse.Namespace) -> int:
     for run_dir in options.run_dirs:
         if len(options.run_dirs) > 1:
             print(f"# {run_dir}\n")
-        report(run_dir)
+        report(run_dir, full=options.full)
     return 0
 
 
@@ -190,5 +188,5 @@ def _merge(options: argparse.Namespace) -> int:
     print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes merged\n")
     for warning in joined.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    options.run_dirs = [options.target]
+    options.run_dirs, options.full = [options.target], False
     return _report(options)

@@ -9,18 +9,29 @@ from rich.console import Console
 
 from evals.tables import Table
 
+LONGEST_SHOWN = 40
+"""Rows of the longest table that a summary shows."""
 
-def show(tables: Sequence[Table], longest: int | None = None) -> None:
-    """Print tables; on a pipe they are as wide as they need to be. Those of more than ``longest`` rows are only named."""
-    console = Console() if sys.stdout.isatty() else Console(width=200)
+
+def show(tables: Sequence[Table]) -> None:
+    """Print tables; on a pipe they are as wide as they need to be."""
+    console = _console()
     for table in tables:
-        if longest is not None and len(table.rows) > longest:
-            console.print(
-                f"{table.title}: {len(table.rows)} rows in tables/{table.name}.md", markup=False, highlight=False
-            )
-        else:
-            console.print(table.to_rich())
+        console.print(table.to_rich())
         console.print()
+
+
+def show_summary(tables: Sequence[Table]) -> None:
+    """Print the headline tables and name the others."""
+    shown = [table for table in tables if table.headline and len(table.rows) <= LONGEST_SHOWN]
+    show(shown)
+    if rest := [table.name for table in tables if table not in shown]:
+        text = f"{len(rest)} more tables in tables/, or by `raycade report --full`: {', '.join(rest)}"
+        _console().print(text, markup=False, highlight=False)
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=200)
 
 
 def warn(text: str) -> None:

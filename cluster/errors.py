@@ -1,4 +1,4 @@
-"""Errors that a person reads, and exit codes."""
+"""Errors that are shown to the user, and exit codes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ INTERRUPTED = 130
 
 
 class UserError(Exception):
-    """Something that the user asked for cannot be; the message names it and says what would be right. Exit code 2."""
+    """A user error: the message names the bad value and what would be right. Exit code 2."""
 
 
 class RunFailedError(Exception):
-    """The run cannot go on; what was finished is in the ledger, and the same command goes on from there. Exit code 1."""
+    """The run cannot continue. Finished episodes are in the ledger; the same command resumes. Exit code 1."""

@@ -1,6 +1,6 @@
-"""Disturbs real runs (simulated engines, real Ray, real signals) and checks that nothing is lost and nothing left behind.
+"""Injects faults into real runs (simulated engines, real Ray, real signals): no episode is lost, no process is left.
 
-``benchmarks/chaos.py`` plays every disturbance at every moment; the tests play some.
+``benchmarks/chaos.py`` plays every fault at every moment; the tests play some.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Workload:
 
 @dataclass
 class Run:
-    """One raycade process with what it takes to disturb it."""
+    """One raycade process, and what is needed to inject faults."""
 
     command: list[str]
     run_dir: Path
@@ -95,13 +95,13 @@ class Run:
     def wait(self) -> int:
         end = time.monotonic() + TIMEOUT
         while self.process.poll() is None:
-            assert time.monotonic() < end, f"never ended: {self.log.read_text()[-3000:]}"
+            assert time.monotonic() < end, f"never finished: {self.log.read_text()[-3000:]}"
             self.note_children()
             time.sleep(0.2)
         return self.process.returncode
 
     def left_over(self, patience: float = 90.0) -> list[str]:
-        """Processes that the run started and that still live after a while (Ray's own agents take up to a minute)."""
+        """Processes that the run started and that are still alive after a while (Ray's agents take up to a minute)."""
         end = time.monotonic() + patience
         while alive := [child for child in self.children.values() if _lives(child)]:
             if time.monotonic() > end:
@@ -140,12 +140,12 @@ def prepare(folder: Path, workload: Workload, *overrides: str, **environment: st
 
 @dataclass(frozen=True)
 class Result:
-    """What a disturbed run is judged by."""
+    """What a run is compared by."""
 
     summary: dict
     rows: dict[str, tuple]
     seconds: float
-    """From the first replica's readiness to the last episode, as the run itself notes it."""
+    """From the first ready replica to the last episode, as recorded by the run."""
     wall: float
     run: Run
 
@@ -172,7 +172,7 @@ def finish(run: Run, started: float) -> Result:
     )
 
 
-# --- disturbances ----------------------------------------------------------------------------------------------------
+# --- faults ----------------------------------------------------------------------------------------------------------
 
 
 def engine_exits(run: Run) -> None:
@@ -217,10 +217,10 @@ def disk_fills_up(run: Run) -> None:
 
 
 def nothing(run: Run) -> None:
-    """The disturbance lies in how the run was prepared."""
+    """The fault is part of how the run was prepared."""
 
 
-DISTURBANCES: dict[str, Callable[[Run], None]] = {
+FAULTS: dict[str, Callable[[Run], None]] = {
     "engine exits": engine_exits,
     "engine hangs": engine_hangs,
     "replica SIGKILL": replica_killed,
@@ -232,18 +232,18 @@ DISTURBANCES: dict[str, Callable[[Run], None]] = {
     "crashing prompt": nothing,
     "W&B unreachable": nothing,
 }
-"""All that can happen to a run; those that do ``nothing`` here need a world of their own, see ``disturbed``."""
+"""All faults; those that do ``nothing`` here need a special setup, see ``run_with_fault``."""
 
 
-def disturbed(folder: Path, workload: Workload, disturbance: str, moment: str) -> Result:
-    """Play the workload with one disturbance at one moment."""
+def run_with_fault(folder: Path, workload: Workload, fault: str, moment: str) -> Result:
+    """Play the workload with one fault at one moment."""
     planned = 50 * workload.scale * 4
     rows = int(planned * MOMENTS[moment])
-    if disturbance == "W&B unreachable":
+    if fault == "W&B unreachable":
         run = prepare(folder, workload, "tracker=wandb", "tracker.mode=online", **UNREACHABLE)
-    elif disturbance == "crashing prompt":
+    elif fault == "crashing prompt":
         run = prepare(folder, workload, f"model.engine.poison='{poison(workload, moment)}'")
-    elif disturbance == "node loss":
+    elif fault == "node loss":
         with two_nodes(folder) as (address, lose_node):
             run = prepare(
                 folder, workload, "cluster=ray", f"cluster.address={address}", f"cluster.replicas={workload.replicas}"
@@ -253,26 +253,26 @@ def disturbed(folder: Path, workload: Workload, disturbance: str, moment: str) -
             return _play(run, rows, lambda run: lose_node())
     else:
         run = prepare(folder, workload)
-    if disturbance == "disk full":
+    if fault == "disk full":
         with small_disk(folder / "run"):
             return _play(run, rows, disk_fills_up)
-    return _play(run, rows, DISTURBANCES[disturbance])
+    return _play(run, rows, FAULTS[fault])
 
 
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 UNREACHABLE = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}
 
 
-def _play(run: Run, rows: int, disturb: Callable[[Run], None]) -> Result:
+def _play(run: Run, rows: int, inject: Callable[[Run], None]) -> Result:
     started = time.monotonic()
     run.start()
     run.wait_for(max(rows, 1))
-    disturb(run)
+    inject(run)
     return finish(run, started)
 
 
 def poison(workload: Workload, moment: str) -> str:
-    """Words that only one task's prompt holds: of an early, middle or late one in the order of play."""
+    """Text that occurs in one task's prompt only: an early, middle or late one in the order of play."""
     suite = KumoSuite(domains=DOMAINS, difficulties=["easy"], tasks_per_domain=25 * workload.scale, repeats=4)
     episodes = sorted(suite.plan(), key=lambda episode: -episode.prompt_tokens)
     chosen = episodes[min(int(len(episodes) * MOMENTS[moment]), len(episodes) - 1)]
@@ -288,7 +288,7 @@ def poison(workload: Workload, moment: str) -> str:
         for line in _text(puzzle).splitlines()
         if sum(line in opening for opening in openings) == 1 and "'" not in line
     ]
-    assert candidates, f"no line of the prompt is the task's own ({names})"
+    assert candidates, f"no line of the prompt is unique to the task ({names})"
     return max(candidates, key=len)[:200].strip()
 
 
@@ -322,7 +322,7 @@ def can_mount() -> bool:
 
 @contextmanager
 def two_nodes(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A Ray cluster of two nodes with four places each; yields its address and what ends the second node at once."""
+    """A Ray cluster of two nodes with four CPUs each; yields its address and a function that kills the second node."""
     port = 20_000 + os.getpid() % 20_000
     address = f"127.0.0.1:{port}"
     ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=4", "--disable-usage-stats"]
@@ -354,7 +354,7 @@ def two_nodes(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def _end(node: subprocess.Popen) -> None:
-    """SIGKILL for a process and all below it, at once, as when a machine goes dark."""
+    """Kill a process and all its descendants at once, as when a machine fails."""
     try:
         below = psutil.Process(node.pid).children(recursive=True)
     except psutil.NoSuchProcess:

@@ -3,11 +3,12 @@
 import importlib.util
 import re
 import shlex
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from cluster.cli import parser_for
+from cluster.cli import main, parser_for
 from cluster.config.settings import load_settings
 from tests.cluster.conftest import ROOT
 
@@ -72,3 +73,21 @@ def test_every_linked_file_exists(page):
 def test_paths_in_the_readme_exist():
     for path in re.findall(r"`((?:cluster|evals|envs|conf|docs|tests)/[\w/.-]+)`", (ROOT / "README.md").read_text()):
         assert Path(ROOT / path).exists(), path
+
+
+def test_the_readme_s_python_runs(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "README.md").read_text()
+    blocks = [
+        textwrap.dedent(block) for block in re.findall(r"(?:^ {4,}(?:from|import) .*\n(?:^ {4,}\S.*\n)+)", text, re.M)
+    ]
+    assert len(blocks) == 2
+    small = ["suite=kidgym", "suite.tasks=[SE]", "suite.levels=[1]", "suite.modes=[zero_shot]", "suite.episodes=2"]
+    monkeypatch.chdir(tmp_path)
+    for name in ("kumo-tiny-3fa9c1d2", "my-run"):
+        with pytest.raises(SystemExit) as end:
+            main(["run", *small, "model=oracle", f"run_dir=runs/{name}"])
+        assert end.value.code == 0
+    capsys.readouterr()
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    assert "(576, 576, 3)" in capsys.readouterr().out

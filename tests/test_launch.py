@@ -39,7 +39,7 @@ def test_help_needs_no_installation(fresh: Path) -> None:
     assert not (fresh.parent / ".venv").exists()
 
 
-def test_without_a_fitting_python_it_says_which_is_needed(fresh: Path) -> None:
+def test_without_a_suitable_python_it_names_the_required_version(fresh: Path) -> None:
     done = launch(fresh, RAYCADE_PYTHON="/usr/bin/false", RAYCADE_BUILD="cpu")
     assert done.returncode == 1
     assert "needs Python 3.11 or 3.12" in done.stderr
@@ -78,7 +78,7 @@ def test_it_installs_once_and_then_goes_straight_to_work(fresh: Path) -> None:
     assert work == ["-m cluster run", "-m cluster run suite=kumo model=oracle", "-m cluster report runs/x"]
 
 
-def test_a_changed_setup_or_another_build_is_installed_anew(fresh: Path) -> None:
+def test_a_changed_setup_or_another_build_is_reinstalled(fresh: Path) -> None:
     stand_in(fresh, pip="true")
     launch(fresh, "setup", RAYCADE_BUILD="cpu")
     launch(fresh, "setup", RAYCADE_BUILD="cpu")

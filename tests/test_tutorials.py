@@ -54,7 +54,7 @@ def test_what_was_installed_can_be_planned_by_its_name(installed):
         assert "episodes" in done.stdout
 
 
-def test_a_folder_of_one_s_own_does_as_well_as_a_package(tmp_path):
+def test_a_plugin_folder_works_like_a_package(tmp_path):
     files = files_of("new_suite.md")
     folder = tmp_path / "mine"
     folder.mkdir()

@@ -1,1 +1,1 @@
-"""A cluster in virtual time around the real scheduling code: the router, the driver's queue and the admission rule."""
+"""Simulates a cluster in virtual time, with the real router, episode queue and admission control."""

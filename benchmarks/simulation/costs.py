@@ -1,7 +1,7 @@
-"""What scheduling really costs, in seconds of one core: small measurements of the real classes, with and without Ray.
+"""Measures the cost of scheduling in CPU seconds: microbenchmarks of the real classes, with and without Ray.
 
-CPU time is taken, not wall time, so that a busy machine does not matter much. A process counts with all its threads:
-Ray's own need the interpreter or the core just as well.
+CPU time, not wall time, so that a busy machine does not matter much. It includes all threads of a process, since Ray's
+threads compete for the interpreter and the core.
 """
 
 from __future__ import annotations
@@ -37,52 +37,52 @@ BATCH = 64
 
 
 class Instant:
-    """A replica without an engine, in the runner's own process."""
+    """A replica without an engine, in the runner's process."""
 
     async def complete(self, request: Request) -> Reply:
-        """One of the options, at once."""
+        """Reply at once with one of the options."""
         return Reply(random_answer(request), prompt_tokens=1000, completion_tokens=100)
 
 
 class RunnerActor(Runner):
-    """A runner that says what it has used of its core."""
+    """A runner that reports its CPU time."""
 
     def __init__(self, suite: Suite) -> None:
         super().__init__(suite, ModelPlayer(Router(), "choice"))
 
     async def cpu_seconds(self) -> float:
-        """Of all threads of the process so far."""
+        """CPU seconds of all threads of the process so far."""
         return time.process_time()
 
 
-class Courier:
-    """Stands where a runner stands: answers orders with always the same report."""
+class StubRunner:
+    """A runner that answers every assignment with the same report."""
 
     def __init__(self, report: Report) -> None:
-        self.answer = report
+        self.report = report
 
-    async def exchange(self, orders: Assignment) -> Report:
+    async def exchange(self, assignment: Assignment) -> Report:
         """The report."""
-        return self.answer
+        return self.report
 
 
 def queueing_seconds(replicas: int, turns: int = 20_000) -> float:
-    """One turn's request and release with all replicas full, a fifth of the turns beginning a new episode."""
-    router, chance = Router(), random.Random(1)
+    """Request and release of one turn with all replicas full; a fifth of the turns start a new episode."""
+    router, rng = Router(), random.Random(1)
     for number in range(replicas):
         router.add(f"replica-{number}", BATCH)
     tickets = [router.request(f"episode-{number}", lambda _: None) for number in range(router.capacity)]
     start = time.process_time()
     for number in range(turns):
-        place = chance.randrange(len(tickets))
-        router.release(tickets[place])
-        affinity = tickets[place].affinity if number % 5 else f"new-{number}"
-        tickets[place] = router.request(affinity, lambda _: None)
+        slot = rng.randrange(len(tickets))
+        router.release(tickets[slot])
+        affinity = tickets[slot].affinity if number % 5 else f"new-{number}"
+        tickets[slot] = router.request(affinity, lambda _: None)
     return (time.process_time() - start) / turns
 
 
 def queue_seconds(count: int = 100_000) -> float:
-    """An episode's way through the driver's queue."""
+    """One episode through the driver's queue."""
     episodes = [_some_episode(number) for number in range(count)]
     start = time.process_time()
     queue = EpisodeQueue(episodes)
@@ -92,7 +92,7 @@ def queue_seconds(count: int = 100_000) -> float:
 
 
 def plan_seconds(count: int = 20_000) -> float:
-    """An episode's identity and its row in the stored plan: what the driver pays before it starts anything."""
+    """Id and row in the stored plan of one episode: the driver's cost before it starts anything."""
     start = time.process_time()
     plan_to_table([_some_episode(number) for number in range(count)])
     return (time.process_time() - start) / count
@@ -111,17 +111,17 @@ def runner_seconds(overrides: Sequence[str]) -> tuple[float, pa.Table]:
 
 
 async def _play(runner: Runner, episodes: tuple[Episode, ...], ports: Sequence[ReplicaPort]) -> pa.Table:
-    orders = Assignment(episodes, tuple(NewReplica(f"r{n}", port, BATCH) for n, port in enumerate(ports)))
+    assignment = Assignment(episodes, tuple(NewReplica(f"r{n}", port, BATCH) for n, port in enumerate(ports)))
     tables: list[pa.Table] = []
     while sum(table.num_rows for table in tables) < len(episodes):
-        report = await runner.exchange(orders)
-        orders = Assignment()
+        report = await runner.exchange(assignment)
+        assignment = Assignment()
         tables += [report.finished] if report.finished is not None else []
     return pa.concat_tables(tables)
 
 
 def ray_runner_seconds(overrides: Sequence[str], replicas: int = 2) -> float:
-    """A runner in a process of its own, its replicas in others: seconds per turn, actor calls included."""
+    """A runner and its replicas in separate processes: seconds per turn, actor calls included."""
     settings = load_settings([*overrides, "model=simulated"])
     options = {"num_cpus": 0, "max_concurrency": 1000}
 
@@ -132,13 +132,13 @@ def ray_runner_seconds(overrides: Sequence[str], replicas: int = 2) -> float:
     ray.get([handle.start.remote() for handle in handles])
     runner = ray.remote(RunnerActor).options(**options).remote(settings.suite)
     before = ray.get(runner.cpu_seconds.remote())
-    orders = Assignment(
+    assignment = Assignment(
         settings.plan, tuple(NewReplica(f"r{n}", RayReplica(each), BATCH) for n, each in enumerate(handles))
     )
     finished = turns = 0
     while finished < len(settings.plan):
-        report: Report = ray.get(runner.exchange.remote(orders))
-        orders = Assignment()
+        report: Report = ray.get(runner.exchange.remote(assignment))
+        assignment = Assignment()
         turns = report.counts.turns
         finished += report.finished.num_rows if report.finished is not None else 0
     seconds: float = ray.get(runner.cpu_seconds.remote()) - before
@@ -148,7 +148,7 @@ def ray_runner_seconds(overrides: Sequence[str], replicas: int = 2) -> float:
 
 
 def driver_seconds(table: pa.Table, runners: int) -> tuple[float, float]:
-    """The driver's side of an exchange with one of so many runners, and of one finished episode, commit included."""
+    """The driver's costs of one exchange with one of ``runners`` runners, and of one finished episode, commit included."""
     few, many = 1, min(200, table.num_rows)
     episodes = [_some_episode(number) for number in range(many)]
     one, more = (asyncio.run(_exchange(table.take(list(range(rows))), episodes, runners)) for rows in (few, many))
@@ -159,26 +159,26 @@ def driver_seconds(table: pa.Table, runners: int) -> tuple[float, float]:
 async def _exchange(finished: pa.Table, episodes: Sequence[Episode], runners: int, times: int = 300) -> float:
     rows = finished.num_rows
     report = Report(finished, rows, 1000, use={f"replica-{number}": ReplicaUse(BATCH) for number in range(16)})
-    courier = ray.remote(Courier).options(num_cpus=0, max_concurrency=4).remote(report)
+    runner = ray.remote(StubRunner).options(num_cpus=0, max_concurrency=4).remote(report)
     stats = RunStatistics()
     stats.plan(episodes)
-    orders = Assignment(tuple(episodes[:rows]))
+    assignment = Assignment(tuple(episodes[:rows]))
     for number in range(runners):
-        stats.report(f"runner-{number}", await courier.exchange.remote(orders))
+        stats.report(f"runner-{number}", await runner.exchange.remote(assignment))
     start = time.process_time()
     for _ in range(times):
-        answer: Report = await courier.exchange.remote(orders)
+        answer: Report = await runner.exchange.remote(assignment)
         assert answer.finished is not None
         answer.finished["episode_id"].to_pylist()
         stats.finished(answer.finished, by_model=True)
         stats.report("runner-0", answer)
     seconds = (time.process_time() - start) / times
-    ray.kill(courier)
+    ray.kill(runner)
     return seconds
 
 
 def report_seconds(table: pa.Table, times: int = 300) -> float:
-    """A report's way out of a runner, beside building its rows (which counts to the turns): its serialisation."""
+    """Serialization of a runner's report, without building its rows, which is counted with the turns."""
     report = Report(table.take([0]), 1, 1000)
     start = time.process_time()
     for _ in range(times):
@@ -210,30 +210,30 @@ SUITES = {
 
 
 def table() -> Table:
-    """Everything above, measured here and now."""
+    """All of the above, measured on this machine."""
     rows: list[tuple[str, float]] = []
     for replicas in (1, 8, 16, 64, 1000):
-        rows.append((f"router, a turn, {replicas} replicas", queueing_seconds(replicas)))
-    rows.append(("driver's queue, an episode", queue_seconds()))
-    rows.append(("plan, an episode", plan_seconds()))
+        rows.append((f"router: turn, {replicas} replicas", queueing_seconds(replicas)))
+    rows.append(("driver: queue, per episode", queue_seconds()))
+    rows.append(("driver: plan, per episode", plan_seconds()))
     played: dict[str, pa.Table] = {}
     for name, overrides in SUITES.items():
         seconds, played[name] = runner_seconds(overrides)
-        rows.append((f"runner without Ray, a turn of {name}", seconds))
+        rows.append((f"runner without Ray: turn of {name}", seconds))
     start_ray(ClusterSettings())
     for name, overrides in SUITES.items():
-        ray_runner_seconds(overrides)  # the first calls open connections
-        rows.append((f"runner, a turn of {name}", ray_runner_seconds(overrides)))
-    rows.append(("runner, a report", report_seconds(played["kidgym"])))
+        ray_runner_seconds(overrides)  # warm-up: the first calls open connections
+        rows.append((f"runner: turn of {name}", ray_runner_seconds(overrides)))
+    rows.append(("runner: report", report_seconds(played["kidgym"])))
     for runners in (1, 125):
         exchange, row = driver_seconds(played["kidgym"], runners)
-        rows.append((f"driver, an exchange, {runners} runners", exchange))
-        rows.append((f"driver, an episode's row, {runners} runners", row))
+        rows.append((f"driver: exchange, {runners} runners", exchange))
+        rows.append((f"driver: row of an episode, {runners} runners", row))
     ray.shutdown()
-    turn = dict(rows)["runner, a turn of kidgym"]
+    turn = dict(rows)["runner: turn of kidgym"]
     return Table(
         "costs",
-        "What scheduling costs",
-        ("what", "µs of a core", "of a runner's turn"),
+        "Cost of scheduling",
+        ("operation", "µs of CPU time", "relative to a runner's turn"),
         tuple((name, seconds * 1e6, seconds / turn) for name, seconds in rows),
     )

@@ -1,4 +1,4 @@
-"""A simulated engine in virtual time: the batches, steps and prefix cache of ``SimulatedEngine``, by events."""
+"""A simulated engine in virtual time: the batching, steps and prefix cache of ``SimulatedEngine``, event-driven."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ CACHE_TOKENS = 1_000_000
 
 
 class Clock:
-    """Virtual time: things happen in the order of their times."""
+    """Virtual time: an event queue, ordered by time."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self._events: list[tuple[float, int, Callable[[Any], None], Any]] = []
-        self._orders = itertools.count()
+        self._sequence = itertools.count()
 
     def at(self, time: float, what: Callable[[Any], None], argument: Any = None) -> None:
-        """Call ``what(argument)`` when it is ``time``."""
-        heapq.heappush(self._events, (time, next(self._orders), what, argument))
+        """Call ``what(argument)`` at ``time``."""
+        heapq.heappush(self._events, (time, next(self._sequence), what, argument))
 
     def run(self) -> None:
-        """Until nothing is left to happen."""
+        """Run until no events are left."""
         events = self._events
         while events:
             self.now, _, what, argument = heapq.heappop(events)
@@ -41,32 +41,32 @@ class Play:
     """An episode being played."""
 
     number: int
-    """In the workload."""
+    """Index in the workload."""
     affinity: str
-    """What the router keeps together."""
+    """The router's affinity key."""
     beginning: int | str
-    """Names the first prompt, which the episodes of a group share."""
+    """Id of the first prompt, which the episodes of a group share."""
     kind: str
     turn: int
-    """The present one, as an index into the workload's token arrays."""
+    """The current turn, as an index into the workload's token arrays."""
     first: int
     end: int
     ticket: Ticket | None = None
     sent: float = 0.0
-    """When the present turn went to its replica."""
-    twin: Play | None = None
-    """The same turn, asked a second time elsewhere."""
-    second: bool = False
-    """This is the later one of two."""
+    """When the current turn was sent to its replica."""
+    counterpart: Play | None = None
+    """The other copy of a hedged turn."""
+    is_hedge: bool = False
+    """Whether this copy was sent later, to a second replica."""
 
 
 class VirtualReplica:
-    """One engine; see ``SimulatedEngine`` for what is imitated, line by line."""
+    """One engine; follows ``SimulatedEngine`` line by line."""
 
     def __init__(
         self, clock: Clock, workload: Workload, speed: Speed, batch: int, answered: Callable[[Play], None]
     ) -> None:
-        """``answered`` is called with a play whose present turn has its reply."""
+        """``answered`` is called with a play when its current turn has a reply."""
         self.batch = batch
         self.answered = answered
         self.prompt_tokens = self.cached_tokens = 0
@@ -74,12 +74,12 @@ class VirtualReplica:
         self._cache = Cache(CACHE_TOKENS)
         self._waiting: deque[Play] = deque()
         self._running: list[tuple[float, int, Play]] = []
-        self._orders = itertools.count()
+        self._sequence = itertools.count()
         self._steps = self._debt = self._seen = 0.0
         self._wake_at = float("inf")
 
     def send(self, play: Play) -> None:
-        """Answer the play's present turn as soon as the batch allows."""
+        """Run the play's current turn, or queue it until a slot is free."""
         if len(self._running) >= self.batch:
             self._waiting.append(play)
             return
@@ -88,7 +88,7 @@ class VirtualReplica:
         self._set_alarm()
 
     def cancel(self, play: Play) -> None:
-        """Nobody wants the answer any more."""
+        """Cancel the play's current turn."""
         self._advance()
         self._waiting = deque(each for each in self._waiting if each is not play)
         self._running = [each for each in self._running if each[2] is not play]
@@ -103,7 +103,7 @@ class VirtualReplica:
         self.prompt_tokens += prompt
         self.cached_tokens += cached
         self._debt += (prompt - cached) / self._speed.prefill_tokens_per_second
-        heapq.heappush(self._running, (self._steps + self._work.replies[play.turn], next(self._orders), play))
+        heapq.heappush(self._running, (self._steps + self._work.replies[play.turn], next(self._sequence), play))
 
     def _advance(self) -> None:
         elapsed, self._seen = self._clock.now - self._seen, self._clock.now
@@ -115,7 +115,7 @@ class VirtualReplica:
         self._steps += (elapsed - paid) / self._speed.step(len(self._running))
 
     def _set_alarm(self) -> None:
-        """An alarm that rings too early (what came since slowed the batch) is simply set again."""
+        """Schedule the next finish; if later arrivals slow the batch, it fires too early and is scheduled again."""
         if not self._running:
             return
         left = (self._running[0][0] - self._steps) * self._speed.step(len(self._running))
@@ -126,7 +126,7 @@ class VirtualReplica:
 
     def _ring(self, when: float) -> None:
         if when != self._wake_at:
-            return  # an earlier alarm took its state
+            return  # superseded by an earlier alarm
         self._wake_at = float("inf")
         self._advance()
         finished = []
@@ -140,7 +140,7 @@ class VirtualReplica:
 
 
 class Cache:
-    """Which chats' prompts a replica has read; the least recently used are forgotten."""
+    """Prefix cache by chat, with LRU eviction."""
 
     def __init__(self, capacity: int) -> None:
         """``capacity`` is in tokens."""
@@ -149,13 +149,13 @@ class Cache:
         self._kinds: set[str] = set()
 
     def admit(self, play: Play, prompt: int, kept: int, common: int) -> int:
-        """Remember the prompt of the play's present turn; returns how many of its tokens were known.
+        """Cache the prompt of the play's current turn; returns how many of its tokens were cached before.
 
         Args:
-            play: Its present turn is asked.
+            play: The episode with its current turn.
             prompt: Tokens of the prompt.
-            kept: Of those, what is known where the episode's (or for its first turn its group's) last turn was.
-            common: Of those, what is known where any episode of the kind has been.
+            kept: Tokens cached if this replica served the last turn of the episode (or, for a first turn, its group).
+            common: Tokens cached if this replica served any episode of the kind.
         """
         key: int | str = play.number if play.turn > play.first else play.beginning
         known = kept if key in self._chats else common if play.kind in self._kinds else 0

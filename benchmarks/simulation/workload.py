@@ -1,4 +1,4 @@
-"""What a simulated cluster plays: planned episodes and, hidden from the scheduler, the tokens of each of their turns."""
+"""Workloads of a simulated cluster: planned episodes and, hidden from the scheduler, the tokens of each turn."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ MAX_REPLY_TOKENS = 1024
 
 @dataclass(frozen=True)
 class Kind:
-    """Episodes of one sort; lengths are in tokens, the means of what the suites themselves plan with."""
+    """A kind of episode; lengths are in tokens, with means as planned by the suites."""
 
     name: str
     share: float
-    """Of all episodes."""
+    """Share of all episodes."""
     calls: tuple[float, ...]
     """Expected turns; each episode has one of these."""
     calls_spread: float
-    """Sigma of the log-normal factor by which an episode's turns differ from what was expected of it."""
+    """Sigma of the log-normal factor between actual and expected turns."""
     common: int
-    """Beginning of the prompt that all episodes of the kind share."""
+    """Prompt prefix that all episodes of the kind share."""
     first: int
-    """The first prompt, the common part included."""
+    """The first prompt, including the common prefix."""
     step: int
-    """What each further turn adds to the prompt, beside the reply."""
+    """What each further turn adds to the prompt, without the reply."""
     grows: bool
-    """Whether a prompt continues the one before, or shares its common part only."""
+    """Whether a prompt continues the previous one, or only shares the common prefix."""
     reply: float
     """Median of the log-normal reply lengths."""
     tail: float
-    """Their sigma."""
+    """Sigma of the reply lengths."""
     repeats: int = 1
-    """Episodes of one group, which begin with the same prompt."""
+    """Episodes per group, which share the first prompt."""
 
 
 MIX = (
@@ -57,10 +57,10 @@ MIX = (
     Kind("kidgym example", 0.20, (1, 2, 3, 4, 6, 8, 12), 0.2, 2400, 2900, 400, False, 8, 0.3),
     Kind("kidgym memory", 0.10, (3, 4.5, 6.5), 0.2, 400, 1200, 400, True, 20, 0.5),
 )
-"""KidGym and KumO side by side; expectations as their plans give them, reply lengths assumed."""
+"""KidGym and KUMO; expected calls as planned, reply lengths assumed."""
 
 QUESTIONS = (Kind("question", 1.0, (1,), 0.0, 350, 600, 0, False, 2, 0.3),)
-"""One short answer to each prompt with a picture, as MultiStAR asks: the most turns a replica can demand of a runner."""
+"""One short answer per prompt with a picture, as in MultiStAR: the highest rate of turns per replica."""
 
 STEADY = (Kind("steady", 1.0, (5,), 0.0, 400, 900, 100, True, 100, 0.3),)
 """Games of equal length, so that no single long episode decides the makespan."""
@@ -68,47 +68,45 @@ STEADY = (Kind("steady", 1.0, (5,), 0.0, 400, 900, 100, True, 100, 0.3),)
 
 @dataclass
 class Workload:
-    """Episodes in plan order; turn ``t`` of episode ``e`` stands at ``starts[e] + t`` of the token arrays."""
+    """Episodes in plan order; turn ``t`` of episode ``e`` is at ``starts[e] + t`` of the token arrays."""
 
     episodes: list[Episode]
     starts: array[int]
     prompts: array[int]
     """Prompt tokens of each turn."""
     kept: array[int]
-    """Of those, what the episode's earlier turns, or its group's, left in the cache of the replica they were at."""
+    """Tokens that are cached on the replica that served the earlier turns of the episode or its group."""
     common: array[int]
-    """Of those, what any replica has cached that has served the kind of episode."""
+    """Tokens that are cached on any replica that served an episode of the kind."""
     replies: array[int]
-    """Tokens written in each turn."""
+    """Reply tokens of each turn."""
 
     @property
     def turns(self) -> int:
-        """Of all episodes."""
+        """Number of turns of all episodes."""
         return len(self.prompts)
 
     def reply_tokens(self, number: int) -> int:
-        """Tokens that an episode's replies have together, which nobody knows before they are written."""
+        """Total reply tokens of an episode, which the scheduler cannot know."""
         return sum(self.replies[self.starts[number] : self.starts[number + 1]])
 
     def ideal_work(self, speed: Speed, batch: int) -> float:
-        """Seconds of a full replica that everything takes if no prefix is ever read twice by the same chat."""
+        """Replica seconds at full batch if all reusable prompt tokens are cached."""
         prompts, kept, replies = (np.frombuffer(each, np.int32) for each in (self.prompts, self.kept, self.replies))
         return speed.work(int(prompts.sum() - kept.sum()), int(replies.sum()), batch)
 
     def longest_alone(self, speed: Speed) -> float:
-        """Seconds that the longest episode takes on an empty replica: no cluster is faster than this."""
+        """Seconds of the longest episode on an empty replica, a lower bound of the makespan."""
         uncached = np.frombuffer(self.prompts, np.int32) - np.frombuffer(self.kept, np.int32)
         seconds = uncached / speed.prefill_tokens_per_second + np.frombuffer(self.replies, np.int32) * speed.step(1)
         return float(np.add.reduceat(seconds, np.frombuffer(self.starts, np.int64)[:-1]).max())
 
 
 def draw(count: int, seed: int = 0, mix: tuple[Kind, ...] = MIX) -> Workload:
-    """``count`` episodes of the mix, group by group in plan order, kind after kind as plans are."""
-    chance = np.random.default_rng(seed)
+    """``count`` random episodes of the mix in plan order: by kind, then by group."""
+    rng = np.random.default_rng(seed)
     bounds = np.round(np.cumsum([0.0] + [kind.share for kind in mix]) / sum(kind.share for kind in mix) * count)
-    parts = [
-        _draw_kind(kind, int(end - begin), chance) for kind, (begin, end) in zip(mix, pairwise(bounds), strict=True)
-    ]
+    parts = [_draw_kind(kind, int(end - begin), rng) for kind, (begin, end) in zip(mix, pairwise(bounds), strict=True)]
     lengths = np.concatenate([part["lengths"] for part in parts])
     episodes = [episode for part in parts for episode in part["episodes"]]
     columns = {
@@ -117,11 +115,11 @@ def draw(count: int, seed: int = 0, mix: tuple[Kind, ...] = MIX) -> Workload:
     return _workload(episodes, lengths, **columns)
 
 
-def _draw_kind(kind: Kind, count: int, chance: np.random.Generator) -> dict[str, Any]:
-    expected = chance.choice(kind.calls, size=-(-count // kind.repeats)).repeat(kind.repeats)[:count]
-    factors = np.exp(kind.calls_spread * chance.standard_normal(count))
+def _draw_kind(kind: Kind, count: int, rng: np.random.Generator) -> dict[str, Any]:
+    expected = rng.choice(kind.calls, size=-(-count // kind.repeats)).repeat(kind.repeats)[:count]
+    factors = np.exp(kind.calls_spread * rng.standard_normal(count))
     lengths = np.clip(np.round(expected * factors), 1, MAX_TURNS).astype(np.int64)
-    replies = kind.reply * np.exp(kind.tail * chance.standard_normal(int(lengths.sum())))
+    replies = kind.reply * np.exp(kind.tail * rng.standard_normal(int(lengths.sum())))
     replies = np.clip(np.round(replies), 1, MAX_REPLY_TOKENS).astype(np.int64)
     ends = lengths.cumsum()
     number = np.arange(len(replies)) - (ends - lengths).repeat(lengths)  # of a turn in its episode
@@ -162,13 +160,12 @@ def _episode(kind: Kind, index: int, calls: float) -> Episode:
 
 
 def from_run(run_dir: Path, count: int | None = None, seed: int = 0) -> Workload:
-    """The episodes of a finished run with the tokens that its turns really had.
+    """The episodes of a finished run with the actual tokens of its turns.
 
     Args:
-        run_dir: A run directory; its plan gives the expectations, its ledger the turns.
-        count: How many episodes to play: drawn from the run with replacement, each a repeat of its own. All, once, if
-            not given.
-        seed: For the drawing.
+        run_dir: A run directory; its plan gives the expected work, its ledger the turns.
+        count: Number of episodes, drawn with replacement; by default each episode once.
+        seed: Seed of the drawing.
 
     Raises:
         ValueError: the run has no finished episode of a model.
@@ -181,7 +178,7 @@ def from_run(run_dir: Path, count: int | None = None, seed: int = 0) -> Workload
         if episode_id in plan and turns and turns[0]["prompt_tokens"]
     ]
     if not rows:
-        raise ValueError(f"{run_dir}: no episode here has turns with token counts")
+        raise ValueError(f"{run_dir}: no episode has turns with token counts")
     order = {episode_id: number for number, episode_id in enumerate(plan)}
     rows.sort(key=lambda row: order[row[0].id])
     if count is not None:
@@ -203,7 +200,7 @@ def from_run(run_dir: Path, count: int | None = None, seed: int = 0) -> Workload
 
 
 def _size(message: Mapping[str, Any]) -> int:
-    """About how many tokens a stored message has."""
+    """Approximate tokens of a stored message."""
     return sum(
         PICTURE_TOKENS if part["text"] is None else math.ceil(len(part["text"]) / CHARACTERS_PER_TOKEN)
         for part in message["parts"]

@@ -1,4 +1,4 @@
-"""What a run would do and how long it may take."""
+"""A dry run: episodes, model calls, tokens and estimated time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evals.types import Episode
 
 
 def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
-    """Episodes, model calls and tokens of each cell, and the whole with its time if a past run tells the speed.
+    """Episodes, model calls and tokens of each cell, and the totals, with a time estimate if a past run gives the speed.
 
     Raises:
         UserError: ``like`` holds no timings.
@@ -27,11 +27,11 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         (*cell, len(members), *_load(members if cell[0] == model else ())) for cell, members in cells.items()
     )
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
-    modelled = [episode for episode in settings.plan if episode.player == model]
-    calls, prompt_tokens = _load(modelled)
+    modeled = [episode for episode in settings.plan if episode.player == model]
+    calls, prompt_tokens = _load(modeled)
     total: list[tuple[str, str | int]] = [
         ("episodes", len(settings.plan)),
-        ("episodes played by the model", len(modelled)),
+        ("episodes played by the model", len(modeled)),
         ("expected model calls", calls),
         ("expected prompt tokens", prompt_tokens),
         ("completion tokens (upper bound)", calls * settings.model.sampling.max_tokens),
@@ -44,7 +44,7 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         )
     return [
         Table("plan", f"Plan: {settings.suite.name} with {settings.model.name}", columns, rows),
-        Table("plan_total", "Total", ("what", "how much"), tuple(total), (f"run directory: {settings.run_dir}",)),
+        Table("plan_total", "Total", ("metric", "value"), tuple(total), (f"run directory: {settings.run_dir}",)),
     ]
 
 

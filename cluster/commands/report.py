@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.config.settings import make_suite
-from cluster.console import show, warn
+from cluster.console import show, show_summary, warn
 from cluster.errors import UserError
 from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
@@ -36,14 +36,14 @@ class Results:
     """The parts of the ledger that were scored."""
 
 
-def report(run_dir: Path) -> None:
+def report(run_dir: Path, full: bool = True) -> None:
     """Score a run, show its tables, then write them where that is possible and overwrites nothing newer.
 
     Raises:
         UserError: there is no run, or its ledger is damaged.
     """
     results = score_run(run_dir)
-    show(results.tables)
+    (show if full else show_summary)(results.tables)
     if obstacle := _write_if_current(run_dir, results):
         warn(f"{run_dir}: the tables above are not written: {obstacle}")
 
@@ -92,6 +92,7 @@ def coverage(run: RunData) -> Table:
         title="Episodes",
         columns=("player", "suite", "planned", "done", "failed", "missing", "causes of failure"),
         rows=tuple(table),
+        headline=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a run still has to play: what its ledger lacks, and failed episodes where they are to be played again."""
+"""Which episodes a session has to play: unfinished ones and, with ``retry_failed``, failed ones."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from evals.types import Episode
 
 @dataclass(frozen=True)
 class Resume:
-    """Where a run stands when a session begins."""
+    """State of a run at the start of a session."""
 
     todo: list[Episode]
-    """In the order of the plan."""
+    """Episodes to play, in plan order."""
     attempts: Mapping[str, int]
-    """Of the episodes to be played again, how often each was played."""
+    """Number of earlier attempts of each episode to be retried."""
     retry: tuple[str, ...]
-    """Earlier sessions that played failed episodes again on the same command; see ``unfinished_retry``."""
+    """Earlier sessions of the same, interrupted retry; see ``unfinished_retry``."""
     changes: Sequence[str]
-    """What has another version now than when rows of the ledger were played."""
+    """Software whose version differs from that of rows in the ledger."""
     replaced: tuple[Path, ...]
-    """Parts of the ledger whose rows larger parts hold."""
+    """Parts of the ledger that were merged into larger ones."""
 
 
 def look_through(run_dir: Path, plan: Sequence[Episode], stats: RunStatistics, retry_failed: bool) -> Resume:
-    """Read the whole ledger but for the turns, so that damage is found before anything is played.
+    """Read the whole ledger except the turns, so that damage is found before anything is played.
 
     Args:
         run_dir: The run directory, claimed and begun.
@@ -67,6 +67,6 @@ def look_through(run_dir: Path, plan: Sequence[Episode], stats: RunStatistics, r
 
 
 def _to_repeat(rows: pa.Table, retry: Sequence[str]) -> pa.ChunkedArray:
-    """Failed rows but for those that the interrupted retry has played already."""
+    """Failed rows except those that the interrupted retry has already played."""
     done_again = pc.is_in(rows["session"], pa.array(retry, pa.string()))
     return pc.and_(pc.equal(rows["status"], "failed"), pc.invert(done_again))

@@ -34,14 +34,14 @@ from evals.types import Episode, stable_hash
 
 
 class StoppedError(Exception):
-    """A signal to stop came while nothing was being played yet."""
+    """A stop signal arrived before any episode was started."""
 
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Read signals to stop as ``StoppedError`` until the driver takes them over.
+    """Raise ``StoppedError`` on stop signals until the driver installs its own handlers.
 
-    Python's own handlers end the process at once, with another exit code than a run that was stopped.
+    Python's own handlers would end the process at once, with a different exit code than a stopped run.
     """
 
     def stop(number: int, frame: object) -> None:
@@ -59,8 +59,8 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
     """Play what the run's ledger lacks, then score it; returns the exit code and the tables.
 
     Raises:
-        UserError: the run directory belongs to another plan or driver, or the cluster or model cannot be had.
-        RunFailedError: the run cannot go on.
+        UserError: the run directory belongs to another plan or driver, or the cluster or the model is unavailable.
+        RunFailedError: the run cannot continue.
     """
     directory = RunDirectory(settings.run_dir)
     directory.check_plan(settings.plan)
@@ -100,7 +100,7 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
         try:
             write_results(settings.run_dir, results)
         except OSError as error:
-            warn(f"the results cannot be written: {error}; `raycade report` writes them later")
+            warn(f"cannot write the results: {error}; run `raycade report` to write them later")
         watcher.finish([table.to_json() for table in results.tables])
         if watcher.trouble:
             warn(f"the tracker failed (the run itself is fine): {watcher.trouble}")
@@ -114,31 +114,29 @@ def _say_where_it_stands(settings: Settings, resume: Resume, progress: Progress)
     if not left:
         progress.say(f"{settings.run_dir}: complete, all {planned} episodes are in the ledger; nothing to play")
     elif left < planned:
-        again = f", {len(resume.attempts)} failed ones to be played again" if resume.attempts else ""
+        again = f", retrying {len(resume.attempts)} failed ones" if resume.attempts else ""
         progress.say(f"{settings.run_dir}: {planned - left} of {planned} episodes done{again}; resuming")
 
 
 def _check_versions(resume: Resume, strict: bool) -> None:
-    """Say, or refuse if ``strict``, that rows would be played by other software than those in the ledger."""
+    """Warn, or fail if ``strict``, if the software versions differ from those of the rows in the ledger."""
     if not resume.changes:
         return
-    found = (
-        f"this run goes on with other versions than its earlier episodes were played with: {'; '.join(resume.changes)}"
-    )
+    found = f"software versions changed since this run's earlier episodes: {'; '.join(resume.changes)}"
     if strict:
         raise UserError(f"strict=true: {found}")
-    warn(f"{found}. Each row names its session; strict=true refuses")
+    warn(f"{found}. Each row records its session; strict=true makes this an error")
 
 
 def _compact(directory: RunDirectory) -> None:
     try:
         directory.compact(everything=True)
     except (OSError, LedgerDamagedError) as error:
-        warn(f"the ledger's parts cannot be merged, and stay as they are: {error}")
+        warn(f"cannot merge the ledger's small parts, which are kept: {error}")
 
 
 def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
-    """Refuse to go on with settings that may change the answers though ids do not tell."""
+    """Refuse to resume with settings that may change the answers but are not part of the ids."""
     if not (settings.run_dir / "plan.parquet").exists():
         return
     began = read_config(settings.run_dir).get("model") or {}
@@ -152,7 +150,7 @@ def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
 
 
 def _keep_scoring(directory: RunDirectory, config: Mapping[str, Any]) -> None:
-    """Remember how the suite was asked to score: such settings are in no id, and `raycade report` shall do the same."""
+    """Store the suite's current scoring settings, which are part of no id, so that `raycade report` uses the same."""
     stored = read_config(directory.path)
     if stored["suite"] != config["suite"]:
         text = yaml.safe_dump({**stored, "suite": config["suite"]}, sort_keys=False, allow_unicode=True)
@@ -167,7 +165,7 @@ def _play(
     progress: Progress,
     watcher: Watcher,
 ) -> bool:
-    """Start Ray if it is needed, and drive; returns whether the run was stopped before its end."""
+    """Start Ray if needed, and play; returns whether the run was stopped early."""
     with progress, stop_on_signals():
         try:
             if not plays_locally(settings):

@@ -1,4 +1,4 @@
-"""Hydra multirun: one run after another, or wherever the chosen launcher puts them (``hydra/launcher=slurm``)."""
+"""Hydra multirun: runs in sequence, or wherever the chosen launcher starts them (``hydra/launcher=slurm``)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from omegaconf.errors import OmegaConfBaseException
 
 from cluster.commands.run import run
 from cluster.config.settings import check_config, compose_config, settings_from_config
-from cluster.console import show
+from cluster.console import show_summary
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
 
 LAUNCHERS = ("hydra._internal.core_plugins.basic_launcher", "hydra_plugins.hydra_submitit_launcher.submitit_launcher")
-"""Loggers that say which runs are launched, and where they write."""
+"""Loggers that report which runs are launched, and where their output goes."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run brings home, from another machine too."""
+    """The result of one run, possibly on another machine."""
 
     overrides: tuple[str, ...]
     code: int
@@ -41,12 +41,12 @@ class Outcome:
 def multirun(overrides: Sequence[str]) -> int:
     """Run every combination of the overrides' comma-separated values; returns the worst exit code.
 
-    A run that fails does not keep the others from being played; one that was told to stop does, on this machine.
+    A failed run does not stop the others; a stop signal does, on this machine.
 
     Raises:
         UserError: the overrides name something that does not exist, or hold a secret.
     """
-    for combination in _combinations(overrides):  # before Hydra writes all overrides down, secrets among them
+    for combination in _combinations(overrides):  # before Hydra stores all overrides, secrets included
         check_config(compose_config(combination))
     _announce()
     outcomes = _launch(overrides)
@@ -59,7 +59,7 @@ def multirun(overrides: Sequence[str]) -> int:
 
 
 def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
-    """What the overrides' comma-separated values stand for, without those of Hydra itself.
+    """All combinations of the overrides' comma-separated values, without Hydra's own overrides.
 
     Raises:
         UserError: an override cannot be read.
@@ -80,7 +80,7 @@ def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _launch(overrides: Sequence[str]) -> list[Outcome]:
-    """Hydra's own multirun; ``hydra.main`` does the same but throws the runs' results away."""
+    """Hydra's own multirun; ``hydra.main`` does the same but discards the results of the runs."""
     version.setbase("1.3")
     hydra = Hydra.create_main_hydra2("raycade", create_config_search_path("pkg://conf"))
     try:
@@ -98,14 +98,14 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
 
 
 class Player:
-    """Plays one run after another in whatever process and on whatever machine its launcher chose."""
+    """Plays runs in sequence, in the process and on the machine that the launcher chose."""
 
     def __init__(self) -> None:
-        """Nothing was stopped yet."""
+        """No run has been stopped yet."""
         self._stopped = False
 
     def __call__(self, config: DictConfig) -> Outcome:
-        """Play one run, unless an earlier one in this process was told to stop: that was meant for the sweep."""
+        """Play one run, unless an earlier one in this process was stopped: a stop signal is meant for the whole sweep."""
         overrides = tuple(HydraConfig.get().overrides.task)
         if self._stopped:
             return Outcome(
@@ -118,7 +118,7 @@ class Player:
             print(f"error: {error}", file=sys.stderr)
             return Outcome(overrides, BAD_INPUT if isinstance(error, UserError) else RUN_FAILED, error=str(error))
         self._stopped = code == CONTINUE
-        show(tables)
+        show_summary(tables)
         print(f"\nledger, tables and summary: {settings.run_dir}")
         return Outcome(overrides, code, str(settings.run_dir))
 

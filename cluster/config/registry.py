@@ -1,4 +1,4 @@
-"""What a configuration may name: registered suites, engines and trackers; checking their settings and building them.
+"""Registered suites, engines and trackers: checks their settings and builds them.
 
 Configurations come with downloaded run directories too, so a section names its class by a registered name (``type``),
 never by a module path, and passes plain values only.
@@ -80,12 +80,12 @@ def class_of(section: str, config: Mapping[str, Any]) -> Any:
 
 
 def check_section(section: str, config: Mapping[str, Any], given: Iterable[str] = ()) -> Any:
-    """See that a section names a registered class which takes the section's keys and values; builds nothing.
+    """Check that a section names a registered class that accepts the section's keys and values; builds nothing.
 
     Args:
         section: one of ``GROUPS``.
         config: its plain, resolved values.
-        given: arguments that do not come from the configuration.
+        given: constructor arguments that do not come from the configuration.
 
     Returns:
         The class.
@@ -102,7 +102,7 @@ def check_section(section: str, config: Mapping[str, Any], given: Iterable[str] 
         if name not in values and parameters[name].default is inspect.Parameter.empty:
             raise UserError(f"{section}.{name}: is missing")
     types = get_type_hints(cls.__init__)
-    if section == "suite":  # suites take lists in many forms and know their ranges
+    if section == "suite":  # suites accept lists in many forms and check their own ranges
         types = {name: kind for name, kind in types.items() if kind in (bool, int, float)}
     check_values(section, types, values, bounded=section != "suite")
     return cls
@@ -124,7 +124,7 @@ def build(section: str, config: Any, **given: Any) -> Any:
 
 
 def default_config(section: str, name: str) -> dict[str, Any]:
-    """A section for a class that brings no configuration file: its name and its constructor's defaults.
+    """A section for a class without a configuration file: its name and its constructor's defaults.
 
     Raises:
         UserError: the class cannot be imported.

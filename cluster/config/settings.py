@@ -44,7 +44,7 @@ SECTIONS = (
 
 @dataclass(frozen=True)
 class ReplicaNeeds:
-    """What one replica takes from its node or nodes."""
+    """Resources of one replica."""
 
     gpus: float = 1.0
     """GPUs that Ray reserves."""
@@ -98,7 +98,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """Where a run's replicas and runners live."""
+    """Where and how replicas and runners are started."""
 
     address: str | None = None
     """Of a Ray cluster, HOST:PORT or ``auto`` on one of its nodes; null starts Ray on this machine."""
@@ -113,14 +113,14 @@ class ClusterSettings:
     health_seconds: float = 5.0
     """Between health checks of a replica."""
     health_timeout: float = 60.0
-    """A replica that does not answer for so long is replaced."""
+    """A replica that is unresponsive for this long is replaced."""
     grace_seconds: float = 20.0
-    """After a signal to stop, how long episodes that have begun may take to end."""
+    """How long running episodes may take to finish after a stop signal."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that a run was asked for, checked."""
+    """All settings of a run, checked."""
 
     suite: Suite
     model: ModelSettings
@@ -142,7 +142,7 @@ def load_settings(overrides: Sequence[str]) -> Settings:
     """Compose the configuration and check it.
 
     Raises:
-        UserError: something in it is unknown or cannot be.
+        UserError: something in it is unknown or invalid.
     """
     return settings_from_config(compose_config(overrides))
 
@@ -169,7 +169,7 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
 
 
 def offer_plugins() -> None:
-    """Make registered suites and engines that bring no file in ``conf`` selectable: ``suite=NAME``, ``model=NAME``.
+    """Make registered suites and engines without a file in ``conf`` selectable: ``suite=NAME``, ``model=NAME``.
 
     Raises:
         UserError: one of them cannot be imported.
@@ -184,7 +184,7 @@ def offer_plugins() -> None:
 
 
 def _known_keys(message: str, overrides: Sequence[str]) -> str:
-    """For a key that does not exist: what does, in the same section."""
+    """For an unknown key: the keys of its section."""
     found = re.match(r"Could not override '([\w.]+)\.\w+'", message)
     if not found:
         return ""
@@ -220,10 +220,10 @@ def settings_from_config(config: DictConfig) -> Settings:
 
 
 def check_config(config: DictConfig) -> dict[str, Any]:
-    """The plain values of a composed configuration, checked as far as that needs no planning.
+    """The plain values of a composed configuration, checked as far as possible without planning.
 
     Raises:
-        UserError: something in it is unknown or cannot be; values of unknown keys, which may be secrets, are not quoted.
+        UserError: something in it is unknown or invalid; values of unknown keys, which may be secrets, are not quoted.
     """
     try:
         plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
@@ -243,7 +243,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
 
 
 def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[Episode, ...]]:
-    """Suite, model and all episodes of a resolved configuration, whichever shard of them it plays.
+    """Suite, model and all episodes of a resolved configuration, regardless of its shard.
 
     Raises:
         UserError: see ``load_settings``.
@@ -257,10 +257,10 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
 
 
 def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> dict[str, str]:
-    """Who plays, each with a hash of what decides its answers.
+    """All players by name, each with a hash of what decides its answers.
 
     Raises:
-        UserError: the model cannot do what is asked of it, or a baseline does not exist.
+        UserError: the model lacks a capability, or a baseline does not exist.
     """
     decoding, baselines = config["decoding"], config["baselines"] or []
     if decoding not in ("free", "choice"):
@@ -280,7 +280,7 @@ def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> d
 
 
 def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> None:
-    """See that the engine can do what the suite and the decoding ask of it.
+    """Check that the engine can do what the suite and the decoding need.
 
     Raises:
         UserError: it cannot; the message says what is missing.
@@ -311,7 +311,7 @@ def make_suite(config: Any) -> Suite:
     """The suite that a configuration's ``suite`` section describes.
 
     Raises:
-        UserError: it does not exist or refuses its settings.
+        UserError: it does not exist or rejects its settings.
     """
     check_section("suite", config if isinstance(config, dict) else {})
     try:
@@ -330,7 +330,7 @@ def _model(config: Any) -> ModelSettings:
     name, engine = config["name"], config.get("engine")
     if engine is not None:
         engine = engine if isinstance(engine, dict) else {}
-        try:  # first of all: what else is said of wrong settings repeats them
+        try:  # first: the messages of later checks quote settings, which may be secrets
             class_of("model.engine", engine).check_settings(engine)
         except ValueError as error:
             raise UserError(str(error)) from None
@@ -366,7 +366,7 @@ def _section(name: str, cls: type[T], values: Any) -> T:
 
 
 def _tidy(error: BaseException) -> str:
-    """Hydra's own words without their hints about Hydra's flags."""
+    """Hydra's message without its hints about Hydra's own flags."""
     lines = [line.strip() for line in str(error).splitlines()]
     hidden = (
         "Set the environment variable",

@@ -1,4 +1,4 @@
-"""Settings against their declared types: every error names the key, its value, and what would be right."""
+"""Checks settings against their declared types; every error names the key, its value, and what would be right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTS = frozenset(
         "tensor_parallel_size",
     }
 )
-"""Settings that are at least 1; numbers are at least 0 everywhere else, but for ``SIGNED``."""
+"""Settings that must be at least 1; all other numbers except ``SIGNED`` must be at least 0."""
 
 ABOVE_ZERO = frozenset(
     {
@@ -43,10 +43,10 @@ ABOVE_ZERO = frozenset(
 )
 
 SHARES = frozenset({"failure_rate", "gpu_memory_utilization", "min_p", "top_p"})
-"""Settings that are at most 1."""
+"""Settings that must be at most 1."""
 
 SIGNED = frozenset({"frequency_penalty", "presence_penalty"})
-"""Settings that may be below 0."""
+"""Settings that may be negative."""
 
 WORDS: Mapping[Any, str] = {
     NoneType: "null",
@@ -58,7 +58,7 @@ WORDS: Mapping[Any, str] = {
 
 
 def check_keys(section: str, known: Iterable[str], values: Iterable[str]) -> None:
-    """See that all keys are known; the values of others are not quoted, they may be secrets.
+    """Check that all keys are known; values of unknown keys may be secrets and are not quoted.
 
     Raises:
         UserError: one is not.
@@ -70,7 +70,7 @@ def check_keys(section: str, known: Iterable[str], values: Iterable[str]) -> Non
 
 
 def check_values(section: str, types: Mapping[str, Any], values: Mapping[str, Any], bounded: bool = True) -> None:
-    """See that each value is of its type and, if ``bounded``, in its range; kinds of types not known here take anything.
+    """Check each value's type and, if ``bounded``, its range; types not handled here accept anything.
 
     Raises:
         UserError: one is not.

@@ -1,1 +1,1 @@
-"""The driver: hands episodes to runners and keeps replicas alive."""
+"""The driver: assigns episodes to runners and keeps replicas alive."""

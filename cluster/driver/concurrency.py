@@ -1,4 +1,4 @@
-"""Waiting for several coroutines at once, with everything ended when the wait ends."""
+"""Waits for several coroutines, and cancels the rest when the wait ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def first_of(*work: Coroutine[Any, Any, T]) -> T:
-    """The result (or error) of whichever ends first; the others are cancelled."""
+    """The result (or error) of the first to finish; the others are canceled."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -20,7 +20,7 @@ async def first_of(*work: Coroutine[Any, Any, T]) -> T:
 
 
 async def all_of(work: Iterable[Coroutine[Any, Any, Any] | asyncio.Future[Any]], *, cancel: bool = False) -> None:
-    """Wait for all, or cancel all and wait; if one fails, the others are cancelled and its error raised."""
+    """Wait for all, or cancel all and wait; if one fails, the others are canceled and its error is raised."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         if not cancel:

@@ -1,6 +1,6 @@
-"""The driver: hands the plan to runners, keeps replicas and runners alive, and commits what comes back.
+"""The driver: assigns episodes to runners, keeps replicas and runners alive, and commits finished episodes.
 
-Everything it knows is in the plan and the ledger, so that it may die at any moment: the same command goes on from there.
+All its state is in the plan and the ledger, so it may die at any moment: the same command resumes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from evals.suite import built_in_players
 from evals.types import Episode
 
 RUNNER_DEATHS = 5
-"""Deaths of a runner in a row, with nothing finished between, after which the run gives up."""
+"""The run fails when a runner dies this often in a row without finishing an episode in between."""
 EXCHANGE_SECONDS = 60.0
-"""A runner that says nothing for so long is replaced."""
+"""A runner that is unresponsive for this long is replaced."""
 COMMIT_TRIES = 30
-"""Failed commits in a row (a full disk, say) after which the run gives up."""
+"""The run fails after this many failed commits in a row (a full disk, for example)."""
 PENDING_BYTES = 256 * 2**20
-"""Rows that wait for a commit, in memory; above that no further episode is given out until they are written."""
+"""Most rows in memory, in bytes, that wait for a commit; above this no episodes are assigned until they are written."""
 ROWS_PER_INTERVAL = 100_000
 LONGEST_INTERVAL = 5
-"""Commits come the rarer the larger the run: from 100,000 episodes on the interval grows, up to five times its setting."""
+"""From 100,000 finished episodes on, the commit interval grows with their number, up to five times its setting."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
@@ -56,7 +56,7 @@ def plays_locally(settings: Settings) -> bool:
 
 @dataclass(frozen=True)
 class _Lane:
-    """Runners of one kind and their queue."""
+    """One queue and the runners that serve it."""
 
     name: str
     queue: EpisodeQueue
@@ -93,21 +93,21 @@ class Driver:
         runners = 1 if self._local else capacity.count_runners(settings.cluster, settings.model)
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
-        modelled = [episode for episode in todo if episode.player not in names]
+        modeled = [episode for episode in todo if episode.player not in names]
         pool = ReplicaPool(settings, stats, progress)
         processes = min(runners, os.cpu_count() or 1)
         self._lanes = [
-            _Lane(settings.model.name, EpisodeQueue(modelled), pool, runners),
+            _Lane(settings.model.name, EpisodeQueue(modeled), pool, runners),
             _Lane("built-in", EpisodeQueue(built_in), None, processes),
         ]
 
     @property
     def stopped(self) -> bool:
-        """Whether the run was told to stop and left something to do."""
+        """Whether the run was stopped by a signal with episodes left to play."""
         return self._stopping.is_set() and any(lane.queue.unfinished for lane in self._lanes)
 
     async def run(self) -> None:
-        """Play everything, or until told to stop: then what has begun may end within the grace time.
+        """Play all episodes; after a stop signal, running episodes may finish within the grace period.
 
         Raises:
             UserError: the model cannot be loaded as configured.
@@ -115,12 +115,12 @@ class Driver:
         """
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._signaled)
         try:
             await first_of(self._run_lanes(), self._commit_forever(), self._end_after_grace())
             await self._commit_all(COMMIT_TRIES)
         except BaseException:
-            with contextlib.suppress(RunFailedError):  # the first trouble is the one to tell
+            with contextlib.suppress(RunFailedError):  # report the first error
                 await self._commit_all(1)
             raise
         finally:
@@ -129,7 +129,7 @@ class Driver:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
-    def _signalled(self) -> None:
+    def _signaled(self) -> None:
         self._signals += 1
         self._stopping.set()
         for lane in self._lanes:
@@ -157,7 +157,7 @@ class Driver:
         await (first_of(runners, lane.pool.keep()) if lane.pool else runners)
 
     async def _keep_runner(self, lane: _Lane, number: int) -> None:
-        """Exchange assignments for reports until the lane's work is done; a dead runner's episodes go back."""
+        """Exchange assignments for reports until the lane is done; a dead runner's episodes are requeued."""
         name = f"{lane.name}/runner-{number}"
         deaths = 0
         while lane.queue.unfinished and not lane.queue.draining:
@@ -190,7 +190,7 @@ class Driver:
     async def _exchange(
         self, lane: _Lane, name: str, handle: RunnerPort, held: dict[str, Episode]
     ) -> AsyncIterator[Report]:
-        """One runner's conversation; ``held`` is kept up to date for whoever inherits the episodes."""
+        """Exchange messages with one runner; ``held`` is kept current, so that its episodes can be requeued."""
         room = 0
         delivered: dict[str, NewReplica] = {}
         begun = 1
@@ -198,21 +198,20 @@ class Driver:
             if lane.pool and held and lane.pool.is_starved(name):
                 self.progress.say(f"{name} has no replica left; requeued its {len(held)} episodes")
                 return
-            care = lane.pool.replicas_of(name) if lane.pool else {}
-            mine, everyones = (len(care), self.stats.replicas_up) if lane.pool else (1, lane.runners)
-            episodes = lane.queue.take(
-                min(self._bounded(room), fair_share(lane.queue.unfinished, len(held), mine, everyones))
-            )
+            assigned = lane.pool.replicas_of(name) if lane.pool else {}
+            own, total = (len(assigned), self.stats.replicas_up) if lane.pool else (1, lane.runners)
+            share = fair_share(lane.queue.unfinished, len(held), own, total)
+            episodes = lane.queue.take(min(self._bounded(room), share))
             held.update({episode.id: episode for episode in episodes})
             assignment = Assignment(
                 episodes=episodes,
-                replicas=tuple(replica for replica in care.values() if replica.name not in delivered),
-                removed=tuple(replica for replica in delivered if replica not in care),
+                replicas=tuple(replica for replica in assigned.values() if replica.name not in delivered),
+                removed=tuple(replica for replica in delivered if replica not in assigned),
                 remaining=len(lane.queue),
                 draining=lane.queue.draining,
             )
             report: Report = await asyncio.wait_for(handle.exchange(assignment), EXCHANGE_SECONDS)
-            delivered, room, begun = care, report.room, report.begun
+            delivered, room, begun = assigned, report.room, report.begun
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():
                     held.pop(episode_id)
@@ -230,7 +229,7 @@ class Driver:
     # --- the ledger ---
 
     def _bounded(self, room: int) -> int:
-        """A runner's room, or none while too many rows wait for a commit: what it has begun may still end."""
+        """A runner's room, or none while too many rows wait for a commit; running episodes still finish."""
         return 0 if sum(rows.nbytes for rows in self._pending) > PENDING_BYTES else room
 
     async def _commit_forever(self) -> NoReturn:
@@ -246,17 +245,17 @@ class Driver:
         return self.settings.cluster.commit_seconds * min(max(1.0, finished / ROWS_PER_INTERVAL), LONGEST_INTERVAL)
 
     async def _compact(self) -> None:
-        """Merge small parts of the ledger once there are many; commits go on meanwhile."""
+        """Merge small parts of the ledger once there are many; commits continue in the meantime."""
         try:
             await asyncio.to_thread(self.directory.compact)
         except (OSError, LedgerDamagedError, RunFailedError) as error:
-            warn(f"the ledger's parts cannot be merged, and stay as they are: {error}")
+            warn(f"cannot merge the ledger's small parts, which are kept: {error}")
 
     async def _commit_all(self, tries: int) -> None:
-        """Write what is finished; what cannot be written waits in memory for the next try.
+        """Write finished episodes; those that cannot be written stay in memory until the next try.
 
         Raises:
-            RunFailedError: so many tries in a row have failed.
+            RunFailedError: ``tries`` commits in a row failed.
         """
         failures = 0
         while self._pending or self._committing:
@@ -272,9 +271,9 @@ class Driver:
                 await asyncio.sleep(self.settings.cluster.commit_seconds)
 
     async def _commit(self) -> None:
-        """One commit, the one under way if there is: it ends even if whoever waits for it is cancelled.
+        """Commit, or join the commit in progress, which completes even if its waiter is canceled.
 
-        Cut short, its rows would be written but still be pending, and so be written again.
+        An interrupted commit would leave its rows pending, and they would be written twice.
         """
         if self._committing is None:
             self._committing = asyncio.create_task(self._write(len(self._pending)))

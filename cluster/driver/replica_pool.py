@@ -1,4 +1,4 @@
-"""The replica pool of a run: starts replicas, assigns each to a runner, watches them and replaces the dead."""
+"""The replica pool of a run: starts replicas, assigns each to a runner, checks their health, replaces dead ones."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from cluster.ray_backend import actors, capacity
 from cluster.runner.messages import NewReplica
 
 START_SECONDS = 3600.0
-"""A replica that has not loaded its model in this time never will."""
+"""Timeout for a replica to load its model."""
 REPLY_SECONDS = 5.0
-"""A replica that was asked for its health answers so much later at most than its engine should have."""
+"""How much longer than the engine's own timeout the driver waits for a health check."""
 START_FAILURES = 3
-"""Failed starts in a row of every slot, with no replica up, after which the run gives up."""
+"""The run fails when every slot failed to start this often in a row and no replica is up."""
 LONGEST_BACKOFF_SECONDS = 300.0
-"""Between tries to start a replica that keeps failing to start."""
+"""Longest backoff between tries to start a replica."""
 CLOSE_SECONDS = 5.0
-"""For an engine to release what it holds before its process is killed."""
+"""How long an engine may take to release its resources before its process is killed."""
 STARTS_PER_NODE = 2
-"""Replicas that load their model at once on one node: more only fight for its disk and memory."""
-NEWCOMERS_SECONDS = 5.0
-"""How often a run with ``cluster.replicas=fit`` looks for nodes that joined."""
-NEAR = 0.5
-"""A runner on the replica's own node is preferred unless it already has more replicas than another."""
+"""Replicas that load their model at the same time on one node; more would only contend for disk and memory."""
+NODE_CHECK_SECONDS = 5.0
+"""How often a run with ``cluster.replicas=fit`` checks for new nodes."""
+LOCALITY = 0.5
+"""Bonus, in replicas, of a runner on the replica's own node: it is preferred among runners with equally many."""
 
 
 @dataclass
 class _Runner:
     node: str
     replicas: dict[str, tuple[str, NewReplica]] = field(default_factory=dict)
-    """In its care, with the node of each."""
+    """Assigned to it, with the node of each."""
 
 
 class ReplicaPool:
-    """Keeps as many replicas alive as were asked for, or as fit."""
+    """Keeps the configured number of replicas alive, or as many as fit."""
 
     def __init__(self, settings: Settings, stats: RunStatistics, progress: Progress) -> None:
         """Nothing starts before ``keep``."""
@@ -56,52 +56,52 @@ class ReplicaPool:
         self.stats = stats
         self.progress = progress
         self._runners: dict[str, _Runner] = {}
-        self._orphans: dict[str, tuple[str, NewReplica]] = {}
-        """Replicas without a runner, with their node."""
+        self._unassigned: dict[str, tuple[str, NewReplica]] = {}
+        """Replicas that no runner has, with the node of each."""
         self._lost: dict[str, asyncio.Event] = {}
         self._failures: dict[str, int] = {}
         """Failed starts in a row of each slot."""
         self._starting: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(STARTS_PER_NODE))
 
-    # --- care ---
+    # --- assignment to runners ---
 
     def add_runner(self, name: str, node: str) -> None:
-        """A runner is ready to take replicas into its care."""
+        """A runner is ready to be assigned replicas."""
         self._runners[name] = _Runner(node)
-        orphans, self._orphans = self._orphans, {}
-        for replica_node, replica in orphans.values():
-            self._give(replica, replica_node)
+        unassigned, self._unassigned = self._unassigned, {}
+        for replica_node, replica in unassigned.values():
+            self._assign(replica, replica_node)
         self._balance()
 
     def remove_runner(self, name: str) -> None:
-        """A runner is gone; its replicas go to the others, or wait for the next."""
+        """A runner is gone; its replicas are reassigned, now or when the next runner is ready."""
         runner = self._runners.pop(name, None)
         for node, replica in runner.replicas.values() if runner else ():
-            self._give(replica, node)
+            self._assign(replica, node)
 
     def replicas_of(self, runner: str) -> dict[str, NewReplica]:
-        """The replicas that a runner should have."""
+        """The replicas that are assigned to a runner."""
         return {name: replica for name, (_, replica) in self._runners[runner].replicas.items()}
 
     def is_starved(self, runner: str) -> bool:
-        """Whether a runner has no replica although others have: there are fewer replicas than runners."""
+        """Whether a runner has no replica while others do: there are fewer replicas than runners."""
         return not self._runners[runner].replicas and any(each.replicas for each in self._runners.values())
 
     def lost(self, replicas: Iterable[str]) -> None:
-        """Somebody found these replicas dead."""
+        """A runner reported these replicas dead."""
         for name in replicas:
             if name in self._lost:
                 self._lost[name].set()
 
-    def _give(self, replica: NewReplica, node: str) -> None:
+    def _assign(self, replica: NewReplica, node: str) -> None:
         if not self._runners:
-            self._orphans[replica.name] = (node, replica)
+            self._unassigned[replica.name] = (node, replica)
             return
-        runner = min(self._runners.values(), key=lambda each: len(each.replicas) - NEAR * (each.node == node))
+        runner = min(self._runners.values(), key=lambda each: len(each.replicas) - LOCALITY * (each.node == node))
         runner.replicas[replica.name] = node, replica
 
-    def _take(self, name: str) -> None:
-        self._orphans.pop(name, None)
+    def _unassign(self, name: str) -> None:
+        self._unassigned.pop(name, None)
         for runner in self._runners.values():
             runner.replicas.pop(name, None)
         self._balance()
@@ -109,20 +109,20 @@ class ReplicaPool:
     def _balance(self) -> None:
         """Move replicas from the runner with most to the one with fewest, until these differ by one at most.
 
-        What is inside a replica that moves is still answered to the runner that asked.
+        Requests that a replica is serving while it moves are still answered to the runner that sent them.
         """
         while self._runners:
             ranked = sorted(self._runners.values(), key=lambda each: len(each.replicas))
-            poor, rich = ranked[0], ranked[-1]
-            if len(rich.replicas) - len(poor.replicas) < 2:
+            least, most = ranked[0], ranked[-1]
+            if len(most.replicas) - len(least.replicas) < 2:
                 return
-            names = sorted(rich.replicas, key=lambda name: rich.replicas[name][0] != poor.node)
-            poor.replicas[names[0]] = rich.replicas.pop(names[0])
+            names = sorted(most.replicas, key=lambda name: most.replicas[name][0] != least.node)
+            least.replicas[names[0]] = most.replicas.pop(names[0])
 
-    # --- life ---
+    # --- lifecycle ---
 
     async def keep(self) -> NoReturn:
-        """Keep the pool up for as long as the run lasts.
+        """Keep the pool up until canceled.
 
         Raises:
             UserError: the model cannot be loaded as configured.
@@ -138,7 +138,7 @@ class ReplicaPool:
             try:
                 pending = [slot for slot in slots if not slot.done()]
                 done, _ = await asyncio.wait(
-                    pending, timeout=NEWCOMERS_SECONDS if fit else None, return_when=asyncio.FIRST_COMPLETED
+                    pending, timeout=NODE_CHECK_SECONDS if fit else None, return_when=asyncio.FIRST_COMPLETED
                 )
                 for slot in done:
                     slot.result()
@@ -147,7 +147,7 @@ class ReplicaPool:
                 raise
 
     async def _keep_slot(self, slot: str) -> None:
-        """Start a replica, serve with it, and replace it whenever it dies."""
+        """Start a replica, have it used, and replace it whenever it dies."""
         self._failures[slot] = 0
         for incarnation in itertools.count():
             handle = actors.create_replica(f"{slot}.{incarnation}", self.settings.model)
@@ -173,21 +173,21 @@ class ReplicaPool:
                     raise RunFailedError(f"none of the {len(self._failures)} replicas can be started") from error
                 await asyncio.sleep(min(2.0 ** self._failures[slot], LONGEST_BACKOFF_SECONDS))
             finally:
-                if not cause:  # it may still be alive: let the engine release what it holds
+                if not cause:  # it may still be alive: let the engine release its resources
                     with contextlib.suppress(Exception):
                         self.stats.replica_spent(name, await asyncio.wait_for(handle.close.remote(), CLOSE_SECONDS))
                 actors.end_actor(handle)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
-        """Have a runner use the replica until it is lost; returns what happened to it."""
+        """Assign the replica to a runner until it is lost; returns what happened to it."""
         lost = self._lost[replica.name] = asyncio.Event()
-        self._give(replica, node)
+        self._assign(replica, node)
         self.stats.replica_up()
         try:
             return await first_of(self._until_lost(lost), self._until_unhealthy(replica.name, handle))
         finally:
             self.stats.replicas_up -= 1
-            self._take(replica.name)
+            self._unassign(replica.name)
             del self._lost[replica.name]
 
     async def _until_lost(self, lost: asyncio.Event) -> str:

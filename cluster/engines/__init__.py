@@ -1,1 +1,1 @@
-"""Engines: one file per kind of thing that completes chats."""
+"""Engines complete chats: vLLM, API endpoints, a simulated engine."""

@@ -1,7 +1,7 @@
-"""The engine contract: what a replica hosts.
+"""The engine contract. A replica hosts one engine.
 
 An engine is a subclass of ``Engine``; only ``complete`` is required. It is registered by a short name (docs/new_engine.md)
-and knows no suite.
+and is independent of suites.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from evals.types import Chat, ErrorKind, Reply
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a model's replies are drawn; part of an episode's identity."""
+    """Sampling parameters; part of an episode's id."""
 
     max_tokens: int = 1024
     temperature: float = 0.0
@@ -32,36 +32,36 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """One turn on its way to an engine: a few kB, pictures as descriptions."""
+    """One turn as sent to an engine: a few kB, with pictures as descriptions."""
 
     id: str
     chat: Chat
     options: tuple[str, ...] = ()
-    """Where given, the reply must be exactly one of these."""
+    """If given, the reply must be exactly one of these."""
     labels: tuple[str, ...] = ()
-    """Where given, score these labels as the next token instead of writing text."""
+    """If given, score these labels as the next token instead of generating text."""
     seed: int = 0
     priority: int = 0
     """Lower goes first."""
 
 
 class EngineError(Exception):
-    """The engine failed, not the request: the turn may be retried elsewhere."""
+    """The engine failed, not the request: the turn is retried, on another replica if there is one."""
 
     kind: ErrorKind = "engine"
 
 
 class EngineDiedError(EngineError):
-    """The engine is gone for good; its replica has to be replaced."""
+    """The engine died; its replica is replaced."""
 
 
 class EngineClosedError(EngineError):
-    """The engine will answer nothing more (its key is refused, its spend cap reached): the run stops, to be continued."""
+    """The engine will answer no further requests (invalid key, spend cap reached): the run stops and can be resumed."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an engine can do, matched with ``Suite.needs`` before anything starts."""
+    """What an engine can do; compared with ``Suite.needs`` when planning."""
 
     pictures: int = 0
     """Most pictures in one prompt; 0 for engines that read text only."""
@@ -70,28 +70,28 @@ class Capabilities:
     label_scores: bool = False
     """Whether it gives exact log-probabilities of labels."""
     context: int | None = None
-    """Most tokens of prompt and reply together; None where that is not known before the model is loaded."""
+    """Most tokens of prompt and reply together; None if unknown before the model is loaded."""
 
 
 MANY = 10_000
-"""Pictures of an engine that sets no limit of its own."""
+"""Pictures of an engine without a limit."""
 
 
 class Engine(abc.ABC):
-    """Completes requests, many at a time. Arguments of the constructor but ``sampling`` are its settings."""
+    """Completes requests concurrently. The constructor's arguments except ``sampling`` are its settings."""
 
     version: ClassVar[int] = 1
-    """Part of every episode's id: raise it when the same settings come to mean other answers."""
+    """Part of every episode's id: raise it when the same settings give different answers."""
     metered: ClassVar[bool] = False
-    """Whether every answer costs money: nothing is hedged, and there is one replica only."""
+    """Whether requests cost money: then none is hedged, and there is only one replica."""
     operational: ClassVar[frozenset[str]] = frozenset()
-    """Settings that change how fast or where answers come from, not which: they are no part of an episode's id."""
+    """Settings that affect speed or placement but not the answers; they are not part of an episode's id."""
     fixed_for_run: ClassVar[frozenset[str]] = frozenset()
-    """Operational settings that a run must keep all the same: another endpoint may serve another model by that name."""
+    """Operational settings that must not change within a run: another endpoint may serve another model of that name."""
 
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
-        """What an engine of these settings can do; loads nothing.
+        """What an engine with these settings can do; loads nothing.
 
         Args:
             settings: the ``model.engine`` section.
@@ -100,31 +100,31 @@ class Engine(abc.ABC):
 
     @classmethod
     def check_settings(cls, settings: Mapping[str, Any]) -> None:
-        """Refuse settings before anything else is done with them: before they are stored, or repeated in an error.
+        """Reject settings before anything else is done with them: before they are stored, or quoted in an error.
 
         Args:
             settings: the ``model.engine`` section, its types not checked yet.
 
         Raises:
-            ValueError: they hold a secret, or need what is not installed; the message repeats no secret.
+            ValueError: they hold a secret, or need an optional dependency; the message quotes no secret.
         """
         return
 
     @property
     def max_num_seqs(self) -> int:
-        """How many requests the engine runs at once."""
+        """Number of batch slots: requests that the engine runs at once."""
         return 1
 
     @property
     def spent(self) -> float:
-        """Money spent by this engine so far, failed tries included; 0 for engines that cost nothing by the request."""
+        """Money spent by this engine so far, failed tries included; 0 for engines that are not metered."""
         return 0.0
 
     def add_spent_elsewhere(self, total: float) -> None:  # noqa: B027 - optional
-        """Count what the run spent in earlier sessions and through earlier replicas against a spend cap.
+        """Count spending of earlier sessions and replicas of the run against a spend cap.
 
         Args:
-            total: All of it, without this engine's own ``spent``.
+            total: The sum, without this engine's own ``spent``.
         """
 
     async def start(self) -> None:  # noqa: B027 - optional
@@ -140,15 +140,15 @@ class Engine(abc.ABC):
 
         Raises:
             PlayerError: this request can never be answered (``PromptTooLong``: it does not fit the context).
-            EngineError: the engine failed; another one may answer. So is any other exception read.
+            EngineError: the engine failed and the request is retried. Any other exception is treated the same.
         """
 
     async def check_health(self) -> None:  # noqa: B027 - optional
-        """Return soon if the engine can still answer, never if it hangs: whoever asks has a timeout.
+        """Return promptly if the engine can still answer; may hang if the engine does, since the caller has a timeout.
 
         Raises:
             EngineError: it cannot.
         """
 
     async def close(self) -> None:  # noqa: B027 - optional
-        """End every process and free every device that the engine holds."""
+        """End all processes and free all devices of the engine. May be called more than once."""

@@ -1,7 +1,7 @@
-"""Text of a rendered chat to token ids, message by message, so that what was read before is not tokenised again.
+"""Tokenizes rendered chats piece by piece, with a cache, so that earlier messages are not tokenized again every turn.
 
-A chat only grows, and in it a book of several kilobytes comes back with every turn. Tokenizers cut the text at their
-special tokens before they do anything else; so the pieces between two of them can be encoded apart, and remembered.
+A chat only grows, and a KUMO chat repeats a knowledge book of several kilobytes in every turn. Tokenizers split the text at
+their special tokens before anything else, so the pieces between special tokens can be encoded separately and cached.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 PIECES = 4096
-"""Pieces of text that are remembered; at 4 bytes per token this stays within tens of megabytes."""
+"""Cached pieces of text; at 4 bytes per token this takes tens of megabytes at most."""
 
 
 class ChatTokens:
-    """Encodes rendered chats; the ids are the tokenizer's own."""
+    """Encodes rendered chats to the same ids as the tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
         """``tokenizer`` is a Hugging Face tokenizer."""
@@ -29,7 +29,7 @@ class ChatTokens:
         self._label_token = lru_cache(maxsize=PIECES)(self._find_label_token)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of ``text``, as the tokenizer gives them without adding tokens of its own."""
+        """Token ids of ``text``, without added special tokens."""
         ids: list[int] = []
         for piece in self._pieces(text):
             number = self._special.get(piece)
@@ -40,22 +40,22 @@ class ChatTokens:
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of a reply; tokens that mark its end say nothing."""
+        """The text of a reply, without special tokens."""
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
         return text
 
     def label_token(self, text: str, label: str) -> int | None:
-        """The single token that ``label`` adds to ``text``; None where it adds more, or changes the text's own tokens."""
+        """The single token that ``label`` adds to ``text``; None if it adds more, or changes the tokens of ``text``."""
         return self._label_token(self._pieces(text)[-1], label)
 
     def check(self, text: str) -> None:
-        """Compare with the tokenizer on ``text``, and encode whole texts from now on where pieces give other ids."""
+        """Compare with the tokenizer on ``text``; if the ids differ, encode whole texts from now on."""
         if self.encode(text) != list(self._encode_uncached(text)):
             self._marks = None
 
     @cached_property
     def lossless(self) -> bool:
-        """Whether decoding gives back every blank (sentencepiece drops the first, old tokenizers those before marks)."""
+        """Whether decoding keeps all spaces (sentencepiece drops the first one, old tokenizers those before punctuation)."""
         sample = " A ,\n  b . "
         return self.decode(self._encode_uncached(sample)) == sample
 
@@ -71,9 +71,9 @@ class ChatTokens:
 
 
 def special_tokens(tokenizer: Any) -> dict[int, str]:
-    """Tokens that are cut out of a text before anything else is done with it, by id.
+    """Special tokens at which text can be split before encoding, by id.
 
-    Tokens that also take the spaces around them, or that are sought in normalised text, are left to the tokenizer.
+    Tokens that also strip spaces around them, or that are matched in normalized text, are left to the tokenizer.
     """
     return {
         number: token.content

@@ -1,4 +1,4 @@
-"""What a child process said on stderr before it died: the cause that its parent is not told."""
+"""Captures the last stderr lines of child processes, to report why one died."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ERROR = re.compile(r"^[\w.]*(Error|Exception|Interrupt)\b(: .*)?$")
 
 
 class ChildLog:
-    """Processes started within the ``with`` block write to stderr as ever, and their last lines are remembered here."""
+    """Processes started within the ``with`` block write to stderr as usual; their last lines are kept here."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=100)
@@ -35,12 +35,12 @@ class ChildLog:
         os.close(self._stderr)
 
     def cause(self) -> str:
-        """The last error that was written, or nothing."""
-        self._copier.join(0.5)  # ends when the children have; what they wrote last is on its way
+        """The last error line, or an empty text."""
+        self._copier.join(0.5)  # it ends with the children; wait for their last lines
         return next((line for line in reversed(self._lines) if ERROR.match(line)), "")
 
     def _copy(self, reading: int, stderr: int) -> None:
-        with os.fdopen(reading, "rb") as said, os.fdopen(stderr, "wb", buffering=0) as heard:
-            for line in said:
-                heard.write(line)
+        with os.fdopen(reading, "rb") as source, os.fdopen(stderr, "wb", buffering=0) as target:
+            for line in source:
+                target.write(line)
                 self._lines.append(line.decode(errors="replace").strip())

@@ -1,4 +1,4 @@
-"""What keeps an API engine within an endpoint's limits: adaptive concurrency, and requests and tokens per minute."""
+"""Rate limiting for API engines: adaptive concurrency, and requests and tokens per minute."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 
 
 class AdaptiveConcurrency:
-    """At most so many requests at once: fewer when the server says it has too many, more again when it copes.
+    """Limits concurrent requests: fewer after rate-limit errors, gradually more after successes.
 
-    Halves on each ``too_many`` (at most once in ``calm_seconds``, as requests sent together fail together) and grows by
-    one for as many successes as the limit then is, as TCP's congestion window does. ``hold`` gives nobody a place for a
-    while, as a server asks that refuses one request and means them all.
+    Halves on each ``too_many`` (at most once per ``calm_seconds``, as requests sent together fail together) and grows by
+    one per ``limit`` successes, like TCP's congestion window (AIMD). ``hold`` pauses all requests, for a server that sends
+    ``Retry-After``.
     """
 
     def __init__(self, most: int, calm_seconds: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,16 +30,16 @@ class AdaptiveConcurrency:
 
     @property
     def held(self) -> float:
-        """Seconds for which nobody gets a place; 0 if they do."""
+        """Seconds for which all requests are paused; 0 if they are not."""
         return max(0.0, self._held_until - self._clock())
 
     def hold(self, seconds: float) -> None:
-        """Give nobody a place for so long from now, or longer if that was asked before."""
+        """Pause all requests for ``seconds`` from now; a longer pause stays in effect."""
         self._held_until = max(self._held_until, self._clock() + seconds)
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for a place and hold it."""
+        """Wait for a slot and hold it."""
         while True:
             await asyncio.sleep(self.held)
             async with self._freed:
@@ -59,20 +59,20 @@ class AdaptiveConcurrency:
         self.limit = min(self.most, self.limit + 1 / self.limit)
 
     def too_many(self) -> None:
-        """The server asked for fewer requests."""
+        """The server returned a rate-limit error."""
         if self._clock() - self._halved >= self._calm_seconds:
             self._halved = self._clock()
             self.limit = max(1.0, self.limit / 2)
 
 
 class PerMinute:
-    """A budget that refills evenly over a minute; ``None`` has no limit."""
+    """A token bucket that refills evenly over a minute; ``None`` means no limit."""
 
     def __init__(self, budget: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Starts with a tenth of a minute's budget, so that a start is no burst.
+        """Starts with a tenth of the budget, so that a run does not start with a burst.
 
         Raises:
-            ValueError: nothing could ever be sent.
+            ValueError: the budget is not positive, so nothing could ever be sent.
         """
         if budget is not None and not budget > 0:
             raise ValueError(f"a limit of {budget} per minute: must be above 0; null is no limit")
@@ -92,5 +92,5 @@ class PerMinute:
         return max(0.0, -self._left * 60 / self.budget)
 
     def correct(self, amount: float) -> None:
-        """Take further ``amount`` (or give back, if negative) once the real use is known."""
+        """Take another ``amount`` (or return it, if negative) once the actual use is known."""
         self._left -= amount if self.budget is not None else 0.0

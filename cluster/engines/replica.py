@@ -1,4 +1,4 @@
-"""A replica: one engine in an actor. The plain class knows no Ray; ``cluster.ray_backend.actors`` wraps it."""
+"""A replica hosts one engine. This class does not depend on Ray; ``cluster.ray_backend.actors`` wraps it as an actor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EngineFactory = Callable[[], Engine]
 
 
 class Replica:
-    """Hosts one engine and ends its process when the engine dies, so that it is replaced."""
+    """Hosts one engine, and ends its own process when the engine dies, so that it is replaced."""
 
     def __init__(self, name: str, make_engine: EngineFactory) -> None:
         """``make_engine`` is called here, in the replica's own process."""
@@ -30,10 +30,10 @@ class Replica:
         self._engine: Engine | None = None
 
     async def start(self, spent_elsewhere: float = 0.0) -> dict[str, Any]:
-        """Load the engine; returns what the router and the display need to know.
+        """Load the engine; returns its batch size and whether it is metered.
 
         Args:
-            spent_elsewhere: What the run has spent before, for engines with a spend cap.
+            spent_elsewhere: Spending of the run so far, for engines with a spend cap.
         """
         self._engine = self._make_engine()
         self._engine.add_spent_elsewhere(spent_elsewhere)
@@ -41,11 +41,11 @@ class Replica:
         return {"batch": self._engine.max_num_seqs, "metered": self._engine.metered}
 
     async def complete(self, request: Request) -> Reply:
-        """As ``Engine.complete``; a dead engine takes the process with it.
+        """As ``Engine.complete``; ends the process if the engine died.
 
         Raises:
             PlayerError: the request can never be answered.
-            EngineError: the engine failed; whatever else it raises is read as that, with its name.
+            EngineError: the engine failed; any other exception is wrapped in this.
         """
         assert self._engine is not None, "start() comes first"
         try:
@@ -61,14 +61,14 @@ class Replica:
             raise EngineError(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> float:
-        """End what the engine holds and return what it spent; the process itself is ended by whoever started it."""
+        """Close the engine and return what it spent; the caller ends the process."""
         if self._engine is None:
             return 0.0
         await self._engine.close()
         return self._engine.spent
 
     async def check_health(self, seconds: float) -> float:
-        """Return what the engine has spent if it answers within so many seconds; end the process if it is dead or hangs."""
+        """Return the engine's spending if it answers within ``seconds``; end the process if it is dead or unresponsive."""
         assert self._engine is not None, "start() comes first"
         try:
             await asyncio.wait_for(self._engine.check_health(), seconds)
@@ -81,12 +81,12 @@ class Replica:
         return self._engine.spent
 
     def _exit(self) -> None:
-        """An engine that died leaves its actor alive: end the process a moment later, after the caller was told."""
+        """End the process shortly after the caller has received the error; the actor outlives its engine otherwise."""
         asyncio.get_running_loop().call_later(0.2, _end_all)
 
 
 def _end_all() -> None:
-    """SIGKILL for this process and all below it: a hung engine process would not notice that its parent is gone."""
+    """Kill this process and its descendants: a hung engine process would not notice that its parent is gone."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()

@@ -1,7 +1,7 @@
-"""An engine without a model: real-looking continuous batching, heavy-tailed lengths, a prefix cache, seeded answers.
+"""An engine without a model: simulates continuous batching, heavy-tailed lengths and a prefix cache; seeded answers.
 
-It keeps the same contract as a real engine and stands in for one in tests and benchmarks. All chance is seeded by the
-request, so a turn that is asked again (after a crash, on another replica) gets the same answer.
+It implements the engine contract for tests and benchmarks. All randomness is seeded by the request, so a retried or
+hedged turn gets the same answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PICTURE_TOKENS = 256
 CHARACTERS_PER_TOKEN = 4
 
 FAULT_SECONDS = 0.1
-"""Between looks for a fault file."""
+"""Between checks for a fault file."""
 
 Answer = Callable[[Request], str]
 
@@ -42,10 +42,10 @@ def prompt_length(chat: Chat) -> int:
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast the simulated engine is; all running requests share its steps, as in continuous batching.
+    """Speed of the simulated engine; all running requests share its steps, as in continuous batching.
 
-    One step writes one token for each running request and takes ``step_seconds`` + running * ``step_seconds_per_seq``.
-    Reading a prompt stops the steps for uncached tokens / ``prefill_tokens_per_second``.
+    One step generates one token per running request and takes ``step_seconds`` + running * ``step_seconds_per_seq``.
+    Prefill blocks decoding for uncached tokens / ``prefill_tokens_per_second``.
     """
 
     step_seconds: float = 0.01
@@ -57,7 +57,7 @@ class Speed:
         return self.step_seconds + self.step_seconds_per_seq * running
 
     def work(self, uncached: int, tokens: int, batch: int) -> float:
-        """Seconds of a full engine that one request uses up: the bound that makespans are measured against."""
+        """Engine seconds of one request at full batch; the sum over all requests is the lower bound of makespans."""
         return uncached / self.prefill_tokens_per_second + tokens * self.step(batch) / batch
 
 
@@ -70,7 +70,7 @@ class _Running:
 
 @dataclass
 class Load:
-    """What the engine is doing now and has done since it started."""
+    """Current load, and totals since the start."""
 
     running: int = 0
     waiting: int = 0
@@ -79,9 +79,9 @@ class Load:
     cached_tokens: int = 0
     completion_tokens: int = 0
     busy_seconds: float = 0.0
-    """Time with at least one request inside."""
+    """Time with at least one running request."""
     slot_seconds: float = 0.0
-    """Sum of the requests' times inside; over ``max_num_seqs`` it is the work done."""
+    """Sum of the requests' running times; divided by ``max_num_seqs``, the work done."""
 
 
 class SimulatedEngine(Engine):
@@ -119,18 +119,18 @@ class SimulatedEngine(Engine):
         Args:
             sampling: only ``max_tokens`` matters here.
             max_num_seqs: requests in one batch.
-            max_model_len: longer prompts are refused, in tokens of four characters.
+            max_model_len: longer prompts are rejected, in tokens of four characters.
             step_seconds: time of a decoding step, see ``Speed``.
             step_seconds_per_seq: further time of a step for each running request.
-            prefill_tokens_per_second: reading speed for tokens that are not cached.
+            prefill_tokens_per_second: prefill speed for uncached tokens.
             median_tokens: median length of a reply.
             tail: sigma of the log-normal length distribution; 0 makes all lengths equal, 1 has a heavy tail.
             cache_tokens: size of the prefix cache.
-            failure_rate: share of requests whose first try fails as if the engine had.
-            start_seconds: time that loading takes.
-            fault_file: when this file appears, the engine that takes it away first does what it says: ``exit``, ``hang``,
-                or ``slow 20`` (twenty times).
-            poison: a prompt that contains this text kills the engine.
+            failure_rate: share of requests whose first try fails with an engine error.
+            start_seconds: simulated loading time.
+            fault_file: when this file appears, the first engine to remove it injects the fault that it names: ``exit``,
+                ``hang``, or ``slow 20`` (twenty times slower).
+            poison: a prompt that contains this text crashes the engine.
             answer: what to reply; by default one of the options, drawn with the request's seed.
         """
         self.sampling = sampling
@@ -161,13 +161,13 @@ class SimulatedEngine(Engine):
         return self._max_num_seqs
 
     async def start(self) -> None:
-        """Wait for ``start_seconds``, then begin to step."""
+        """Wait for ``start_seconds``, then start stepping."""
         await asyncio.sleep(self.start_seconds)
         self._clock = time.monotonic()
         self._loop = asyncio.create_task(self._step())
 
     async def complete(self, request: Request) -> Reply:
-        """Answer after the time that the batch would need.
+        """Answer after the simulated time.
 
         Raises:
             PromptTooLong: longer than ``max_model_len``.
@@ -184,9 +184,9 @@ class SimulatedEngine(Engine):
         if prompt_tokens >= self.max_model_len:
             raise PromptTooLong(f"the prompt has {prompt_tokens} tokens, the model's context {self.max_model_len}")
         start = time.monotonic()
-        chance = random.Random(request.seed)
-        tokens = self._length(chance, self.max_model_len - prompt_tokens) if not request.labels else 1
-        fails = chance.random() < self.failure_rate and request.id not in self._failed_once
+        rng = random.Random(request.seed)
+        tokens = self._length(rng, self.max_model_len - prompt_tokens) if not request.labels else 1
+        fails = rng.random() < self.failure_rate and request.id not in self._failed_once
         self.load.waiting += 1
         try:
             await self._slots.acquire()
@@ -213,7 +213,7 @@ class SimulatedEngine(Engine):
         )
 
     async def check_health(self) -> None:
-        """Raise if the engine died; never return if it stands still."""
+        """Raise if the engine died; never return if it hangs."""
         if self._fault == "exit":
             raise EngineDiedError("the simulated engine died")
         if self._fault == "hang":
@@ -232,23 +232,23 @@ class SimulatedEngine(Engine):
         self._batch.clear()
         raise EngineDiedError(cause)
 
-    def _look_for_fault(self) -> None:
+    def _check_fault_file(self) -> None:
         if self._fault_file is None or self._fault or not self._fault_file.exists():
             return
         mine = self._fault_file.with_suffix(f".{os.getpid()}")
         try:
             self._fault_file.rename(mine)
         except OSError:
-            return  # another engine was first
+            return  # another engine took it
         self._fault, _, factor = mine.read_text().strip().partition(" ")
         if self._fault == "slow":
             self._slower = float(factor)
         if self._fault == "exit":
             with suppress(EngineDiedError):
-                self._die("told to")
+                self._die("the fault file says exit")
 
-    def _length(self, chance: random.Random, room: int) -> int:
-        drawn = self.median_tokens * math.exp(self.tail * chance.gauss(0.0, 1.0))
+    def _length(self, rng: random.Random, room: int) -> int:
+        drawn = self.median_tokens * math.exp(self.tail * rng.gauss(0.0, 1.0))
         return max(1, min(round(drawn), self.sampling.max_tokens, room))
 
     async def _decode(self, uncached: int, tokens: int) -> None:
@@ -260,7 +260,7 @@ class SimulatedEngine(Engine):
         self._changed.set()
         try:
             await running.done
-        except asyncio.CancelledError:  # nobody wants the answer any more
+        except asyncio.CancelledError:  # the request was canceled
             self._advance()
             self._batch = [each for each in self._batch if each is not running]
             heapq.heapify(self._batch)
@@ -283,7 +283,7 @@ class SimulatedEngine(Engine):
     async def _step(self) -> None:
         while True:
             self._changed.clear()
-            self._look_for_fault()
+            self._check_fault_file()
             if self._fault == "hang":
                 await asyncio.Event().wait()
             self._advance()
@@ -311,7 +311,7 @@ class SimulatedEngine(Engine):
 
 
 class PrefixCache:
-    """Which prefixes of chats have been read before; least recently used ones are forgotten."""
+    """Prefixes of chats that are cached, with LRU eviction."""
 
     def __init__(self, capacity: int) -> None:
         """``capacity`` is in tokens."""
@@ -320,7 +320,7 @@ class PrefixCache:
         self._prefixes: OrderedDict[int, int] = OrderedDict()
 
     def admit(self, chat: Chat) -> int:
-        """Remember the chat; returns how many tokens of its beginning were known."""
+        """Cache the chat; returns how many tokens of its prefix were cached before."""
         cached, prefix, known = 0, 0, True
         for message in chat:
             prefix = hash((prefix, message))
@@ -345,8 +345,8 @@ def random_answer(request: Request) -> str:
 
 def random_scores(request: Request) -> LabelScores:
     """Seeded log-probabilities that sum to 0.9; the reply's label is the most probable."""
-    chance = random.Random(request.seed)
-    best = chance.choice(request.labels)
-    weights = [chance.random() + (1.0 if label == best else 0.0) for label in request.labels]
+    rng = random.Random(request.seed)
+    best = rng.choice(request.labels)
+    weights = [rng.random() + (1.0 if label == best else 0.0) for label in request.labels]
     total = sum(weights)
     return LabelScores(tuple(math.log(0.9 * weight / total) for weight in weights), mass=0.9, argmax_is_label=True)

@@ -1,4 +1,4 @@
-"""What an API engine spends, kept under a cap that holds for the whole run."""
+"""Spending of an API engine, limited by a cap for the whole run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 
 class SpendCapReachedError(Exception):
-    """Nothing more may be paid for."""
+    """The spend cap is reached."""
 
 
 class Spend:
-    """What was spent, in the currency of the prices per million tokens, kept within one request's price of a cap."""
+    """Spending in the currency of the prices (per million tokens), kept within one request's price of a cap."""
 
     def __init__(self, prompt_price: float = 0.0, completion_price: float = 0.0, cap: float | None = None) -> None:
         """``cap`` needs a price, without which it would never be reached.
@@ -38,47 +38,47 @@ class Spend:
         self.spent = 0.0
         self._elsewhere = 0.0
         self._reserved: list[float] = []
-        """Prices of requests that are out, as far as they can be foretold."""
-        self._dearest = 0.0
+        """Estimated prices of requests in flight."""
+        self._highest = 0.0
         self._settled = asyncio.Condition()
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What so many tokens cost."""
+        """The price of a number of tokens."""
         return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
 
     @property
     def total(self) -> float:
-        """What the run has spent, as far as is known here."""
+        """Spending of the run, as far as this engine knows."""
         return self.spent + self._elsewhere
 
     def add_elsewhere(self, total: float) -> None:
-        """Count what the run has spent besides (in earlier sessions, through other engines) against the cap.
+        """Count the run's other spending (in earlier sessions, by other engines) against the cap.
 
         Args:
-            total: all of it until now; smaller than the last such total it changes nothing.
+            total: its sum so far; smaller than the last one, it changes nothing.
 
         Raises:
-            ValueError: it is no amount of money.
+            ValueError: it is negative or not finite.
         """
         if not 0 <= total < math.inf:
             raise ValueError(f"spent elsewhere: {total}: must be a number from 0 up")
         self._elsewhere = max(self._elsewhere, total)
 
     @asynccontextmanager
-    async def payment(self, foretold: float) -> AsyncIterator[Payment]:
-        """Wait until a request of the ``foretold`` price fits under the cap beside those that are out, and pay for it.
+    async def payment(self, estimated: float) -> AsyncIterator[Payment]:
+        """Wait until a request of the ``estimated`` price fits under the cap with those in flight, and reserve that price.
 
-        A price that was foretold too low (of pictures, say) is corrected by the dearest request so far. The last request
-        may exceed the cap, as it must be sent to be known.
+        At least the price of the most expensive request so far is reserved, in case an estimate (of pictures, for example) is
+        too low. The last request may exceed the cap, since its price is only known afterwards.
 
         Raises:
             SpendCapReachedError: the cap is reached.
         """
         async with self._settled:
-            await self._settled.wait_for(lambda: not self._reserved or self._fits(foretold) or self.total >= self.cap)
+            await self._settled.wait_for(lambda: not self._reserved or self._fits(estimated) or self.total >= self.cap)
             if self.total >= self.cap:
                 raise SpendCapReachedError(f"{self.total:.2f} of {self.cap:.2f}")
-            reserved = max(foretold, self._dearest)
+            reserved = max(estimated, self._highest)
             self._reserved.append(reserved)
         payment = Payment()
         try:
@@ -87,15 +87,15 @@ class Spend:
             async with self._settled:
                 self._reserved.remove(reserved)
                 self.spent += max(0.0, payment.price)
-                self._dearest = max(self._dearest, payment.price)
+                self._highest = max(self._highest, payment.price)
                 self._settled.notify_all()
 
-    def _fits(self, foretold: float) -> bool:
-        return self.total + sum(self._reserved) + max(foretold, self._dearest) <= self.cap
+    def _fits(self, estimated: float) -> bool:
+        return self.total + sum(self._reserved) + max(estimated, self._highest) <= self.cap
 
 
 @dataclass
 class Payment:
-    """One request's price, noted by whoever sends it."""
+    """The actual price of one request, set by the caller."""
 
     price: float = 0.0

@@ -13,7 +13,7 @@ from evals.types import PlayerError, message
 
 
 async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str, Any]) -> None:
-    """See that an engine keeps the contract of ``cluster.engines.base``, as far as it says it can.
+    """Check that an engine keeps the contract of ``cluster.engines.base``, according to its capabilities.
 
     Args:
         make_engine: Builds the engine; called twice.
@@ -37,7 +37,7 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
         assert reply.seconds >= 0 and min(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) >= 0
         many = [Request(f"many-{n}", chat, seed=n) for n in range(2 * engine.max_num_seqs + 1)]
         replies = await asyncio.gather(*(engine.complete(request) for request in many[:64]))
-        assert all(isinstance(each.text, str) for each in replies), "requests at once are not all answered"
+        assert all(isinstance(each.text, str) for each in replies), "concurrent requests are not all answered"
         if can.options:
             options = ("go left", "go right")
             chosen = await engine.complete(Request("options", chat, options=options, seed=2))
@@ -48,9 +48,9 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
         await asyncio.wait_for(engine.check_health(), 60)
     finally:
         await engine.close()
-    await engine.close()  # closing twice does no harm
+    await engine.close()  # closing twice must be safe
     again = make_engine()
-    await again.close()  # nor does closing what was never started
+    await again.close()  # and so must closing an engine that was never started
     try:
         await again.complete(Request("closed", chat))
     except (EngineError, PlayerError):
@@ -58,7 +58,7 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
 
 
 def _check_scores(text: str, scores: Any) -> None:
-    assert scores is not None and len(scores.logprobs) == 2, "two labels, and not two scores"
+    assert scores is not None and len(scores.logprobs) == 2, "expected two scores for two labels"
     known = [value for value in scores.logprobs if not math.isnan(value)]
     assert all(value <= 1e-6 for value in known), f"log-probabilities above 0: {scores.logprobs}"
     assert text == ("A", "B")[scores.logprobs.index(max(known))], "the text is not the label with the highest score"
@@ -72,4 +72,4 @@ def _parameters(cls: type[Engine]) -> set[str]:
 
 
 DEFAULT_SAMPLING = Sampling(max_tokens=8)
-"""Short replies: checks are about form."""
+"""Short replies, since only their form is checked."""

@@ -1,7 +1,7 @@
-"""A Qwen2.5-VL of two layers with random weights, made on the spot: the real architecture at about a megabyte.
+"""A two-layer Qwen2.5-VL with random weights, created locally: the real architecture at about a megabyte.
 
-It answers nonsense, but through everything a large model goes through: its processor, chat template, prefix cache and
-sampler. So the whole program runs, and is tested, on a machine without GPU and without network.
+Its answers are nonsense, but they go through the same code as those of a large model: processor, chat template, prefix cache
+and sampler. So the whole program runs, and is tested, without a GPU and without a network.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ CHAT_TEMPLATE = """\
 
 
 def cache_directory() -> Path:
-    """Where raycade keeps what it can make again: ``RAYCADE_CACHE``, or ``~/.cache/raycade``."""
+    """The cache directory: ``RAYCADE_CACHE``, or ``~/.cache/raycade``."""
     return Path(os.environ.get("RAYCADE_CACHE") or Path.home() / ".cache" / "raycade")
 
 
 def ensure_tiny_model() -> Path:
-    """Return the folder of the tiny model, making it on first use (a few seconds).
+    """Return the folder of the tiny model, which is created on first use (a few seconds).
 
-    The folder appears under its name only when complete, so processes that start at once may all make it: one wins.
+    The folder is created under a temporary name and renamed when complete, so concurrent processes may all create it.
     """
     home = cache_directory() / f"tiny-qwen2.5-vl-v{VERSION}"
     if home.exists():
@@ -97,7 +97,7 @@ def write_tiny_model(home: Path) -> None:
             "num_attention_heads": 2,
             "num_key_value_heads": 1,
             "max_position_embeddings": 32768,
-            # About as far from uniform as a trained model's next-token distribution is from its own.
+            # Next-token distributions about as far from uniform as those of a trained model.
             "initializer_range": 0.1,
             "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 6, 6]},
             "bos_token_id": pad,
@@ -124,7 +124,7 @@ def write_tiny_model(home: Path) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = Qwen2_5_VLForConditionalGeneration(config).to(torch.bfloat16)
-    # The class defaults of these ids lie outside the tiny vocabulary, and structured outputs would fail in the sampler.
+    # The default ids lie outside the tiny vocabulary, and structured outputs would fail in the sampler.
     model.generation_config = GenerationConfig(bos_token_id=pad, eos_token_id=[end, pad], pad_token_id=pad)
     logging.disable_progress_bar()
     model.save_pretrained(home)
@@ -132,7 +132,7 @@ def write_tiny_model(home: Path) -> None:
 
 
 def _write_tokenizer(home: Path) -> dict[str, int]:
-    """Byte-level BPE trained on our own page of text; returns the ids of the special tokens."""
+    """Byte-level BPE trained on ``tiny_corpus.txt``; returns the ids of the special tokens."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())

@@ -1,7 +1,7 @@
-"""vLLM in this process: chats become prompts, pictures become pixels, and answers become replies.
+"""The vLLM engine: turns chats into prompts, pictures into pixels, and outputs into replies.
 
-The scheduler and the model run in a child process (vLLM's EngineCore). Everything that a request costs here is on the
-way of every answer, so repeated text is tokenised once and repeated pictures are rendered once.
+The scheduler and the model run in a child process (vLLM's EngineCore). Work in this process adds to the latency of every
+request, so repeated text is tokenized once and repeated pictures are rendered once.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ logger = logging.getLogger(__name__)
 MOST_LABELS = 128
 """Labels that vLLM scores in one request."""
 CHOICE_LABELS = (*"ABCD", *"12345678")
-"""What suites call the choices of a question; looked at when the engine starts."""
+"""Labels that suites use for choices; checked when the engine starts."""
 PICTURES = 256
-"""Rendered pictures that are remembered; one of 576 x 576 pixels takes a megabyte."""
+"""Cached rendered pictures; one of 576 x 576 pixels takes a megabyte."""
 
 CLOSE_SECONDS = 2.0
-"""Time that EngineCore is given to end by itself; its tidying up frees nothing that its death does not."""
+"""How long EngineCore may take to shut down; killing it frees the same resources."""
 
 
 class VLLMEngine(Engine):
-    """See the module's docstring; every argument but ``sampling`` may be set in a file of ``conf/model``."""
+    """See the module's docstring; every argument except ``sampling`` may be set in a file of ``conf/model``."""
 
     operational: ClassVar[frozenset[str]] = frozenset(
         {
@@ -85,26 +85,26 @@ class VLLMEngine(Engine):
         mm_processor_cache_gb: float = 1.0,
         trust_remote_code: bool = False,
     ) -> None:
-        """Describe an engine; nothing is loaded before ``start``.
+        """Configure an engine; nothing is loaded before ``start``.
 
         Args:
-            sampling: how replies are drawn.
-            model: a folder, a name on the Hugging Face hub, or ``tiny`` for the model that is made on the spot.
+            sampling: sampling parameters.
+            model: a folder, a name on the Hugging Face hub, or ``tiny`` for the tiny model that is created locally.
             revision: branch, tag or commit on the hub.
-            tensor_parallel_size: GPUs that share each layer; best those of one node.
-            pipeline_parallel_size: groups of such GPUs, each with a part of the layers: the nodes of a replica over several.
-            max_model_len: most tokens of prompt and reply together; by default what the model was made for.
-            max_num_seqs: requests in one batch.
-            max_num_batched_tokens: most tokens of one step; vLLM's choice by default.
+            tensor_parallel_size: GPUs that share each layer; preferably on one node.
+            pipeline_parallel_size: groups of such GPUs, each with a part of the layers: one per node of a multi-node replica.
+            max_model_len: most tokens of prompt and reply together; the model's own limit by default.
+            max_num_seqs: batch slots.
+            max_num_batched_tokens: most tokens of one step; vLLM's default if null.
             dtype: of weights and activations.
             gpu_memory_utilization: share of the GPU's memory to use.
             kv_cache_gib: size of the KV cache in GiB, instead of a share of the memory; needed without a GPU.
-            enforce_eager: start sooner, run slower.
-            block_size: tokens of a KV-cache block; the prefix cache shares whole blocks only. vLLM's choice by default.
-            limit_mm_per_prompt: most pictures of one prompt: ``{image: 16}``. Ignored by models that read text only.
+            enforce_eager: no CUDA graphs: faster startup, slower decoding.
+            block_size: tokens of a KV-cache block; the prefix cache shares whole blocks only. vLLM's default if null.
+            limit_mm_per_prompt: most pictures in one prompt: ``{image: 16}``. Ignored by text-only models.
             mm_processor_kwargs: for the model's image processor; for Qwen2.5-VL the range of pixels, such as
                 ``{size: {shortest_edge: 3136, longest_edge: 1003520}}``.
-            mm_processor_cache_gb: memory for preprocessed pictures in GiB; it is held twice.
+            mm_processor_cache_gb: cache for preprocessed pictures in GiB; allocated twice.
             trust_remote_code: run code that comes with the model.
         """
         self.sampling, self.model = sampling, model
@@ -140,7 +140,7 @@ class VLLMEngine(Engine):
         return self._max_num_seqs
 
     async def start(self) -> None:
-        """Load the model and ask it a few short things, so that the first real request meets a warm engine.
+        """Load the model and send a few warm-up requests.
 
         Raises:
             EngineError: the model cannot be loaded, or has no chat template.
@@ -175,7 +175,7 @@ class VLLMEngine(Engine):
         self._check_choices(text)
         await self.complete(Request("warm-up text", chat))
         await self.complete(Request("warm-up choice", chat, options=("A", "B")))
-        with suppress(PlayerError):  # letters need not be single tokens; who asks for their scores is told then
+        with suppress(PlayerError):  # letters need not be single tokens; requests for their scores fail later
             await self.complete(Request("warm-up labels", chat, labels=("A", "B")))
         if self.multimodal:
             image = {"type": "image_pil", "image_pil": Image.new("RGB", (112, 112)), "uuid": "warm-up"}
@@ -187,7 +187,7 @@ class VLLMEngine(Engine):
 
         Raises:
             PlayerError: it can never be answered (``PromptTooLong``: it does not fit the context).
-            EngineError: the engine failed; ``EngineDiedError``: for good.
+            EngineError: the engine failed (``EngineDiedError``: it died).
         """
         if self._engine is None:
             raise EngineError("the engine is not running")
@@ -228,7 +228,7 @@ class VLLMEngine(Engine):
             raise EngineError("the engine is not running")
         try:
             await self._engine.check_health()
-            await self._engine.is_sleeping()  # the question goes through the EngineCore, whose flags above do not
+            await self._engine.is_sleeping()  # a round trip through the EngineCore, which the check above does not make
         except EngineDeadError as error:
             raise EngineDiedError(f"vLLM died: {self._log.cause() or 'its process is gone'}") from error
 
@@ -264,7 +264,7 @@ class VLLMEngine(Engine):
         try:
             rendered: dict[str, Any] = self._engine.renderer.render_messages(list(messages), settings)[1]
         except Exception as error:
-            # Templates and picture limits refuse a chat by whatever error they like; none of them harms the engine.
+            # Templates and picture limits reject a chat with arbitrary exceptions; none of them harms the engine.
             raise PlayerError(f"{self.model} cannot read this chat: {_brief(error)}") from error
         return rendered
 
@@ -299,7 +299,7 @@ class VLLMEngine(Engine):
         return [token for _, token in found if token is not None]
 
     def _check_choices(self, text: str) -> None:
-        """Name those of the usual labels that cannot be scored, before a chain of questions comes to need the last of them."""
+        """Warn at startup about usual labels that cannot be scored, instead of late in a chain of questions."""
         split = [label for label in CHOICE_LABELS if self._tokens.label_token(text, label) is None]
         if split:
             logger.warning("%s; turns that ask for their scores will fail", self._split_labels(split))
@@ -313,8 +313,8 @@ class VLLMEngine(Engine):
 
     def _request_parameters(self, request: Request, labels: list[int], room: int) -> Any:
         if labels:
-            # Asked by id the log-probabilities are exact. Never to be mixed with top-k ones (logprobs=k) on an engine:
-            # in one batch with these, vLLM's V1 model runner returns wrong rows for those.
+            # Requested by id, the log-probabilities are exact. Never mix these requests with top-k ones (logprobs=k) on one
+            # engine: in one batch with these, vLLM's V1 model runner returns wrong rows for those.
             return self._parameters(max_tokens=1, temperature=0.0, logprob_token_ids=labels)
         drawn: dict[str, Any] = {
             "temperature": self.sampling.temperature,
@@ -338,7 +338,7 @@ class VLLMEngine(Engine):
     def _parameters(self, **settings: Any) -> Any:
         from vllm.sampling_params import RequestOutputKind, SamplingParams
 
-        # Decoding a reply once, at its end, takes a fraction of what decoding it token by token does.
+        # Detokenizing a reply once, at its end, takes a fraction of the time of doing it token by token.
         settings["detokenize"] = bool(settings.get("stop")) or not self._tokens.lossless
         return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **settings)
 
@@ -365,7 +365,7 @@ class VLLMEngine(Engine):
 
 
 def label_scores(tokens: Sequence[int], answer: Any) -> LabelScores:
-    """Read a scored token out of vLLM's answer; at temperature 0 the token it wrote is the most probable one."""
+    """Label scores from vLLM's output; at temperature 0 the generated token is the most probable one."""
     row = answer.logprobs[0]
     logprobs = tuple(float(row[token].logprob) for token in tokens)
     mass = math.fsum(math.exp(logprob) for logprob in logprobs)
@@ -373,9 +373,9 @@ def label_scores(tokens: Sequence[int], answer: Any) -> LabelScores:
 
 
 def executor(gpus: int) -> str:
-    """How vLLM reaches its workers: within this process or node, or, in a replica over several nodes, through Ray.
+    """The executor backend of vLLM: in this process or on this node, or Ray for a multi-node replica.
 
-    Said expressly, because in a Ray actor vLLM would otherwise place its workers itself.
+    Set explicitly, because in a Ray actor vLLM would otherwise place its workers itself.
     """
     import ray
 
@@ -385,7 +385,7 @@ def executor(gpus: int) -> str:
 
 
 def prepare_environment(local: bool) -> None:
-    """Set what vLLM reads from the environment, where the user has not; call it before vllm is imported."""
+    """Set vLLM's environment variables that the user has not set; call this before importing vllm."""
     torch_compat.apply()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -395,17 +395,17 @@ def prepare_environment(local: bool) -> None:
 
 
 def prepare_cpu(tensor_parallel_size: int, enforce_eager: bool) -> None:
-    """Settings without a GPU, measured with the tiny model on two cores.
+    """Settings for CPUs, measured with the tiny model on two cores.
 
-    A worker inside the EngineCore process starts 6 s sooner than one in a process of its own (10 against 16 s). With one
-    thread it answers as many requests as with two on an idle machine (38 against 35 per second, 3,000 tokens each) and
-    several times as many on a busy one, where two threads wait for each other. Ray sets OMP_NUM_THREADS to the actor's CPUs.
+    A worker inside the EngineCore process starts 6 s sooner than one in a separate process (10 s instead of 16 s). With one
+    thread it answers as many requests as with two on an idle machine (38 and 35 per second, 3,000 tokens each), and several
+    times as many on a busy one, where two threads wait for each other. Ray sets OMP_NUM_THREADS to the actor's CPUs.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if tensor_parallel_size == 1:
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
     if enforce_eager:
-        # The sampler compiles a kernel of its own all the same, which takes 20 s at the first label request.
+        # The sampler would still compile a kernel, which takes 20 s at the first label request.
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 
 
@@ -414,6 +414,6 @@ def _image(picture: Picture) -> Image.Image:
 
 
 def _brief(error: BaseException) -> str:
-    """An error's message on one line."""
+    """An error's message on one line, shortened."""
     message = " ".join(str(error).split()) or type(error).__name__
     return message if len(message) <= 400 else f"{message[:400]} ..."

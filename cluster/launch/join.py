@@ -1,8 +1,8 @@
-"""How the nodes of a Slurm job find each other: what ``cluster/launch/slurm.sh`` asks Python for.
+"""Bootstraps Ray on the nodes of a Slurm job; called by ``cluster/launch/slurm.sh``.
 
-python -m cluster.launch.join choose JOB PEER         the first node's address and two free ports of the job's own
+python -m cluster.launch.join choose JOB PEER         the first node's address and two free ports for the job
 python -m cluster.launch.join address PEER            this node's address, as PEER sees it
-python -m cluster.launch.join listening HOST:PORT SECONDS       wait until somebody listens there
+python -m cluster.launch.join listening HOST:PORT SECONDS       wait until the port is open
 python -m cluster.launch.join wait HOST:PORT SECONDS NODE...    wait until all these nodes have joined Ray
 """
 
@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from cluster.errors import UserError
 
 FIRST_PORT, LAST_PORT = 20_000, 32_000
-"""Below the ports that Linux gives out by itself, above those that Ray takes for its workers."""
+"""Below the ephemeral ports of Linux, above the ports of Ray's workers."""
 PORTS_PER_JOB = 16
 NODE_LABEL = "slurm-node"
-"""The label of a Ray node that holds its name in Slurm."""
-LOOK_SECONDS = 0.5
+"""The label with a Ray node's Slurm node name."""
+POLL_SECONDS = 0.5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def address_towards(peer: str) -> str:
-    """This machine's address on the way to ``peer``, so that the right one of several networks is used.
+    """This machine's address on its route to ``peer``, so that the right one of several networks is used.
 
     Raises:
         UserError: the name cannot be resolved.
@@ -55,24 +55,24 @@ def address_towards(peer: str) -> str:
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(peer, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as route:
-            route.connect(where)  # of a datagram socket: looks up the route and sends nothing
+            route.connect(where)  # a UDP socket: looks up the route and sends nothing
             return str(route.getsockname()[0])
     except OSError as error:
-        raise UserError(f"node {peer}: no way there from {socket.gethostname()}: {error}") from error
+        raise UserError(f"node {peer}: no route from {socket.gethostname()}: {error}") from error
 
 
 def ports_of_job(job: int) -> range:
-    """The block of ports that belongs to a job; jobs with near numbers, which run at the same time, share none."""
+    """The block of ports of a job; jobs with close ids, which are likely to run at the same time, have different ones."""
     blocks = (LAST_PORT - FIRST_PORT) // PORTS_PER_JOB
     first = FIRST_PORT + job % blocks * PORTS_PER_JOB
     return range(first, first + PORTS_PER_JOB)
 
 
 def free_ports(job: int, count: int) -> list[int]:
-    """Ports of the job's block that nobody listens on here.
+    """Free ports of the job's block on this node.
 
     Raises:
-        UserError: there are fewer.
+        UserError: there are fewer than ``count``.
     """
     free = list(itertools.islice(filter(_is_free, ports_of_job(job)), count))
     if len(free) < count:
@@ -91,7 +91,7 @@ def _is_free(port: int) -> bool:
 
 
 def listens(address: str, timeout: float = 5.0) -> bool:
-    """Whether somebody accepts connections at HOST:PORT."""
+    """Whether HOST:PORT accepts connections."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout).close()
@@ -101,37 +101,37 @@ def listens(address: str, timeout: float = 5.0) -> bool:
 
 
 def await_listener(address: str, seconds: float) -> None:
-    """Wait until somebody listens at HOST:PORT.
+    """Wait until HOST:PORT accepts connections.
 
     Raises:
-        UserError: nobody does in time.
+        UserError: timeout.
     """
-    if not any(listens(address) for _ in _looks(seconds)):
-        raise UserError(f"{address}: no answer after {seconds:g} s: the first node's Ray is not up")
+    if not any(listens(address) for _ in _polls(seconds)):
+        raise UserError(f"{address}: no answer after {seconds:g} s: Ray is not up on the first node")
 
 
 def await_nodes(address: str, seconds: float, names: Sequence[str]) -> None:
     """Wait until Ray nodes with all these names have joined the cluster at ``address``.
 
     Raises:
-        UserError: some have not in time; the message names them.
+        UserError: timeout; the message names the missing nodes.
     """
     started = time.monotonic()
     await_listener(address, seconds)
     missing = set(names)
-    for _ in _looks(seconds - (time.monotonic() - started)):
+    for _ in _polls(seconds - (time.monotonic() - started)):
         missing = set(names) - _joined(address)
         if not missing:
             print(f"raycade: {len(names)} Ray nodes are ready after {time.monotonic() - started:.0f} s", flush=True)
             return
     raise UserError(
         f"after {seconds:g} s {len(missing)} of {len(names)} nodes have not joined Ray: {', '.join(sorted(missing))}. "
-        "Look at what they said above; sbatch --exclude=NODE leaves a broken one out, RAYCADE_READY_SECONDS waits longer"
+        "See their output above; sbatch --exclude=NODE skips a broken one, RAYCADE_READY_SECONDS sets the timeout"
     )
 
 
 def _joined(address: str) -> set[str]:
-    """Names in Slurm of the Ray nodes that are up; none as long as this node's own is not."""
+    """Slurm names of the Ray nodes that are up; none as long as the Ray node on this machine is not."""
     import ray
 
     try:
@@ -141,12 +141,12 @@ def _joined(address: str) -> set[str]:
         return set()
 
 
-def _looks(seconds: float) -> Iterator[None]:
-    """One look now and then until the time is over, and a last one."""
+def _polls(seconds: float) -> Iterator[None]:
+    """Yield every ``POLL_SECONDS`` until the timeout, and once more."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         yield
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     yield
 
 

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# Plays one run as one Slurm job, through time-outs, preemption and lost nodes, until it is done.
+# Plays one run as one Slurm job, which is requeued after time limits, preemption and node failures until the run is complete.
 #
 #   ./launch.sh slurm [sbatch options] -- [hydra overrides]
 #
 #   ./launch.sh slurm --nodes=4 --gpus-per-node=8 --time=12:00:00 -- suite=kidgym model=qwen2_5_vl_72b
 #
-# Everything before the -- goes to sbatch, everything after it to `raycade run`. The job's working directory, and so its
-# run directory, must be on a file system that all nodes share. A job that is not done when its time is up goes back into
-# the queue, RAYCADE_MAX_REQUEUES times at most (20). RAYCADE_READY_SECONDS is how long nodes may take to come up (300),
-# RAYCADE_TMPDIR each node's own temporary directory (/tmp), RAYCADE_KEEP_LOGS a shared directory that Ray's logs are
-# copied to before they are removed.
+# Options before the -- go to sbatch, overrides after it to `raycade run`. The job's working directory, and so its run
+# directory, must be on a file system that all nodes share. A job that reaches its time limit is requeued, at most
+# RAYCADE_MAX_REQUEUES times (20). RAYCADE_READY_SECONDS is the timeout for nodes to come up (300), RAYCADE_TMPDIR each
+# node's local temporary directory (/tmp), RAYCADE_KEEP_LOGS a shared directory that Ray's logs are copied to before they
+# are removed.
 #
-# This file is all three parts: it submits itself, is the batch script (job), and runs on each node (node).
+# This file has three parts: it submits itself (submit), is the batch script (job), and runs on each node (node).
 set -euo pipefail
 
-CONTINUE=75 # raycade's exit code for: stopped early, run the same command again
-TERM_SECONDS=10 # what is left after SIGTERM before Slurm's SIGKILL (KillWait, 30 by default) is for cleaning up
+CONTINUE=75 # raycade's exit code for a run that was stopped early and can be resumed
+TERM_SECONDS=10 # the rest of the time until Slurm's SIGKILL (KillWait, 30 by default) is for cleanup
 
 say() { printf 'raycade: %s\n' "$*" >&2; }
 die() { local code="$1"; shift; say "$*"; exit "$code"; }
 running() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
-# So many seconds for a process to end by itself.
+# Waits up to $1 seconds for process $2 to exit, then kills it.
 end_within() {
     local tick
     for ((tick = 0; tick < 5 * $1; tick++)); do
@@ -38,20 +38,20 @@ submit() {
     if [[ ${1:-} != -- ]]; then
         sed -n '2,/^set -/{/^set -/d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"
         [[ ${1:-} == -h || ${1:-} == --help ]] && exit 0
-        die 2 "the -- between sbatch's options and the overrides is missing"
+        die 2 "missing -- between sbatch's options and the overrides"
     fi
     shift
     [[ " $* " != *" -m "* && " $* " != *" --multirun "* ]] ||
         die 2 "one job is one run; for several models: raycade run -m hydra/launcher=slurm model=a,b"
-    command -v sbatch >/dev/null || die 2 "there is no sbatch here; log in to a machine of the Slurm cluster"
+    command -v sbatch >/dev/null || die 2 "sbatch not found; log in to a machine of the Slurm cluster"
     script="$(realpath "${BASH_SOURCE[0]}")"
     root="$(dirname "$(dirname "$script")")"
-    # What is wrong with the overrides is better said now than after a night in the queue.
+    # Report bad overrides now, not after a night in the queue.
     "$root/.venv/bin/python" -m cluster plan "$@" >/dev/null || exit
     job="$(sbatch --parsable --job-name=raycade --nodes=1 --ntasks-per-node=1 --requeue --open-mode=append \
         --signal=B:USR1@120 --output=raycade-%j.log "${options[@]}" "$script" job "$root" "$@")"
     say "submitted job ${job%%;*}. It writes to: $(scontrol show job "${job%%;*}" | sed -n 's/^ *StdOut=//p')"
-    say "squeue --job=${job%%;*} shows it, scancel ${job%%;*} ends it"
+    say "squeue --job=${job%%;*} shows it, scancel ${job%%;*} cancels it"
 }
 
 # --- the batch script, on the job's first node ------------------------------------------------------------------------
@@ -62,11 +62,11 @@ job() {
     export RAYCADE_VENV_PYTHON="$root/.venv/bin/python"
     python="$RAYCADE_VENV_PYTHON"
     script="$root/cluster/launch/slurm.sh"
-    nodes="" driver="" told="" # process ids of srun and of raycade; the signal that Slurm sent
+    nodes="" driver="" received="" # process ids of srun and of raycade; the signal received from Slurm
     say "job $SLURM_JOB_ID on $SLURM_JOB_NUM_NODES nodes ($SLURM_JOB_NODELIST), start $((restarts + 1))"
-    ((restarts <= most)) || die "$CONTINUE" "requeued $restarts times, RAYCADE_MAX_REQUEUES=$most: the run is not done"
-    trap 'pass_on USR1' USR1
-    trap 'pass_on TERM' TERM INT
+    ((restarts <= most)) || die "$CONTINUE" "not done after $restarts requeues (RAYCADE_MAX_REQUEUES=$most)"
+    trap 'forward USR1' USR1
+    trap 'forward TERM' TERM INT
     trap clean_up EXIT
     prepare
     start_nodes
@@ -74,15 +74,15 @@ job() {
     drive "$@"
 }
 
-# A signal for the batch script is one for the driver.
-pass_on() {
-    told="$1"
+# Forwards a signal to the driver.
+forward() {
+    received="$1"
     say "received SIG$1"
     running "$driver" || exit "$CONTINUE"
     kill -s "$1" "$driver"
 }
 
-# Address, ports, temporary directories and token that no other job uses, on nodes shared with others too.
+# Sets up an address, ports, temporary directories and a token for this job alone, as nodes may be shared with other jobs.
 prepare() {
     local names
     mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
@@ -91,17 +91,17 @@ prepare() {
     export RAYCADE_HOST="$host" RAYCADE_PORT="$port" RAYCADE_CLIENT_PORT="$client_port"
     export RAYCADE_TEMPORARY="${RAYCADE_TMPDIR:-/tmp}/raycade-$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}"
     ((${#RAYCADE_TEMPORARY} <= 40)) ||
-        die 2 "RAYCADE_TMPDIR=$RAYCADE_TMPDIR: too long, the names of Unix sockets below it may have 107 characters in all"
+        die 2 "RAYCADE_TMPDIR=$RAYCADE_TMPDIR: too long, as paths of Unix sockets below it are limited to 107 characters"
     mkdir -m 700 "$RAYCADE_TEMPORARY"
     RAY_AUTH_TOKEN="$("$python" -c 'import secrets; print(secrets.token_hex(32))')"
     (umask 077 && printf '%s' "$RAY_AUTH_TOKEN" >"$RAYCADE_TEMPORARY/token")
     export RAY_AUTH_TOKEN RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
-    export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0 # else a Ray node that is told to end waits half a minute for its actors
+    export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0 # else a Ray node waits half a minute for its actors when it shuts down
 }
 
 address_of() { scontrol show node -o "$1" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p'; }
 
-# One Ray node on each node of the job, all at once; a lost one does not end the others.
+# Starts a Ray node on each node of the job; a lost node does not end the others.
 start_nodes() {
     srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --overlap --export=ALL \
         ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} --kill-on-bad-exit=0 --wait=0 --no-kill \
@@ -116,7 +116,7 @@ await_nodes() {
     while running "$waiting" && running "$nodes"; do wait -n || true; done
     if ! running "$nodes"; then
         kill "$waiting" 2>/dev/null || true
-        die 1 "the Ray nodes ended before they were ready; what they said is above"
+        die 1 "the Ray nodes exited before they were ready; see their output above"
     fi
     wait "$waiting" || code=$?
     ((code == 0)) || exit "$code"
@@ -127,42 +127,42 @@ drive() {
     "$python" -m cluster run cluster=ray "cluster.address=$host:$port" "$@" &
     driver=$!
     while running "$driver"; do
-        wait -n || true # until a process ends or a signal comes
-        if ! running "$nodes" && running "$driver" && [[ $told != TERM ]]; then
+        wait -n || true # until a process exits or a signal arrives
+        if ! running "$nodes" && running "$driver" && [[ $received != TERM ]]; then
             orphaned=yes
-            say "the Ray nodes are gone; stopping the run"
+            say "the Ray nodes exited; stopping the run"
             kill -TERM "$driver"
         fi
-        # Slurm ends Ray and the driver at once, so that the driver has little left to wait for.
-        if [[ $told == TERM || -n $orphaned ]]; then end_within "$TERM_SECONDS" "$driver"; fi
+        # Slurm signals Ray and the driver at the same time, so the driver has little to wait for.
+        if [[ $received == TERM || -n $orphaned ]]; then end_within "$TERM_SECONDS" "$driver"; fi
     done
     wait "$driver" || code=$?
     if ((code == 0)); then return; fi
-    if [[ $told == TERM ]]; then
-        die "$code" "ended by Slurm; what was finished is in the ledger"
+    if [[ $received == TERM ]]; then
+        die "$code" "ended by Slurm; finished episodes are in the ledger"
     elif [[ -n $orphaned ]] || ((code == CONTINUE || code > 128)); then
         requeue "$code"
     fi
-    die "$code" "the run failed with exit code $code and is not queued again"
+    die "$code" "the run failed with exit code $code; not requeueing the job"
 }
 
 requeue() {
     ((${SLURM_RESTART_COUNT:-0} < ${RAYCADE_MAX_REQUEUES:-20})) ||
-        die "$CONTINUE" "not done (exit code $1) after ${SLURM_RESTART_COUNT:-0} requeues, RAYCADE_MAX_REQUEUES=${RAYCADE_MAX_REQUEUES:-20}"
+        die "$CONTINUE" "not done (exit code $1) after ${SLURM_RESTART_COUNT:-0} requeues (RAYCADE_MAX_REQUEUES=${RAYCADE_MAX_REQUEUES:-20})"
     clean_up
-    say "not done (exit code $1): back into the queue"
+    say "not done (exit code $1); requeueing the job"
     trap '' TERM # requeueing ends this job
-    scontrol requeue "$SLURM_JOB_ID" || die "$CONTINUE" "cannot be queued again; the same command goes on"
+    scontrol requeue "$SLURM_JOB_ID" || die "$CONTINUE" "the job cannot be requeued; run the same command again to resume"
     exit "$CONTINUE"
 }
 
-# Ends what this job started, and nothing else: `ray stop` would end other jobs' Ray on the same node too.
+# Ends only what this job started: `ray stop` would also end other jobs' Ray on the same node.
 clean_up() {
     trap - EXIT
     trap '' TERM USR1
     if running "$driver"; then kill -KILL "$driver"; fi
     if running "$nodes"; then
-        # A signal that all but this script ignore, so that Ray ends in order.
+        # A signal that only this script handles, so that Ray shuts down cleanly.
         scancel --signal=URG "$SLURM_JOB_ID.0" 2>/dev/null || true
         end_within 60 "$nodes"
     fi
@@ -175,7 +175,7 @@ node() {
     local role address ray="" code=0
     temporary="$RAYCADE_TEMPORARY.$SLURM_NODEID"
     mkdir -m 700 "$temporary"
-    trap 'told=TERM; if running "$ray"; then kill -TERM "$ray"; fi' TERM URG
+    trap 'received=TERM; if running "$ray"; then kill -TERM "$ray"; fi' TERM URG
     trap 'rm -rf "$temporary" || { sleep 1; rm -rf "$temporary"; }' EXIT
     address="$("$python" -m cluster.launch.join address "$RAYCADE_HOST")"
     if ((SLURM_NODEID == 0)); then
@@ -185,7 +185,7 @@ node() {
         "$python" -m cluster.launch.join listening "$RAYCADE_HOST:$RAYCADE_PORT" "$ready_seconds" &
         wait $! || return
     fi
-    # Ports that nobody has to know are any free ones: another job's Ray may be on the same node.
+    # All other ports are arbitrary free ones: another job's Ray may run on the same node.
     "${python%/*}/ray" start --block "${role[@]}" --node-ip-address="$address" --temp-dir="$temporary" \
         --labels="slurm-node=$SLURMD_NODENAME" --num-cpus="$SLURM_CPUS_ON_NODE" --object-store-memory=1000000000 \
         --min-worker-port=0 --max-worker-port=0 --dashboard-agent-listen-port=0 --disable-usage-stats \
@@ -196,15 +196,15 @@ node() {
         mkdir -p "$RAYCADE_KEEP_LOGS/$SLURMD_NODENAME"
         cp -r "$temporary/session_latest/logs/." "$RAYCADE_KEEP_LOGS/$SLURMD_NODENAME/" || true
     fi
-    if [[ -z $told ]]; then
-        say "Ray on $SLURMD_NODENAME ended with exit code $code. It said:"
+    if [[ -z $received ]]; then
+        say "Ray on $SLURMD_NODENAME exited with code $code. Its last output:"
         tail -n 20 "$temporary/start.log" | sed "s/^/$SLURMD_NODENAME: /" >&2
-        ((SLURM_NODEID > 0)) || scancel --signal=URG "$SLURM_JOB_ID.$SLURM_STEP_ID" # no cluster without the head
+        ((SLURM_NODEID > 0)) || scancel --signal=URG "$SLURM_JOB_ID.$SLURM_STEP_ID" # the cluster cannot run without its head
         return 1
     fi
 }
 
-told=""
+received=""
 python="${RAYCADE_VENV_PYTHON:-}"
 ready_seconds="${RAYCADE_READY_SECONDS:-300}"
 case "${1:-}" in

@@ -1,4 +1,4 @@
-"""Performance of a run: one line of timings for each session, and tables. Kept out of the summary, which holds no times."""
+"""Performance of a run: a line of timings per session, and tables. The summary holds no times, so this is apart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMINGS = "timings.jsonl"
 
 
 def note_session(run_dir: Path, stats: RunStatistics) -> None:
-    """Append what this session of a run took."""
+    """Append the timings of this session."""
     session = {
         "seconds": stats.seconds,
         "playing_seconds": stats.playing_seconds,
@@ -30,11 +30,11 @@ def note_session(run_dir: Path, stats: RunStatistics) -> None:
         with (run_dir / TIMINGS).open("a") as file:
             file.write(json.dumps(session) + "\n")
     except OSError as error:
-        warn(f"the timings of this session cannot be written: {error}")
+        warn(f"cannot write the timings of this session: {error}")
 
 
 def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
-    """The sessions of a run. One that was killed has left no line, one whose disk was full perhaps half a line: left out."""
+    """The sessions of a run, without killed ones, which wrote no line, and lines cut off by a full disk."""
     path = run_dir / TIMINGS
     sessions = []
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -50,7 +50,7 @@ def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
 
 
 def performance_table(run_dir: Path) -> Table | None:
-    """What all sessions together took; None if none has been noted or the model had nothing to do."""
+    """Performance over all sessions; None if no session was recorded or the model played nothing."""
     sessions = read_sessions(run_dir)
     names = sessions[0].keys() - {"use"} if sessions else ()
     total = {name: sum(session.get(name, 0) for session in sessions) for name in names}
@@ -65,7 +65,7 @@ def performance_table(run_dir: Path) -> Table | None:
     rows: list[tuple[Cell, ...]] = [
         ("sessions", len(sessions), ""),
         ("wall-clock seconds", total["seconds"], "including Ray's start and loading the model"),
-        ("seconds of play", total["playing_seconds"], "from the first ready replica to the last finished episode"),
+        ("playing seconds", total["playing_seconds"], "from the first ready replica to the last finished episode"),
         ("requests", turns, ""),
         ("requests/s", turns / total["playing_seconds"], ""),
         ("completion tokens/s", total["completion_tokens"] / total["playing_seconds"], ""),
@@ -97,7 +97,7 @@ def replica_use(sessions: list[dict[str, Any]]) -> dict[str, ReplicaUse]:
 
 
 def replica_table(run_dir: Path) -> Table | None:
-    """Each replica's share in the play; None if there is none."""
+    """Slot utilization of each replica; None if there was none."""
     rows: list[tuple[Cell, ...]] = []
     for name, use in sorted(replica_use(read_sessions(run_dir)).items(), key=lambda item: (len(item[0]), item[0])):
         if slots := use.slot_seconds:

@@ -18,7 +18,7 @@ LINE_SECONDS = 10.0
 
 
 class Progress:
-    """Shows a stats while a run goes on; use it as a context manager."""
+    """Shows the statistics of a run in progress; use it as a context manager."""
 
     def __init__(self, stats: RunStatistics, console: Console | None = None) -> None:
         """``console`` defaults to standard error, so that tables on standard output stay clean."""
@@ -42,17 +42,17 @@ class Progress:
         self.say(self._line())
 
     def say(self, text: str) -> None:
-        """One line that stays."""
+        """Print a permanent line."""
         self.console.print(Text(text), soft_wrap=True)
 
     def at(self, stage: str) -> None:
-        """What the run is doing now, such as starting replicas."""
+        """Set the current stage, such as starting replicas."""
         self.stage = stage
         if self._live is None and stage:
             self.say(stage)
 
     def update(self) -> None:
-        """Call often; prints a plain line now and then where there is no terminal."""
+        """Call often; without a terminal, prints a plain line every ``LINE_SECONDS``."""
         now = time.monotonic()
         if self._live is None and now - self._last_line >= LINE_SECONDS:
             self._last_line = now

@@ -1,4 +1,4 @@
-"""Running totals of a run: what the live display and the tracker show. The ledger stays the truth."""
+"""Running totals of a run, for the live display and the tracker. The ledger is the source of truth."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PlayerStatistics:
 
 @dataclass
 class RunStatistics:
-    """Counts what was planned, what the ledger held at the start, and what came since."""
+    """Counts planned episodes, those in the ledger at the start, and those finished since."""
 
     players: dict[str, PlayerStatistics] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
@@ -51,10 +51,10 @@ class RunStatistics:
     spent_before: float = 0.0
     """Money that earlier sessions spent."""
     _spent: dict[str, float] = field(default_factory=dict)
-    """What each replica said that it has spent, failed tries included."""
+    """Spending reported by each replica, failed tries included."""
     _reports: dict[str, Report] = field(default_factory=dict)
     counts: PlayerCounts = field(default_factory=PlayerCounts)
-    """Sum over all runners, those that are no more included."""
+    """Sum over all runners, dead ones included."""
     _past_use: dict[str, ReplicaUse] = field(default_factory=dict)
     _past_moves: int = 0
     _work: dict[str, float] = field(default_factory=dict)
@@ -63,19 +63,19 @@ class RunStatistics:
     _history: deque[tuple[float, int, int]] = field(default_factory=deque)
 
     def plan(self, episodes: Sequence[Episode]) -> None:
-        """Note what is planned."""
+        """Count planned episodes."""
         for episode in episodes:
             self.players.setdefault(episode.player, PlayerStatistics()).planned += 1
             self._work[episode.id] = expected_work(episode)
 
     def resume(self, ledger: pa.Table) -> None:
-        """Note what the ledger held at the start."""
+        """Count the episodes that are in the ledger at the start."""
         self._count(ledger)
         for episode_id in ledger["episode_id"].to_pylist():
             self._work.pop(episode_id, None)
 
     def finished(self, rows: pa.Table, by_model: bool) -> None:
-        """Note rows that were just finished, by the model or by a built-in player."""
+        """Count newly finished rows of the model or of a built-in player."""
         self._count(rows)
         if by_model and self.playing_since is not None:
             self.playing_until = time.monotonic()
@@ -83,7 +83,7 @@ class RunStatistics:
             self._work_done += self._work.pop(episode_id, 0.0)
 
     def report(self, runner: str, report: Report) -> None:
-        """Note a runner's latest report."""
+        """Add a runner's latest report."""
         before = self._reports.get(runner)
         add(self.counts, report.counts)
         if before is not None:
@@ -101,24 +101,24 @@ class RunStatistics:
             self.playing_since = time.monotonic()
 
     def replica_spent(self, replica: str, spent: float) -> None:
-        """Note what a replica has spent; replicas that died stay counted."""
+        """Record a replica's spending; dead replicas stay counted."""
         self._spent[replica] = max(spent, self._spent.get(replica, 0.0))
 
     @property
     def spent(self) -> float:
-        """Money spent by all sessions: what replicas said or what replies cost, whichever is more.
+        """Money spent by all sessions: as reported by replicas or as the sum of reply costs, whichever is more.
 
-        A replica that was killed may have spent more than it last said.
+        A killed replica may have spent more than it last reported.
         """
         return self.spent_before + max(sum(self._spent.values()), self.counts.cost)
 
     @property
     def playing_seconds(self) -> float:
-        """From the first replica's readiness to the last finished episode."""
+        """From the first ready replica to the last finished episode."""
         return (self.playing_until or 0.0) - (self.playing_since or 0.0) if self.playing_until else 0.0
 
     def runner_ended(self, runner: str) -> None:
-        """A runner is gone; what it counted stays."""
+        """A runner is gone; its counts are kept."""
         report = self._reports.pop(runner, None)
         if report is not None:
             for name, use in report.use.items():
@@ -136,7 +136,7 @@ class RunStatistics:
             if status == "failed":
                 self.errors[error.partition(":")[0]] += 1
 
-    # --- what is shown ---
+    # --- for display ---
 
     @property
     def planned(self) -> int:
@@ -155,7 +155,7 @@ class RunStatistics:
 
     @property
     def use(self) -> Mapping[str, ReplicaUse]:
-        """Of each replica that there is or was."""
+        """Slot use of each replica, dead ones included."""
         use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
         for each in (self._past_use, *(report.use for report in self._reports.values())):
             for name, part in each.items():
@@ -174,7 +174,7 @@ class RunStatistics:
 
     @property
     def moves(self) -> int:
-        """Times that an episode changed its replica."""
+        """How often an episode moved to another replica."""
         return self._past_moves + sum(report.moves for report in self._reports.values())
 
     @property
@@ -188,7 +188,7 @@ class RunStatistics:
         return time.monotonic() - self._started
 
     def rates(self) -> tuple[float, float]:
-        """Requests and tokens per second, lately."""
+        """Requests and tokens per second over the last ``WINDOW`` seconds."""
         if len(self._history) < 2:
             return 0.0, 0.0
         (then, turns, tokens), (now, turns_now, tokens_now) = self._history[0], self._history[-1]
@@ -196,13 +196,13 @@ class RunStatistics:
         return (turns_now - turns) / elapsed, (tokens_now - tokens) / elapsed
 
     def seconds_left(self) -> float | None:
-        """Expected time to the end, from the work done so far; None before there is any."""
+        """Estimated time to completion, from the work done so far; None before any work is done."""
         if self._work_done <= 0:
             return None
         return sum(self._work.values()) / self._work_done * self.seconds
 
     def to_json(self) -> dict[str, float]:
-        """Flat numbers for a tracker."""
+        """Flat metrics for a tracker."""
         requests, tokens = self.rates()
         counts, use = self.counts, self.use
         flat: dict[str, float] = {

@@ -1,4 +1,4 @@
-"""Trackers show a run while it goes on; they are fed from its stats and may fail without touching it."""
+"""Trackers publish the statistics of a run in progress; their failures never affect the run."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cluster.config.registry import build
 logger = logging.getLogger(__name__)
 
 CLOSING_SECONDS = 20.0
-"""How long the end of a run waits for a tracker that does not answer."""
+"""How long the end of a run waits for an unresponsive tracker."""
 
 
 class Tracker(Protocol):
-    """Takes numbers now and then, and tables at the end; every method may block and may fail, making one does neither."""
+    """Receives metrics during a run and tables at its end; methods may block or fail, the constructor must not."""
 
     def start(self, run_dir: Path, run_id: str, config: dict[str, Any]) -> None:
-        """The run begins, or goes on under the same id."""
+        """The run starts, or resumes under the same id."""
         ...
 
     def log(self, numbers: dict[str, float]) -> None:
-        """The stats now."""
+        """Current metrics."""
         ...
 
     def finish(self, tables: list[dict[str, Any]]) -> None:
@@ -35,15 +35,15 @@ class Tracker(Protocol):
 
 
 class WandbTracker:
-    """Weights & Biases, offline by default. The key is wandb's own affair: it is never read here."""
+    """Weights & Biases, offline by default. raycade never reads the API key; wandb does."""
 
     def __init__(self, project: str, mode: Literal["offline", "online"] = "offline", entity: str | None = None) -> None:
-        """Nothing is begun before ``start``."""
+        """Nothing is sent before ``start``."""
         self.project, self.mode, self.entity = project, mode, entity
         self._run: Any = None
 
     def start(self, run_dir: Path, run_id: str, config: dict[str, Any]) -> None:
-        """A W&B run whose id follows from the plan, so that a resumed run goes on in it."""
+        """Start a W&B run whose id is derived from the plan, so that a resumed run continues it."""
         import wandb
 
         self._run = wandb.init(
@@ -77,18 +77,18 @@ def _flat(cell: Any) -> Any:
 
 
 class Watcher:
-    """Feeds a tracker from a thread of its own: what it cannot take in time is dropped, what it raises is noted once."""
+    """Feeds a tracker from a separate thread: metrics that come too fast are dropped, the first error disables it."""
 
     def __init__(self, tracker: Tracker | None) -> None:
-        """Without a tracker nothing happens."""
+        """Without a tracker, all methods do nothing."""
         self._tracker = tracker
         self._queue: queue.Queue[tuple[str, tuple[Any, ...]]] = queue.Queue(maxsize=64)
         self._thread: threading.Thread | None = None
         self.trouble: str = ""
-        """Why the tracker was given up, if it was."""
+        """Why the tracker was disabled, if it was."""
 
     def start(self, run_dir: Path, run_id: str, config: dict[str, Any]) -> None:
-        """Begin; returns at once."""
+        """Start the thread; returns at once."""
         if self._tracker is None:
             return
         self._thread = threading.Thread(target=self._work, name="tracker", daemon=True)
@@ -96,13 +96,13 @@ class Watcher:
         self._thread.start()
 
     def log(self, numbers: dict[str, float]) -> None:
-        """Pass numbers on if the tracker keeps up, drop them if not."""
+        """Queue metrics, or drop them if the tracker does not keep up."""
         if self._thread is not None and not self.trouble:
             with contextlib.suppress(queue.Full):
                 self._queue.put_nowait(("log", (numbers,)))
 
     def finish(self, tables: list[dict[str, Any]]) -> None:
-        """Pass the tables on and wait a while for the tracker to end."""
+        """Queue the tables and wait up to ``CLOSING_SECONDS`` for the tracker to finish."""
         if self._thread is None or self.trouble:
             return
         end = time.monotonic() + CLOSING_SECONDS
@@ -126,7 +126,7 @@ class Watcher:
 
 
 def make_tracker(config: dict[str, Any] | None) -> Tracker | None:
-    """The tracker that a configuration's ``tracker`` section describes; none for an empty one.
+    """The tracker of a configuration's ``tracker`` section; None if it is empty.
 
     Raises:
         UserError: it is not registered.

@@ -1,1 +1,1 @@
-"""Plain classes as Ray actors; the only room that talks to Ray for others."""
+"""Plain classes as Ray actors; the other packages reach Ray through this one."""

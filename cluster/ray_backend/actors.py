@@ -1,4 +1,4 @@
-"""Where actors live: starts or joins Ray, wraps the plain classes as actors, and reads Ray's errors for the others."""
+"""Starts or joins Ray, wraps the plain classes as actors, and translates Ray's errors."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from evals.suite import Suite
 from evals.types import Reply
 
 CALLS_AT_ONCE = 10_000
-"""Concurrent calls that an actor accepts; the router keeps their number far below."""
+"""Concurrent calls that an actor accepts; the router keeps far below this."""
 
 LITTLE_MEMORY = 2**20
-"""Asked for by every actor: Ray puts actors that ask for nothing on any node, whatever strategy is named."""
+"""Every actor requests some memory: Ray ignores the scheduling strategy of actors that request no resources."""
 
 OBJECT_STORE_BYTES = 256 * 2**20
-"""Enough for records on their way to the driver; pictures and prompts never pass through it."""
+"""Enough for records sent to the driver; pictures and prompts never pass through the object store."""
 
 
 # --- the cluster ---
@@ -45,18 +45,18 @@ def start_ray(cluster: ClusterSettings) -> None:
     """Start Ray on this machine, or join the cluster at ``cluster.address``.
 
     Raises:
-        UserError: no cluster answers at that address.
+        UserError: no cluster was found at that address.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     common: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "namespace": "raycade"}
     if cluster.address is None:
-        # Ray counts the machine's cores; a Slurm job may own but some of them.
+        # Ray counts all cores of the machine; a Slurm job may have only some of them.
         common["num_cpus"] = len(os.sched_getaffinity(0))
         ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
         return
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
         raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")
-    if plugins.folders():  # workers on other machines import what the suite or engine is made of
+    if plugins.folders():  # workers on other machines import the plugins too
         passed = {name: os.environ[name] for name in (plugins.VARIABLE, "PYTHONPATH")}
         common["runtime_env"] = {"env_vars": passed}
     try:
@@ -71,14 +71,14 @@ def start_ray(cluster: ClusterSettings) -> None:
 
 
 class _ReplicaActor(Replica):
-    """A replica that can say where it is."""
+    """A replica that reports its node."""
 
     async def node(self) -> str:
         return str(ray.get_runtime_context().get_node_id())
 
 
 class _RunnerActor(Runner):
-    """Builds the runner's player where it will be used."""
+    """Builds the runner's player in its own process."""
 
     def __init__(self, name: str, suite: Suite, decoding: Decoding | None, policy: Policy) -> None:
         super().__init__(suite, ModelPlayer(Router(policy), decoding) if decoding else None)
@@ -94,11 +94,11 @@ class _RunnerActor(Runner):
 
 
 _GROUPS: dict[ray.actor.ActorHandle, PlacementGroup] = {}
-"""Placement groups of replicas over several nodes, to be given back with them."""
+"""Placement groups of multi-node replicas, removed with them."""
 
 
 def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
-    """A replica in a process of its own; Ray never restarts it or repeats its calls, both are decided here.
+    """A replica in a separate process; Ray neither restarts it nor retries its calls, raycade does both.
 
     Replicas over several nodes get a placement group with one bundle on each; vLLM finds the other bundles through it.
     """
@@ -116,7 +116,7 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     if needs.nodes > 1:
         bundle = {kind: each for kind, each in (("GPU", needs.gpus), ("CPU", needs.cpus)) if each}
         group = placement_group([bundle] * needs.nodes, strategy="STRICT_SPREAD")
-        # The workers of vLLM's Ray executor hold the bundles' GPUs; the actor itself takes none.
+        # The workers of vLLM's Ray executor hold the bundles' GPUs; the actor itself needs none.
         options |= {
             "num_gpus": 0,
             "memory": None,
@@ -129,10 +129,10 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
 
 
 def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> RayRunner:
-    """A runner in a process of its own; without decoding it plays for the built-in players only.
+    """A runner in a separate process; without ``decoding`` it plays for the built-in players only.
 
-    Runners go to the nodes by ``turn``: Ray's own SPREAD puts several that start together on one node. The first goes to
-    the driver's node, without which the run is over anyway.
+    Runners are placed on the nodes round-robin by ``turn``, because Ray's SPREAD puts several that start together on one
+    node. The first one is placed on the driver's node, without which the run is over anyway.
     """
     options: dict[str, Any] = {"num_cpus": 0, "memory": LITTLE_MEMORY, "max_concurrency": 4}
     options |= {"max_restarts": 0, "max_task_retries": 0}
@@ -143,7 +143,7 @@ def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Po
 
 
 def end_actor(handle: ray.actor.ActorHandle) -> None:
-    """End an actor's process for good, and give back what it held."""
+    """Kill an actor for good, and release its placement group."""
     ray.kill(handle, no_restart=True)
     if (group := _GROUPS.pop(handle, None)) is not None:
         remove_placement_group(group)
@@ -171,7 +171,7 @@ class RayRunner:
 
 
 class RayReplica:
-    """A replica's port: its actor handle, with Ray's errors read as the engine contract's."""
+    """A replica's port: its actor handle, with Ray's errors translated to those of the engine contract."""
 
     def __init__(self, handle: ray.actor.ActorHandle) -> None:
         """``handle`` as ``create_replica`` returns it."""
@@ -193,5 +193,5 @@ class RayReplica:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first, for messages that quote it."""
+    """The first line of an error, to be quoted in messages."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

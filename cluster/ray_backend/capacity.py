@@ -13,15 +13,15 @@ from cluster.runner.admission import REPLICAS_PER_RUNNER
 
 
 def living_nodes() -> list[dict[str, Any]]:
-    """Ray's own description of the nodes that are up."""
+    """Ray's description of the nodes that are up."""
     return [node for node in ray.nodes() if node["Alive"]]
 
 
 def replicas_that_fit(model: ModelSettings) -> int:
-    """How many replicas the cluster's nodes have room for, when nothing else runs there.
+    """How many replicas fit the cluster when nothing else runs there.
 
-    The nodes of one replica differ, so a node with room for f parts serves at most min(f, r) of r replicas; and that many
-    replicas fit if those add up to all their parts (parts are dealt to the nodes in turn, replica after replica).
+    The parts of a replica run on different nodes, so a node with room for f parts serves at most min(f, r) of r replicas;
+    r replicas fit if these add up to all their parts (assigned to the nodes round-robin, replica by replica).
     """
     nodes = model.replica.nodes
     on_each = [_fits(node["Resources"], model.replica) for node in living_nodes()]
@@ -35,10 +35,10 @@ def _fits(resources: dict[str, float], needs: ReplicaNeeds) -> int:
 
 
 def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
-    """See that the asked replicas fit the cluster.
+    """Check that the requested replicas fit the cluster.
 
     Raises:
-        UserError: they do not; the message says what was asked for and what each node has.
+        UserError: they do not; the message states the request and the resources of each node.
     """
     if model.engine is None:
         return
@@ -63,7 +63,7 @@ def _describe(node: dict[str, Any]) -> str:
 
 
 def count_runners(cluster: ClusterSettings, model: ModelSettings) -> int:
-    """Runners that a run should have."""
+    """Number of runners of a run."""
     if cluster.runners != "auto":
         return cluster.runners
     replicas = replicas_that_fit(model) if cluster.replicas == "fit" else cluster.replicas

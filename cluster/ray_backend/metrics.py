@@ -1,6 +1,6 @@
 """A runner's state as Ray metrics: every Ray node serves them to Prometheus, and Ray's dashboard shows them.
 
-Names follow Prometheus's conventions: counters end in ``_total``, and units stand in the name.
+Names follow Prometheus's conventions: counters end in ``_total``, and names contain the unit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from cluster.runner.messages import Report
 
 
 class RunnerMetrics:
-    """Metrics of one runner, told apart by its ``runner`` tag."""
+    """Metrics of one runner, with its name as the ``runner`` label."""
 
     def __init__(self, runner: str) -> None:
         """``runner`` is its name in the run."""

@@ -1,6 +1,6 @@
-"""How many episodes a runner keeps alive: enough to fill every replica it cares for, no more.
+"""Admission control: a runner plays as many episodes as fill the batch slots of its replicas, and no more.
 
-Plain arithmetic, so that a simulation admits exactly as a runner does.
+Pure functions, so that the simulation admits exactly as a runner does.
 """
 
 from __future__ import annotations
@@ -8,38 +8,38 @@ from __future__ import annotations
 import math
 
 BACKLOG = 0.25
-"""Episodes kept ready beyond the room there is now, as a share of the capacity, so that no place waits for the driver."""
+"""Episodes that a runner holds in reserve, as a share of its capacity, so that no slot idles waiting for the driver."""
 
 REPLICAS_PER_RUNNER = 8
-"""A runner's core is full at about 1,700 turns/s (``python -m benchmarks.scale``); this leaves half of it free where
-replicas answer 100 turns/s each, and one runner to a node of eight GPUs."""
+"""A runner saturates its core at about 1,700 turns/s (``python -m benchmarks.scale``). With eight replicas of 100 turns/s
+each it is half busy, and a node of eight GPUs has one runner."""
 
 
-def free_slots(capacity: int, turns: int, silent: int) -> int:
-    """Episodes that could begin at once; negative where more are alive than there are places.
+def free_slots(capacity: int, turns: int, starting: int) -> int:
+    """Episodes that could start now; negative if there are more than slots.
 
     Args:
-        capacity: Turns that may be with replicas at once, overcommitment included.
-        turns: Turns that are with replicas or wait for a place there.
-        silent: Episodes begun that have not asked their first turn yet.
+        capacity: Requests that replicas accept at once, overcommitment included.
+        turns: Turns that are being served or queued.
+        starting: Started episodes that have not sent their first turn yet.
     """
-    return capacity - turns - silent
+    return capacity - turns - starting
 
 
 def room(capacity: int, free: int, ready: int) -> int:
-    """Episodes to ask the driver for: what could begin at once and a backlog, less what is ``ready`` to begin."""
+    """Episodes to request from the driver: free slots plus the backlog, minus episodes that are ``ready`` to start."""
     return max(0, max(0, free) + round(BACKLOG * capacity) - ready)
 
 
 def fair_share(unfinished: int, held: int, replicas: int, all_replicas: int) -> int:
-    """Episodes that a runner may be given beyond those it holds, whatever its room.
+    """Most further episodes for a runner, whatever its room: its replicas' share of the unfinished ones.
 
-    A small plan, and the last of a large one, thus reach every replica instead of filling the runners that ask first.
+    So a small plan, and the end of a large one, is spread over all replicas, not taken by the runners that ask first.
 
     Args:
-        unfinished: Episodes of the run that are not over, held ones included.
-        held: Of those, what this runner holds.
-        replicas: In this runner's care.
-        all_replicas: In all runners' care.
+        unfinished: Unfinished episodes of the run, held ones included.
+        held: How many of them this runner holds.
+        replicas: Replicas of this runner.
+        all_replicas: Replicas of all runners.
     """
     return max(0, math.ceil(unfinished * replicas / max(1, all_replicas)) - held)

@@ -1,4 +1,4 @@
-"""The driver's queue: episodes that nobody holds, longest expected first."""
+"""The driver's queue of episodes that are assigned to no runner, longest expected first."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from collections.abc import Iterable, Sequence
 from evals.types import Episode
 
 CALL_IN_TOKENS = 500.0
-"""What one model call weighs beside its prompt tokens when episodes are ordered by expected work."""
+"""Weight of one model call, in prompt tokens, when episodes are ordered by expected work."""
 
 
 def expected_work(episode: Episode) -> float:
-    """What the queue is ordered by, in prompt tokens."""
+    """The queue's sort key, in prompt tokens."""
     return episode.prompt_tokens + CALL_IN_TOKENS * episode.calls
 
 
 def longest_first(episodes: Sequence[Episode]) -> list[Episode]:
-    """The episodes in the order in which they should begin; ties in plan order."""
+    """The episodes in the order in which they should start; ties in plan order."""
     return sorted(episodes, key=expected_work, reverse=True)
 
 
 class EpisodeQueue:
-    """Episodes to play; each is taken by one runner at a time, and put back if that runner dies."""
+    """Episodes to play; each is assigned to one runner at a time, and requeued if that runner dies."""
 
     def __init__(self, episodes: Iterable[Episode] = ()) -> None:
-        """Takes the episodes in any order."""
-        self._orders = itertools.count()
+        """Accepts the episodes in any order."""
+        self._sequence = itertools.count()
         self._heap: list[tuple[float, int, Episode]] = []
         self.draining = False
-        """No more episodes are given out."""
+        """Hand out no more episodes."""
         self.put(episodes)
         self.unfinished = len(self._heap)
-        """Episodes not finished yet, held ones included."""
+        """Unfinished episodes, assigned ones included."""
 
     def put(self, episodes: Iterable[Episode]) -> None:
-        """Add episodes, or put back what a holder will not finish."""
+        """Add episodes, or requeue those that their runner will not finish."""
         for episode in episodes:
-            heapq.heappush(self._heap, (-expected_work(episode), next(self._orders), episode))
+            heapq.heappush(self._heap, (-expected_work(episode), next(self._sequence), episode))
 
     def take(self, count: int) -> tuple[Episode, ...]:
-        """At most so many episodes; they are the taker's until finished or put back."""
+        """Up to ``count`` episodes, which belong to the caller until finished or requeued."""
         if self.draining:
             return ()
         return tuple(heapq.heappop(self._heap)[2] for _ in range(min(count, len(self._heap))))
 
     def finished(self, count: int) -> None:
-        """So many held episodes are done or failed."""
+        """``count`` assigned episodes are done or failed."""
         self.unfinished -= count
 
     def __len__(self) -> int:
-        """Episodes that nobody holds."""
+        """Episodes in the queue."""
         return len(self._heap)

@@ -1,6 +1,6 @@
-"""When a turn has been with its replica for so long that it is worth asking it again elsewhere.
+"""Decides when a request has been in flight so long that it should be hedged.
 
-Plain arithmetic, so that a simulation decides exactly as a runner does.
+Pure functions of time, so that the simulation decides exactly as a runner does.
 """
 
 from __future__ import annotations
@@ -8,45 +8,45 @@ from __future__ import annotations
 import math
 
 LATE = 3.0
-"""A turn is late after so many times the mean: replies have heavy tails, and a long one is no sign of a slow replica."""
-LOOK_SECONDS = 0.5
-"""Between looks at whether a late turn can be asked again."""
-LONGEST_LOOK_SECONDS = 10.0
-"""The same for turns that are not late yet: what is usual changes."""
+"""A request is late after this multiple of the mean latency; replies have heavy tails, so long ones are normal."""
+CHECK_SECONDS = 0.5
+"""Between checks whether a late request can be hedged."""
+LONGEST_CHECK_SECONDS = 10.0
+"""The same for requests that are not late yet, since the mean changes."""
 
 
 class LatencyTracker:
-    """Knows how long turns take from those that were answered and those that still wait.
+    """Estimates the mean latency from answered requests and those still in flight.
 
-    Without the latter the first answers, which are the short ones, would make all others look late. The estimate is all
-    time spent over all answers: the most likely mean of exponential times of which some are not over.
+    Without the latter, the first replies, which are the short ones, would make all others look late. The estimate is the
+    total time over the number of replies: the maximum-likelihood mean of exponential times with right censoring.
     """
 
     def __init__(self) -> None:
         self._answers = 0
         self._seconds = 0.0
-        self._out = 0
+        self._in_flight = 0
         self._sent = 0.0
-        """Sum of the times at which the turns that are out were sent."""
+        """Sum of the send times of all requests in flight."""
 
     def sent(self, now: float) -> None:
-        """A turn went to a replica."""
-        self._out += 1
+        """A request was sent to a replica."""
+        self._in_flight += 1
         self._sent += now
 
-    def back(self, sent: float, now: float, answered: bool) -> None:
-        """A turn that went out at ``sent`` has its answer, or failed."""
-        self._out -= 1
+    def returned(self, sent: float, now: float, answered: bool) -> None:
+        """The request that was sent at ``sent`` was answered, or failed."""
+        self._in_flight -= 1
         self._sent -= sent
         self._seconds += now - sent
         self._answers += answered
 
     def late_at(self, sent: float, now: float) -> float:
-        """When a turn that went out at ``sent`` is late, as things are now; never, before there is any answer."""
+        """When the request that was sent at ``sent`` becomes late; never, as long as there are no replies."""
         if not self._answers:
             return math.inf
-        return sent + LATE * (self._seconds + self._out * now - self._sent) / self._answers
+        return sent + LATE * (self._seconds + self._in_flight * now - self._sent) / self._answers
 
-    def next_look(self, sent: float, now: float) -> float:
-        """When to look again whether it is late."""
-        return now + min(max(self.late_at(sent, now) - now, LOOK_SECONDS), LONGEST_LOOK_SECONDS)
+    def next_check(self, sent: float, now: float) -> float:
+        """When to check again whether it is late."""
+        return now + min(max(self.late_at(sent, now) - now, CHECK_SECONDS), LONGEST_CHECK_SECONDS)

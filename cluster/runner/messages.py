@@ -1,7 +1,7 @@
-"""The whole conversation between the driver and a runner.
+"""The protocol between the driver and a runner.
 
-The driver calls ``Runner.exchange(Assignment)`` over and over; each call returns a ``Report`` as soon as the runner has
-something to say, and within half a second anyway. One call is thus queue, heartbeat and back-pressure at once.
+The driver calls ``Runner.exchange(Assignment)`` in a loop. Each call returns a ``Report`` as soon as there is news, and after
+half a second at the latest, so it serves as work queue, heartbeat and back-pressure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evals.types import Episode, Reply
 
 
 class ReplicaPort(Protocol):
-    """A replica as its users see it, wherever it runs."""
+    """A replica as seen by its users, wherever it runs."""
 
     async def complete(self, request: Request) -> Reply:
         """As ``Engine.complete``; raises EngineDiedError when the replica is gone."""
@@ -26,7 +26,7 @@ class ReplicaPort(Protocol):
 
 @dataclass
 class PlayerCounts:
-    """What happened to the turns of a model player so far."""
+    """Counts over all turns of a model player so far."""
 
     turns: int = 0
     prompt_tokens: int = 0
@@ -39,24 +39,24 @@ class PlayerCounts:
     """Of those, requests that the second replica answered first."""
     engine_deaths: int = 0
     cost: float = 0.0
-    """Money that the replies cost."""
+    """Cost of the replies."""
     queueing_seconds: float = 0.0
     """Seconds that requests queued at the router for a slot."""
     replica_seconds: float = 0.0
-    """Time that turns spent with replicas, transport included."""
+    """Time of requests at replicas, transport included."""
     engine_seconds: float = 0.0
-    """Time that turns spent inside engines."""
+    """Time of requests inside engines."""
 
 
 @dataclass(frozen=True)
 class NewReplica:
-    """A replica that is ready and joins a runner's care."""
+    """A replica that is ready and newly assigned to a runner."""
 
     name: str
     port: ReplicaPort
     batch: int
     metered: bool = False
-    """Nothing is asked twice to save time."""
+    """Requests cost money, so none is hedged."""
 
 
 @dataclass(frozen=True)
@@ -66,38 +66,38 @@ class Assignment:
     episodes: tuple[Episode, ...] = ()
     replicas: tuple[NewReplica, ...] = ()
     removed: tuple[str, ...] = ()
-    """Replicas that are no more, or that another runner takes over."""
+    """Replicas that are dead or reassigned to another runner."""
     remaining: int = 0
-    """Episodes that the driver still has."""
+    """Episodes still in the driver's queue."""
     draining: bool = False
-    """Begin no further episode; let those begun end."""
+    """Start no further episodes; let running ones finish."""
 
 
 @dataclass
 class ReplicaUse:
-    """Slot utilization of one replica: how full its batch was kept; seconds are those of one batch slot."""
+    """Slot utilization of one replica, in seconds summed over its batch slots."""
 
     requests: int = 0
-    """With it now."""
+    """Being served now."""
     slot_seconds: float = 0.0
     busy_slot_seconds: float = 0.0
     idle_slot_seconds: float = 0.0
-    """Empty although episodes were queued: a scheduling loss. (All other empty slots belong to the run's tail.)"""
+    """Idle while episodes were queued: a scheduling loss. (All other idle slots belong to the run's tail.)"""
 
 
 class RunnerPort(Protocol):
-    """A runner as the driver sees it, wherever it runs."""
+    """A runner as seen by the driver, wherever it runs."""
 
     async def exchange(self, assignment: Assignment) -> Report:
-        """Take an assignment and report."""
+        """Accept an assignment and return a report."""
         ...
 
     async def node(self) -> str:
-        """Where it runs."""
+        """The node that it runs on."""
         ...
 
     def end(self) -> None:
-        """End it and whatever it plays."""
+        """End it and all its episodes."""
         ...
 
 
@@ -108,16 +108,16 @@ class Report:
     finished: pa.Table | None
     """Rows for the ledger, in its schema."""
     room: int
-    """Episodes that the runner could begin now, beyond those it holds."""
+    """Further episodes that the runner could accept."""
     begun: int
     """Episodes being played."""
     lost: tuple[str, ...] = ()
     """Replicas whose engine died."""
     counts: PlayerCounts = field(default_factory=PlayerCounts)
     engine_closed: str = ""
-    """Why no engine will answer anything more, if so."""
+    """Why no engine will answer further requests, if so."""
     use: Mapping[str, ReplicaUse] = field(default_factory=dict)
-    """Of each replica that was in its care."""
+    """Slot use of each replica that was ever assigned to it."""
     moves: int = 0
     waiting: int = 0
     """Requests queued at the router."""

@@ -17,32 +17,32 @@ from evals.types import PlayerError, Reply, Turn
 Decoding = Literal["free", "choice"]
 
 MAX_TRIES = 8
-"""Engine failures (not deaths) that one turn survives."""
-DEATHS_TO_SUSPECT = 2
-"""Engines that died with a turn inside before the turn is asked with nobody beside it."""
-DEATHS_TO_CONVICT = 4
-"""Engines that died before a turn fails; the last died with nobody beside it, which chance exclusive hardly does."""
+"""Tries of one turn before it fails; engine deaths are counted apart."""
+DEATHS_TO_ISOLATE = 2
+"""Engines that died while serving a turn before it is isolated: served with no other request on its replica."""
+DEATHS_TO_FAIL = 4
+"""Engine deaths before a turn fails; the last engine served nothing else, so its death is hardly a coincidence."""
 
 
-class EngineKilled(PlayerError):  # noqa: N818 - a cause that is read by people
+class EngineKilled(PlayerError):  # noqa: N818 - a cause shown to users
     """The request killed an engine that served nothing else."""
 
     kind = "engine"
 
 
 class EpisodeAbandonedError(Exception):
-    """The turn will not be answered in this session of the run; the episode is not over and leaves no row."""
+    """The turn will not be answered in this session; the episode stays unfinished and leaves no row."""
 
 
 def request_for(turn: Turn, decoding: Decoding) -> Request:
-    """What an engine is asked; constrained to the turn's options if ``decoding=choice``."""
+    """The engine request of a turn; constrained to the turn's options if ``decoding=choice``."""
     return Request(
         id=f"{turn.episode.id}-{turn.number}",
         chat=turn.chat,
         options=turn.options if decoding == "choice" else (),
         labels=turn.labels,
         seed=turn.seed,
-        priority=-turn.number,  # what has begun goes first, so that the end of a run is short
+        priority=-turn.number,  # later turns first, so that the tail of a run is short
     )
 
 
@@ -50,18 +50,18 @@ class ModelPlayer:
     """Sends turns to replicas through a router."""
 
     def __init__(self, router: Router, decoding: Decoding) -> None:
-        """``decoding=choice`` constrains replies to a turn's options; ``free`` lets the model write what it likes."""
+        """``decoding=choice`` constrains replies to a turn's options; ``free`` does not."""
         self.router = router
         self.decoding = decoding
         self.ports: dict[str, ReplicaPort] = {}
         self.counts = PlayerCounts()
         self.hedging = False
-        """Hedge: send a late request to a second replica with an idle slot, once no episode is left to start there."""
+        """Whether late requests are hedged on replicas with an idle slot: once no episode is left to start."""
         self._latency = LatencyTracker()
         self.engine_closed = ""
-        """Why no engine will answer anything more, if so; the run stops."""
+        """Why no engine will answer further requests, if so; the run stops."""
         self.lost = asyncio.Queue[str]()
-        """Names of replicas whose engine died; whoever owns the replicas replaces them."""
+        """Names of replicas whose engine died; the driver replaces them."""
 
     def add_replica(self, name: str, port: ReplicaPort, batch: int) -> None:
         """A replica is ready."""
@@ -74,11 +74,11 @@ class ModelPlayer:
         self.router.remove(name)
 
     async def reply(self, turn: Turn) -> Reply:
-        """Answer one turn, on another replica if one fails.
+        """Answer one turn, with retries on other replicas.
 
         Raises:
-            PlayerError: the turn cannot be answered, failed too often, or kills engines.
-            EpisodeAbandonedError: no engine will answer anything more.
+            PlayerError: the turn cannot be answered, failed too often, or crashes engines.
+            EpisodeAbandonedError: no engine will answer further requests.
         """
         start = time.monotonic()
         request = request_for(turn, self.decoding)
@@ -87,7 +87,7 @@ class ModelPlayer:
             try:
                 reply = await self._try(request, turn.episode.affinity, deaths)
             except EngineDiedError as error:
-                if len(deaths) >= DEATHS_TO_CONVICT:
+                if len(deaths) >= DEATHS_TO_FAIL:
                     raise EngineKilled(
                         f"{len(deaths)} engines died while serving this request, the last one serving nothing else"
                     ) from error
@@ -103,9 +103,9 @@ class ModelPlayer:
             self.counts.retries += 1
 
     async def _try(self, request: Request, affinity: str, deaths: list[EngineDiedError]) -> Reply:
-        """Ask once; engines that die with the turn inside are noted in ``deaths``."""
-        asked = time.monotonic()
-        exclusive = len(deaths) >= DEATHS_TO_SUSPECT
+        """One try; engines that die while serving the turn are added to ``deaths``."""
+        queued = time.monotonic()
+        exclusive = len(deaths) >= DEATHS_TO_ISOLATE
         ticket = await self._slot(affinity, -math.inf if exclusive else request.priority, exclusive)
         sent = time.monotonic()
         reply = await self._first_answer(request, ticket, sent, deaths)
@@ -115,15 +115,15 @@ class ModelPlayer:
         counts.completion_tokens += reply.completion_tokens
         counts.cached_tokens += reply.cached_tokens
         counts.cost += reply.cost
-        counts.queueing_seconds += sent - asked
+        counts.queueing_seconds += sent - queued
         counts.replica_seconds += time.monotonic() - sent
         counts.engine_seconds += reply.seconds
         return reply
 
     async def _first_answer(self, request: Request, first: Ticket, sent: float, deaths: list[EngineDiedError]) -> Reply:
-        """The replica's answer; a late request is hedged where a slot is idle, and the first answer counts.
+        """The first reply; a late request is hedged if another replica has an idle slot.
 
-        Turns are seeded, so that it does not matter to the scores who answers.
+        Turns are seeded, so scores do not depend on which replica answers.
         """
         copies = {asyncio.create_task(self._ask(request, first)): first}
         second: Ticket | None = None
@@ -132,8 +132,8 @@ class ModelPlayer:
         try:
             while True:
                 now = time.monotonic()
-                look = self._latency.next_look(sent, now) - now
-                done, _ = await asyncio.wait(copies, timeout=look, return_when=asyncio.FIRST_COMPLETED)
+                wait = self._latency.next_check(sent, now) - now
+                done, _ = await asyncio.wait(copies, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
                 for copy in done:
                     ticket = copies.pop(copy)
                     self.router.release(ticket)
@@ -141,7 +141,7 @@ class ModelPlayer:
                     if isinstance(error, EngineDiedError):
                         deaths.append(error)
                     if error is not None and copies:
-                        continue  # the other may still answer
+                        continue  # the other copy may still be answered
                     reply = copy.result()
                     answered = True
                     if ticket is second:
@@ -154,7 +154,7 @@ class ModelPlayer:
                         self.counts.hedges += 1
                         copies[asyncio.create_task(self._ask(request, second))] = second
         finally:
-            self._latency.back(sent, time.monotonic(), answered)
+            self._latency.returned(sent, time.monotonic(), answered)
             for copy, ticket in copies.items():
                 copy.cancel()
                 self.router.release(ticket)

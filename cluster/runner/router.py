@@ -1,7 +1,7 @@
-"""Which replica answers which turn: sticky homes, moved by margin; full replicas, not flooded ones.
+"""Routes turns to replicas: sticky by episode, rebalanced by a margin, with limited overcommitment.
 
-The router is plain bookkeeping without clocks, processes or awaiting: whoever drives it (a runner with real replicas, a
-simulation with virtual time) tells it what happened and sends what it grants.
+The router is synchronous and has no clock and no I/O. Its caller (a runner with real replicas, or a simulation in virtual
+time) tells it what happened, and sends the turns that it grants a slot.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MARGIN = 0.15
 SLOW_PENALTY = 1.0
 """Load, in batches, added to a replica's own for each hedged request that another replica answered first."""
 HOMES_KEPT = 200_000
-"""Affinities remembered; an older episode simply gets a new home."""
+"""Homes that are remembered; an older episode gets a new one."""
 
 
 @dataclass(order=True)
 class Ticket:
-    """One turn that waits for, or has, a slot at a replica."""
+    """One turn that is queued for, or has, a slot at a replica."""
 
     priority: float
     order: int
@@ -36,28 +36,28 @@ class Ticket:
     granted: Callable[[str], None] = field(compare=False)
     """Called with the replica's name once the turn may be sent there."""
     exclusive: bool = field(compare=False, default=False)
-    """Wants a replica for itself: a turn that is suspected of killing engines."""
+    """Needs a replica to itself: a turn that may crash engines."""
     replica: _ReplicaState | None = field(compare=False, default=None)
     inside: bool = field(compare=False, default=False)
-    """Granted: it has its slot and waits no more."""
+    """Whether it has its slot."""
 
 
 @dataclass
 class _ReplicaState:
-    """A replica as the router sees it."""
+    """The router's view of a replica."""
 
     name: str
     batch: int
     number: int
-    """In the order of joining; decides between equals."""
+    """In order of joining; breaks ties."""
     sent: int = 0
     penalty: float = 0.0
-    """Load that it is taken to have because it is slow."""
+    """Extra load for being slow."""
     exclusive: bool = False
-    """A turn that wanted the replica for itself is inside: nothing else may enter."""
+    """Serving an exclusive turn: no other may be sent."""
     waiting: list[Ticket] = field(default_factory=list)
     counted: tuple[int, int] = (0, 0)
-    """What the router's totals hold of it: sent and waiting."""
+    """Its part of the router's totals: sent and waiting."""
 
     def __post_init__(self) -> None:
         self.capacity = math.ceil(self.batch * OVERCOMMIT)
@@ -68,9 +68,9 @@ class _ReplicaState:
 
 
 class _Ranking:
-    """The replica that comes first by some measure, kept while thousands of replicas change.
+    """The replica with the smallest value of a measure, updated in logarithmic time.
 
-    A heap with one valid entry for each replica; outdated ones are dropped when they surface, or when they are too many.
+    A heap with one valid entry per replica; stale entries are dropped when they reach the top, or when there are too many.
     """
 
     def __init__(self, measure: Callable[[_ReplicaState], float]) -> None:
@@ -95,7 +95,7 @@ class _Ranking:
         self._valid.pop(state.number, None)
 
     def first(self) -> _ReplicaState:
-        """The replica of the smallest measure; there must be one."""
+        """The replica with the smallest measure; there must be one."""
         while self._valid.get(self._heap[0][1]) is not self._heap[0]:
             heapq.heappop(self._heap)
         return self._heap[0][2]
@@ -105,14 +105,14 @@ class Router:
     """Grants turns a slot at a replica."""
 
     def __init__(self, policy: Policy = "sticky") -> None:
-        """``sticky`` keeps an episode at its home replica; the other policies exist to be compared with."""
+        """``sticky`` keeps an episode at its home replica; the other policies are baselines."""
         self.policy = policy
         self.moves = 0
-        """Episodes that left a living home because it was too busy."""
+        """How often an episode left a live home that was too busy."""
         self._states: dict[str, _ReplicaState] = {}
         self._homes: OrderedDict[str, str] = OrderedDict()
-        self._orders = itertools.count()
-        self._stranded: list[Ticket] = []
+        self._sequence = itertools.count()
+        self._unrouted: list[Ticket] = []
         self._numbers = itertools.count()
         self._next_robin = 0
         self._idlest = _Ranking(lambda state: state.load)
@@ -122,18 +122,18 @@ class Router:
     # --- replicas come and go ---
 
     def add(self, replica: str, batch: int) -> None:
-        """A replica is ready (again) and runs ``batch`` requests at once."""
+        """A replica is ready (again) and has ``batch`` slots."""
         self.remove(replica)
         state = self._states[replica] = _ReplicaState(replica, batch, next(self._numbers))
         self._capacity += state.capacity
-        self._note(state)
-        stranded, self._stranded = self._stranded, []
-        for ticket in sorted(stranded):
+        self._update(state)
+        unrouted, self._unrouted = self._unrouted, []
+        for ticket in sorted(unrouted):
             self._queue(ticket)
         self._fill(state)
 
     def remove(self, replica: str) -> None:
-        """A replica is gone: what waits for it goes elsewhere; what was sent there is its sender's to ask again."""
+        """A replica is gone: its queued turns are rerouted; those already sent are the caller's to retry."""
         state = self._states.pop(replica, None)
         if state is None:
             return
@@ -146,7 +146,7 @@ class Router:
             self._queue(ticket)
 
     def holds(self, state: _ReplicaState) -> bool:
-        """Whether this very incarnation of a replica is still in use."""
+        """Whether this incarnation of the replica is still in use."""
         return self._states.get(state.name) is state
 
     @property
@@ -156,21 +156,21 @@ class Router:
 
     @property
     def capacity(self) -> int:
-        """Requests that may be with replicas at once."""
+        """Requests that replicas accept at once."""
         return self._capacity
 
     @property
     def sent(self) -> int:
-        """Requests that are with replicas now."""
+        """Requests being served."""
         return self._sent
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for a slot."""
-        return len(self._stranded) + self._waiting
+        """Requests queued for a slot."""
+        return len(self._unrouted) + self._waiting
 
     def loads(self) -> dict[str, tuple[int, int]]:
-        """Requests with each replica, and the slots in its batch."""
+        """Requests being served by each replica, and its batch slots."""
         return {name: (state.sent, state.batch) for name, state in self._states.items()}
 
     # --- turns come and go ---
@@ -178,15 +178,15 @@ class Router:
     def request(
         self, affinity: str, granted: Callable[[str], None], priority: float = 0.0, exclusive: bool = False
     ) -> Ticket:
-        """Ask for a slot; ``granted`` is called, now or later, with the name of the replica to send the turn to."""
-        ticket = Ticket(priority, next(self._orders), affinity, granted, exclusive)
+        """Queue for a slot; ``granted`` is called, now or later, with the name of the replica to send the turn to."""
+        ticket = Ticket(priority, next(self._sequence), affinity, granted, exclusive)
         self._queue(ticket)
         return ticket
 
     def hedge(self, late: Ticket) -> Ticket | None:
-        """A second slot for a turn that is late where it is: an idle one elsewhere, at once or not at all.
+        """An idle slot at another replica for a late turn, or None; never queues.
 
-        Both tickets are to be released; if the second replica answers first, call ``hedge_won``.
+        Release both tickets. If the second replica answers first, call ``hedge_won``.
         """
         idle = (
             state
@@ -196,24 +196,24 @@ class Router:
         state = min(idle, key=lambda each: (each.load, each.number), default=None)
         if state is None:
             return None
-        ticket = Ticket(late.priority, next(self._orders), late.affinity, late.granted, replica=state, inside=True)
+        ticket = Ticket(late.priority, next(self._sequence), late.affinity, late.granted, replica=state, inside=True)
         state.sent += 1
-        self._note(state)
+        self._update(state)
         return ticket
 
     def hedge_won(self, late: Ticket, winner: Ticket) -> None:
-        """The second replica answered first: the episode stays there, and the late replica is asked less from now on."""
+        """The second replica answered first: it becomes the episode's home, and the late replica is penalized."""
         if winner.replica is not None and self.holds(winner.replica):
-            self._settle(winner.affinity, winner.replica)
+            self._set_home(winner.affinity, winner.replica)
         if late.replica is not None and self.holds(late.replica):
             late.replica.penalty += SLOW_PENALTY
-            self._note(late.replica)
+            self._update(late.replica)
 
     def release(self, ticket: Ticket) -> None:
-        """The turn was answered, failed, or is no longer wanted; its slot is free."""
+        """The turn was answered, failed or canceled; its slot is free."""
         state = ticket.replica
         if state is None:
-            self._stranded.remove(ticket)
+            self._unrouted.remove(ticket)
         elif ticket.inside:
             state.sent -= 1
             state.exclusive = False
@@ -221,16 +221,16 @@ class Router:
             state.waiting.remove(ticket)
             heapq.heapify(state.waiting)
         if state is not None and self.holds(state):
-            self._note(state)
+            self._update(state)
             self._fill(state)
 
     def _queue(self, ticket: Ticket) -> None:
         ticket.replica = self._choose(ticket)
         if ticket.replica is None:
-            self._stranded.append(ticket)
+            self._unrouted.append(ticket)
             return
         heapq.heappush(ticket.replica.waiting, ticket)
-        self._note(ticket.replica)
+        self._update(ticket.replica)
         self._fill(ticket.replica)
 
     def _choose(self, ticket: Ticket) -> _ReplicaState | None:
@@ -247,17 +247,17 @@ class Router:
             self._homes.move_to_end(ticket.affinity)
             return home
         self.moves += home is not None
-        self._settle(ticket.affinity, idlest)
+        self._set_home(ticket.affinity, idlest)
         return idlest
 
-    def _settle(self, affinity: str, state: _ReplicaState) -> None:
+    def _set_home(self, affinity: str, state: _ReplicaState) -> None:
         self._homes[affinity] = state.name
         self._homes.move_to_end(affinity)
         while len(self._homes) > HOMES_KEPT:
             self._homes.popitem(last=False)
 
     def _fill(self, state: _ReplicaState) -> None:
-        """Grant what fits; a replica with nothing left to grant takes over from the longest queue."""
+        """Grant free slots; a replica with an empty queue steals from the longest queue."""
         while state.sent < state.capacity and not state.exclusive:
             if not state.waiting and not self._steal(state):
                 return
@@ -267,7 +267,7 @@ class Router:
             ticket.inside = True
             state.sent += 1
             state.exclusive = ticket.exclusive
-            self._note(state)
+            self._update(state)
             ticket.granted(state.name)
 
     def _steal(self, state: _ReplicaState) -> bool:
@@ -277,17 +277,17 @@ class Router:
         if longest is state or not longest.waiting:
             return False
         if self.policy == "sticky" and longest.load <= state.load + max(MARGIN, 1 / state.batch):
-            return False  # the episode that just left is likely to be back in a moment
+            return False  # the episode that just left the slot is likely to return soon
         ticket = heapq.heappop(longest.waiting)
         ticket.replica = state
         self.moves += 1
-        self._settle(ticket.affinity, state)
+        self._set_home(ticket.affinity, state)
         heapq.heappush(state.waiting, ticket)
-        self._note(longest)
-        self._note(state)
+        self._update(longest)
+        self._update(state)
         return True
 
-    def _note(self, state: _ReplicaState) -> None:
+    def _update(self, state: _ReplicaState) -> None:
         """Keep the rankings and totals up to date with a replica that changed."""
         sent, waiting = state.counted
         state.counted = (state.sent, len(state.waiting))

@@ -1,8 +1,7 @@
-"""A runner plays many episodes at once as coroutines against the replicas in its care.
+"""A runner plays many episodes concurrently, as coroutines, on the replicas that are assigned to it.
 
-The driver and each runner hold one conversation: the driver brings ``Assignment`` (episodes, replicas), the runner answers with
-a ``Report`` (finished records, room for more, replicas it lost) as soon as it has something to say. The plain class knows
-no Ray.
+The driver sends an ``Assignment`` (episodes, replicas), and the runner answers with a ``Report`` (finished records, room for
+more, lost replicas) as soon as there is news. This class does not depend on Ray.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from evals.types import Episode, Player, Reply, Turn
 logger = logging.getLogger(__name__)
 
 TICK = 0.05
-"""Seconds between looks at whether the replicas could take more, and between a first finished episode and its report."""
+"""Seconds between checks for free slots, and between a first finished episode and its report."""
 REPORT_SECONDS = 0.5
-"""Seconds after which a runner reports even if nothing happened: the driver's sign that it lives."""
+"""Seconds after which a runner reports even without news, as a heartbeat."""
 BUILT_IN_AT_ONCE = 8
-"""Episodes of built-in players held at once; they compute and never wait, so more would not be faster."""
+"""Concurrent episodes of built-in players, which are CPU-bound, so more would not be faster."""
 
 
 class Runner:
@@ -43,8 +42,8 @@ class Runner:
         self._built_in = built_in_players(suite)
         self._ready = EpisodeQueue()
         self._begun: dict[str, asyncio.Task[None]] = {}
-        self._silent: set[str] = set()
-        """Episodes begun that have not asked their first turn yet."""
+        self._starting: set[str] = set()
+        """Started episodes that have not sent their first turn yet."""
         self._finished: list[Record] = []
         self._remaining = 0
         self._metered = False
@@ -53,7 +52,7 @@ class Runner:
         self._admitting: asyncio.Task[None] | None = None
 
     async def exchange(self, assignment: Assignment) -> Report:
-        """Take an assignment, wait until there is something to say (or for ``REPORT_SECONDS`` seconds), and say it."""
+        """Accept an assignment, wait for news (at most ``REPORT_SECONDS`` seconds), and report it."""
         if self._admitting is None:
             self._admitting = asyncio.create_task(self._admit_forever())
         for name in assignment.removed:
@@ -67,7 +66,7 @@ class Runner:
         self._remaining = assignment.remaining
         self._ready.draining = assignment.draining
         self._admit()
-        if not self._worth_saying():
+        if not self._has_news():
             try:
                 await asyncio.wait_for(self._news.wait(), REPORT_SECONDS)
                 await asyncio.sleep(TICK)
@@ -77,26 +76,26 @@ class Runner:
         return await self._report()
 
     async def node(self) -> str:
-        """Where it runs: in the driver's own process, unless an actor says otherwise."""
+        """The node that it runs on; the actor overrides this."""
         return "driver"
 
     def end(self) -> None:
-        """Give up whatever is being played."""
+        """Cancel all running episodes."""
         for task in (*self._begun.values(), *([self._admitting] if self._admitting else ())):
             task.cancel()
 
-    # --- admission: enough alive to keep every replica full, no more ---
+    # --- admission ---
 
     def _free(self) -> int:
         if self.model is None:
             return BUILT_IN_AT_ONCE - len(self._begun)
         router = self.model.router
-        return free_slots(router.capacity, router.sent + router.waiting, len(self._silent))
+        return free_slots(router.capacity, router.sent + router.waiting, len(self._starting))
 
     def _admit(self) -> None:
         free = self._free()
         for episode in self._ready.take(max(0, free)):
-            self._silent.add(episode.id)
+            self._starting.add(episode.id)
             self._begun[episode.id] = asyncio.create_task(self._play(episode))
 
     async def _admit_forever(self) -> None:
@@ -111,7 +110,7 @@ class Runner:
             before = now
 
     def _account(self, seconds: float) -> None:
-        """Note slot utilization, and which idle slots had work queued for them."""
+        """Record slot utilization, and idle slots while work was queued."""
         if self.model is None:
             return
         left = bool(self._ready or self._remaining)
@@ -134,13 +133,13 @@ class Runner:
         await asyncio.sleep(0)
         record = None
         try:
-            record = await play_episode(self.suite, episode, _Announcing(player, self._silent))
+            record = await play_episode(self.suite, episode, _StartTracker(player, self._starting))
         except EpisodeAbandonedError:
             self._ready.draining = True
-        except Exception as error:  # a defect in a suite costs its episode, never the run
-            logger.exception("episode %s (%s %s %s) broke", episode.id, episode.suite, episode.task, episode.index)
+        except Exception as error:  # a bug in a suite fails its episode, never the run
+            logger.exception("episode %s (%s %s %s) raised", episode.id, episode.suite, episode.task, episode.index)
             record = Record(episode, None, f"{type(error).__name__}: {error}", (), 0.0, "suite")
-        self._silent.discard(episode.id)
+        self._starting.discard(episode.id)
         del self._begun[episode.id]
         if record is not None:
             self._finished.append(record)
@@ -149,7 +148,7 @@ class Runner:
 
     # --- reporting ---
 
-    def _worth_saying(self) -> bool:
+    def _has_news(self) -> bool:
         return bool(self._finished) or (
             self.model is not None and (not self.model.lost.empty() or bool(self.model.engine_closed))
         )
@@ -159,7 +158,7 @@ class Runner:
         table = None
         if finished:
             table = await asyncio.to_thread(self._rows, finished)
-        begun = len(self._begun) + len(self._finished)  # what ended meanwhile is told the next time
+        begun = len(self._begun) + len(self._finished)  # those that just finished are in the next report
         more = self._room()
         if self.model is None:
             return Report(table, more, begun)
@@ -183,7 +182,7 @@ class Runner:
         )
 
     def _rows(self, records: list[Record]) -> pa.Table:
-        """Rows for the ledger; a record that has no place in its schema becomes a failed row, and harms no other."""
+        """Rows for the ledger; a record that does not fit the schema becomes a failed row and affects no other."""
         try:
             return records_to_table(records, ledger_columns(self.suite))
         except Exception as error:
@@ -196,13 +195,13 @@ class Runner:
             )
 
 
-class _Announcing:
-    """Passes turns on and notes which episodes have begun to ask."""
+class _StartTracker:
+    """Forwards turns, and removes an episode from ``starting`` at its first one."""
 
-    def __init__(self, player: Player, silent: set[str]) -> None:
+    def __init__(self, player: Player, starting: set[str]) -> None:
         self._player = player
-        self._silent = silent
+        self._starting = starting
 
     async def reply(self, turn: Turn) -> Reply:
-        self._silent.discard(turn.episode.id)
+        self._starting.discard(turn.episode.id)
         return await self._player.reply(turn)

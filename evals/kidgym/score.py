@@ -138,6 +138,7 @@ def _success_table(episodes: Sequence[Played]) -> Table:
             )
     return Table(
         name="kidgym_success",
+        headline=True,
         title="KidGym: success by task and level",
         columns=(
             *("player", "mode", "task", "level", "planned", "done", "failed"),
@@ -217,6 +218,7 @@ def _capability_table(episodes: Sequence[Played]) -> Table:
         rows.append((player, mode, *scores, overall))
     return Table(
         name="kidgym_capabilities",
+        headline=True,
         title="KidGym: capability scores",
         columns=("player", "mode", *CAPABILITIES, "all cells"),
         rows=tuple(rows),

@@ -56,6 +56,7 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
     measures = ("success", "actions", "relative actions", "parse errors", "parse failures", "tokens")
     return Table(
         name="kumo_domains" if by_domain else "kumo_success",
+        headline=not by_domain,
         title="KUMO by domain" if by_domain else "KUMO",
         columns=(*keys, "planned", "done", "failed", "cut off", *measures),
         rows=tuple(rows),
@@ -68,7 +69,6 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
             "Brackets: 95 % confidence intervals; the runs of one task are one cluster.",
             *_failure_notes(runs),
         ),
-        headline=not by_domain,
     )
 
 

@@ -107,7 +107,7 @@ def _measures_table(
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (*key, *_measures(groups[key], best.get(key[1:]))) for key in in_order(groups)
     )
-    return Table(f"multistar_{name}", f"MultiStAR {title}", (*keys, *MEASURES), rows, notes)
+    return Table(f"multistar_{name}", f"MultiStAR {title}", (*keys, *MEASURES), rows, notes, headline=name == "stages")
 
 
 def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, ...]:

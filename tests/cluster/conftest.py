@@ -13,14 +13,14 @@ Launch = Callable[..., subprocess.Popen]
 
 
 def raycade(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess:
-    """Run the command line in a process of its own and wait for its end."""
+    """Run the command line in a separate process and wait for it."""
     command = [sys.executable, "-m", "cluster", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 @pytest.fixture
 def launch() -> Iterator[Launch]:
-    """Start the command line in a process group of its own; whatever is left at the end of the test is ended."""
+    """Start the command line in a separate process group, which is killed at the end of the test."""
     started: list[subprocess.Popen] = []
 
     def start(*arguments: str, log: Path) -> subprocess.Popen:

@@ -5,9 +5,9 @@ import pytest
 from cluster.runner.admission import fair_share, free_slots, room
 
 
-@pytest.mark.parametrize(("capacity", "turns", "silent", "free"), [(44, 0, 0, 44), (44, 30, 4, 10), (8, 7, 3, -2)])
-def test_places_are_taken_by_turns_and_by_episodes_that_will_ask(capacity, turns, silent, free):
-    assert free_slots(capacity, turns, silent) == free
+@pytest.mark.parametrize(("capacity", "turns", "starting", "free"), [(44, 0, 0, 44), (44, 30, 4, 10), (8, 7, 3, -2)])
+def test_places_are_taken_by_turns_and_by_episodes_that_will_ask(capacity, turns, starting, free):
+    assert free_slots(capacity, turns, starting) == free
 
 
 @pytest.mark.parametrize(

@@ -119,28 +119,30 @@ def test_a_bad_domain_file_is_named_down_to_its_state(capsys, tmp_path, damage, 
 
 
 def bad_domain(damage: str) -> str:
-    truths = ["Flu", "Cold", "Measles", "Mumps"] + (["Flu"] if damage == "duplicate name" else [])
+    again = "  FLU: An infection that is written in capitals here." if damage == "duplicate name" else ""
     low = "[Flu, Plague]" if damage == "unknown truth" else "[Flu]"
     high = "[Flu, Cold]" if damage == "ruled out in every state" else "[Cold]"
-    upper = {"overlapping ranges": "[38.0, 42.0]", "reversed range": "[42.0, 39.0]"}.get(damage, "[38.1, 42.0]")
+    upper = {"overlapping ranges": "38.0 to 42.0", "reversed range": "42.0 to 39.0"}.get(damage, "38.1 to 42.0")
     return f"""
 name: medicine
 title: Medicine
-goal: Find the illness.
+goal: Find the one illness that the patient has.
 truth: {{singular: illness, plural: illnesses}}
-action: {{singular: test, plural: tests}}
-truths: [{", ".join(truths)}]
+action: {{singular: examination, plural: examinations}}
+truths:
+  Flu: An infection of the airways that comes with a high temperature.
+  Cold: A mild infection of the nose and the throat.
+  Measles: An infection with a rash that starts behind the ears.
+  Mumps: An infection that swells the glands below the ears.
+{again}
 actions:
-  - name: Blood Test
-    outcome: str
-    states:
-      - {{state: low, rules_out: {low}}}
-      - {{state: high, rules_out: {high}}}
-  - name: Temperature
-    outcome: float
-    states:
-      - {{state: [35.0, 38.0], rules_out: [Measles]}}
-      - {{state: {upper}, rules_out: [Mumps]}}
+  Blood Test:
+    definition: A sample from the arm is examined for white cells.
+    outcomes: {{low: {low}, high: {high}}}
+  Temperature:
+    definition: A thermometer is held under the tongue for a minute.
+    unit: degrees
+    outcomes: {{36.0 to 38.0: [Flu], {upper}: [Cold]}}
 """
 
 
@@ -199,7 +201,7 @@ def test_a_run_its_report_its_repetition_and_its_damage(tmp_path, ray_cluster):
 
 
 @pytest.mark.ray
-def test_an_over_long_prompt_is_a_failed_row_and_the_run_goes_on(tmp_path, ray_cluster):
+def test_an_over_long_prompt_is_a_failed_row_and_the_run_continues(tmp_path, ray_cluster):
     run_dir = tmp_path / "run"
     settings = [*SMALL, "model=simulated", "model.engine.max_model_len=700", *ray_cluster]
     result = raycade("run", *settings, f"run_dir={run_dir}")

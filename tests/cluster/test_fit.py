@@ -38,12 +38,12 @@ def model(**needs) -> ModelSettings:
         ((1, 1, 1), {"gpus": 0, "cpus": 0}, 3),
     ],
 )
-def test_as_many_replicas_fit_as_have_each_part_on_a_node_of_its_own(nodes, gpus, needs, fit):
+def test_the_parts_of_a_replica_fit_on_different_nodes(nodes, gpus, needs, fit):
     nodes(*gpus)
     assert capacity.replicas_that_fit(model(**needs)) == fit
 
 
-def test_the_count_equals_that_of_dealing_parts_to_the_emptiest_nodes(nodes):
+def test_the_count_equals_greedy_placement_on_the_emptiest_nodes(nodes):
     for gpus in itertools.product(range(5), repeat=3):
         for parts in (1, 2, 3):
             nodes(*gpus)
@@ -55,7 +55,7 @@ def test_the_count_equals_that_of_dealing_parts_to_the_emptiest_nodes(nodes):
             assert capacity.replicas_that_fit(model(gpus=1, nodes=parts)) == dealt, (gpus, parts)
 
 
-def test_what_does_not_fit_is_said_with_what_each_node_has(nodes):
+def test_an_error_about_resources_shows_those_of_each_node(nodes):
     nodes(8, 8)
     wide = model(gpus=4, cpus=4, nodes=2)
     capacity.check_fit(ClusterSettings(replicas=2), wide)

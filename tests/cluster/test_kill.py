@@ -41,20 +41,20 @@ def parts(run_dir: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> dict:
-    run_dir = tmp_path_factory.mktemp("undisturbed") / "run"
+def uninterrupted(tmp_path_factory) -> dict:
+    run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
     result = raycade("run", *GAMES, f"run_dir={run_dir}")
     assert result.returncode == 0, result.stderr
     return json.loads((run_dir / "summary.json").read_text())
 
 
-def assert_same_as(undisturbed: dict, run_dir: Path) -> None:
+def assert_same_as(uninterrupted: dict, run_dir: Path) -> None:
     planned = [episode.id for episode in read_plan(run_dir)]
     assert sorted(read_episodes(run_dir)["episode_id"].to_pylist()) == sorted(planned)
-    assert json.loads((run_dir / "summary.json").read_text()) == undisturbed
+    assert json.loads((run_dir / "summary.json").read_text()) == uninterrupted
 
 
-def test_a_driver_killed_again_and_again_loses_nothing(launch, tmp_path, undisturbed):
+def test_a_driver_killed_again_and_again_loses_nothing(launch, tmp_path, uninterrupted):
     run_dir, log = tmp_path / "run", tmp_path / "log"
     command = ["run", *GAMES, f"run_dir={run_dir}"]
     chance = random.Random(time.time_ns())
@@ -70,14 +70,14 @@ def test_a_driver_killed_again_and_again_loses_nothing(launch, tmp_path, undistu
         ended += below
     result = raycade(*command)
     assert result.returncode == 0, result.stderr
-    assert_same_as(undisturbed, run_dir)
+    assert_same_as(uninterrupted, run_dir)
     # Ray's agents look for their parent every so often: they take up to a minute to follow it
     assert wait_until(lambda: not [process for process in ended if process.is_running()], 120), "nothing is left behind"
     again = raycade(*command)
     assert "nothing to play" in again.stderr and again.returncode == 0
 
 
-def test_a_killed_replica_and_a_killed_runner_cost_no_episode(launch, tmp_path, undisturbed):
+def test_a_killed_replica_and_a_killed_runner_cost_no_episode(launch, tmp_path, uninterrupted):
     run_dir, log = tmp_path / "run", tmp_path / "log"
     process = launch("run", *GAMES, f"run_dir={run_dir}", "cluster.replicas=2", log=log)
     for title in ("Replica", "_RunnerActor"):
@@ -88,7 +88,7 @@ def test_a_killed_replica_and_a_killed_runner_cost_no_episode(launch, tmp_path, 
         victims[0].kill()
     assert process.wait(timeout=300) == 0, log.read_text()
     assert "died; replacing it" in log.read_text()
-    assert_same_as(undisturbed, run_dir)
+    assert_same_as(uninterrupted, run_dir)
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -54,7 +54,7 @@ def test_a_directory_of_another_plan_is_refused_and_named(directory):
         RunDirectory(directory.path).check_plan(PLAN[:5])
 
 
-def test_a_directory_with_other_things_is_refused(tmp_path):
+def test_a_directory_with_other_files_is_rejected(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(UserError, match="not empty and holds no run"):
         RunDirectory(tmp_path).check_plan(PLAN)

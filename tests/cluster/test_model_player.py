@@ -36,7 +36,7 @@ async def test_options_are_sent_only_where_decoding_is_constrained():
         assert replica.asked[0].options == sent
 
 
-async def test_a_turn_carries_the_same_seed_whenever_and_whoever_asks():
+async def test_a_turn_has_the_same_seed_in_every_try():
     replica = FakeReplica()
     model = player(replica)
     await model.reply(turn(number=3))
@@ -46,7 +46,7 @@ async def test_a_turn_carries_the_same_seed_whenever_and_whoever_asks():
     assert seeds[0] == seeds[1] != seeds[2]
 
 
-async def test_a_failing_engine_is_asked_again_and_gives_up_in_the_end():
+async def test_a_failing_request_is_retried_up_to_the_limit():
     failures = iter([EngineError("busy"), EngineError("busy")])
     replica = FakeReplica(lambda request: next(failures, None) or Reply("red"))
     model = player(replica)
@@ -56,23 +56,23 @@ async def test_a_failing_engine_is_asked_again_and_gives_up_in_the_end():
         await player(FakeReplica(lambda request: EngineError("always"))).reply(turn())
 
 
-async def test_a_dead_replica_costs_a_retried_turn():
+async def test_a_turn_is_retried_when_its_replica_dies():
     dying = FakeReplica(lambda request: EngineDiedError("gone"))
     model = player(dying, FakeReplica())
     replies = await asyncio.gather(*(model.reply(turn(episode)) for episode in range(8)))
     assert all(reply.text == "red" for reply in replies)
-    assert model.lost.get_nowait() == "r0" and model.lost.empty(), "each death is told once"
+    assert model.lost.get_nowait() == "r0" and model.lost.empty(), "each death is reported once"
     assert model.router.replicas == ["r1"]
 
 
-async def test_a_refused_turn_is_not_asked_again():
+async def test_a_rejected_turn_is_not_retried():
     replica = FakeReplica(lambda request: PromptTooLong("9 tokens, 8 fit"))
     with pytest.raises(PromptTooLong, match="9 tokens, 8 fit"):
         await player(replica).reply(turn())
     assert len(replica.asked) == 1
 
 
-async def test_a_prompt_that_kills_engines_is_found_and_the_others_are_spared():
+async def test_a_prompt_that_crashes_engines_is_isolated():
     def script(request):
         return EngineDiedError("killed") if request.id.startswith(EPISODES[5].id) else first_option(request)
 
@@ -95,7 +95,7 @@ async def test_a_prompt_that_kills_engines_is_found_and_the_others_are_spared():
     assert [replica.companions[killer] for replica in replicas if killer in replica.companions][2:] == [0, 0]
 
 
-async def test_a_cancelled_turn_frees_its_place():
+async def test_a_canceled_turn_frees_its_slot():
     model = player(FakeReplica(seconds=10), batch=1)
     tasks = [asyncio.create_task(model.reply(turn(episode))) for episode in range(4)]
     await asyncio.sleep(0.01)
@@ -111,12 +111,12 @@ def hedging(*replicas: FakeReplica) -> ModelPlayer:
     model.hedging = True
     for _ in range(100):
         model._latency.sent(0.0)
-        model._latency.back(0.0, 0.01, answered=True)
+        model._latency.returned(0.0, 0.01, answered=True)
     return model
 
 
-async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answer_counts(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+async def test_a_late_request_is_hedged_on_an_idle_replica_and_the_first_reply_counts(monkeypatch):
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     slow, quick = FakeReplica(seconds=30), FakeReplica()
     model = hedging(slow, quick)
     replies = await asyncio.wait_for(asyncio.gather(*(model.reply(turn(episode)) for episode in range(4))), 5)
@@ -124,15 +124,15 @@ async def test_a_late_turn_is_asked_again_on_an_idle_replica_and_the_first_answe
     assert (model.counts.hedges, model.counts.hedges_won, model.counts.turns) == (2, 2, 4)
     assert {request.seed for request in slow.asked} <= {request.seed for request in quick.asked}
     await asyncio.sleep(0.01)
-    assert slow.inside == 0, "whoever was hedges_won is told to stop"
+    assert slow.inside == 0, "the late copy is canceled"
     assert (model.router.sent, model.router.waiting) == (0, 0)
     before = len(slow.asked)
     await asyncio.gather(*(model.reply(turn(episode, 1)) for episode in range(4)))
     assert len(slow.asked) == before, "the episodes stay with the quick replica"
 
 
-async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idle(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+async def test_no_request_is_hedged_while_episodes_are_queued_or_no_slot_is_idle(monkeypatch):
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     busy = hedging(FakeReplica(seconds=0.1), FakeReplica(seconds=0.1))
     await asyncio.gather(*(busy.reply(turn(episode)) for episode in range(8)))
     early = hedging(FakeReplica(seconds=0.1), FakeReplica())
@@ -142,7 +142,7 @@ async def test_nothing_is_asked_twice_while_episodes_are_left_or_no_place_is_idl
 
 
 async def test_one_of_two_copies_may_fail(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     model = hedging(FakeReplica(seconds=0.2), FakeReplica(lambda request: EngineDiedError("gone")))
     assert (await model.reply(turn())).text == "red"
     assert (model.counts.hedges, model.counts.hedges_won, model.counts.retries) == (1, 0, 0)
@@ -150,8 +150,8 @@ async def test_one_of_two_copies_may_fail(monkeypatch):
     assert model.router.sent == 0
 
 
-async def test_a_suspect_has_a_replica_to_itself_and_is_not_asked_twice(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+async def test_an_isolated_turn_has_a_replica_to_itself_and_is_not_hedged(monkeypatch):
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     deaths = iter([EngineDiedError("killed"), EngineDiedError("killed")])
     model = hedging(*(FakeReplica(lambda request: next(deaths, None) or first_option(request)) for _ in range(2)))
     for number in range(2, 4):
@@ -160,8 +160,8 @@ async def test_a_suspect_has_a_replica_to_itself_and_is_not_asked_twice(monkeypa
     assert (model.counts.engine_deaths, model.counts.hedges) == (2, 0), "late in its third try, but a suspect"
 
 
-async def test_both_engines_that_die_with_a_turn_asked_twice_count_against_it(monkeypatch):
-    monkeypatch.setattr("cluster.runner.hedging.LOOK_SECONDS", 0.01)
+async def test_both_engines_that_die_with_a_hedged_turn_count_as_its_deaths(monkeypatch):
+    monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     killer = [FakeReplica(lambda request: EngineDiedError("killed"), 0.1) for _ in range(8)]
     model = hedging(*killer)
     with pytest.raises(EngineKilled, match="4 engines died"):
@@ -170,7 +170,7 @@ async def test_both_engines_that_die_with_a_turn_asked_twice_count_against_it(mo
     assert sum(len(replica.asked) for replica in killer) == 4
 
 
-async def test_a_replica_that_leaves_between_grant_and_question_costs_a_retry():
+async def test_a_turn_is_retried_if_its_replica_leaves_before_the_request_is_sent():
     model = player(FakeReplica(), FakeReplica())
     asking = asyncio.create_task(model.reply(turn()))
     await asyncio.sleep(0)  # granted, not asked yet
@@ -178,17 +178,17 @@ async def test_a_replica_that_leaves_between_grant_and_question_costs_a_retry():
     assert (await asking).text == "red"
 
 
-def test_what_is_late_follows_from_all_turns_not_from_the_first_answers():
-    lateness = LatencyTracker()
+def test_latency_is_estimated_from_all_requests_not_only_the_first_replies():
+    latency = LatencyTracker()
     for _ in range(100):
-        lateness.sent(0.0)
-    assert lateness.late_at(0.0, 5.0) == math.inf, "nothing was answered yet"
-    lateness.back(0.0, 1.0, answered=True)
-    assert lateness.late_at(0.0, 1.0) == pytest.approx(LATE * 100), "one answer in 100 seconds of waiting"
+        latency.sent(0.0)
+    assert latency.late_at(0.0, 5.0) == math.inf, "nothing was answered yet"
+    latency.returned(0.0, 1.0, answered=True)
+    assert latency.late_at(0.0, 1.0) == pytest.approx(LATE * 100), "one answer in 100 seconds of waiting"
     for _ in range(98):
-        lateness.back(0.0, 2.0, answered=True)
-    assert lateness.late_at(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
-    assert lateness.next_look(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
+        latency.returned(0.0, 2.0, answered=True)
+    assert latency.late_at(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
+    assert latency.next_check(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
 
 
 async def test_a_request_carries_the_whole_turn():
@@ -278,4 +278,4 @@ async def test_only_answers_tell_what_is_usual():
     failures = iter([EngineError("busy")])
     model = player(FakeReplica(lambda request: next(failures, None) or Reply("red")))
     await model.reply(turn())
-    assert model._latency._answers == 1 and model._latency._out == 0
+    assert model._latency._answers == 1 and model._latency._in_flight == 0

@@ -1,4 +1,4 @@
-"""Three hosts with networks of their own, one Ray node on each, and one host lost in mid-run."""
+"""Three hosts with separate networks and one Ray node each, one of which is lost during the run."""
 
 import json
 import secrets
@@ -48,7 +48,7 @@ class Site:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_AUTH_MODE": "token",
             "RAY_USAGE_STATS_ENABLED": "0",
-            # How soon Ray itself gives up a node that answers nothing: by default after about a minute.
+            # When Ray declares an unresponsive node dead: by default after about a minute.
             "RAY_health_check_period_ms": "1000",
             "RAY_health_check_timeout_ms": "3000",
             "RAY_health_check_failure_threshold": "3",

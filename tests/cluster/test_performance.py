@@ -91,7 +91,7 @@ def test_the_table_sums_all_sessions(tmp_path):
         {
             "sessions": 2,
             "wall-clock seconds": 100.0,
-            "seconds of play": 50.0,
+            "playing seconds": 50.0,
             "requests": 100,
             "requests/s": 2.0,
             "completion tokens/s": 8.0,

@@ -1,4 +1,4 @@
-"""What a replica's process does when its engine stands still."""
+"""What a replica's process does when its engine is unresponsive."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ asyncio.run(main())
 """
 
 
-def test_an_engine_that_stands_still_takes_its_process_and_all_below_it_with_it():
+def test_an_unresponsive_engine_ends_its_process_and_all_child_processes():
     process = subprocess.Popen([sys.executable, "-c", STANDING_STILL], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     out, _ = process.communicate(timeout=60)
     core, said = out.splitlines()

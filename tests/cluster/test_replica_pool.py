@@ -1,4 +1,4 @@
-"""Who cares for which replica; starting and replacing them is tested with real actors."""
+"""Assignment of replicas to runners; starting and replacing them is tested with real actors."""
 
 import asyncio
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ def pool(*replicas: tuple[str, str]) -> ReplicaPool:
     """With replicas (name, node) that are up."""
     made = ReplicaPool(settings=None, stats=None, progress=None)  # none of them is needed to share out replicas
     for name, node in replicas:
-        made._give(NewReplica(name, FakeReplica(), 4), node)
+        made._assign(NewReplica(name, FakeReplica(), 4), node)
     return made
 
 
@@ -28,7 +28,7 @@ def shares(made: ReplicaPool, *runners: str) -> list[set[str]]:
     return [set(made.replicas_of(runner)) for runner in runners]
 
 
-def test_a_runner_that_comes_late_gets_its_share_and_near_replicas_first():
+def test_a_late_runner_gets_its_share_and_local_replicas_first():
     made = pool(("r0", "n0"), ("r1", "n0"), ("r2", "n1"), ("r3", "n1"))
     made.add_runner("a", "n0")
     assert shares(made, "a") == [{"r0", "r1", "r2", "r3"}]
@@ -41,24 +41,24 @@ def test_a_runner_that_lost_its_replicas_gets_some_of_the_others():
     made.add_runner("a", "n0")
     made.add_runner("b", "n1")
     for number in range(4):
-        made._give(NewReplica(f"r{number}", FakeReplica(), 4), f"n{number % 2}")
+        made._assign(NewReplica(f"r{number}", FakeReplica(), 4), f"n{number % 2}")
     assert shares(made, "a", "b") == [{"r0", "r2"}, {"r1", "r3"}]
-    made._take("r0")
-    made._take("r2")
+    made._unassign("r0")
+    made._unassign("r2")
     assert sorted(map(len, shares(made, "a", "b"))) == [1, 1]
     assert not made.is_starved("a")
 
 
-def test_a_runner_is_forsaken_when_there_are_fewer_replicas_than_runners():
+def test_a_runner_is_starved_when_there_are_fewer_replicas_than_runners():
     made = pool(("r0", "n0"))
     made.add_runner("a", "n0")
     made.add_runner("b", "n0")
     assert not made.is_starved("a") and made.is_starved("b")
-    made._take("r0")
-    assert not made.is_starved("b"), "nobody has one: a new one is on its way"
+    made._unassign("r0")
+    assert not made.is_starved("b"), "no runner has a replica: a new one is starting"
 
 
-def test_the_replicas_of_a_dead_runner_go_to_the_others():
+def test_the_replicas_of_a_dead_runner_are_reassigned():
     made = pool(("r0", "n0"), ("r1", "n0"))
     made.add_runner("a", "n0")
     made.add_runner("b", "n0")
@@ -71,11 +71,11 @@ def test_the_replicas_of_a_dead_runner_go_to_the_others():
 
 CLOSED: list[str] = []
 TOLD: list[float] = []
-"""What replicas were told at their start that the run has spent."""
+"""Spending of the run, as passed to each replica at its start."""
 
 
 class Handle:
-    """A replica's actor whose start does as told."""
+    """A replica's actor with a scripted start."""
 
     def __init__(self, start, name="") -> None:
         self.node = SimpleNamespace(remote=lambda: answer("n0"))
@@ -118,7 +118,7 @@ async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeyp
     assert made.stats.playing_since is not None
 
 
-async def test_a_slot_that_keeps_failing_to_start_is_tried_again_with_growing_pauses(monkeypatch):
+async def test_a_slot_that_keeps_failing_to_start_is_retried_with_backoff(monkeypatch):
     pauses = []
     sleep = asyncio.sleep
 

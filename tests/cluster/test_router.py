@@ -41,7 +41,7 @@ def test_an_episode_returns_to_its_home_replica():
     assert t.router.moves == 0
 
 
-def test_new_episodes_go_to_the_idlest_replica():
+def test_new_episodes_go_to_the_least_loaded_replica():
     t = traffic(8, 8)
     places = [t.ask(f"e{n}") for n in range(8)]
     assert places.count("r0") == places.count("r1") == 4
@@ -67,7 +67,7 @@ def test_a_replica_gets_a_tenth_more_than_its_batch_and_no_more():
     assert t.granted["e11"] == "r0"
 
 
-def test_what_waits_is_granted_by_priority_then_in_order():
+def test_queued_turns_are_granted_by_priority_then_in_order():
     t = traffic(1)
     t.ask("inside-0"), t.ask("inside-1")
     t.ask("late", priority=1.0), t.ask("soon", priority=0.0), t.ask("soon too", priority=0.0)
@@ -76,7 +76,7 @@ def test_what_waits_is_granted_by_priority_then_in_order():
         assert expected in t.granted
 
 
-def test_an_idle_replica_takes_over_what_waits_elsewhere():
+def test_an_idle_replica_steals_queued_turns():
     t = traffic(2)
     for n in range(10):
         t.ask(f"e{n}")
@@ -85,14 +85,14 @@ def test_an_idle_replica_takes_over_what_waits_elsewhere():
     assert t.router.waiting == 2
 
 
-def test_turns_wait_while_there_is_no_replica():
+def test_turns_are_queued_while_there_is_no_replica():
     t = traffic()
     assert t.ask("a") is None
     t.router.add("r", 1)
     assert t.granted["a"] == "r"
 
 
-def test_what_waits_for_a_lost_replica_goes_elsewhere_and_its_release_does_no_harm():
+def test_turns_queued_for_a_lost_replica_are_rerouted_and_their_release_is_harmless():
     t = traffic(1, 1)
     for n in range(8):
         t.ask(f"e{n}")
@@ -101,11 +101,11 @@ def test_what_waits_for_a_lost_replica_goes_elsewhere_and_its_release_does_no_ha
     t.router.add("r0", 1)  # a new incarnation under the old name
     for turn in on_r0:
         t.end(turn)
-    assert t.router.loads()["r0"] == (2, 1), "tickets of the lost incarnation must not free places of the new one"
+    assert t.router.loads()["r0"] == (2, 1), "tickets of the lost incarnation must not free slots of the new one"
     assert t.router.sent + t.router.waiting == 6
 
 
-def test_a_suspected_turn_has_a_replica_for_itself():
+def test_an_exclusive_turn_has_a_replica_to_itself():
     t = traffic(4)
     t.ask("a"), t.ask("b")
     assert t.ask("suspect", exclusive=True, priority=-1.0) is None
@@ -116,7 +116,7 @@ def test_a_suspected_turn_has_a_replica_for_itself():
     assert t.granted["c"] == "r0"
 
 
-def test_a_turn_that_gives_up_waiting_leaves_no_trace():
+def test_a_turn_canceled_in_the_queue_leaves_no_trace():
     t = traffic(1)
     for n in range(3):
         t.ask(f"e{n}")
@@ -164,7 +164,7 @@ def test_nothing_is_lost_or_granted_twice_under_random_traffic(policy):
             live.remove(turn)
 
 
-def test_a_late_turn_gets_a_second_place_only_where_one_is_idle():
+def test_a_late_turn_is_hedged_only_where_a_slot_is_idle():
     t = traffic(2, 2)
     assert t.ask("a") == "r0"
     second = t.router.hedge(t.tickets["a"])
@@ -178,7 +178,7 @@ def test_a_late_turn_gets_a_second_place_only_where_one_is_idle():
 
 
 @pytest.mark.parametrize("policy", ["sticky", "least_loaded"])
-def test_a_replica_that_was_overtaken_is_asked_less(policy):
+def test_a_replica_that_lost_a_hedge_gets_fewer_requests(policy):
     t = traffic(4, 4, policy=policy)
     assert t.ask("a-0", "a") == "r0"
     second = t.router.hedge(t.tickets["a-0"])

@@ -29,7 +29,7 @@ CHAIN = [
 
 @pytest.fixture
 def played(monkeypatch):
-    """Without Ray: each session plays so many episodes by the oracle."""
+    """Without Ray: each session plays a number of episodes with the oracle."""
 
     def play(settings, todo, directory, stats, progress, watcher):
         records = []
@@ -113,7 +113,7 @@ def test_a_failed_start_leaves_no_folder_but_keeps_one_that_was_there(monkeypatc
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_a_signal_while_ray_starts_stops_the_run_to_be_continued(monkeypatch, tmp_path, number):
+def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path, number):
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
     assert start(tmp_path / "run") == CONTINUE
     assert read_episodes(tmp_path / "run").num_rows == 0

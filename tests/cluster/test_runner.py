@@ -16,7 +16,7 @@ def episodes(suite: ToySuite, player="fake"):
 
 
 async def play(runner: Runner, orders: Assignment, count: int) -> dict[str, str]:
-    """Exchange until so many rows came back; episode id -> error."""
+    """Exchange until ``count`` rows are reported; episode id -> error."""
     rows: dict[str, str] = {}
     while len(rows) < count:
         report = await runner.exchange(orders)
@@ -38,7 +38,7 @@ async def test_every_episode_given_comes_back_once():
     assert rows == {episode.id: "" for episode in plan}
 
 
-async def test_replicas_are_kept_full_but_not_flooded():
+async def test_replicas_get_full_batches_without_flooding():
     suite = ToySuite(episodes=100, turns=4)
     replica = FakeReplica(seconds=0.005)
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
@@ -46,14 +46,14 @@ async def test_replicas_are_kept_full_but_not_flooded():
     assert replica.most_inside == 11
 
 
-async def test_the_runner_asks_for_as_many_episodes_as_its_replicas_can_take():
+async def test_the_runner_requests_as_many_episodes_as_its_replicas_have_room_for():
     runner = Runner(ToySuite(), ModelPlayer(Router(), "choice"))
     assert (await runner.exchange(Assignment())).room == 0
     report = await runner.exchange(Assignment(replicas=(NewReplica("r", FakeReplica(), 40),)))
     assert report.room == 44 + 11
 
 
-async def test_a_refused_episode_is_a_row_with_its_cause_and_the_others_go_on():
+async def test_a_rejected_episode_is_a_failed_row_and_the_others_continue():
     suite = ToySuite(episodes=10)
     plan = episodes(suite)
 
@@ -66,7 +66,7 @@ async def test_a_refused_episode_is_a_row_with_its_cause_and_the_others_go_on():
     assert set(rows.values()) == {""}
 
 
-async def test_a_defect_in_a_suite_costs_its_episode_only():
+async def test_a_bug_in_a_suite_fails_only_its_episode():
     class Broken(ToySuite):
         async def play(self, episode, conversation):
             if episode.index == 2:
@@ -109,12 +109,12 @@ def test_the_longest_expected_episodes_come_first():
     assert [episode.index for episode in plan] == [0, 2, 4, 1, 3, 5]
 
 
-async def test_a_runner_with_nothing_to_say_reports_that_it_lives():
+async def test_an_idle_runner_sends_heartbeats():
     report = await asyncio.wait_for(Runner(ToySuite(), None).exchange(Assignment()), 5)
     assert (report.finished, report.begun) == (None, 0)
 
 
-async def test_a_closing_runner_begins_nothing_new_and_ends_what_it_began():
+async def test_a_draining_runner_starts_no_episode_and_finishes_running_ones():
     suite = ToySuite(episodes=40, turns=3)
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
     report = await runner.exchange(Assignment(episodes(suite), (NewReplica("r", FakeReplica(seconds=0.02), 4),)))
@@ -127,7 +127,7 @@ async def test_a_closing_runner_begins_nothing_new_and_ends_what_it_began():
     assert begun <= finished <= begun + 6
 
 
-def test_the_queue_gives_each_episode_to_one_taker_and_takes_back():
+def test_the_queue_assigns_each_episode_once_and_requeues():
     plan = episodes(ToySuite(episodes=6))
     queue = EpisodeQueue(plan)
     first, second = queue.take(2), queue.take(10)

@@ -42,7 +42,7 @@ def test_everything_planned_is_played_exactly_once(policy):
     assert result.makespan == max(result.finished)
 
 
-def test_eight_replicas_are_kept_busy(sticky):
+def test_eight_replicas_have_full_batches(sticky):
     assert 0.9 < sticky.share_of_ideal <= 1
 
 
@@ -50,14 +50,14 @@ def test_long_even_runs_come_close_to_the_ideal():
     assert play(draw(4 * 2000, mix=STEADY), 4).share_of_ideal > 0.97
 
 
-def test_sticky_reads_fewer_prompts_twice_than_the_other_policies(workload, sticky):
+def test_sticky_has_the_highest_cache_hit_rate(workload, sticky):
     others = [play(workload, 8, policy) for policy in ("least_loaded", "round_robin")]
     assert all(sticky.hit_rate > other.hit_rate for other in others)
     assert all(sticky.makespan < other.makespan for other in others)
 
 
 def test_episodes_hardly_ever_leave_their_homes_while_all_replicas_are_equally_full(workload, sticky):
-    """A turn that waits must not set off a chain in which episode after episode finds its place taken."""
+    """A queued turn must not start a chain reaction in which one episode after another loses its slot."""
     assert sticky.moves < 0.01 * len(workload.episodes)
     assert sticky.hit_rate > 0.99 * sum(workload.kept) / sum(workload.prompts)
 
@@ -67,7 +67,7 @@ def test_static_shards_and_one_episode_at_a_time_are_slower(workload, sticky):
     assert play_one_at_a_time(workload, 8).makespan > 15 * sticky.makespan
 
 
-def test_beginning_with_the_longest_shortens_the_tail(workload, sticky, monkeypatch):
+def test_longest_first_shortens_the_tail(workload, sticky, monkeypatch):
     monkeypatch.setattr("cluster.runner.episode_queue.expected_work", lambda episode: 0.0)
     plan_order = play(workload, 8)
     assert sticky.tail < plan_order.tail and sticky.makespan < plan_order.makespan
@@ -80,7 +80,7 @@ def test_a_plan_smaller_than_the_cluster_reaches_every_replica():
     assert play(work, 32, per_runner=8, fair=False).makespan > 1.2 * one_runner
 
 
-def test_an_overloaded_runner_leaves_replicas_idle_and_more_runners_cure_it():
+def test_an_overloaded_runner_leaves_replicas_idle_and_more_runners_help():
     work, slow = draw(16 * 200, mix=STEADY), Costs(turn=0.005)
     crowded, spread = play(work, 16, per_runner=16, costs=slow), play(work, 16, per_runner=4, costs=slow)
     assert crowded.runner_busy > 0.9 > spread.runner_busy
@@ -127,7 +127,7 @@ class _Wordy:
 # --- the rules themselves ---
 
 
-def test_a_place_just_freed_waits_a_moment_for_the_episode_that_freed_it():
+def test_a_freed_slot_is_kept_for_the_episode_that_freed_it():
     router, granted = Router(), {}
     for name in ("r0", "r1"):
         router.add(name, 20)
@@ -142,8 +142,8 @@ def test_a_place_just_freed_waits_a_moment_for_the_episode_that_freed_it():
     assert {late.inside, again.inside} == {False, True}
 
 
-def test_admission_fills_the_places_and_asks_for_a_quarter_more():
-    assert free_slots(capacity=44, turns=30, silent=4) == 10
+def test_admission_fills_the_slots_and_requests_a_quarter_more():
+    assert free_slots(capacity=44, turns=30, starting=4) == 10
     assert room(capacity=44, free=10, ready=0) == 10 + 11
     assert room(capacity=44, free=-3, ready=11) == 0
 

@@ -43,7 +43,7 @@ async def test_lengths_have_a_heavy_tail_and_stay_below_max_tokens():
     assert all((reply.finish == "length") == (reply.completion_tokens == 2000) for reply in replies)
 
 
-async def test_a_growing_chat_finds_its_prefix_cached():
+async def test_a_growing_chat_hits_the_prefix_cache():
     engine = await started(step_seconds=1e-6)
     chat = (message("user", "x" * 400),)
     assert (await engine.complete(Request("a", chat))).cached_tokens == 0
@@ -105,7 +105,7 @@ async def test_a_fault_file_makes_one_engine_exit_hang_or_slow_down(tmp_path):
     task.cancel()
 
 
-async def test_a_poisoned_prompt_kills_the_engine_and_what_is_inside():
+async def test_a_poisoned_prompt_crashes_the_engine_and_its_requests():
     engine = await started(poison="arsenic")
     inside = asyncio.create_task(engine.complete(request()))
     await asyncio.sleep(0.02)

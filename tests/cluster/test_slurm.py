@@ -46,8 +46,8 @@ def world(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> dict:
-    run_dir = tmp_path_factory.mktemp("undisturbed") / "run"
+def uninterrupted(tmp_path_factory) -> dict:
+    run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
     result = raycade("run", *GAMES, "cluster.replicas=8", f"run_dir={run_dir}")
     assert result.returncode == 0, result.stderr
     return json.loads((run_dir / "summary.json").read_text())
@@ -105,17 +105,17 @@ class Job:
         self.until(lambda: not self.world.processes(), f"no process left {self.world.processes()}", 60)
         assert self.temporary() == but
 
-    def assert_complete(self, undisturbed: dict) -> None:
+    def assert_complete(self, uninterrupted: dict) -> None:
         planned = sorted(episode.id for episode in read_plan(self.run_dir))
         assert sorted(read_episodes(self.run_dir)["episode_id"].to_pylist()) == planned
-        assert json.loads((self.run_dir / "summary.json").read_text()) == undisturbed
+        assert json.loads((self.run_dir / "summary.json").read_text()) == uninterrupted
 
 
 @pytest.mark.usefixtures("world")
 class TestOnSlurm:
     pytestmark = on_slurm
 
-    def test_a_killed_driver_is_started_again_and_ends_its_run(self, world, tmp_path, undisturbed):
+    def test_a_killed_driver_is_started_again_and_ends_its_run(self, world, tmp_path, uninterrupted):
         job = Job(world, tmp_path / "run")
         job.until_played(20)
         nodes = {slurm_world.node_of(each) for each in world.processes() if "_ReplicaActor" in " ".join(each.cmdline())}
@@ -124,8 +124,8 @@ class TestOnSlurm:
         state = job.until_ended()
         assert (state["JobState"], state["Restarts"]) == ("COMPLETED", "1"), job.log
         assert job.log.count("2 Ray nodes are ready") == 2
-        assert "not done (exit code 137): back into the queue" in job.log
-        job.assert_complete(undisturbed)
+        assert "not done (exit code 137); requeueing the job" in job.log
+        job.assert_complete(uninterrupted)
         job.assert_nothing_is_left()
 
     def test_a_lost_node_requeues_the_run_and_the_cap_on_requeues_holds(self, world, tmp_path):
@@ -151,7 +151,7 @@ class TestOnSlurm:
         job.assert_nothing_is_left(but=on_lost_node)
         shutil.rmtree(*on_lost_node)
 
-    def test_a_cancelled_run_leaves_its_ledger_and_nothing_else(self, world, tmp_path):
+    def test_a_canceled_job_leaves_only_its_ledger(self, world, tmp_path):
         job = Job(world, tmp_path / "run")
         job.until_played(10)
         world.run("scancel", job.number)
@@ -175,7 +175,7 @@ class TestOnSlurm:
         assert "have not joined Ray: n2." in job.log or "have not joined Ray: n1, n2." in job.log, job.log
         job.assert_nothing_is_left()
 
-    def test_multirun_goes_on_after_a_time_out_and_brings_each_jobs_exit_code_home(self, world, tmp_path):
+    def test_multirun_resumes_after_a_time_limit_and_reports_each_jobs_exit_code(self, world, tmp_path):
         folder = f"hydra.sweep.dir={tmp_path}/sweep"
         command = [sys.executable, "-m", "cluster", "run", "-m", "hydra/launcher=slurm", folder]
         games = [override for override in GAMES if "repeats" not in override]
@@ -210,7 +210,7 @@ class TestOnSlurm:
 
 
 def test_a_submission_without_the_double_dash_or_with_bad_overrides_is_refused(tmp_path):
-    for arguments, told in ((["--nodes=2"], "the -- between"), (["--", "-m", "model=a,b"], "hydra/launcher=slurm")):
+    for arguments, told in ((["--nodes=2"], "missing -- between"), (["--", "-m", "model=a,b"], "hydra/launcher=slurm")):
         done = subprocess.run([SUBMIT, "submit", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and told in done.stderr
 
@@ -230,7 +230,7 @@ def test_jobs_that_run_at_the_same_time_share_no_port():
     assert min(map(min, blocks)) >= 20_000 and max(map(max, blocks)) < 32_768
 
 
-def test_a_port_that_somebody_has_is_left_out_and_found_to_be_answered():
+def test_a_port_in_use_is_skipped_and_accepts_connections():
     job = 41_000
     before = free_ports(job, 2)
     with socket.create_server(("127.0.0.1", before[0])):
@@ -241,7 +241,7 @@ def test_a_port_that_somebody_has_is_left_out_and_found_to_be_answered():
         await_listener(f"127.0.0.1:{before[0]}", 0.1)
 
 
-def test_a_node_without_a_way_to_it_is_named():
+def test_a_node_without_a_route_is_named():
     assert address_towards("127.0.0.1") == "127.0.0.1"
     with pytest.raises(UserError, match=r"node no-such-node\.invalid: no way there"):
         address_towards("no-such-node.invalid")

@@ -32,7 +32,7 @@ def test_a_sweep_plays_every_run(sweep):
     assert sweep(0, 0, 0)[:2] == (["oracle", "simulated", "random"], 0)
 
 
-def test_a_run_that_was_told_to_stop_stops_the_sweep(sweep):
+def test_a_stopped_run_stops_the_sweep(sweep):
     played, code, err = sweep(0, 75)
     assert (played, code) == (["oracle", "simulated"], 75)
     assert "model=random: exit code 75: not played" in err

@@ -1,4 +1,4 @@
-"""The tiny model is a complete Qwen2.5-VL on disk, the same on every machine, and safe to make twice at once."""
+"""The tiny model is a complete Qwen2.5-VL on disk, the same on every machine, and safe to create concurrently."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_it_is_made_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_created_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYCADE_CACHE", str(home.parent))
     before = (home / "config.json").stat().st_mtime_ns
     assert ensure_tiny_model() == home

@@ -1,4 +1,4 @@
-"""CPU torch beside CUDA builds of its companions: the cure reaches child processes and hides nobody's start-up hook."""
+"""CPU torch with CUDA builds of its companions: the patch reaches child processes and shadows no other sitecustomize."""
 
 from __future__ import annotations
 

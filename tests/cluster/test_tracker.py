@@ -26,7 +26,7 @@ class Recording:
         self._note("finish", tables)
 
 
-def test_a_tracker_is_told_of_the_whole_run(tmp_path):
+def test_a_tracker_receives_the_whole_run(tmp_path):
     tracker = Recording()
     watcher = Watcher(tracker)
     watcher.start(tmp_path, "id", {})
@@ -37,7 +37,7 @@ def test_a_tracker_is_told_of_the_whole_run(tmp_path):
 
 
 @pytest.mark.parametrize("moment", ["start", "log", "finish"])
-def test_a_failing_tracker_is_left_alone_and_named(tmp_path, moment):
+def test_a_failing_tracker_is_disabled_and_named(tmp_path, moment):
     watcher = Watcher(Recording(fails_at=moment))
     watcher.start(tmp_path, "id", {})
     for _ in range(200):
@@ -46,7 +46,7 @@ def test_a_failing_tracker_is_left_alone_and_named(tmp_path, moment):
     assert watcher.trouble == "ConnectionError: unreachable"
 
 
-def test_a_hanging_tracker_delays_nothing_but_the_very_end(tmp_path, monkeypatch):
+def test_a_hanging_tracker_delays_only_the_end_of_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "CLOSING_SECONDS", 0.2)
     release = threading.Event()
 

@@ -155,7 +155,7 @@ async def test_label_scores_are_the_models_own_probabilities(engine: VLLMEngine)
         assert scores.argmax_is_label == (max(expected) > max(reference.values()) - TOLERANCE)
 
 
-async def test_the_most_probable_token_is_recognised_as_a_label(engine: VLLMEngine) -> None:
+async def test_the_most_probable_token_is_recognized_as_a_label(engine: VLLMEngine) -> None:
     reference = reference_logprobs(ask("Say it."))
     best = max(reference, key=reference.__getitem__)
     reply = await engine.complete(Request("best", ask("Say it."), labels=("A", best)))
@@ -251,7 +251,7 @@ async def test_an_option_that_the_context_cuts_short_is_an_error(engine: VLLMEng
         await engine.complete(Request("cut", nearly_full, options=("an option of many words",)))
 
 
-async def test_what_was_read_before_comes_from_the_prefix_cache(engine: VLLMEngine) -> None:
+async def test_earlier_messages_hit_the_prefix_cache(engine: VLLMEngine) -> None:
     book = "In each round choose exactly one action. " * 30
     first = await engine.complete(Request("first", ask(book)))
     longer = (*ask(book), message("assistant", first.text), message("user", "And now?"))
@@ -288,7 +288,7 @@ async def test_a_killed_core_is_a_dead_engine() -> None:
     assert engine_cores() == []
 
 
-async def test_a_core_that_stands_still_does_not_pass_for_well() -> None:
+async def test_an_unresponsive_engine_core_fails_the_health_check() -> None:
     engine = make_engine()
     await engine.start()
     core = engine_cores()[0].pid

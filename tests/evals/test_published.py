@@ -293,8 +293,11 @@ def answers(player="Qwen/Qwen2-VL-72B-Instruct", puzzles=6, styles=("vanilla", "
             parents=() if stage == "1P" or prior == "none" else ("panel_1",),
             cluster=("Center", puzzle),
             failed=puzzle < failed,
+            counts=True,
             right=(puzzle + (prior == "truth")) % 2 == 1,
-            score=SimpleNamespace(value=2.0 + (prior == "model"), parents_weight=0.4),
+            score=SimpleNamespace(
+                value=2.0 + (prior == "model"), share=(2.0 + (prior == "model")) / 4, parents_weight=0.4
+            ),
         )
         for style, prior, (stage, node), puzzle in itertools.product(
             styles, ("none", "model", "truth"), stages.items(), range(puzzles)
@@ -381,11 +384,11 @@ def test_kumo_effects_of_difficulty_and_book():
 
 def test_multistar_effects_of_priors_and_styles():
     tables = {table.name: table for table in multistar_effects.effect_tables(answers(player="m", failed=1))}
-    names = [f"multistar_{name}_{measure}_effect_m" for measure in ("accuracy", "mseval") for name in NAMES]
+    names = [f"multistar_{name}_{measure}_effect_m" for measure in ("accuracy", "mseval_of_perfect") for name in NAMES]
     assert list(tables) == names
-    prior = tables["multistar_with_prior_mseval_effect_m"]
+    prior = tables["multistar_with_prior_mseval_of_perfect_effect_m"]
     assert {row[1] for row in prior.rows} == {"2P", "1R", "final"}, "one panel is told nothing"
-    assert all(row[4].mean == 1 and row[2:4] == (3, 2) for row in prior.rows) and len(prior.rows) == 6
+    assert all(row[4].mean == 0.25 and row[2:4] == (0.75, 0.5) for row in prior.rows) and len(prior.rows) == 6
     assert "5 games" in prior.notes[0], "failed questions are left out"
     truth = tables["multistar_true_prior_accuracy_effect_m"]
     assert truth.columns[2:4] == ("truth", "model") and all(row[4].mean == -0.2 for row in truth.rows)

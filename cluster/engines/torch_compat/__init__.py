@@ -1,13 +1,13 @@
-"""Lets a CPU build of torch live with CUDA builds of its companion packages, here and in every child process.
+"""Makes a CPU build of torch work with CUDA builds of its companion packages, here and in all child processes.
 
-Beside the CPU build of vLLM, pip finds only a torchvision, a torchaudio and a torchcodec that were compiled for CUDA.
-Their compiled extensions cannot load there, so importing them fails (``operator torchvision::nms does not exist``), and
-importing transformers or vLLM with them. Of torchvision, vLLM's image processors use nothing but pure Python, which works
-once the missing operators are declared; sound and video are not needed at all.
+With the CPU build of vLLM, pip installs a torchvision, a torchaudio and a torchcodec that were compiled for CUDA. Their
+extensions cannot be loaded, so importing them fails (``operator torchvision::nms does not exist``), and so does importing
+transformers or vLLM. vLLM's image processors only use the pure-Python part of torchvision, which works once the missing
+operators are declared; audio and video are not needed.
 
-The packages are imported in several processes: the one that holds the engine, the engine's core, its workers, and a child that
-inspects the model. The folder of this package on the PYTHONPATH reaches them all, for it holds a ``sitecustomize``,
-which Python imports as it starts.
+The packages are imported in several processes: the engine's, its EngineCore, its workers, and a child that inspects the model.
+Putting this package's folder on the PYTHONPATH reaches them all, because it contains a ``sitecustomize``, which Python
+imports at startup.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _HERE = Path(__file__).parent
 
 
 def apply() -> None:
-    """Cure this process and the children it will start; call it before transformers or vllm is imported.
+    """Patch this process and its future children; call this before importing transformers or vllm.
 
-    Nothing changes where the extensions load, or where the packages are never imported.
+    Has no effect if the extensions load, or if the packages are never imported.
     """
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if str(_HERE) not in paths:

@@ -1,4 +1,4 @@
-"""Python imports this as it starts, where this folder is on the PYTHONPATH (see this package's ``__init__``)."""
+"""Imported by Python at startup if this folder is on the PYTHONPATH (see this package's ``__init__``)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import ModuleType
 from typing import Any
 
 EXTENSIONS = {"torchvision": "_C*.so", "torchaudio": "lib/_torchaudio*.so", "torchcodec": "libtorchcodec_image*.so"}
-"""The compiled extension that each package loads as it is imported."""
+"""The compiled extension that each package loads when it is imported."""
 NMS = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
 class CompanionFinder:
-    """Finds torch's companion packages where they are, and has them loaded by ``CompanionLoader``."""
+    """Finds torch's companion packages, to be loaded by ``CompanionLoader``."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Answer for the companion packages only."""
+        """The spec of a companion package; None for all others."""
         if name not in EXTENSIONS:
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -29,10 +29,10 @@ class CompanionFinder:
 
 
 class CompanionLoader(SourceFileLoader):
-    """Executes the package as always where its compiled extension loads.
+    """Executes the package as usual if its compiled extension loads.
 
-    Elsewhere torchvision gets the operators declared that its Python code expects, and the audio and video packages stay
-    hollow: importing them works, importing anything from them raises ImportError.
+    Otherwise, the operators that torchvision's Python code expects are declared, and the audio and video packages stay
+    empty: importing them works, importing anything from them raises ImportError.
     """
 
     def exec_module(self, module: ModuleType) -> None:
@@ -49,7 +49,7 @@ class CompanionLoader(SourceFileLoader):
 
 
 def extension_loads(package: Path, pattern: str) -> bool:
-    """Whether all compiled extensions of ``package`` that match ``pattern`` can be loaded beside this torch."""
+    """Whether all compiled extensions of ``package`` that match ``pattern`` can be loaded with this torch."""
     import torch
 
     try:
@@ -61,7 +61,7 @@ def extension_loads(package: Path, pattern: str) -> bool:
 
 
 def declare_operators() -> Any:
-    """Declare the operators for which torchvision registers its Python kernels unasked."""
+    """Declare the operators for which torchvision registers Python kernels on import."""
     import torch
 
     library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
@@ -71,7 +71,7 @@ def declare_operators() -> Any:
 
 
 def run_shadowed() -> None:
-    """Run the ``sitecustomize`` that this one hides, if there is one."""
+    """Run the ``sitecustomize`` that this one shadows, if there is one."""
     here = Path(__file__).parent
     spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if Path(entry) != here])
     if spec is not None and spec.loader is not None:
