@@ -126,7 +126,9 @@ def mutate(module: str) -> tuple[dict[str, str], dict[str, tuple[ast.FunctionDef
 
 def difference(original: ast.AST, mutant: ast.AST) -> str:
     """The lines that differ."""
-    lines = difflib.ndiff(*(re.sub(r"\w+__mutmut_\w+", "", ast.unparse(tree)).splitlines() for tree in (original, mutant)))
+    lines = difflib.ndiff(
+        *(re.sub(r"\w+__mutmut_\w+", "", ast.unparse(tree)).splitlines() for tree in (original, mutant))
+    )
     return "\n".join(line for line in lines if line[0] in "+-")
 
 

@@ -69,7 +69,9 @@ def test_sizes_of_one_tier_differ_by_less_than_the_fan():
 
 
 def test_the_largest_full_tier_takes_all_smaller_ones_along():
-    assert choose([100_000, *[10] * FAN, 100_000, *[1000] * FAN, 1]) == [[*range(1, FAN + 1), *range(FAN + 2, 2 * FAN + 3)]]
+    assert choose([100_000, *[10] * FAN, 100_000, *[1000] * FAN, 1]) == [
+        [*range(1, FAN + 1), *range(FAN + 2, 2 * FAN + 3)]
+    ]
 
 
 def test_groups_are_filled_to_the_byte():

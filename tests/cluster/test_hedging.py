@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cluster.runner.hedging import LATE, LONGEST_CHECK_SECONDS, CHECK_SECONDS, LatencyTracker
+from cluster.runner.hedging import CHECK_SECONDS, LATE, LONGEST_CHECK_SECONDS, LatencyTracker
 
 
 def tracker(*answers: tuple[float, float]) -> LatencyTracker:

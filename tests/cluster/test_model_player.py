@@ -218,10 +218,10 @@ async def test_an_engine_that_closed_ends_the_play_with_its_reason():
 
 
 async def test_a_turn_is_tried_eight_times_and_fails_as_its_engine_did():
-    class Refused(EngineError):
+    class RefusedError(EngineError):
         kind = "endpoint"
 
-    replica = FakeReplica(lambda request: Refused("busy"))
+    replica = FakeReplica(lambda request: RefusedError("busy"))
     model = player(replica)
     with pytest.raises(PlayerError) as failed:
         await model.reply(turn())

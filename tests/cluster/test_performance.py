@@ -84,7 +84,9 @@ def test_the_table_sums_all_sessions(tmp_path):
     note_session(tmp_path, statistics(use={"replica-0.0": ReplicaUse(0, 100.0, 60.0, 10.0)}))
     note_session(tmp_path, statistics(playing=30.0, use={"replica-0.0": ReplicaUse(0, 100.0, 80.0, 20.0)}))
     path = tmp_path / TIMINGS
-    sessions = [json.loads(line) | {"seconds": seconds} for line, seconds in zip(path.open(), (40.0, 60.0), strict=True)]
+    sessions = [
+        json.loads(line) | {"seconds": seconds} for line, seconds in zip(path.open(), (40.0, 60.0), strict=True)
+    ]
     path.write_text("".join(json.dumps(session) + "\n" for session in sessions))
     table = performance_table(tmp_path)
     assert values(table) == pytest.approx(

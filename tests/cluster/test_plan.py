@@ -46,7 +46,8 @@ def test_every_cell_has_its_episodes_and_the_models_calls():
         assert row[7] == round(sum(each.prompt_tokens for each in modelled))
     ours = [row for row in cells.rows if row[0] == "simulated"]
     assert all(row[6] > 0 and row[7] > row[6] for row in ours)
-    calls, tokens = (sum(each) for each in zip(*((e.calls, e.prompt_tokens) for e in made.plan if e.player == "simulated"), strict=True))
+    asked = [each for each in made.plan if each.player == "simulated"]
+    calls, tokens = sum(each.calls for each in asked), sum(each.prompt_tokens for each in asked)
     most = round(calls) * made.model.sampling.max_tokens
     assert total([cells, whole]) == [len(made.plan), 12, round(calls), round(tokens), most]
     assert [table.name for table in (cells, whole)] == ["plan", "plan_total"]

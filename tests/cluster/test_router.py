@@ -294,7 +294,9 @@ def test_a_replica_that_joins_again_under_its_name_begins_empty():
     old = t.tickets["0"].replica
     t.router.add("r0", 4)
     assert not t.router.holds(old)
-    assert (t.router.capacity, t.router.sent, t.router.waiting) == (5, 2, 0), "what waited is inside, what was sent is lost"
+    assert (t.router.capacity, t.router.sent, t.router.waiting) == (5, 2, 0), (
+        "what waited is inside, what was sent is lost"
+    )
     for turn in list(t.tickets):
         t.end(turn)
     assert t.router.loads() == {"r0": (0, 4)}

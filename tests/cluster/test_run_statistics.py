@@ -90,7 +90,10 @@ def test_the_time_of_play_is_from_the_first_replica_to_the_models_last_episode(s
 
 
 def test_the_time_left_follows_the_work_done_not_the_episodes(stats, clock):
-    light, heavy = episode(0, calls=1, prompt_tokens=500.0), episode(1, calls=4, prompt_tokens=1000.0)  # 1,000 and 3,000
+    light, heavy = (
+        episode(0, calls=1, prompt_tokens=500.0),
+        episode(1, calls=4, prompt_tokens=1000.0),
+    )  # 1,000 and 3,000
     old, last = episode(2, calls=100), episode(3, calls=8)
     stats.plan([light, heavy, old, last])
     clock.now = 20.0

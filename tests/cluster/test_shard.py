@@ -12,7 +12,9 @@ def test_a_part_and_the_number_of_parts_are_read(shard, parts):
     assert read_shard(shard) == parts
 
 
-@pytest.mark.parametrize("shard", ["0/2", "3/2", "0/0", "1", "1/2/3", "-1/2", "a/b", "1/2 ", " 1/2", "/2", "1/", 0.5, None])
+@pytest.mark.parametrize(
+    "shard", ["0/2", "3/2", "0/0", "1", "1/2/3", "-1/2", "a/b", "1/2 ", " 1/2", "/2", "1/", 0.5, None]
+)
 def test_what_is_no_part_is_refused_by_name(shard):
     with pytest.raises(UserError, match="shard=") as refused:
         read_shard(shard)
