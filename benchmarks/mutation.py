@@ -47,7 +47,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "cluster/driver/replica_pool.py": ("tests/cluster/test_replica_pool.py",),
     "cluster/storage/run_directory.py": ("tests/cluster/test_ledger.py", "tests/cluster/test_compaction.py"),
     "cluster/storage/stored_run.py": ("tests/cluster/test_ledger.py", "tests/cluster/test_report.py"),
-    "cluster/storage/provenance.py": ("tests/cluster/test_resume.py",),
+    "cluster/storage/provenance.py": ("tests/cluster/test_provenance.py",),
     "cluster/storage/compaction.py": ("tests/cluster/test_compaction.py",),
     "cluster/storage/lock.py": ("tests/cluster/test_lock.py",),
     "cluster/storage/durable.py": ("tests/cluster/test_ledger.py",),
