@@ -34,7 +34,8 @@ def past_run(folder, *sessions):
 def test_every_cell_has_its_episodes_and_the_models_calls():
     made = settings("baselines=[random]")
     cells, whole = describe_plan(made, None)
-    assert cells.columns[:2] == ("player", "suite") and len(cells.columns) == len(cells.rows[0]) == 8
+    assert cells.columns[:6] == ("player", "suite", "task", "level", "mode", "episodes")
+    assert len(cells.columns) == len(cells.rows[0]) == 8
     by_cell = {(row[0], row[2]): row for row in cells.rows}
     assert len(by_cell) == len(cells.rows) == 4
     for (player, task), row in by_cell.items():

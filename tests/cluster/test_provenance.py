@@ -1,5 +1,12 @@
 """Sessions of a run: what they were played with, and which of them belong to one retry."""
 
+import hashlib
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from cluster.errors import UserError
@@ -75,6 +82,7 @@ def test_mixtures_are_what_sessions_differ_in():
     sessions = [{"git_commit": "b", "torch": "2"}, {"git_commit": "a", "torch": "2"}, {"torch": "2"}]
     assert mixtures(sessions) == ["git_commit None, a, b"]
     assert mixtures(sessions[:1]) == mixtures([]) == []
+    assert mixtures([{"python": "3.12"}, {"python": "3.11"}]) == ["python 3.11, 3.12"]
 
 
 def test_no_sessions_are_noted_in_a_new_run(tmp_path):
@@ -93,3 +101,43 @@ def test_notes_are_replaced(tmp_path):
     write_versions(tmp_path, [{"id": "b", "name": "ü"}])
     assert read_versions(tmp_path) == [{"id": "b", "name": "ü"}]
     assert "ü" in (tmp_path / VERSIONS).read_text(encoding="utf-8")
+
+
+def test_versions_are_of_python_the_source_and_the_packages_that_are_there(monkeypatch):
+    absent = importlib.metadata.PackageNotFoundError
+
+    def version(package):
+        if package in ("vllm", "numba"):
+            raise absent(package)
+        return f"{package} 1"
+
+    metadata = SimpleNamespace(version=version, PackageNotFoundError=absent)
+    monkeypatch.setattr(provenance, "importlib", SimpleNamespace(metadata=metadata))
+    monkeypatch.setattr(provenance, "_commit", lambda: "abc")
+    there = {package: f"{package} 1" for package in provenance.PACKAGES if package not in ("vllm", "numba")}
+    assert provenance.versions() == {"python": platform.python_version(), "git_commit": "abc", **there}
+
+
+@pytest.mark.parametrize("difference", [b"", b"+ a line"])
+def test_the_commit_tells_what_differs_from_it(monkeypatch, difference):
+    answers = {("diff", "HEAD", "--no-ext-diff"): difference, ("rev-parse", "HEAD"): b"abc\n"}
+
+    def run(command, capture_output, check):
+        assert capture_output and check and command[:2] == ["git", "-C"]
+        assert command[2] == Path(provenance.__file__).resolve().parent
+        return SimpleNamespace(stdout=answers[tuple(command[3:])])
+
+    monkeypatch.setattr(
+        provenance, "subprocess", SimpleNamespace(run=run, CalledProcessError=subprocess.CalledProcessError)
+    )
+    changed = "+" + hashlib.blake2b(difference, digest_size=4).hexdigest() if difference else ""
+    assert provenance._commit() == "abc" + changed
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("git"), subprocess.CalledProcessError(128, "git")])
+def test_outside_a_checkout_there_is_no_commit(monkeypatch, error):
+    def run(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(provenance.subprocess, "run", run)
+    assert provenance._commit() is None
