@@ -74,8 +74,8 @@ class Game:
 
     @property
     def won(self) -> bool:
-        """Whether the valid truth has been named."""
-        return self.named == self.task.valid_truth
+        """Whether the valid truth has been named, or any of several."""
+        return self.named in self.task.valid_truths
 
     def _require_open(self) -> None:
         if self.named is not None:

@@ -6,6 +6,8 @@ every choice is made over an ordered list; so a task is the same in any process,
 
 from __future__ import annotations
 
+import functools
+import operator
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,21 +33,28 @@ class GenerationError(ValueError):
 
 
 def generate_tasks(
-    domain: Domain, truths: int = 4, actions: int = 6, count: int = 50, give_aways: bool = False, seed: int = 0
+    domain: Domain,
+    truths: int = 4,
+    actions: int = 6,
+    count: int = 50,
+    give_aways: bool = False,
+    seed: int = 0,
+    valid_truths: int = 1,
 ) -> list[Task]:
     """The first ``count`` tasks of a domain at one difficulty; a longer list begins with the shorter one.
 
-    In each task exactly one truth survives all observations. No two tasks have the same truths, actions and outcomes (a
-    float outcome being the range that its number lies in).
+    In each task exactly ``valid_truths`` truths survive all observations. No two tasks have the same truths, actions and
+    outcomes (a float outcome being the range that its number lies in).
 
     Args:
         domain: what to draw from.
         truths: truths in question per task, at least 2.
         actions: actions on offer per task.
         count: number of tasks, at least 1.
-        give_aways: whether to allow tasks in which the valid truth can be ruled out by no outcome of any action: perfect
+        give_aways: whether to allow tasks in which a valid truth can be ruled out by no outcome of any action: perfect
             play names it without a test. (The others can always be ruled out.)
         seed: another seed gives other tasks.
+        valid_truths: truths that survive all observations, fewer than ``truths`` (the paper's N_valid).
 
     Raises:
         GenerationError: no tasks are asked for, or the domain is too small or yields no more new ones.
@@ -57,7 +66,9 @@ def generate_tasks(
             f"domain {domain.name!r} has {len(domain.truths)} truths and {len(domain.actions)} actions: "
             f"no tasks of {truths} and {actions}"
         )
-    generator = _Generator(domain, truths, actions, give_aways)
+    if not 1 <= valid_truths < truths:
+        raise GenerationError(f"of {truths} truths 1 to {truths - 1} can be valid, not {valid_truths}")
+    generator = _Generator(domain, truths, actions, give_aways, valid_truths)
     return [generator.task(index, seed) for index in range(count)]
 
 
@@ -66,24 +77,26 @@ class _Draw:
     """A task before its numbers are drawn; everything is a position in the domain."""
 
     truths: tuple[int, ...]
-    valid: int
+    valid: tuple[int, ...]
     choices: tuple[Choice, ...]
 
     @property
     def key(self) -> tuple[tuple[int, ...], tuple[Choice, ...]]:
-        """What duplicates share; the valid truth follows from it."""
+        """What duplicates share; the valid truths follow from it."""
         return tuple(sorted(self.truths)), tuple(sorted(self.choices))
 
 
 class _Generator:
     """Draws one task after the other and remembers them to refuse duplicates."""
 
-    def __init__(self, domain: Domain, truths: int, actions: int, give_aways: bool) -> None:
+    def __init__(self, domain: Domain, truths: int, actions: int, give_aways: bool, valid_truths: int) -> None:
         self.domain, self.truths, self.actions, self.give_aways = domain, truths, actions, give_aways
+        self.valid_truths = valid_truths
         self.seen: set[tuple[tuple[int, ...], tuple[Choice, ...]]] = set()
 
     def task(self, index: int, seed: int) -> Task:
-        rng = random.Random(f"kumo/{self.domain.name}/{self.truths}/{self.actions}/{seed}/{index}")
+        several = f"/{self.valid_truths} valid" if self.valid_truths > 1 else ""
+        rng = random.Random(f"kumo/{self.domain.name}/{self.truths}/{self.actions}/{seed}/{index}{several}")
         for _ in range(ATTEMPTS):
             draw = self.draw(rng)
             if draw is not None and draw.key not in self.seen:
@@ -98,19 +111,26 @@ class _Generator:
         """One try (Algorithm 1): None where these truths allow no task, or only a give-away."""
         table = self.domain.rules_out
         sample = tuple(rng.sample(range(len(self.domain.truths)), self.truths))
-        valid = 1 << rng.choice(sample)
+        chosen_valid = tuple(rng.sample(sample, self.valid_truths)) if self.valid_truths > 1 else (rng.choice(sample),)
+        valid = sum([1 << truth for truth in chosen_valid])
         sampled = sum([1 << truth for truth in sample])
         decisive: dict[int, dict[int, list[int]]] = {}
         related: list[int] = []
+        barred: list[int] = []
         for action, states in enumerate(table):
-            touches = False
+            touches, possible = False, False
             groups: dict[int, list[int]] = {}
             for state, gone in enumerate(states):
                 hit = gone & sampled
                 if hit & valid:
                     touches = True
-                elif hit:
+                    continue
+                possible = True
+                if hit:
                     groups.setdefault(hit, []).append(state)
+            if not possible:  # several valid truths leave this action nothing to show
+                barred.append(action)
+                continue
             if groups:
                 decisive[action] = groups
             if groups or touches:
@@ -121,17 +141,20 @@ class _Generator:
         spare = [action for action in related if action not in chosen]
         chosen |= dict.fromkeys(rng.sample(spare, min(self.actions - len(chosen), len(spare))), -1)
         if len(chosen) < self.actions:
-            rest = [action for action in range(len(table)) if action not in related]
+            rest = [action for action in range(len(table)) if action not in related and action not in barred]
+            if len(rest) < self.actions - len(chosen):
+                return None
             chosen |= dict.fromkeys(rng.sample(rest, self.actions - len(chosen)), -1)
-        if not self.give_aways and not any(gone & valid for action in chosen for gone in table[action]):
+        touched = functools.reduce(operator.or_, [gone for action in chosen for gone in table[action]])
+        if not self.give_aways and valid & ~touched:
             return None
         # In an order of chance, which tells nothing about the part an action plays.
         choices = [(action, self.state(action, state, valid, rng)) for action, state in chosen.items()]
         rng.shuffle(choices)
-        return _Draw(sample, valid, tuple(choices))
+        return _Draw(sample, chosen_valid, tuple(choices))
 
     def state(self, action: int, state: int, valid: int, rng: random.Random) -> int:
-        """The state of a chosen action: as decided, or for a filler any that leaves the valid truth possible."""
+        """The state of a chosen action: as decided, or for a filler any that leaves the valid truths possible."""
         if state >= 0:
             return state
         return rng.choice([s for s, gone in enumerate(self.domain.rules_out[action]) if not gone & valid])
@@ -147,15 +170,16 @@ class _Generator:
             truths=truths,
             actions=tuple(action.restricted(truths) for action in actions),
             observations=observations,
-            valid_truth=self.domain.truths[draw.valid.bit_length() - 1],
+            valid_truth=self.domain.truths[draw.valid[0]],
             index=index,
             seed=seed,
+            also_valid=tuple(self.domain.truths[truth] for truth in draw.valid[1:]),
         )
         shown = zip(task.actions, observations, strict=True)
         gone = {truth for action, observation in shown for truth in action.state_of(observation).rules_out}
         survivors = tuple([truth for truth in truths if truth not in gone])
-        if survivors != (task.valid_truth,):
-            raise AssertionError(f"task {index} of {self.domain.name!r} leaves {survivors}, not {task.valid_truth!r}")
+        if survivors != task.valid_truths:
+            raise AssertionError(f"task {index} of {self.domain.name!r} leaves {survivors}, not {task.valid_truths}")
         return task
 
 

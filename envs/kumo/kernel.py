@@ -4,11 +4,12 @@ It is a best-first search of the and-or graph. From a game state the action with
 it one outcome at a time, just until another action looks better or the value is certain to reach a limit. Three things
 keep the graph small without changing any value: actions that can rule out nothing are dropped and actions that are alike
 on the surviving truths are exchanged for each other; lower bounds come from easier games (``tables``); and what is known
-of a state, its value or a bound, is kept in a hash table of limited size.
+of a state, its value or a bound, is kept in a hash table of limited size, or where few truths survive in tables
+(``endgame``).
 
-Two facts give the bounds. A game is over when one truth is left or when a survivor is *due*: nothing unused can rule it
-out. So if each survivor still has k or more actions against it, the game lasts k tests or leaves one truth before; and it
-ends with the k-th test only if all k went against the same truth, which survived them.
+Two facts give the bounds. A game is over when one truth is left (or as many as are valid) or when a survivor is *due*:
+nothing unused can rule it out. So if each survivor still has k or more actions against it, the game lasts k tests or
+leaves one truth before; and it ends with the k-th test only if all k went against the same truth, which survived them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from envs.kumo.endgame import LARGEST, Endgames, settle, tabled
 from envs.kumo.memo import FULL, Memo, recall, store
 from envs.kumo.tables import HORIZON, Floats, Integers, Tables, compiled, compiled_lean, inlined
 
-PATIENCE = 1.2
+PATIENCE = 2.0
 """How far the bound of a state is raised in one go, times the number of its truths: less makes the search return to it
 more often, more makes it look at states that turn out not to matter."""
 
@@ -127,10 +129,12 @@ def due_after(level: Integers, left: int, either: int, both: int) -> tuple[int, 
 
 
 @inlined
-def outlook(tables: Tables, level: Integers, left: int, unused: int, either: int, both: int) -> float:
+def outlook(tables: Tables, games: Endgames, level: Integers, left: int, unused: int, either: int, both: int) -> float:
     """A lower bound for the value of a game state from the tables alone; 0 if it is over. See ``due_after``."""
-    if tables.size[left] <= 1:
+    if tables.size[left] <= tables.valid:
         return 0.0
+    if games.begin[left] > 0:
+        return tabled(games, left, unused)
     k, due = due_after(level, left, either, both)
     if k == 0:
         return 0.0
@@ -138,17 +142,27 @@ def outlook(tables: Tables, level: Integers, left: int, unused: int, either: int
     over = tables.decided[k, left]
     while due:
         low = due & -due
-        due ^= low
         truth = tables.size[low - 1]
-        if k == 1:
-            over += tables.single[truth, ones((tables.able[truth] & unused) - 1), left]
+        if k == 1:  # the one test decides, or goes against truths that it may spare
+            action = ones((tables.able[truth] & unused) - 1)
+            last = due & tables.reach[action]
+            due ^= last
+            weight = 0
+            for state in range(tables.keep.shape[1]):
+                kept = left & tables.keep[action, state]
+                if kept & last or tables.size[kept] <= tables.valid:
+                    weight += tables.size[kept] * tables.number[action, state]
+            over = max(over, weight * tables.scale[left, action])
         else:
+            due ^= low
             over += tables.spared[k, truth, left]
     return tables.relaxed[k, left] + max(0.0, 1 - over)  # type: ignore[no-any-return]
 
 
 @inlined
-def prospect(tables: Tables, level: Integers, left: int, unused: int, gone: int) -> float:
+def prospect(
+    tables: Tables, games: Endgames, level: Integers, left: int, unused: int, gone: int, known: float
+) -> float:
     """A better lower bound for a state that is not over: one test further.
 
     Either the next test goes against a truth with the fewest actions against it, and every outcome is looked at; or the
@@ -156,41 +170,49 @@ def prospect(tables: Tables, level: Integers, left: int, unused: int, gone: int)
 
     Args:
         tables: of the game.
+        games: what is known of small sets of truths.
         level: before the last action.
         left: the surviving truths.
-        unused: the unused actions.
+        unused: the unused actions, folded.
         gone: the truths that the last action could rule out.
+        known: a lower bound that is known already.
     """
     k, due = due_after(level, left, gone, 0)
     if k >= HORIZON:
-        return 0.0
+        return known
     against = 0
     while due:
         low = due & -due
         due ^= low
         against |= tables.able[tables.size[low - 1]]
-    against &= unused
+    against &= unused & tables.firsts[left]
     best = tables.relaxed[k + 1, left]
-    while against:
+    while against and best > known:
         low = against & -against
         against ^= low
         action = ones(low - 1)
         reach = tables.reach[action]
-        steps = 1.0
+        steps, same = 1.0, 0.0
         for state in range(tables.keep.shape[1]):
             kept = left & tables.keep[action, state]
             share = tables.size[kept] * tables.number[action, state] * tables.scale[left, action]
-            if share > 0:
-                steps += share * outlook(tables, level, kept, unused ^ low, gone | reach, gone & reach)
+            if kept == left:
+                same += share
+            elif share > 0:
+                steps += share * outlook(tables, games, level, kept, unused ^ low, gone | reach, gone & reach)
+                if steps >= best:
+                    break
+        if same > 0 and steps < best:
+            steps += same * outlook(tables, games, level, left, unused ^ low, gone | reach, gone & reach)
         best = min(best, steps)
-    return best  # type: ignore[no-any-return]
+    return max(best, known)  # type: ignore[no-any-return]
 
 
 # --- the search ------------------------------------------------------------------------------------------------------
 
 
 @inlined
-def enter(tables: Tables, stack: Stack, depth: int, offered: int) -> None:
+def enter(tables: Tables, games: Endgames, stack: Stack, depth: int, offered: int) -> None:
     """Begin a frame: of the actions on offer dismiss those seen at a glance to reach the limit, and list the others."""
     left, unused, limit = stack.left[depth], stack.unused[depth], stack.limit[depth]
     actions, states = tables.keep.shape
@@ -216,11 +238,16 @@ def enter(tables: Tables, stack: Stack, depth: int, offered: int) -> None:
             for state in range(states):
                 kept = left & tables.keep[action, state]
                 share = tables.size[kept] * tables.number[action, state] * tables.scale[left, action]
+                for earlier in range(state):  # on these truths, states may come to the same
+                    if share > 0 and left & tables.keep[action, earlier] == kept:
+                        stack.share[depth, tried, earlier] += share
+                        steps += share * abs(stack.guess[depth, tried, earlier])
+                        share = 0.0
                 hope = 0.0
                 if share > 0:
-                    hope = outlook(tables, level, kept, unused & ~(1 << action), reach, 0)
+                    hope = outlook(tables, games, level, kept, unused & ~(1 << action), reach, 0)
                 stack.share[depth, tried, state] = share
-                stack.guess[depth, tried, state] = -hope
+                stack.guess[depth, tried, state] = hope if games.begin[kept] > 0 else -hope
                 steps += share * hope
         if steps >= limit:
             floor = min(floor, steps)
@@ -233,7 +260,7 @@ def enter(tables: Tables, stack: Stack, depth: int, offered: int) -> None:
 
 
 @inlined
-def survey(tables: Tables, memo: Memo, stack: Stack, depth: int, place: int) -> float:
+def survey(tables: Tables, games: Endgames, memo: Memo, stack: Stack, depth: int, place: int) -> float:
     """The bound of an action after asking the memo, or else looking further, about each of its outcomes."""
     left, action = stack.left[depth], stack.action[depth, place]
     unused = stack.unused[depth] & ~(1 << action)
@@ -242,13 +269,16 @@ def survey(tables: Tables, memo: Memo, stack: Stack, depth: int, place: int) -> 
         guess = stack.guess[depth, place, state]
         if guess < 0:
             kept = left & tables.keep[action, state]
-            rest = folded(tables, kept, unused)
-            stack.rest[depth, place, state] = rest
-            found = recall(memo, kept | rest << tables.able.size)
-            if found > 0 or found < guess:
-                guess = found
+            if games.begin[kept] > 0:
+                guess = tabled(games, kept, unused)
             else:
-                guess = min(guess, -prospect(tables, stack.level[depth], kept, unused, tables.reach[action]))
+                rest = folded(tables, kept, unused)
+                stack.rest[depth, place, state] = rest
+                found = recall(memo, kept | rest << tables.able.size)
+                if found > 0 or found < guess:
+                    guess = found
+                else:
+                    guess = -prospect(tables, games, stack.level[depth], kept, rest, tables.reach[action], -guess)
             stack.guess[depth, place, state] = guess
         steps += stack.share[depth, place, state] * abs(guess)
     stack.surveyed[depth, place] = 1
@@ -291,13 +321,16 @@ def most_urgent(tables: Tables, stack: Stack, depth: int, place: int) -> int:
 
 
 @compiled_lean
-def explore(tables: Tables, memo: Memo, stack: Stack, left: int, unused: int, offered: int, limit: float) -> float:
+def explore(
+    tables: Tables, games: Endgames, memo: Memo, stack: Stack, left: int, unused: int, offered: int, limit: float
+) -> float:
     """The value of a game state that is not over if it is below ``limit``, else a lower bound not below ``limit``.
 
     The number is meaningless if the memo asks to be grown.
 
     Args:
         tables: of the game.
+        games: what is known of small sets of truths.
         memo: what is known so far.
         stack: space to work in.
         left: the surviving truths.
@@ -311,7 +344,7 @@ def explore(tables: Tables, memo: Memo, stack: Stack, left: int, unused: int, of
     while True:
         if entering:
             usable = stack.unused[depth] & tables.firsts[stack.left[depth]]
-            enter(tables, stack, depth, usable & offered if depth == 0 else usable)
+            enter(tables, games, stack, depth, usable & offered if depth == 0 else usable)
         else:  # back from an outcome
             place, outcome = stack.place[depth], stack.outcome[depth]
             stack.guess[depth, place, outcome] = found if found < stack.limit[depth + 1] else -found
@@ -321,7 +354,7 @@ def explore(tables: Tables, memo: Memo, stack: Stack, left: int, unused: int, of
             stack.bound[depth, place] = steps
         place, least, second = cheapest(stack, depth)
         while place >= 0 and not stack.surveyed[depth, place]:
-            stack.bound[depth, place] = survey(tables, memo, stack, depth, place)
+            stack.bound[depth, place] = survey(tables, games, memo, stack, depth, place)
             place, least, second = cheapest(stack, depth)
         outcome = most_urgent(tables, stack, depth, place) if place >= 0 else -1
         if outcome < 0:  # the value is known, or reaches the limit
@@ -336,6 +369,11 @@ def explore(tables: Tables, memo: Memo, stack: Stack, left: int, unused: int, of
             continue
         stack.place[depth], stack.outcome[depth] = place, outcome
         kept = stack.left[depth] & tables.keep[stack.action[depth, place], outcome]
+        if tables.size[kept] <= LARGEST and settle(tables, games, kept):
+            found = tabled(games, kept, stack.rest[depth, place, outcome])
+            stack.limit[depth + 1] = np.inf
+            entering = False
+            continue
         share = stack.share[depth, place, outcome]
         enough = (stack.limit[depth] - least) / share  # and a little more, so that rounding cannot stall the search
         raised = min(max((second - least) / share, PATIENCE / tables.size[kept]), enough) + 1e-12

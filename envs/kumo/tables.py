@@ -29,11 +29,14 @@ HORIZON = 6
 
 
 def compiled(function: Function) -> Function:
-    """Compile with numba, and keep the machine code on disk where there is a place for it."""
+    """Compile with numba, and keep the machine code on disk where there is a place for it.
+
+    It runs without Python's global lock, so that searches in threads use other cores than what plays meanwhile.
+    """
     try:
-        return numba.njit(cache=True)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # numba finds no writable place for its cache
-        return numba.njit(function)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
 
 
 def compiled_lean(function: Function) -> Function:
@@ -75,23 +78,24 @@ class Tables(NamedTuple):
     following: Small
     """(L, A): the next action that is alike, or -1."""
     relaxed: Floats
-    """(K, L): least expected tests of the relaxed game that ends when one truth is left, or for free after k tests."""
+    """(K, L): least expected tests of the relaxed game that ends when only valid truths are left, or for free after k tests."""
     decided: Floats
-    """(K, L): largest probability that k tests leave at most one truth."""
+    """(K, L): largest probability that k tests leave at most the valid truths."""
     spared: Floats
     """(K, T, L): largest probability that a truth survives k tests which could rule it out."""
-    single: Floats
-    """(T, A, L): probability that a truth survives an action that could rule it out."""
     ahead: Floats
     """(K - 1, L, A): expected tests if an action comes first and then the relaxed game of k tests."""
+    valid: int
+    """Number of valid truths: a game is decided when so many are left."""
 
 
-def build(outcomes: Sequence[Mapping[int, int]], truths: int) -> Tables:
+def build(outcomes: Sequence[Mapping[int, int]], truths: int, valid: int = 1) -> Tables:
     """All tables of a game.
 
     Args:
         outcomes: for each action, how many of its states leave which truths.
         truths: number of truths.
+        valid: number of valid truths.
     """
     everything = (1 << truths) - 1
     width = max(map(len, outcomes))
@@ -106,8 +110,8 @@ def build(outcomes: Sequence[Mapping[int, int]], truths: int) -> Tables:
     size = np.array([left.bit_count() for left in range(everything + 1)], np.int8)
     scale = _scale(keep, number, size)
     relevant, firsts, doubled, first, following = _folding(keep, number, able)
-    bounds = _bounds(keep, number, able, size, scale)
-    return Tables(keep, number, able, reach, size, scale, relevant, firsts, doubled, first, following, *bounds)
+    bounds = _bounds(keep, number, able, size, scale, valid)
+    return Tables(keep, number, able, reach, size, scale, relevant, firsts, doubled, first, following, *bounds, valid)
 
 
 @compiled
@@ -199,16 +203,15 @@ def _alike(keep: Integers, number: Integers, left: int, one: int, two: int) -> b
 
 @compiled
 def _bounds(
-    keep: Integers, number: Integers, able: Integers, size: Small, scale: Floats
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """The tables ``relaxed, decided, spared, single, ahead``."""
+    keep: Integers, number: Integers, able: Integers, size: Small, scale: Floats, valid: int
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The tables ``relaxed, decided, spared, ahead``."""
     actions, sets = keep.shape[0], size.size
     relaxed, decided = np.zeros((HORIZON + 1, sets)), np.zeros((HORIZON + 1, sets))
     spared, ahead = np.zeros((HORIZON + 1, able.size, sets)), np.ones((HORIZON, sets, actions))
-    single = np.zeros((able.size, actions, sets))
     chance = np.zeros(able.size)
     for left in range(sets):
-        decided[0, left] = size[left] <= 1
+        decided[0, left] = size[left] <= valid
         for truth in range(able.size):
             spared[0, truth, left] = left >> truth & 1
     for k in range(1, HORIZON + 1):
@@ -233,10 +236,8 @@ def _bounds(
                 for truth in range(able.size):
                     if able[truth] >> action & 1:
                         spared[k, truth, left] = max(spared[k, truth, left], chance[truth])
-                        if k == 1:
-                            single[truth, action, left] = chance[truth]
-            if size[left] > 1:
+            if size[left] > valid:
                 relaxed[k, left] = least
             else:
                 decided[k, left] = 1
-    return relaxed, decided, spared, single, ahead
+    return relaxed, decided, spared, ahead

@@ -16,7 +16,8 @@ from envs.kumo.domain import Action, Domain, Observation, State, measure_text
 class Task:
     """A generated game; it carries its own outcome table, so playing it needs no domain file.
 
-    What a test shows is fixed by the task. Exactly one truth, ``valid_truth``, survives all observations together.
+    What a test shows is fixed by the task. Exactly the ``valid_truths`` survive all observations together: one, unless more
+    were asked for (the paper's N_valid). Naming any of them wins.
     """
 
     domain: str
@@ -29,6 +30,13 @@ class Task:
     index: int = 0
     """The task's place among those generated together."""
     seed: int = 0
+    also_valid: tuple[str, ...] = ()
+    """Valid truths besides ``valid_truth``."""
+
+    @property
+    def valid_truths(self) -> tuple[str, ...]:
+        """The truths that survive all observations, in the task's order."""
+        return tuple(truth for truth in self.truths if truth == self.valid_truth or truth in self.also_valid)
 
     @cached_property
     def action_names(self) -> tuple[str, ...]:
@@ -75,7 +83,7 @@ class Task:
             "observations": dict(zip(self.action_names, self.observations, strict=True)),
             "seed": self.seed,
             "index": self.index,
-            "valid_truth": self.valid_truth,
+            "valid_truth": [self.valid_truth, *self.also_valid] if self.also_valid else self.valid_truth,
             "action_types": {action.name: action.outcome for action in self.actions},
             "units": {action.name: action.unit for action in self.actions if action.unit},
             "outcomes": {
@@ -109,7 +117,8 @@ class Task:
 def from_official(fields: Mapping[str, Any], domain: str, actions: Mapping[str, Action]) -> Task:
     """A task from one line of a published task file and the outcome tables of its domain.
 
-    Published files hold the keys truths, actions, observations, seed and valid_truth, but no outcome tables.
+    Published files hold the keys truths, actions, observations, seed and valid_truth (a list where several are valid), but
+    no outcome tables.
 
     Args:
         fields: one line of the file, parsed.
@@ -120,14 +129,16 @@ def from_official(fields: Mapping[str, Any], domain: str, actions: Mapping[str, 
         KeyError: ``fields`` lacks a key, or ``actions`` an action.
     """
     truths = tuple(fields["truths"])
+    valid, *also_valid = [fields["valid_truth"]] if isinstance(fields["valid_truth"], str) else fields["valid_truth"]
     return Task(
         domain=domain,
         truths=truths,
         actions=tuple(actions[name].restricted(truths) for name in fields["actions"]),
         observations=tuple(fields["observations"][name] for name in fields["actions"]),
-        valid_truth=fields["valid_truth"],
+        valid_truth=valid,
         index=fields.get("index", fields["seed"]),
         seed=fields["seed"],
+        also_valid=tuple(also_valid),
     )
 
 
@@ -171,9 +182,10 @@ def _from_line(fields: Mapping[str, Any], domains: Sequence[Domain]) -> Task:
             "a line without outcome tables can only be read as a task of one domain, so name just that one"
         )
     survivors = task.survivors(dict(zip(task.action_names, task.observations, strict=True)))
-    if survivors != (task.valid_truth,):
+    valid = (task.valid_truth, *task.also_valid)
+    if sorted(survivors) != sorted(valid):
         left = ", ".join(survivors) or "no truth"
-        raise ValueError(f"the observations together leave {left}, where only {task.valid_truth} should be left")
+        raise ValueError(f"the observations together leave {left}, where only {', '.join(valid)} should be left")
     return task
 
 

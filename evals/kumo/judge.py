@@ -19,13 +19,20 @@ class Situation:
     """The truths that nothing shown rules out."""
     open: Mapping[str, frozenset[str]]
     """For each test not taken that can rule out a survivor, those that it can."""
+    valid: int = 1
+    """How many truths are valid."""
+
+    @property
+    def certain(self) -> tuple[str, ...]:
+        """The truths that must be right: all survivors if no more are left than are valid, else those out of every reach."""
+        if len(self.survivors) <= self.valid:
+            return self.survivors
+        return tuple(t for t in self.survivors if not any(t in able for able in self.open.values()))
 
     @property
     def answer(self) -> str | None:
-        """The truth that must be right: the only one left, or one that no test left can rule out."""
-        if len(self.survivors) == 1:
-            return self.survivors[0]
-        return next((t for t in self.survivors if not any(t in able for able in self.open.values())), None)
+        """The first of the truths that must be right; None while there is none."""
+        return self.certain[0] if self.certain else None
 
 
 def situation(task: Task, taken: Sequence[str]) -> Situation:
@@ -36,7 +43,7 @@ def situation(task: Task, taken: Sequence[str]) -> Situation:
         for action in task.actions
         if action.name not in taken
     }
-    return Situation(survivors, {name: truths for name, truths in able.items() if truths})
+    return Situation(survivors, {name: truths for name, truths in able.items() if truths}, len(task.valid_truths))
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool) 
         if named not in end.survivors:
             ending = "excluded"
         else:
-            ending = "early" if end.answer is None else "certain" if named == end.answer else "overlooked"
+            ending = "early" if not end.certain else "certain" if named in end.certain else "overlooked"
     return Errors(idle, late, tuple(regret), ending)
 
 
@@ -112,6 +119,7 @@ def values_after(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
         actions=tuple(action.restricted(now.survivors) for action in task.actions if action.name in now.open),
         observations=tuple(o for a, o in zip(task.actions, task.observations, strict=True) if a.name in now.open),
         valid_truth=task.valid_truth,
+        also_valid=task.also_valid,
     )
     return OptimalSearch(rest).action_values()
 

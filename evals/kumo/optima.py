@@ -1,7 +1,8 @@
 """Perfect play of the tasks that everyone plays, searched once and kept beside the code.
 
 The optimal search of a hard task takes seconds; ``optima.json`` holds its result for the default suite, by what the task
-rules out and shows, so that a changed domain can never meet a stale entry. Other tasks are searched when asked for.
+rules out and shows, so that a changed domain can never meet a stale entry. Other tasks are searched when asked for, see
+``searching``.
 ``python -m evals.kumo`` brings the file up to date; what it holds already is not searched again.
 """
 
@@ -28,16 +29,14 @@ def game_key(task: Task) -> str:
         action.states.index(action.state_of(observation))
         for action, observation in zip(task.actions, task.observations, strict=True)
     ]
-    return stable_hash(len(places), table, shown)
+    several = [len(task.valid_truths)] if task.also_valid else []
+    return stable_hash(len(places), table, shown, *several)
 
 
-def optimal_play(task: Task) -> tuple[str, ...]:
-    """The tests of perfect play on what this task shows, in order, and last the truth that it names."""
-    known = known_optima().get(game_key(task))
-    if known is None:
-        return OptimalSearch(task).rollout()
+def place_names(task: Task, moves: Iterable[int]) -> tuple[str, ...]:
+    """Moves that are given as places in the task's actions followed by its truths, as names."""
     names = (*task.action_names, *task.truths)
-    return tuple(names[place] for place in known)
+    return tuple(names[place] for place in moves)
 
 
 def is_known(task: Task) -> bool:

@@ -89,7 +89,7 @@ async def play_puzzle(
             break
         else:
             unread = 0
-            answer = prompts.outcome(puzzle.domain, choice.name, game.test(choice.name))
+            answer = prompts.outcome(task, puzzle.domain, choice.name, game.test(choice.name))
         chat = (*chat, message("assistant", played.reply.text), answer)
     optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
     errors = await asyncio.to_thread(judge, task, tuple(game.taken), game.named, search=regret)

@@ -11,11 +11,11 @@ from evals.types import Chat, Message, message, stable_hash
 RULES = """\
 You are playing a game of elimination. {goal}
 
-Exactly one {truth} of the list below is the right one. In each round you choose {a_test} and are told its outcome; the \
-guidebook says which candidates an outcome rules out. All {tests} together would leave only the right {truth}; so a \
-candidate that is still possible, and that none of the {tests} you have not yet chosen can rule out, is the right one.
+{how_many} In each round you choose {a_test} and are told its outcome; the \
+guidebook says which candidates an outcome rules out. All {tests} together would leave only {all_right}; so a \
+candidate that is still possible, and that none of the {tests} you have not yet chosen can rule out, is {a_right} one.
 
-Find the right {truth} in as few rounds as you can. To end the game, name it: that takes one more round, and you have only \
+Find {a_right} {truth} in as few rounds as you can. To end the game, name it: that takes one more round, and you have only \
 one try. The game is lost if no {truth} has been named after {limit} rounds, and a reply that cannot be read takes a round, too.
 
 Candidates ({truths}):
@@ -28,8 +28,15 @@ Guidebook:
 
 {book}"""
 
+ONE = "Exactly one {truth} of the list below is the right one."
+
+SEVERAL_GOAL = "In it, the outcomes of {tests} rule out {truths}."
+"""Stands for a domain's goal, which tells of one right truth."""
+
+SEVERAL = "Exactly {count} {truths} of the list below are right ones, and to name any one of them is enough."
+
 ASK = """\
-Choose one of the {tests}, or name the right {truth} if you are sure of it. Explain your reasoning, then finish with \
+Choose one of the {tests}, or name {a_right} {truth} if you are sure of it. Explain your reasoning, then finish with \
 the exact name from the lists, in this form:
 <ANSWER> name </ANSWER>"""
 
@@ -45,7 +52,7 @@ UNREAD = f"Your reply cannot be read as one name from the lists. {_AGAIN}"
 
 CUT_OFF = f"Your reply grew too long and was cut off before it gave an answer. Keep your reasoning short. {_AGAIN}"
 
-PROMPT_IDENTITY = stable_hash(RULES, ASK, START, OUTCOME, UNREAD, CUT_OFF)
+PROMPT_IDENTITY = stable_hash(RULES, ONE, SEVERAL_GOAL, SEVERAL, ASK, START, OUTCOME, UNREAD, CUT_OFF)
 """Part of every episode's identity: runs under other words are other runs."""
 
 
@@ -58,11 +65,15 @@ def opening(task: Task, domain: Domain, book: str, limit: int) -> Chat:
         book: the knowledge book.
         limit: rounds that the game may take.
     """
-    test = domain.action.singular
+    test, truth, truths = domain.action.singular, domain.truth.singular, domain.truth.plural
+    count = len(task.valid_truths)
     rules = RULES.format(
-        goal=domain.goal,
-        truth=domain.truth.singular,
-        truths=domain.truth.plural,
+        goal=SEVERAL_GOAL.format(tests=domain.action.plural, truths=truths) if count > 1 else domain.goal,
+        how_many=(SEVERAL if count > 1 else ONE).format(count=count, truth=truth, truths=truths),
+        all_right=f"the right {truths if count > 1 else truth}",
+        a_right=_a_right(task),
+        truth=truth,
+        truths=truths,
         a_test=f"{'an' if test[0] in 'aeiou' else 'a'} {test}",
         tests=domain.action.plural,
         limit=limit,
@@ -70,12 +81,12 @@ def opening(task: Task, domain: Domain, book: str, limit: int) -> Chat:
         test_list="\n".join(f"- {name}" for name in task.action_names),
         book=book.strip(),
     )
-    return message("system", rules), message("user", f"{START}\n\n{_ask(domain)}")
+    return message("system", rules), message("user", f"{START}\n\n{_ask(task, domain)}")
 
 
-def outcome(domain: Domain, test: str, observation: str) -> Message:
+def outcome(task: Task, domain: Domain, test: str, observation: str) -> Message:
     """What a test showed, and the next question."""
-    return message("user", f"{OUTCOME.format(test=test, observation=observation)}\n\n{_ask(domain)}")
+    return message("user", f"{OUTCOME.format(test=test, observation=observation)}\n\n{_ask(task, domain)}")
 
 
 def reminder(*, cut_off: bool) -> Message:
@@ -83,5 +94,9 @@ def reminder(*, cut_off: bool) -> Message:
     return message("user", CUT_OFF if cut_off else UNREAD)
 
 
-def _ask(domain: Domain) -> str:
-    return ASK.format(tests=domain.action.plural, truth=domain.truth.singular)
+def _ask(task: Task, domain: Domain) -> str:
+    return ASK.format(tests=domain.action.plural, a_right=_a_right(task), truth=domain.truth.singular)
+
+
+def _a_right(task: Task) -> str:
+    return "a right" if task.also_valid else "the right"

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from envs.kumo import (
-    DIFFICULTIES,
     BookStyle,
     Domain,
-    OptimalSearch,
     Task,
+    domain_from,
     generate_tasks,
-    load_domain,
     read_tasks,
     write_book,
 )
 from evals.kumo import prompts
 from evals.kumo.judge import CHEAP
-from evals.kumo.optima import is_known, optimal_play
+from evals.kumo.levels import size_of
+from evals.kumo.optima import is_known
+from evals.kumo.searching import best_move, optimal_play
 from evals.types import Chat
-
-_searching = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,61 +47,57 @@ class Puzzle:
     def _openings(self) -> dict[tuple[BookStyle, int], Chat]:
         return {}
 
-    @property
+    @cached_property
     def optimal_play(self) -> tuple[str, ...]:
         """The tests of perfect play on this task's outcomes, in order, and last the truth that it names.
 
-        A task that is not of the default suite is searched, once, for seconds; threads that ask meanwhile wait.
+        A task that is not of the default suite, nor in the user's cache, is searched, for seconds; threads that ask
+        meanwhile wait for the same search.
         """
-        with _searching:
-            return self._optimal_play
+        return optimal_play(self.task)
 
     @property
     def optimum_is_cheap(self) -> bool:
         """Whether ``optimal_play`` is on record or searched in no time."""
-        return "_optimal_play" in self.__dict__ or is_known(self.task) or len(self.task.truths) <= CHEAP
-
-    @cached_property
-    def _optimal_play(self) -> tuple[str, ...]:
-        return optimal_play(self.task)
+        return "optimal_play" in self.__dict__ or is_known(self.task) or len(self.task.truths) <= CHEAP
 
     def best(self, taken: tuple[str, ...]) -> str:
         """What perfect play does after the actions in ``taken``."""
         if self.optimal_play[: len(taken)] == taken:
             return self.optimal_play[len(taken)]
-        return OptimalSearch(self.task).best({name: self.task.observations[self.task.position(name)] for name in taken})
+        return best_move(self.task, taken)
 
 
 @functools.lru_cache(maxsize=256)
-def domain_of(name_or_path: str) -> Domain:
-    """A domain, read once."""
-    return load_domain(name_or_path)
+def domain_of(source: str) -> Domain:
+    """A domain by its name, its file, or as one of ``structured_sources``; read or drawn once."""
+    return domain_from(source)
 
 
 @functools.lru_cache(maxsize=256)
-def puzzles_of(name_or_path: str, difficulty: str, count: int, give_aways: bool) -> tuple[Puzzle, ...]:
-    """The puzzles of one domain and difficulty, generated once.
+def puzzles_of(
+    source: str, level: str, count: int, give_aways: bool = False, seed: int = 0, valid_truths: int = 1
+) -> tuple[Puzzle, ...]:
+    """The puzzles of one domain and level, generated once.
 
     Raises:
         ValueError: the domain is too small, or has not so many different tasks.
     """
-    domain = domain_of(name_or_path)
-    truths, actions = DIFFICULTIES[difficulty]
-    tasks = generate_tasks(domain, truths, actions, count, give_aways=give_aways)
+    domain = domain_of(source)
+    tasks = generate_tasks(domain, *size_of(level), count, give_aways, seed, valid_truths)
     return tuple(Puzzle(domain, task) for task in tasks)
 
 
 @functools.lru_cache(maxsize=256)
-def puzzles_in(path: str, sources: tuple[str, ...], name_or_path: str, difficulty: str) -> tuple[Puzzle, ...]:
-    """The puzzles of one domain and difficulty that a task file holds, in its order.
+def puzzles_in(path: str, sources: tuple[str, ...], source: str, level: str) -> tuple[Puzzle, ...]:
+    """The puzzles of one domain and level that a task file holds, in its order.
 
     Raises:
         ValueError: the file is missing, or no task file.
     """
-    domain = domain_of(name_or_path)
+    domain = domain_of(source)
     tasks = [task for task in _tasks_in(path, sources) if task.domain == domain.name]
-    size = DIFFICULTIES[difficulty]
-    return tuple(Puzzle(domain, task) for task in tasks if (len(task.truths), len(task.actions)) == size)
+    return tuple(Puzzle(domain, task) for task in tasks if (len(task.truths), len(task.actions)) == size_of(level))
 
 
 @functools.lru_cache(maxsize=16)

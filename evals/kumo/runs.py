@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from envs.kumo import DIFFICULTIES
+from evals.kumo.levels import size_of
 from evals.statistics import Estimate, mean_estimate, proportion_estimate
 
 _LEDGER_COLUMNS = (
@@ -94,7 +94,7 @@ def join_runs(plan: pa.Table, ledger: pa.Table) -> Iterator[Run]:
             parse_errors=row.get("parse_errors") or 0,
             parse_failed=bool(row.get("parse_failed")),
             tokens=(row.get("prompt_tokens") or 0) + (row.get("completion_tokens") or 0),
-            offered=row.get("n_actions") or DIFFICULTIES[entry["level"]][1],
+            offered=row.get("n_actions") or size_of(entry["level"])[1],
             optimal_actions=optima.get((entry["task"], entry["level"], entry["index"])),
             cut_off=row.get("cut_off") or 0,
             ending=row.get("ending") or "",

@@ -20,11 +20,10 @@ def score_kumo(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
         ledger: The suite's part of the ledger, in any order and possibly partial.
     """
     runs = list(join_runs(plan, ledger))
-    return [
-        _success_table(runs, by_domain=False),
-        _success_table(runs, by_domain=True),
-        _published_table(runs),
-    ]
+    tables = [_success_table(runs, by_domain=False), _success_table(runs, by_domain=True)]
+    if any(run.difficulty in DIFFICULTIES for run in runs):
+        tables.append(_published_table(runs))
+    return tables
 
 
 # --- our convention --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from evals.kumo.judge import situation
 from evals.types import stable_seed
 
 SHORTCUTS: Mapping[str, str] = {
-    "names_at_once": "takes no test: names the truth that is most often the only one left if outcomes were drawn by chance",
+    "names_at_once": "takes no test: names the truth that would most often be right if outcomes were drawn by chance",
     "one_test": "takes the test that splits best, then names the likeliest truth left",
     "random_tests": "takes tests by chance, but draws every conclusion and names the truth as soon as it is certain",
     "greedy": "draws every conclusion, and takes the test that leaves fewest truths on average, looking one step ahead",
@@ -51,15 +51,16 @@ def _best_split(task: Task, taken: Sequence[str]) -> str:
 
 
 def _likeliest(task: Task, taken: Sequence[str]) -> str:
-    """The truth that is most often the only one left; of equals the first in the task's order."""
+    """The truth that would most often be right; of equals the first in the task's order."""
     odds = odds_of(task, taken)
     return max(situation(task, taken).survivors, key=odds.__getitem__)
 
 
 def odds_of(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
-    """How often each truth would be the only one left after all tests, if each not taken showed any of its outcomes.
+    """How often each truth would be left after all tests, if each not taken showed any of its outcomes.
 
-    These are exact weights over all outcomes that leave one truth; the generator's own choices differ from them.
+    These are exact weights over all outcomes that leave as many truths as are valid; the generator's own choices differ
+    from them.
     """
     bits = {truth: 1 << place for place, truth in enumerate(task.truths)}
     start = functools.reduce(int.__or__, (bits[truth] for truth in situation(task, taken).survivors))
@@ -72,5 +73,6 @@ def odds_of(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
                 for keep in kept:
                     after[left & keep] += weight
             weights = after
-    total = sum(weights[bit] for bit in bits.values()) or 1
-    return {truth: weights[bit] / total for truth, bit in bits.items()}
+    right = {left: weight for left, weight in weights.items() if left.bit_count() == len(task.valid_truths)}
+    total = sum(right.values()) or 1
+    return {truth: sum(weight for left, weight in right.items() if left & bit) / total for truth, bit in bits.items()}

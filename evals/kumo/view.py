@@ -27,10 +27,10 @@ def view_game(row: Mapping[str, Any], puzzle: Puzzle) -> EpisodeView:
             taken.append(step.decoded)
             facts |= _shown(puzzle, step.decoded, tuple(taken))
         elif step.decoded is not None:
-            facts["named"] = "right" if step.decoded == puzzle.task.valid_truth else "wrong"
+            facts["named"] = "right" if step.decoded in puzzle.task.valid_truths else "wrong"
         steps.append(dataclasses.replace(step, facts=facts))
     game = {
-        "right one": puzzle.task.valid_truth,
+        "right one": " or ".join(puzzle.task.valid_truths),
         "perfect play": list(puzzle.optimal_play) if puzzle.optimum_is_cheap else None,
         "ending": row.get("ending"),
     }

@@ -7,6 +7,9 @@ from typing import Any
 from envs.kumo import Action, Domain, State, Task
 from envs.kumo.domain_file import parse_domain
 
+MAIN_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
+"""Those that a run plays by default; tests that search play no others, for time."""
+
 
 def toy_yaml() -> dict[str, Any]:
     """A small valid domain as its YAML file reads."""

@@ -14,7 +14,6 @@ from envs.kumo import (
     DIFFICULTIES,
     GenerationError,
     Task,
-    available_domains,
     commands,
     generate_tasks,
     load_domain,
@@ -22,13 +21,13 @@ from envs.kumo import (
     write_tasks,
 )
 from envs.kumo.domain_file import parse_domain
-from tests.envs.kumo_games import made_domain, toy_yaml
+from tests.envs.kumo_games import MAIN_DOMAINS, made_domain, toy_yaml
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo"
 
 
 def domains():
-    return [made_domain(1), *(load_domain(name) for name in available_domains())]
+    return [made_domain(1), *(load_domain(name) for name in MAIN_DOMAINS)]
 
 
 def command(*words):
@@ -62,6 +61,34 @@ def test_exactly_the_valid_truth_survives_all_observations(domain, difficulty):
         assert all(can_rule_out(task, truth) for truth in task.truths)
 
 
+@pytest.mark.parametrize("domain", domains(), ids=lambda domain: domain.name)
+@pytest.mark.parametrize(("truths", "actions", "valid"), [(4, 6, 2), (6, 9, 3), (10, 12, 1), (16, 12, 4), (3, 1, 2)])
+def test_exactly_so_many_truths_survive_as_are_asked_for(domain, truths, actions, valid):
+    for task in generate_tasks(domain, truths, actions, count=15, valid_truths=valid):
+        assert (len(set(task.truths)), len(set(task.action_names))) == (truths, actions)
+        assert len(task.valid_truths) == valid and task.valid_truth in task.valid_truths
+        assert task.survivors(everything_shown(task)) == task.valid_truths
+        assert all(can_rule_out(task, truth) for truth in task.truths)
+
+
+@pytest.mark.parametrize("valid", [0, 4, 5])
+def test_a_number_of_valid_truths_that_makes_no_game_is_refused(valid):
+    with pytest.raises(GenerationError, match=f"not {valid}"):
+        generate_tasks(made_domain(6), valid_truths=valid)
+
+
+def test_tasks_with_several_valid_truths_survive_a_file(tmp_path):
+    tasks = generate_tasks(made_domain(6), count=5, valid_truths=2)
+    write_tasks(tmp_path / "tasks.jsonl", tasks)
+    assert read_tasks(tmp_path / "tasks.jsonl", []) == tasks
+    line = json.loads((tmp_path / "tasks.jsonl").read_text().splitlines()[0])
+    assert sorted(line["valid_truth"]) == sorted(tasks[0].valid_truths)
+    wrong = {**line, "valid_truth": line["valid_truth"][:1]}
+    (tmp_path / "wrong.jsonl").write_text(json.dumps(wrong))
+    with pytest.raises(ValueError, match="should be left"):
+        read_tasks(tmp_path / "wrong.jsonl", [])
+
+
 def test_tasks_carry_the_rules_of_their_domain():
     domain = made_domain(2)
     table = {action.name: action for action in domain.actions}
@@ -72,7 +99,7 @@ def test_tasks_carry_the_rules_of_their_domain():
                 assert ours.rules_out == tuple(truth for truth in task.truths if truth in theirs.rules_out)
 
 
-def test_numbers_lie_in_their_range_and_have_one_digit_more_than_its_ends():
+def test_numbers_lie_in_their_range_and_have_as_many_digits_as_its_ends():
     numbers = [
         (action.state_of(shown).value, shown)
         for task in generate_tasks(made_domain(3), count=100)
@@ -80,8 +107,8 @@ def test_numbers_lie_in_their_range_and_have_one_digit_more_than_its_ends():
         if action.outcome == "float"
     ]
     assert len(numbers) > 50
-    assert all(low <= shown <= high and shown == round(shown, 2) for (low, high), shown in numbers)
-    assert any(shown != round(shown, 1) for _, shown in numbers)
+    assert all(low <= shown <= high and shown == round(shown, 1) for (low, high), shown in numbers)
+    assert any(shown != round(shown) for _, shown in numbers)
 
 
 def test_give_aways_are_refused_unless_allowed():

@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from envs.kumo import Action, Game, OptimalSearch, State, Task, available_domains, generate_tasks, load_domain
+from envs.kumo import Action, Game, OptimalSearch, State, Task, generate_tasks, load_domain
+from envs.kumo.search import ACTIONS, TRUTHS
 from envs.kumo.tables import HORIZON
-from tests.envs.kumo_games import made_domain, random_game
+from tests.envs.kumo_games import MAIN_DOMAINS, made_domain, random_game
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo/tasks_with_optimum.jsonl"
 
 
 def value(task: Task, left: frozenset[str], unused: tuple[Action, ...]) -> Fraction:
     """Algorithm 3 as written, on fractions: no memo, no pruning, no folding."""
-    if len(left) <= 1 or not unused:
+    if len(left) <= len(task.valid_truths) or not unused:
         return Fraction(0)
     if any(all(truth not in state.rules_out for action in unused for state in action.states) for truth in left):
         return Fraction(0)
@@ -50,6 +51,29 @@ def test_values_equal_brute_force_on_a_thousand_random_games():
         )
         nonzero += exact > 1
     assert nonzero > 200
+
+
+def test_values_equal_brute_force_where_several_truths_are_valid():
+    rng = random.Random(12)
+    fewer = 0
+    for _ in range(400):
+        task = random_game(rng, truths=rng.randint(3, 6), actions=rng.randint(1, 4), states=3)
+        several = dataclasses.replace(task, also_valid=task.truths[1 : rng.randint(2, len(task.truths) - 1)])
+        exact = value(several, frozenset(task.truths), task.actions)
+        assert OptimalSearch(several).expected_steps == pytest.approx(float(exact), abs=1e-12)
+        fewer += 0 < exact < value(task, frozenset(task.truths), task.actions)
+    assert fewer > 50
+
+
+def test_perfect_play_names_a_valid_truth_as_soon_as_only_valid_ones_are_left():
+    fewest = 0
+    for task in generate_tasks(load_domain("fantasy"), 8, 10, count=8, valid_truths=3):
+        *tests, named = OptimalSearch(task).rollout()
+        assert named in task.valid_truths
+        assert [Game(task).predict(truth) for truth in task.truths] == [t in task.valid_truths for t in task.truths]
+        left = task.survivors({test: task.observations[task.position(test)] for test in tests})
+        fewest += len(left) == 3
+    assert fewest
 
 
 def remembered_value(task: Task) -> tuple[float, list[float]]:
@@ -127,7 +151,7 @@ def test_the_policy_attains_its_expected_steps_in_every_branch():
             return 0.0
         return 1 + sum(p * cost(task, search, {**observed, move: shown}) for shown, p in outcomes(task, observed, move))
 
-    for name in available_domains():
+    for name in MAIN_DOMAINS:
         for task in generate_tasks(load_domain(name), count=3):
             search = OptimalSearch(task)
             assert cost(task, search, {}) == pytest.approx(search.expected_steps, abs=1e-6)
@@ -156,7 +180,7 @@ def test_the_mean_number_of_tests_converges_to_the_expected_steps(size, episodes
     assert abs(mean - search.expected_steps) < 4 * error
 
 
-@pytest.mark.parametrize("name", available_domains())
+@pytest.mark.parametrize("name", MAIN_DOMAINS)
 def test_the_oracle_wins_every_task(name):
     domain = load_domain(name)
     for task in [*generate_tasks(domain, count=30), *generate_tasks(domain, 8, 10, count=5)]:
@@ -233,8 +257,11 @@ def test_observations_that_contradict_each_other_are_refused():
 
 
 def test_games_beyond_the_search_are_refused_with_their_size():
-    with pytest.raises(ValueError, match=r"at most 14 truths and 32 actions, not 20 and 3"):
-        OptimalSearch(random_game(random.Random(0), truths=20, actions=3, states=2))
+    for truths, actions in ((TRUTHS + 1, 3), (4, ACTIONS + 1)):
+        with pytest.raises(
+            ValueError, match=rf"at most {TRUTHS} truths and {ACTIONS} actions, not {truths} and {actions}"
+        ):
+            OptimalSearch(random_game(random.Random(0), truths=truths, actions=actions, states=2))
 
 
 def test_rollouts_do_not_depend_on_the_hash_seed():

@@ -1,6 +1,7 @@
 """Error kinds, shortcuts and views of KUMO, against games small enough to work out by hand."""
 
 import asyncio
+import dataclasses
 import itertools
 import random
 
@@ -33,6 +34,10 @@ GAME = Task(
     ("s0", "s0", "s0", "s0"),
     "d",
 )
+
+
+# The same tests, of which now two rule out nothing that is left: c and d are both valid.
+TWO = dataclasses.replace(GAME, observations=("s0", "s1", "s0", "s0"), also_valid=("c",))
 
 
 def test_a_situation_is_what_nothing_shown_rules_out_and_what_can_still_tell():
@@ -82,7 +87,7 @@ def test_regret_is_what_a_test_loses_against_the_best_one():
 
 
 def test_perfect_play_loses_nothing_and_values_of_a_rest_agree_with_the_search_of_the_whole():
-    for puzzle in puzzles_of("medical", "easy", 6, False):
+    for puzzle in puzzles_of("medical", "easy", 6):
         play = puzzle.optimal_play
         found = judge(puzzle.task, play[:-1], play[-1], search=True)
         assert found == Errors(0, 0, (0,) * (len(play) - 1), "certain")
@@ -92,19 +97,42 @@ def test_perfect_play_loses_nothing_and_values_of_a_rest_agree_with_the_search_o
         )
 
 
+def test_with_several_valid_truths_all_that_are_left_are_certain():
+    assert situation(TWO, ()).certain == situation(TWO, ("only c", "only d")).certain == ()
+    assert situation(TWO, ("split",)).certain == ("c", "d")
+    for named, ending in (("c", "certain"), ("d", "certain"), ("a", "excluded")):
+        found = judge(TWO, ("split", "only c"), named, search=True)
+        assert (found.late_tests, found.ending, found.regret) == (1, ending, (0, 1))
+    assert judge(TWO, (), "c", search=False).ending == "early"
+
+
+def test_with_several_valid_truths_values_of_a_rest_agree_with_the_search_of_the_whole():
+    for taken in ((), ("only c",), ("only d", "only c")):
+        whole = OptimalSearch(TWO)
+        best = whole.best({name: TWO.observations[TWO.position(name)] for name in taken})
+        values = values_after(TWO, taken)
+        assert values[best] == pytest.approx(min(values.values()))
+    assert values_after(TWO, ())["split"] == pytest.approx(OptimalSearch(TWO).expected_steps) == 1
+    assert values_after(GAME, ())["split"] > 1
+
+
 # --- shortcuts -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("valid", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_odds_count_the_combinations_of_outcomes_that_leave_one_truth_alone(seed):
+def test_odds_count_the_combinations_of_outcomes_that_leave_as_many_truths_as_are_valid(seed, valid):
     game = random_game(random.Random(seed), truths=4, actions=4, states=3) if seed else GAME
-    lonely = dict.fromkeys(game.truths, 0)
+    others = [truth for truth in game.truths if truth != game.valid_truth]
+    game = dataclasses.replace(game, also_valid=tuple(others[: valid - 1]))
+    lonely, total = dict.fromkeys(game.truths, 0), 0
     for outcomes in itertools.product(*(action.states for action in game.actions)):
         left = [truth for truth in game.truths if not any(truth in state.rules_out for state in outcomes)]
-        if len(left) == 1:
-            lonely[left[0]] += 1
-    total = sum(lonely.values())
-    assert total and odds_of(game, ()) == {truth: count / total for truth, count in lonely.items()}
+        if len(left) == valid:
+            total += 1
+            lonely.update({truth: lonely[truth] + 1 for truth in left})
+    assert total or seed == 2, "but for one game, there is such a combination"
+    assert odds_of(game, ()) == {truth: count / max(1, total) for truth, count in lonely.items()}
 
 
 def test_odds_are_none_for_what_has_been_ruled_out():
@@ -203,7 +231,7 @@ class Following:
 
 def test_a_view_shows_what_remains_after_each_step_and_what_perfect_play_would_do():
     episode = SUITE.plan()[0]
-    puzzle = puzzles_of("medical", "easy", 4, False)[0]
+    puzzle = puzzles_of("medical", "easy", 4)[0]
     test, truth = puzzle.task.action_names[0], puzzle.task.valid_truth
     record = asyncio.run(play_episode(SUITE, episode, Following(test, "gibberish", truth)))
     row = records_to_table([record], ledger_columns(SUITE)).to_pylist()[0]
@@ -226,7 +254,7 @@ def test_a_view_shows_what_remains_after_each_step_and_what_perfect_play_would_d
 
 def test_hard_games_are_viewed_without_a_search_and_judged_with_one_only_on_request():
     suite = KumoSuite(domains=["medical"], difficulties=["hard"], tasks_per_domain=1, repeats=1)
-    puzzle = puzzles_of("medical", "hard", 1, False)[0]
+    puzzle = puzzles_of("medical", "hard", 1)[0]
     moves = puzzle.optimal_play
     record = asyncio.run(play_episode(suite, suite.plan()[0], Following(*moves)))
     assert record.outcome.extra["regret"] == [None] * (len(moves) - 1)

@@ -44,7 +44,7 @@ def play(suite, player, episode=None):
 
 @pytest.fixture(scope="module")
 def task():
-    return puzzles_of("medical", "easy", 6, False)[0].task
+    return puzzles_of("medical", "easy", 6)[0].task
 
 
 # --- the plan --------------------------------------------------------------------------------------------------------
@@ -61,9 +61,14 @@ def test_the_default_plan_is_the_papers():
     assert dataclasses.asdict(KumoSuite()) == {
         "domains": ("medical", "chemical", "music", "education", "fantasy"),
         "difficulties": ("easy", "hard"),
+        "truths": None,
+        "actions": None,
         "tasks": None,
         "tasks_per_domain": 50,
         "repeats": 5,
+        "seed": 0,
+        "valid_truths": 1,
+        "structure": None,
         "give_aways": False,
         "book": "prose",
         "decoder": "lenient",
@@ -227,7 +232,7 @@ def test_chance_is_read_without_errors_and_seldom_right():
 
 
 def test_perfect_play_is_known_off_its_own_path_too(task):
-    puzzle = puzzles_of("medical", "easy", 6, False)[0]
+    puzzle = puzzles_of("medical", "easy", 6)[0]
     path = puzzle.optimal_play
     for first in task.action_names:
         best = puzzle.best((first,))

@@ -1,0 +1,334 @@
+"""Domains drawn by chance with a chosen structure, and real domains with their names permuted.
+
+A drawn domain is new, so nothing in it can have been in anybody's training data; neither can the rules of a permuted one,
+which contradict what its names would suggest. What was asked for is measured on what was drawn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from envs.kumo.domain import Domain
+from envs.kumo.domain_file import load_domain, parse_domain
+from envs.kumo.generate import GenerationError, generate_tasks
+from envs.kumo.search import OptimalSearch
+from envs.kumo.vocabulary import Kind, draw_names
+
+TOLERANCE = 0.01
+"""How far overlap may be from what is asked; density is met to the nearest cell."""
+TASKS = 20
+"""Easy tasks over which the expected steps are averaged."""
+ATTEMPTS = 60
+"""Domains drawn before the search for a band of expected steps is given up."""
+
+_DRAWN, _PERMUTED = "drawn:", "permuted:"
+
+Table = list[list[set[int]]]
+"""For each action and state the truths ruled out."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a drawn domain should be like.
+
+    Attributes:
+        density: Share of all pairs of a state and a truth in which the state rules the truth out (published domains:
+            .02 to .29).
+        overlap: How alike the truths are: over all pairs of truths, the mean of states that rule out both among states
+            that rule out either; None for whatever comes (about ``density / (2 - density)``, which is also the least).
+        steps: Lowest and highest mean of the expected tests over Easy tasks (published: 1.1 to 3.2); None for any.
+        truths: Number of truths.
+        actions: Number of actions.
+        states: States of each action.
+        names: ``words`` for pairs of plain words, ``nonsense`` for words that do not exist.
+    """
+
+    density: float = 0.12
+    overlap: float | None = None
+    steps: tuple[float, float] | None = None
+    truths: int = 50
+    actions: int = 30
+    states: int = 3
+    names: Kind = "words"
+
+    def __post_init__(self) -> None:
+        for field, least in (("truths", 4), ("actions", 6), ("states", 2)):
+            value = getattr(self, field)
+            if type(value) is not int or value < least:
+                raise ValueError(f"structure.{field} must be a whole number of at least {least}, not {value!r}")
+        for field in ("density", "overlap"):
+            value = getattr(self, field)
+            if field == "overlap" and value is None:
+                continue
+            if type(value) not in (int, float) or not 0 < value < 1:
+                raise ValueError(f"structure.{field} must lie between 0 and 1, not {value!r}")
+        if self.steps is not None:
+            if len(self.steps) != 2 or not 0 <= self.steps[0] < self.steps[1]:
+                raise ValueError(f"structure.steps must be a low and a higher number, not {self.steps!r}")
+            object.__setattr__(self, "steps", tuple(self.steps))
+        if self.names not in get_args(Kind):
+            raise ValueError(f"structure.names: no {self.names!r}; there are {', '.join(get_args(Kind))}")
+        cells = self.truths * self.actions * self.states
+        if not self.truths <= round(self.density * cells) <= cells - self.truths * self.actions:
+            raise ValueError(
+                f"structure.density: {self.density} cannot be met with {self.truths} truths, {self.actions} actions and "
+                f"{self.states} states: every truth needs a state that rules it out, and each action one that does not"
+            )
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any]) -> Structure:
+        """From settings by name.
+
+        Raises:
+            ValueError: a setting is unknown or wrong.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise ValueError(f"structure: unknown setting {name!r}; known: {', '.join(known)}")
+        return cls(**settings)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The structure that a domain has; see ``Structure``."""
+
+    density: float
+    overlap: float
+    steps: float
+
+
+def measure(domain: Domain, tasks: int = TASKS) -> Measured:
+    """The structure of any domain; the steps are a mean over its first Easy tasks."""
+    table = [[_members(gone) for gone in states] for states in domain.rules_out]
+    games = generate_tasks(domain, count=tasks)
+    steps = statistics.mean(OptimalSearch(task).expected_steps for task in games)
+    return Measured(_density(table, len(domain.truths)), _overlap(table, len(domain.truths)), steps)
+
+
+def draw_domain(structure: Structure, seed: int = 0, index: int = 0) -> Domain:
+    """A domain of a structure; the same for the same seed and index anywhere.
+
+    Raises:
+        GenerationError: no domain of this structure was found; the nearest is described.
+    """
+    rng = random.Random(f"kumo/structure/{structure}/{seed}/{index}")
+    name = f"drawn_{rng.getrandbits(40):010x}"
+    reached: list[str] = []
+    for attempt in range(ATTEMPTS):
+        blank = rng.choice((0.0, 0.15, 0.3, 0.45, 0.6)) if structure.steps and attempt else 0.0
+        table = _draw(structure, blank, rng)
+        overlap = _overlap(table, structure.truths)
+        if structure.overlap is not None and abs(overlap - structure.overlap) > TOLERANCE:
+            reached.append(f"overlap {overlap:.3f}")
+            continue
+        domain = _named(structure, table, name, rng)
+        try:
+            steps = measure(domain).steps
+        except GenerationError as cause:
+            reached.append(str(cause))
+            continue
+        if structure.steps is None or structure.steps[0] <= steps <= structure.steps[1]:
+            return domain
+        reached.append(f"expected steps {steps:.2f}")
+    raise GenerationError(
+        f"no domain of {structure} in {ATTEMPTS} tries; among those drawn: {min(reached)}, {max(reached)}"
+    )
+
+
+def permuted(domain: Domain, seed: int = 0) -> Domain:
+    """The same domain with its truths' names exchanged in the rules, so that no truth keeps its own: a counterfactual.
+
+    The game stays the same up to names; knowledge of the world now misleads.
+    """
+    rng = random.Random(f"kumo/permuted/{domain.name}/{seed}")
+    order = rng.sample(domain.truths, len(domain.truths))
+    other = dict(zip(order, order[1:] + order[:1], strict=True))
+    actions = tuple(
+        dataclasses.replace(
+            action,
+            states=tuple(
+                state._replace(rules_out=tuple(other[truth] for truth in state.rules_out)) for state in action.states
+            ),
+        )
+        for action in domain.actions
+    )
+    return dataclasses.replace(domain, name=f"{domain.name}_permuted_{seed}", actions=actions)
+
+
+# --- as names: what stands in a plan instead of the name of a domain --------------------------------------------------
+
+
+def structured_sources(settings: Mapping[str, Any], domains: Sequence[str], seed: int = 0) -> tuple[str, ...]:
+    """Names for ``domain_from`` of the domains that a suite's ``structure`` stands for.
+
+    Args:
+        settings: those of ``Structure`` and ``domains``, the number of domains to draw (default 5); or
+            ``{"names": "permuted"}`` alone, for the suite's domains with their names permuted.
+        domains: the suite's domains, used only if they are to be permuted.
+        seed: another seed gives other domains.
+
+    Raises:
+        ValueError: a setting is unknown or wrong.
+    """
+    if settings.get("names") == "permuted":
+        if len(settings) > 1:
+            others = ", ".join(sorted(set(settings) - {"names"}))
+            raise ValueError(f"structure: permuted domains keep their structure, so {others} cannot be chosen")
+        return tuple(f"{_PERMUTED}{seed}:{domain}" for domain in domains)
+    count = settings.get("domains", 5)
+    if type(count) is not int or count < 1:
+        raise ValueError(f"structure.domains must be a whole number of at least 1, not {count!r}")
+    chosen = dataclasses.asdict(Structure.parse({name: value for name, value in settings.items() if name != "domains"}))
+    return tuple(_DRAWN + json.dumps([chosen, seed, index]) for index in range(count))
+
+
+def domain_from(source: str) -> Domain:
+    """A domain by its name, its file, or one of ``structured_sources``.
+
+    Raises:
+        ValueError: there is no such domain.
+    """
+    if source.startswith(_DRAWN):
+        settings, seed, index = json.loads(source.removeprefix(_DRAWN))
+        return draw_domain(Structure.parse(settings), seed, index)
+    if source.startswith(_PERMUTED):
+        seed, domain = source.removeprefix(_PERMUTED).split(":", 1)
+        return permuted(load_domain(domain), int(seed))
+    return load_domain(source)
+
+
+# --- drawing ---------------------------------------------------------------------------------------------------------
+
+
+def _draw(structure: Structure, blank: float, rng: random.Random) -> Table:
+    """A table of the density asked for, and as near to the overlap as can be.
+
+    Truths copy a common pattern in some of the cells; the more, the greater the overlap, so the share is found by halving.
+    """
+    seed, low, high = rng.getrandbits(64), 0.0, 1.0
+    table = _cells(structure, blank, low, random.Random(seed))
+    if structure.overlap is None or _overlap(table, structure.truths) >= structure.overlap:
+        return table
+    for _ in range(12):
+        copied = (low + high) / 2
+        table = _cells(structure, blank, copied, random.Random(seed))
+        difference = _overlap(table, structure.truths) - structure.overlap
+        if abs(difference) < TOLERANCE / 4:
+            break
+        low, high = (copied, high) if difference < 0 else (low, copied)
+    return table
+
+
+def _cells(structure: Structure, blank: float, copied: float, rng: random.Random) -> Table:
+    """A table in which truths share ``copied`` of their cells, and a share of the states, ``blank``, rules out nothing."""
+    places = list(itertools.product(range(structure.actions), range(structure.states)))
+    active = [place for place in places if rng.random() >= blank] or places
+    wanted = round(structure.density * len(places) * structure.truths)
+    share = min(0.95, wanted / (len(active) * structure.truths))
+    gone = {(place, truth): False for place in places for truth in range(structure.truths)}
+    for place in active:
+        pattern = rng.random() < share
+        for truth in range(structure.truths):
+            alone, copies = rng.random() < share, rng.random() < copied
+            gone[place, truth] = pattern if copies else alone
+    _mend(gone, structure, active, wanted, rng)
+    return [
+        [
+            {truth for truth in range(structure.truths) if gone[(action, state), truth]}
+            for state in range(structure.states)
+        ]
+        for action in range(structure.actions)
+    ]
+
+
+def _mend(
+    gone: dict[tuple[tuple[int, int], int], bool],
+    structure: Structure,
+    active: list[tuple[int, int]],
+    wanted: int,
+    rng: random.Random,
+) -> None:
+    """Let no action rule out a truth in every state and no truth go free, and meet the number of cells exactly."""
+    states = range(structure.states)
+
+    def full(action: int, truth: int) -> bool:
+        return all(gone[(action, state), truth] for state in states)
+
+    for action, truth in itertools.product(range(structure.actions), range(structure.truths)):
+        if full(action, truth):
+            gone[(action, rng.choice(states)), truth] = False
+    against = {truth: sum(gone[place, truth] for place in active) for truth in range(structure.truths)}
+    for truth in range(structure.truths):
+        if not against[truth]:
+            gone[rng.choice(active), truth] = True
+            against[truth] = 1
+    surplus = sum(gone.values()) - wanted
+    # Cells of the states in use first, so that states which rule out nothing stay as they are where that is possible.
+    cells = rng.sample([cell for cell in gone if cell[0] in active], len(active) * structure.truths)
+    cells += rng.sample([cell for cell in gone if cell[0] not in active], len(gone) - len(cells))
+    for place, truth in cells:
+        cell = place, truth
+        if surplus > 0 and gone[cell] and against[truth] > 1:
+            gone[cell] = False
+            surplus, against[truth] = surplus - 1, against[truth] - 1
+        elif surplus < 0 and not gone[cell]:
+            gone[cell] = True
+            if full(place[0], truth):
+                gone[cell] = False
+            else:
+                surplus, against[truth] = surplus + 1, against[truth] + 1
+
+
+def _named(structure: Structure, table: Table, name: str, rng: random.Random) -> Domain:
+    names = draw_names(structure.truths + structure.actions + structure.states, structure.names, rng)
+    truths, actions = names[: structure.truths], names[structure.truths : structure.truths + structure.actions]
+    states = [outcome.lower() for outcome in names[-structure.states :]]
+    data = {
+        "name": name,
+        "title": "Drawn by Chance",
+        "goal": "Exactly one of the listed items is the hidden one. Find out which one from the outcomes of probes.",
+        "truth": {"singular": "item", "plural": "items"},
+        "action": {"singular": "probe", "plural": "probes"},
+        # Nothing is true of a drawn item but its rules, so its definition only says what it is.
+        "truths": {item: f"{item} is one of the items of this made-up world." for item in truths},
+        "actions": {
+            action: {
+                "definition": f"{action} is one of the probes that show something about an item.",
+                "outcomes": {
+                    state: [truths[truth] for truth in sorted(gone)]
+                    for state, gone in zip(states, outcomes, strict=True)
+                },
+            }
+            for action, outcomes in zip(actions, table, strict=True)
+        },
+    }
+    return parse_domain(data, name)
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def _members(mask: int) -> set[int]:
+    return {place for place in range(mask.bit_length()) if mask >> place & 1}
+
+
+def _density(table: Table, truths: int) -> float:
+    states = [gone for states in table for gone in states]
+    return sum(map(len, states)) / (len(states) * truths)
+
+
+def _overlap(table: Table, truths: int) -> float:
+    rows = [0] * truths
+    for place, gone in enumerate(gone for states in table for gone in states):
+        for truth in gone:
+            rows[truth] |= 1 << place
+    pairs = [(one & two, one | two) for one, two in itertools.combinations(rows, 2)]
+    return statistics.mean(both.bit_count() / either.bit_count() if either else 0.0 for both, either in pairs)

@@ -1,0 +1,137 @@
+"""Drawn domains have the structure asked for, mean nothing, and depend on their seed only; permuted ones mislead."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envs.kumo import GenerationError, OptimalSearch, generate_tasks, load_domain
+from envs.kumo.structure import Structure, domain_from, draw_domain, measure, permuted, structured_sources
+
+SMALL = {"truths": 20, "actions": 12}
+
+
+def rows(domain):
+    """For each truth the states that rule it out."""
+    states = [(a.name, s) for a in domain.actions for s in a.states]
+    return [{(name, s.value) for name, s in states if truth in s.rules_out} for truth in domain.truths]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"density": 0.12},
+        {"density": 0.06, "states": 5},
+        {"density": 0.2, "overlap": 0.25, "names": "nonsense"},
+        {"density": 0.15, "overlap": 0.4},
+        {"density": 0.2, "steps": [1.9, 2.4]},
+    ],
+    ids=str,
+)
+def test_what_is_drawn_is_what_was_asked_for(settings):
+    wanted = Structure.parse({**SMALL, **settings})
+    domain = draw_domain(wanted, seed=3)
+    assert (len(domain.truths), len(domain.actions)) == (20, 12)
+    assert {len(action.states) for action in domain.actions} == {wanted.states}
+    ours = rows(domain)
+    got = measure(domain)
+    cells = 12 * wanted.states * 20
+    assert sum(map(len, ours)) == round(wanted.density * cells)
+    assert got.density == pytest.approx(sum(map(len, ours)) / cells)
+    pairs = [len(one & two) / len(one | two) for one, two in itertools.combinations(ours, 2)]
+    assert got.overlap == pytest.approx(sum(pairs) / len(pairs))
+    if wanted.overlap:
+        assert got.overlap == pytest.approx(wanted.overlap, abs=0.01)
+    steps = [OptimalSearch(task).expected_steps for task in generate_tasks(domain, count=20)]
+    assert got.steps == pytest.approx(sum(steps) / 20)
+    if wanted.steps:
+        assert wanted.steps[0] <= got.steps <= wanted.steps[1]
+    for task in generate_tasks(domain, 8, 10, count=3):
+        assert task.survivors(dict(zip(task.action_names, task.observations, strict=True))) == (task.valid_truth,)
+
+
+def test_another_seed_index_or_kind_of_names_gives_another_domain():
+    wanted = Structure(**SMALL)
+    first = draw_domain(wanted)
+    others = [
+        draw_domain(wanted, seed=1),
+        draw_domain(wanted, index=1),
+        draw_domain(Structure(**SMALL, names="nonsense")),
+    ]
+    assert draw_domain(wanted) == first
+    assert len({domain.name for domain in (first, *others)}) == 4
+    assert all(set(rows(domain)[0]) != set(rows(first)[0]) for domain in others)
+    assert all(" " in name for name in first.truths) and not any(" " in name for name in others[2].truths)
+
+
+def test_a_domain_is_the_same_in_another_process():
+    script = (
+        "import json; from envs.kumo.structure import *; d = draw_domain(Structure(truths=20, actions=12, overlap=0.2), 5)\n"
+        "print(json.dumps([d.name, d.truths, d.rules_out]))"
+    )
+    root = Path(__file__).resolve().parents[2]
+    env = {**os.environ, "PYTHONHASHSEED": "99"}
+    result = subprocess.run([sys.executable, "-c", script], env=env, cwd=root, capture_output=True, check=True)
+    domain = draw_domain(Structure(truths=20, actions=12, overlap=0.2), 5)
+    assert json.loads(result.stdout) == json.loads(json.dumps([domain.name, domain.truths, domain.rules_out]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"density": 0}, "structure.density"),
+        ({"density": 0.7}, "density: 0.7 cannot be met"),
+        ({"density": 0.002}, "density: 0.002 cannot be met"),
+        ({"overlap": 1.5}, "structure.overlap"),
+        ({"steps": [3, 2]}, "structure.steps"),
+        ({"names": "french"}, "no 'french'; there are words, nonsense"),
+        ({"truths": 3}, "structure.truths"),
+        ({"actions": True}, "structure.actions"),
+        ({"densty": 0.1}, "unknown setting 'densty'"),
+    ],
+)
+def test_a_structure_that_cannot_be_is_refused(settings, words):
+    with pytest.raises(ValueError) as error:
+        Structure.parse(settings)
+    assert words in str(error.value)
+
+
+def test_a_structure_that_is_not_found_is_refused_with_what_came_instead():
+    with pytest.raises(GenerationError, match=r"overlap 0\.\d+"):
+        draw_domain(Structure(density=0.4, overlap=0.05, **SMALL))
+
+
+def test_a_permuted_domain_is_the_same_game_under_names_that_mislead():
+    real = load_domain("medical")
+    other = permuted(real, seed=2)
+    assert permuted(real, seed=2) == other and permuted(real, seed=3) != other and other.name != real.name
+    assert other.truths == real.truths
+    ours, theirs = rows(real), rows(other)
+    assert sorted(map(len, ours)) == sorted(map(len, theirs))
+    assert {frozenset(row) for row in ours} == {frozenset(row) for row in theirs}
+    assert sum(one == two for one, two in zip(ours, theirs, strict=True)) <= 2, "but for truths that are alike"
+    for one, two in zip(real.actions, other.actions, strict=True):
+        assert [(s.value, len(s.rules_out)) for s in one.states] == [(s.value, len(s.rules_out)) for s in two.states]
+
+
+def test_sources_stand_for_drawn_or_permuted_domains():
+    drawn = structured_sources({"density": 0.15, "domains": 3, **SMALL}, ["medical"], seed=4)
+    wanted = Structure(density=0.15, **SMALL)
+    assert [domain_from(source) for source in drawn] == [draw_domain(wanted, 4, index) for index in range(3)]
+    counterfactual = structured_sources({"names": "permuted"}, ["medical", "music"], seed=4)
+    assert [domain_from(source) for source in counterfactual] == [
+        permuted(load_domain(name), 4) for name in ("medical", "music")
+    ]
+    assert domain_from("music") == load_domain("music")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"names": "permuted", "density": 0.1}, {"domains": 0}, {"domains": True}, {"sise": 3}, {"names": 3}]
+)
+def test_sources_of_no_structure_are_refused(settings):
+    with pytest.raises(ValueError, match="structure"):
+        structured_sources(settings, ["medical"])
