@@ -22,6 +22,7 @@ setup(
         "gpu": ["vllm==0.32.0"],
         "metrics": ["ray[default]>=2.60,<2.61"],
         "slurm": SLURM,
+        "mutation": ["mutmut>=3.8"],
         "dev": [
             *SLURM,
             "pytest",

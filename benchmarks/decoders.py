@@ -24,6 +24,8 @@ class HeldReplies:
     replies: Callable[[], Iterable[Mapping[str, Any]]]
     """Each with ``reply`` and ``reading``, and whatever else the readers need."""
     readers: Mapping[str, Callable[[Mapping[str, Any]], str | None]]
+    independent: Callable[[], Iterable[Mapping[str, Any]]]
+    """Replies by two authors who had not seen the rules; rows with ``debated`` are labeled by another rule than ours."""
 
 
 # --- kidgym ----------------------------------------------------------------------------------------------------------
@@ -40,13 +42,19 @@ def kidgym() -> HeldReplies:
 
     def reader(decoder: Decoder) -> Callable[[Mapping[str, Any]], str | None]:
         def read(row: Mapping[str, Any]) -> str | None:
-            reply = separate_reasoning(Reply(row["reply"], finish="length" if row.get("cut") else "stop"))
-            index = read_reply(reply, lists[row["list"]], decoder).index
+            reply = separate_reasoning(
+                Reply(row["reply"], finish="length" if row.get("cut") or row.get("cut_off") else "stop")
+            )
+            index = read_reply(reply, row.get("actions") or lists[row["list"]], decoder).index
             return None if index is None else LETTERS[index]
 
         return read
 
-    return HeldReplies(lambda: _lines("kidgym_replies.jsonl"), {decoder: reader(decoder) for decoder in DECODERS})
+    return HeldReplies(
+        lambda: _lines("kidgym_replies.jsonl"),
+        {decoder: reader(decoder) for decoder in DECODERS},
+        lambda: _lines("kidgym_replies_independent.jsonl"),
+    )
 
 
 # --- kumo ------------------------------------------------------------------------------------------------------------
@@ -57,7 +65,10 @@ def kumo() -> HeldReplies:
     from evals.kumo.readers import readers
 
     games = json.loads((DATA / "kumo_reply_games.json").read_text(encoding="utf-8"))
-    return HeldReplies(lambda: _lines("kumo_replies.jsonl"), readers(games))
+    independent = [*_lines("kumo_replies_independent.jsonl")]
+    lists = {"/".join(row["names"]): {"tests": row["names"], "truths": [], "nouns": []} for row in independent}
+    rows = [{**row, "game": "/".join(row["names"]), "cut": row["cut_off"]} for row in independent]
+    return HeldReplies(lambda: _lines("kumo_replies.jsonl"), readers({**games, **lists}), lambda: rows)
 
 
 # --- multistar -------------------------------------------------------------------------------------------------------
@@ -66,16 +77,21 @@ def kumo() -> HeldReplies:
 def multistar() -> HeldReplies:
     """Labels out of replies to questions of choice."""
     from evals.multistar.read_answer import READERS
+    from evals.reasoning import separate_reasoning
+    from evals.types import Reply
 
     def reader(rule: Callable[..., Any]) -> Callable[[Mapping[str, Any]], str | None]:
         def read(row: Mapping[str, Any]) -> str | None:
-            index, _ = rule(row["reply"], row["labels"], row["options"], cut_off=row["cut_off"])
+            said = separate_reasoning(Reply(row["reply"])).text
+            index, _ = rule(said, row["labels"], row["options"], cut_off=row["cut_off"])
             return None if index is None else str(row["labels"][index])
 
         return read
 
     return HeldReplies(
-        lambda: _lines("multistar_replies.jsonl"), {name: reader(rule) for name, rule in READERS.items()}
+        lambda: _lines("multistar_replies.jsonl"),
+        {name: reader(rule) for name, rule in READERS.items()},
+        lambda: _lines("multistar_replies_independent.jsonl"),
     )
 
 
@@ -103,10 +119,10 @@ class Figures:
         return self.right / (self.right + len(self.misread) + len(self.unread))
 
 
-def measure(suite: str) -> dict[str, Figures]:
-    """The figures of each of a suite's rules."""
+def measure(suite: str, independent: bool = False) -> dict[str, Figures]:
+    """The figures of each of a suite's rules; ``independent`` on the replies by authors who had not seen the rules."""
     held = SUITES[suite]()
-    replies = list(held.replies())
+    replies = list(held.independent() if independent else held.replies())
     figures = {}
     for name, read in held.readers.items():
         wrong = [(row, found) for row in replies if (found := read(row)) != row["reading"]]
@@ -120,16 +136,21 @@ def main() -> int:
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--show", action="store_true", help="print the replies that the suite's own rule gets wrong")
     arguments = parser.parse_args()
-    figures = measure(arguments.suite)
+    for independent in (False, True):
+        print("\nreplies by independent authors" if independent else "replies by the decoders' author")
+        _print(measure(arguments.suite, independent), arguments.show)
+    return 0
+
+
+def _print(figures: Mapping[str, Figures], show: bool) -> None:
     print(f"{'rule':12}{'replies':>9}{'right':>9}{'misread':>9}{'unread':>9}")
     for name, found in figures.items():
         total = found.right + len(found.misread) + len(found.unread)
         print(f"{name:12}{total:9}{found.share:9.1%}{len(found.misread):9}{len(found.unread):9}")
-    if arguments.show:
+    if show:
         own = next(iter(figures.values()))
         for row in (*own.misread, *own.unread):
             print(json.dumps(row, ensure_ascii=False))
-    return 0
 
 
 if __name__ == "__main__":

@@ -4,20 +4,21 @@ python -m benchmarks.mutation                      all modules below
 python -m benchmarks.mutation router statistics    modules with these names
 python -m benchmarks.mutation --show router        also print the surviving mutants
 
-A mutant counts as killed if a test fails or hangs. Messages are mutated too and rarely matter, so a score of 1 is not
-the goal; docs/mutation.md lists the survivors that are equivalent to the original.
+A mutant counts as killed if a test fails or hangs. Mutants of message texts (sentences and f-strings) are left out: tests
+state behavior, not English. docs/mutation.md lists the survivors that are equivalent to the original.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import difflib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 from evals.tables import Table
@@ -41,19 +42,27 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evals/ledger_columns.py": ("tests/evals/test_ledger.py", "tests/evals/test_records.py"),
     "evals/paired.py": ("tests/evals/test_paired.py",),
     "cluster/runner/router.py": ("tests/cluster/test_router.py",),
-    "cluster/runner/admission.py": ("tests/cluster/test_admission.py", "tests/cluster/test_runner.py"),
+    "cluster/runner/admission.py": ("tests/cluster/test_admission.py",),
     "cluster/runner/hedging.py": ("tests/cluster/test_hedging.py",),
-    "cluster/runner/episode_queue.py": ("tests/cluster/test_admission.py",),
-    "cluster/observe/run_statistics.py": ("tests/cluster/test_run_statistics.py", "tests/cluster/test_spending.py"),
+    "cluster/runner/episode_queue.py": ("tests/cluster/test_episode_queue.py",),
+    "cluster/runner/model_player.py": ("tests/cluster/test_model_player.py",),
+    "cluster/observe/run_statistics.py": ("tests/cluster/test_run_statistics.py",),
     "cluster/observe/performance.py": ("tests/cluster/test_performance.py",),
-    "cluster/observe/progress.py": ("tests/cluster/test_performance.py",),
-    "cluster/commands/plan.py": ("tests/cluster/test_performance.py",),
+    "cluster/observe/progress.py": ("tests/cluster/test_progress.py",),
+    "cluster/commands/plan.py": ("tests/cluster/test_plan.py",),
     "cluster/commands/merge.py": ("tests/cluster/test_merge.py",),
-    "cluster/commands/report.py": ("tests/cluster/test_run.py",),
-    "cluster/storage/run_directory.py": ("tests/cluster/test_ledger.py",),
-    "cluster/storage/shard.py": ("tests/cluster/test_merge.py", "tests/cluster/test_cli.py"),
+    "cluster/commands/report.py": ("tests/cluster/test_report_tables.py", "tests/cluster/test_report.py"),
+    "cluster/commands/resume.py": ("tests/cluster/test_resume.py",),
+    "cluster/driver/replica_pool.py": ("tests/cluster/test_replica_pool.py",),
+    "cluster/storage/run_directory.py": ("tests/cluster/test_ledger.py", "tests/cluster/test_compaction.py"),
+    "cluster/storage/stored_run.py": ("tests/cluster/test_ledger.py", "tests/cluster/test_report.py"),
+    "cluster/storage/provenance.py": ("tests/cluster/test_provenance.py",),
+    "cluster/storage/compaction.py": ("tests/cluster/test_compaction.py",),
+    "cluster/storage/lock.py": ("tests/cluster/test_lock.py",),
+    "cluster/storage/durable.py": ("tests/cluster/test_ledger.py",),
+    "cluster/storage/shard.py": ("tests/cluster/test_shard.py",),
     "cluster/storage/spending.py": ("tests/cluster/test_spending.py",),
-    "cluster/engines/spend.py": ("tests/cluster/openai_api/test_spend.py",),
+    "cluster/engines/spend.py": ("tests/cluster/test_spend.py",),
     "evals/kumo/decode.py": ("tests/evals/test_kumo_decode.py",),
     "evals/kumo/written.py": ("tests/evals/test_kumo_decode.py",),
     "evals/kumo/score.py": ("tests/evals/test_kumo_score.py",),
@@ -63,6 +72,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evals/multistar/read_answer.py": ("tests/evals/test_multistar_replies.py",),
 }
 """Each module with its fast tests."""
+
+NOT_COPIED = (".git", ".venv", "runs", "multirun", "*.egg-info", "__pycache__", "mutants", ".*_cache")
 
 CONFIG = """
 [tool.mutmut]
@@ -87,22 +98,24 @@ def main() -> None:
     ]
     rows = []
     for module in chosen:
-        counts, survivors = mutate(module)
-        killed, total = counts["killed"] + counts["timeout"], sum(counts.values())
-        rows.append((module, total, killed, counts["survived"], counts["no tests"], killed / total if total else None))
+        ends, sources = mutate(module)
+        counted = {name: end for name, end in ends.items() if not is_message(*sources[name])}
+        survivors = [name for name, end in counted.items() if end in ("survived", "no tests")]
+        killed, total = len(counted) - len(survivors), len(counted)
+        rows.append((module, total, killed, killed / total if total else None, len(ends) - total))
         print(*rows[-1], flush=True, file=sys.stderr)
         if options.show:
-            print(*survivors, sep="\n", flush=True)
-    columns = ("module", "mutants", "killed", "survived", "not reached", "score")
+            for name in survivors:
+                print(f"# {name}: {ends[name]}\n{difference(*sources[name])}", flush=True)
+    columns = ("module", "mutants", "killed", "score", "messages left out")
     print(Table("mutation", "Mutants killed by the fast tests", columns, tuple(rows)).to_markdown())
 
 
-def mutate(module: str) -> tuple[Counter[str], list[str]]:
-    """Run mutmut on one module; returns how its mutants ended, and the survivors' differences."""
+def mutate(module: str) -> tuple[dict[str, str], dict[str, tuple[ast.FunctionDef, ast.FunctionDef]]]:
+    """Run mutmut on one module; returns how each mutant ended, and each one's function before and after."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
-        ignored = shutil.ignore_patterns(".git", ".venv", "runs", "multirun", "*.egg-info", "__pycache__", "mutants")
-        shutil.copytree(ROOT, copy, ignore=ignored)
+        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
         tests = [test for test in MODULES[module] if (copy / test).exists()]
         pyproject = copy / "pyproject.toml"
         pyproject.write_text(pyproject.read_text() + CONFIG.format(module=module, tests=tests))
@@ -111,15 +124,51 @@ def mutate(module: str) -> tuple[Counter[str], list[str]]:
         with (copy / "log").open("wb") as log:
             subprocess.run([mutmut, "run", "--max-children", "2"], cwd=copy, stdout=log, stderr=log, env=environment)
         listed = subprocess.run([mutmut, "results", "--all", "true"], cwd=copy, capture_output=True, text=True).stdout
-        ends = re.findall(r"^\s*(\S+): ([\w ]+)$", listed, re.MULTILINE)
-        if not ends:
-            raise SystemExit(f"{module}: mutmut made no mutants:\n{(copy / 'log').read_text(errors='replace')[-2000:]}")
-        survivors = [
-            subprocess.run([mutmut, "show", name], cwd=copy, capture_output=True, text=True).stdout
-            for name, end in ends
-            if end in ("survived", "no tests")
-        ]
-        return Counter(end for _, end in ends), survivors
+        ends = dict(re.findall(r"^\s*(\S+): ([\w ]+)$", listed, re.MULTILINE))
+        if not ends or "not checked" in ends.values():
+            log_end = (copy / "log").read_text(errors="replace")[-2000:]
+            raise SystemExit(f"{module}: mutmut did not come to its end:\n{log_end}")
+        tree = ast.parse((copy / "mutants" / module).read_text())
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    sources = {}
+    for name in ends:
+        mutant = name.rpartition(".")[2]
+        sources[name] = functions[f"{mutant.rpartition('__mutmut_')[0]}__mutmut_orig"], functions[mutant]
+    return ends, sources
+
+
+def difference(original: ast.AST, mutant: ast.AST) -> str:
+    """The lines that differ."""
+    lines = difflib.ndiff(
+        *(re.sub(r"\w+__mutmut_\w+", "", ast.unparse(tree)).splitlines() for tree in (original, mutant))
+    )
+    return "\n".join(line for line in lines if line[0] in "+-")
+
+
+def is_message(original: object, mutant: object) -> bool:
+    """Whether all that a mutation changed is a text for people: a string with a blank in it, or an f-string."""
+    if isinstance(original, ast.JoinedStr) or (
+        isinstance(original, ast.Constant) and isinstance(original.value, str) and " " in original.value
+    ):
+        return True
+    if isinstance(original, list) and isinstance(mutant, list) and len(original) == len(mutant):
+        pairs = list(zip(original, mutant, strict=True))
+    elif isinstance(original, ast.AST) and type(original) is type(mutant):
+        names = [name for name in original._fields if not (name == "name" and hasattr(original, "decorator_list"))]
+        pairs = [(getattr(original, name), getattr(mutant, name)) for name in names]
+    else:
+        return False
+    changed = [pair for pair in pairs if not same(*pair)]
+    return len(changed) == 1 and is_message(*changed[0])
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two pieces of syntax are the same."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, ast.AST) and isinstance(other, ast.AST):
+        return ast.dump(one) == ast.dump(other)
+    return type(one) is type(other) and one == other
 
 
 if __name__ == "__main__":

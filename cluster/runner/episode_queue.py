@@ -31,10 +31,9 @@ class EpisodeQueue:
         self._heap: list[tuple[float, int, Episode]] = []
         self.draining = False
         """Hand out no more episodes."""
-        self.unfinished = 0
-        """Unfinished episodes, assigned ones included."""
         self.put(episodes)
         self.unfinished = len(self._heap)
+        """Unfinished episodes, assigned ones included."""
 
     def put(self, episodes: Iterable[Episode]) -> None:
         """Add episodes, or requeue those that their runner will not finish."""

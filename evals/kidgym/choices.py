@@ -23,11 +23,12 @@ _TOKEN = re.compile(
 )
 _SMALL = re.compile(r"(?P<letter>[b-hj-p])\W*$|(?P<first>[b-hj-p])(?=\s+(?:because|since|is|as)\b)")
 _LISTED = re.compile(
-    rf"^\W{{0,4}}(?:option\s+|action\s+)?(?:(?P<letter>[A-Z])(?:\s?[).:|-]|\s+\w)|{TEXT}$).*\w.*$", re.MULTILINE
+    rf"^\W{{0,4}}(?:option\s+|action\s+)?(?:(?P<letter>[A-Z])(?:\s?[).:|-]|\s+\w)|{TEXT}$).*[\w\ue000-\ue0ff].*$",
+    re.MULTILINE,
 )
 _VERDICT = re.compile(r"(?<!not )(?<!in)\b(?:correct|right|yes|best|works)\W*$", re.IGNORECASE)
 """At the end of such a line: it is the one."""
-_RUN = re.compile(r"(?<!\w)[A-Z](?:\s*,\s*(?:and\s+|or\s+)?[A-Z](?![\w'])){2,}")
+_RUN = re.compile(r"(?<!\w)[A-Z](?:(?:\s*,\s*(?:and\s+|or\s+)?|\s+and\s+)[A-Z](?![\w'])){2,}")
 """Letters in a row, as the question lists them."""
 """A line that begins with a letter, as in a list of all actions."""
 _SENTENCE_END: Final = re.compile(r"[.!?\n]")
@@ -71,6 +72,8 @@ class _Named:
     start: int
     positions: frozenset[int]
     stance: Stance
+    listed: bool = False
+    """Whether it is one line's verdict in a list of the actions."""
 
 
 def read_prose(text: str, bare: bool) -> Prose | None:
@@ -78,10 +81,16 @@ def read_prose(text: str, bare: bool) -> Prose | None:
     named = list(_named(text, bare))
     declared = [one for one in named if one.stance == "declared"]
     if declared:
-        return Prose(set(declared[-1].positions), "declared")
+        last = declared[-1]
+        if any(
+            one.stance == "rejected" and one.start > last.start and one.positions == last.positions for one in named
+        ):
+            return None
+        verdicts = [one.positions for one in declared if one.listed] if last.listed else [last.positions]
+        return Prose(set().union(*verdicts), "declared")
     if bare and len(text) > LONGEST_BARE_TEXT:
-        last = max(text.rstrip().rfind("\n"), text.rstrip(" .!").rfind(". "))
-        named = [one for one in named if one.start > last and len(text) - last <= LONGEST_BARE_TEXT]
+        end = max(text.rstrip().rfind("\n"), text.rstrip(" .!").rfind(". "))
+        named = [one for one in named if one.start > end and len(text) - end <= LONGEST_BARE_TEXT]
     rejected = {place for one in named if one.stance == "rejected" for place in one.positions}
     for stance in ("mention", "alone"):
         positions = {place for one in named if one.stance == stance for place in one.positions}
@@ -90,9 +99,21 @@ def read_prose(text: str, bare: bool) -> Prose | None:
     return None
 
 
+def left_over(text: str, count: int) -> int | None:
+    """The one of so many actions that a masked text does not reject, where it rejects all others and chooses none."""
+    if count < 3 or words.OPEN_ENDED.search(text):
+        return None
+    named = list(_named(text, bare=False))
+    rejected = {place for one in named if one.stance == "rejected" for place in one.positions}
+    rest = set(range(count)) - rejected
+    return rest.pop() if len(rest) == 1 and len(rejected) == count - 1 else None
+
+
 def _named(text: str, bare: bool) -> Iterator[_Named]:
     """Every letter and every action's text that is neither rejected nor means something else."""
     listed, runs = _listed(text), [match.span() for match in _RUN.finditer(text)]
+    mapped = [match.span() for match in words.MAPPED.finditer(text)]
+    mapped = mapped if len(mapped) > 1 else []
     earlier = False
     for match in list(_TOKEN.finditer(text))[-_MOST:]:
         end = match.end("letter") if match["letter"] else match.end()
@@ -107,16 +128,18 @@ def _named(text: str, bare: bool) -> Iterator[_Named]:
                 text[match.end() :],
             )
         stance = _stance(letter, bool(match["same"]), before, behind[:_BEHIND], bare)
+        if any(start <= match.start() < stop for start, stop in mapped):
+            continue
         if within := [good for start, stop, good in listed if start <= match.start() < stop]:
             commended = within[0] or (words.COMMENDS.match(behind) and not _refused(before, behind))
             stance = "declared" if commended else None
-        if stance != "declared" and any(start <= match.start() < stop for start, stop in runs):
+        if stance in ("mention", "alone") and any(start <= match.start() < stop for start, stop in runs):
             stance = None
-        if stance is not None and not (earlier and words.LATER.search(before)):
+        if stance is not None and not (letter and earlier and words.LATER.search(before)):
             positions = {_position(letter)} if letter else set()
             if mask := match["same"] or match["text"]:
                 positions.add(ord(mask) - ord("\ue000"))
-            yield _Named(match.start(), frozenset(positions), stance)
+            yield _Named(match.start(), frozenset(positions), stance, bool(within))
         earlier = True
     yield from _small(text, bare)
 

@@ -21,11 +21,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from evals.kidgym.choices import read_prose
+from evals.kidgym.choices import left_over, read_prose
 from evals.kidgym.paraphrase import masked, read_paraphrase, unmasked
-from evals.kidgym.vocabulary import ALTERNATIVE_BEHIND
+from evals.kidgym.vocabulary import ALTERNATIVE_BEHIND, OTHER_SIDE, UNDECIDED
+from evals.option_words import sole_option
 
-DECODER_VERSION: Final = 3
+DECODER_VERSION: Final = 4
 """Raised whenever a reply would be read otherwise; part of every episode's identity."""
 
 _LONGEST_FRAME: Final = 60
@@ -46,11 +47,12 @@ def decode(text: str, actions: Sequence[str], cut_off: bool = False) -> Decoded:
 
     A rule is *where, how*:
 
-    - where: ``tag``; ``open tag`` (never closed); ``closing tag`` (never opened); ``no tag``
+    - where: ``tag``; ``open tag`` (never closed); ``closing tag`` (never opened); ``field`` (of JSON); ``no tag``
     - how: ``letter``; ``text`` (the action's text); ``letter and text``; ``list`` (several of these, of which the first
       counts; without tags, letters only); ``declared`` (*I choose B*, *so: B*, *C is correct*; the last one counts);
       ``mention`` (*option B*, or the action's text within others); ``alone`` (a capital letter by itself);
-      ``other words`` (a description that fits one action only)
+      ``other words`` (a description that fits one action only); ``words`` (part of one action's text only);
+      ``left over`` (all others are rejected); ``corrected`` (behind the tag)
 
     and an unread reply has the rule ``no answer``, ``two answers``, ``beyond the list`` or ``cut_off``.
 
@@ -60,13 +62,20 @@ def decode(text: str, actions: Sequence[str], cut_off: bool = False) -> Decoded:
         cut_off: Whether the reply ended at the token limit.
     """
     text = _normalized(text)
-    if cut_off:
+    if OTHER_SIDE.search(text):
+        return Decoded(None, "two answers")
+    if not _TAG.search(text) and len(fields := _FIELD.findall(text)) == 1:
+        where, content = "field", fields[0]
+        found = _read(content, tuple(actions), bare=False)
+    elif cut_off:
         pairs = [pair["content"] for pair in _PAIR.finditer(text) if re.search(r"\w", pair["content"])]
         found = _read(pairs[-1], tuple(actions), bare=False) if pairs else Decoded(None, "cut_off")
         where = "tag"
     else:
         where, content = _answer(text)
         found = _read(content, tuple(actions), bare=where == "no tag")
+        if where == "tag":
+            found = _doubted(text, found, tuple(actions))
     return Decoded(found.index, found.rule if found.index is None else f"{where}, {found.rule}")
 
 
@@ -101,6 +110,29 @@ def _normalized(text: str) -> str:
 _NAME = r"(?:answer|anwser|anser|anwer|awnser|ans|final[ _]?answer|final)"
 _TAG = re.compile(rf"\\?[<\[(]\s*(?P<close>[/\\]?)\s*{_NAME}\s*\\?[>\])]", re.IGNORECASE)
 _PAIR = re.compile(rf"<\s*{_NAME}\s*>(?P<content>[^<>]*)<\s*/\s*{_NAME}\s*>", re.IGNORECASE)
+
+
+_FIELD = re.compile(r"""["'](?:final_)?(?:answer|action|choice)["']\s*:\s*["']([^"']*)["']""", re.IGNORECASE)
+_EXAMPLE = re.compile(r"\b(?:for example|e\.g\.|for instance|such as|you would write)[^\n.]{0,30}$", re.IGNORECASE)
+_TAKES_BACK = re.compile(r"\b(?:correction|wait|hmm|actually|sorry|oops)\b", re.IGNORECASE)
+
+
+def _doubted(text: str, found: Decoded, actions: tuple[str, ...]) -> Decoded:
+    """The reading of the last pair of tags, unless it is an example, one of several, or is corrected behind it."""
+    pairs = [pair for pair in _PAIR.finditer(text) if re.search(r"\w", pair["content"])]
+    if not pairs:
+        return found
+    if len(pairs) == 1 and _EXAMPLE.search(text[: pairs[0].start()]):
+        return Decoded(None, "no answer")
+    behind = text[pairs[-1].end() :]
+    if correction := _TAKES_BACK.search(behind):
+        corrected = read_prose(masked(behind[correction.end() :], actions), bare=True)
+        if corrected is not None and corrected.how == "declared":
+            return _decided(corrected.positions, "corrected", actions)
+    adjacent = len(pairs) > 1 and not re.search(r"\w", text[pairs[-2].end() : pairs[-1].start()])
+    if adjacent and _read(pairs[-2]["content"], actions, bare=False).index != found.index:
+        return Decoded(None, "two answers")
+    return found
 
 
 def _answer(text: str) -> tuple[str, str]:
@@ -146,10 +178,16 @@ def _read(content: str, actions: tuple[str, ...], bare: bool) -> Decoded:
     if found := _read_plain(content, actions) or _read_list(content, actions, bare):
         return found
     hidden = masked(content, actions)
+    if UNDECIDED.search(hidden):
+        return Decoded(None, "no answer")
     if (prose := read_prose(hidden, bare)) is not None:
         return _decided(prose.positions, prose.how, actions)
     if positions := read_paraphrase(unmasked(hidden), actions, bare):
         return _decided(positions, "other words", actions)
+    if (only := sole_option(content, actions)) is not None:
+        return Decoded(only, "words")
+    if (rest := left_over(hidden, len(actions))) is not None:
+        return Decoded(rest, "left over")
     return Decoded(None, "two answers" if ALTERNATIVE_BEHIND.search(hidden[-500:]) else "no answer")
 
 

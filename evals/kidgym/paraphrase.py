@@ -75,7 +75,7 @@ def _pattern(action: str) -> re.Pattern[str]:
     """Finds an action's text in any case, whatever articles it has, and a plural for what may be one."""
     parts = []
     for word in action.split():
-        if word.lower() in ("the", "a", "an"):
+        if word in ("the", "The", "a", "an", "An"):  # a capital A is a basket or a slot
             continue
         parts.append(re.escape(word).replace(r"\(s\)", r"(?:\(s\)|s)?"))
     article = r"\s+(?:(?:the|a|an)\s+)?"

@@ -25,7 +25,7 @@ _BE = (
 _VERB = (
     r"(?:choose|chose|choosing|select|selecting|selected|pick|picking|picked|take|taking|opt(?:ed)?\s+for|recommend|prefer|"
     r"g[oe](?:ing)?\s+(?:with|for)|went\s+with|start\s+with|decide[ds]?(?:\s+(?:on|for)|:)?|confident\s+in|left\s+with|"
-    r"say|think|guess|guessing|believe|meant|mean|answers?|leaves|it's|makes\s+it|c'est|che\s+sia|что|que\s+(?:es|sea|é|seja)|"
+    r"say|think|guess|guessing|believe|meant|mean|answers?|leaves|resta|it's|makes\s+it|c'est|che\s+sia|что|que\s+(?:es|sea|é|seja)|"
     r"elijo|escojo|selecciono|eleg?ir[ií]a|escoger[ií]a|elegir|escolho|seleciono|scelgo|scegliere|"
     r"w[aä]hle(?:\s+ich)?|nehme(?:\s+ich)?|f[uü]r|w[uü]rde|choisis|choisirais|choisir|prends|выбираю|kies|wybieram|memilih)"
 )
@@ -90,11 +90,13 @@ COMMENDS: Final = re.compile(
 
 REJECTED_BEFORE: Final = re.compile(
     r"(?:\b(?:not|never|cannot|of|than|over|avoid|without|neither|nor|exclude|reject|whether|(?:anything|all)\s+but|eliminate|eliminat\w+|"
-    r"rul(?:e|ing)\s+out|nicht|pas|no\s+es|nem|não|non|niet|tempting|against)|n't|n'est\s+pas)\s+"
+    r"rul(?:e|ing)\s+out(?:\s+(?:is|are))?|ebenso|(?:wrong|incorrect|out|excluded)\W+so\s+(?:is|are)|nicht|pas|no\s+es|nem|não|non|niet|tempting|against)|n't|n'est\s+pas)\s+"
     rf"""(?:(?:to|be|that|think|believe|say|choose|pick|select|take|the|option|options|both|{NOUN})\s+)*["'(]*"""
     r"""(?:[A-Z]["')]*\s*(?:,|and|or|nor)\s*["'(]*)*$"""
     r"|\b(?:if|whether|unless|should\s+i|could|might|may|going\s+to|wanted\s+to|initially|at\s+first|would\s+have|thought"
     r"|podr[ií]a|k[oö]nnte)\s+(?:[^\W\d]+\s+){0,4}[\"'(]*$"
+    r"|\b(?:before|antes\s+de|avant\s+de|bevor)\b[^.!?,;\n]{0,40}\(?$"
+    r"|\bif\s+(?:i|we)(?:'d|\s+(?:chose|choose|were))\b[^.!?,\n]{0,20}$"
     r"|\bif\b[^.!?\n]*\bwould\b[^.!?\n]*$"
     r"|(?:不是|不选|不選|不应选|不应该选|想选|可能是|可能|或者|还是|或|不能选)\s*$"
     r"|\b(?:could|might|may|can(?!\s+only)|either|entweder|soit|o\s+bien)\s+(?:[^\W\d]+\s+){0,3}[\"'(]*(?:[A-Z]\W+(?:or|and|oder|ou|o)\s+)?$",
@@ -104,9 +106,10 @@ REJECTED_BEFORE: Final = re.compile(
 REJECTED_BEHIND: Final = re.compile(
     r"(?:\s*(?:,|and|or)\s*[A-Z])*[^\w,(]{0,3}\s*(?:"
     r"(?:is|are|was|were|seems|looks|would\s+be|will\s+be|must\s+be)\s+(?:\w+ly\s+|also\s+)?"
-    r"(?:not|never|no|wrong|incorrect|impossible|useless|bad|worse|invalid|false|out|possible|blocked|tempting|better\s+left)\b"
+    r"(?:not|never|no|wrong|incorrect|impossible|useless|bad|worse|invalid|false|out|possible|blocked|tempting|better\s+left|a\s+dead\s+end|(?:also\s+)?(?:ruled\s+out|excluded|eliminated)|already)\b"
     r"|(?:(?:is|are|was|does|would|could|should|ca|wo)n't|(?:does|would|will|can|could|should)\s+not|cannot|fails|can\s+be\s+ruled)\b"
     r"|(?:wrong|incorrect|no|unreachable|blocked|not|impossible|falsch|incorrect[ao]|es\s+incorrecta|ist\s+falsch|n'est\s+pas)\b"
+    r"|if\s|would\s+be\s+for\b|scheidet\b|(?<=\))(?:\s*,)?\s*(?:w[aä]re|would|но|but|pero|aber|mais)\b"
     r"|(?:looks|seems)\s+(?:tempting|possible|wrong)"
     r"|不对|不對|错|錯|不是|是错|不正确|ではありません|ではない|じゃない|아닙니다"
     r"|\?)",
@@ -120,6 +123,19 @@ ALTERNATIVE_BEHIND: Final = re.compile(
     r"""(?:\s*,\s*["'(]*[A-Z]["')]*)*["')]*\s*,?\s*(?:/|\b(?:or|oder|ou|o)\b|或者?|还是|か|または)\s*(?:\w+\s+)?["'(]*[A-Z\ue000-\ue0ff](?![\w'])"""
 )
 """*A or B*: neither is chosen."""
+MAPPED: Final = re.compile(r"(?<!\w)[A-Z] (?:is|means) (?:position|label|slot|door|option|item|\w+ing)\b")
+"""A letter that a text only explains; two of these are a list of what the letters mean."""
+UNDECIDED: Final = re.compile(
+    r"\b(?:can't|cannot|can not|don't want to|unable to) (?:decide|choose|tell|guess)\W{0,9}$", re.IGNORECASE
+)
+"""At the end of a reply that takes back what it said."""
+OPEN_ENDED: Final = re.compile(
+    r"\?|\b(?:or|oder|ou|o|either|entweder|could|might|may|maybe|perhaps|podr[ií]a|k[oö]nnte|whether|if)\b|可能|或|还是|か|または",
+    re.IGNORECASE,
+)
+"""In a text that leaves something open, so that what is not named need not be what is left."""
+OTHER_SIDE: Final = re.compile(r"\n\W{0,4}(?:human|user|player)\s{0,3}:", re.IGNORECASE)
+"""Where a reply goes on with a turn of the other side, which it made up."""
 PAIRED: Final = re.compile(r"[\"')]*\s*(?:\b(?:and|und|et|y|e|as\s+well\s+as)\b|&|和|与|と)\s*[\"'(]*[A-Z](?![\w'])")
 """Behind a letter that is one of two."""
 LATER: Final = re.compile(

@@ -17,8 +17,9 @@ from typing import Final, Literal
 
 from envs.kumo.names import words
 from evals.kumo.written import bare, decides, is_label, read
+from evals.option_words import sole_option
 
-DECODER_VERSION: Final = 4
+DECODER_VERSION: Final = 5
 """Part of every episode's identity; raise it when a reply may be read otherwise than before."""
 
 
@@ -82,7 +83,9 @@ def published(text: str) -> str:
 
 
 def _lenient(text: str, names: tuple[str, ...], nouns: Sequence[str], cut: bool) -> tuple[str | None, str]:
-    tags = list(_tags(text))
+    tags = [tag for tag in _tags(text) if not _NEARLY.search(text, max(0, tag.start - 40), tag.start)]
+    if _OTHER_SIDE.search(text):
+        return None, "two names"
     if cut and [tag.closes for tag in tags][-2:] != [False, True]:
         return None, "cut off"
     segments = [part for part in _segments(text, tags) if part[1].strip(_BLANK) not in ("", "name")]
@@ -95,13 +98,46 @@ def _lenient(text: str, names: tuple[str, ...], nouns: Sequence[str], cut: bool)
             if name and before and name != before:
                 return None, "two names"
             name, how = before, how_before
+        elif where == "tag" and len(segments) > 1 and _side_by_side(text, tags):
+            before, _ = _read_tagged(segments[-2][1], names, nouns)
+            if name and before and name != before:
+                return None, "two names"
         return name, f"{where}, {how}" if name else how
     if tags:
         return None, "empty tag"
     name, how = read(text, names, nouns) if len(text) <= _LONGEST_BARE_REPLY else (None, "")
     if name and how != "phrase":
         return name, f"no tag, {how}"
-    return _last_line(text, names, nouns)
+    name, how = _last_line(text, names, nouns)
+    if name is None and (only := _by_words(text, names)) is not None:
+        return names[only], "last line, words"
+    return name, how
+
+
+_OTHER_SIDE = re.compile(r"\n\W{0,4}(?:user|human)\s{0,3}:", re.IGNORECASE)
+"""Where a reply goes on with a turn of the other side, which it made up."""
+_NEARLY = re.compile(r"\b(?:nearly|almost|was about to|would have) \w+\s*\Z", re.IGNORECASE)
+"""Before a tag that was not meant."""
+
+
+_SIGNS = re.compile(r"!\s*\w|[≠♭♯~{}|<>±\u0334-\u0338]|\bruled out\b", re.IGNORECASE)
+_SIGNED_NAME = re.compile(r"(?<!\w)[+\-−]\d|[+−-]$|[#♭♯]")
+
+
+def _by_words(text: str, names: tuple[str, ...]) -> int | None:
+    """The only name that a text means by part of its words; none where signs may change what it means."""
+    if _SIGNS.search(text) or any(_SIGNED_NAME.search(name) for name in names):
+        return None
+    return sole_option(text, names)
+
+
+def _side_by_side(text: str, tags: Sequence[_Tag]) -> bool:
+    """Whether nothing parts the last two pairs of tags, or only *or*."""
+    openings = [number for number, tag in enumerate(tags) if not tag.closes]
+    if len(openings) < 2 or openings[-1] == 0:
+        return False
+    between = text[tags[openings[-1] - 1].end : tags[openings[-1]].start]
+    return words(between) in ((), ("or",))
 
 
 # --- in a tag --------------------------------------------------------------------------------------------------------
@@ -176,11 +212,14 @@ def _read_tagged(content: str, names: tuple[str, ...], nouns: Sequence[str]) -> 
     goes_on = remark.strip()[:1].islower()
     if name and how != "phrase" and not goes_on and _DOUBTS.isdisjoint(words(bare(remark))):
         return name, "remark" if remark.startswith("(") else "line"
-    return None, "unknown name"
+    only = _by_words(content, names) if "\n" not in content.strip() else None
+    return (names[only], "words") if only is not None else (None, "unknown name")
 
 
 # --- in the last line ------------------------------------------------------------------------------------------------
 
+_MOST_TIMES = 2
+"""How often a reply may say its last sentence; one that goes round in circles says it more often."""
 _ANNOUNCED = re.compile(
     r"\b(?:answer|choice|conclusion|prediction)\b(?:\s+for this round)?[*_`]*\s*"
     r"(?:is|must be|has to be|would be|[:=-])?\s*"
@@ -200,7 +239,10 @@ def _last_line(text: str, names: tuple[str, ...], nouns: Sequence[str]) -> tuple
     elif re.fullmatch(r"(\{[^{}]*)?\}`*", last):
         name = _in_json(text, names, nouns)
     else:
-        sentence = re.split(r"(?<=[.!?。])\s+(?=\S)", last)[-1]
+        sentences = re.split(r"(?<=[.!?。])\s+(?=\S)", last)
+        sentence = sentences[-1]
+        if sentences.count(sentence) > _MOST_TIMES and len(set(sentences)) > 1:
+            return None, "two names"
         name = decides(last, names, nouns) or decides(sentence, names, nouns) or _announced(sentence, names, nouns)
     if name is None and len(lines) > 1 and is_label(lines[-2]):
         name = read(last, names, nouns)[0]

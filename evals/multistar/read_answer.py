@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-READER_VERSION = 3
+from evals.option_words import sole_option
+
+READER_VERSION = 4
 """Raised whenever a reply may be read otherwise; part of the identity of episodes with written replies."""
 
 Reading = tuple[int | None, str]
@@ -29,11 +31,22 @@ _TAG = re.compile(r"<answer>(.*?)(?:</answer>|<answer>|\Z)", re.IGNORECASE | re.
 _CLOSED_TAG = re.compile(r"<answer>(.*?)</answer>", re.IGNORECASE | re.DOTALL)
 _BOX = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 _FIELD = re.compile(r"[\"']?\b(?:final_)?answer[\"']?\s*:\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
+_NAMED = re.compile(r"[\"'](?:label|option|choice|text)[\"']\s*:\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
+_TAKES_BACK = re.compile(r"\b(?:correction|wait|hmm|actually|sorry|oops)\b", re.IGNORECASE)
+_UNDECIDED = re.compile(
+    r"\b(?:can't|cannot|can not|don't want to|unable to) (?:decide|choose|tell|guess)\W{0,9}$", re.IGNORECASE
+)
+_YES_NO_YES = re.compile(r"(?:\byes\b\W{1,3}\bno\b\W{1,3}){2}|(?:\bno\b\W{1,3}\byes\b\W{1,3}){2}", re.IGNORECASE)
+_RUN = re.compile(r"(?<!\w)([A-Z]), (?=[A-Z](?:,| and| or)\s)")
+"""Labels in a row are one clause."""
 _ANSWER_LINE = re.compile(r"^\W*(?:the )?(?:final |correct )?answer(?: is)?\W*:([^\n]*)\n(?=.*\S)", re.I | re.M | re.S)
-_ALTERNATIVE = re.compile(r"\s*(?:,|or|and|/|\?)\s*(?:<answer>)?", re.IGNORECASE)
+_ALTERNATIVE = re.compile(r"\s*(?:,|or|and|/|\?)?\s*(?:<answer>)?", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^\s*(?:[-*•>]+\s+|\d+[.)]\s+(?=[^\W\d_]{2}))")
+_ORDINAL = re.compile(r"\W*(?:option|choice)\s+⟦\d+⟧\W*", re.IGNORECASE)
 _LETTER_MARK = re.compile(r"^\W*[A-Z][.)]\s+(?=[A-Z][a-z])")
 """A letter that numbers a line of prose, among several lines."""
+_AS_WELL = re.compile(r"\s*\S+\s+(?:as well|too)\W*")
+"""A clause that says of another choice what the one before says of its own."""
 _AFTER_A = (
     "is",
     "it",
@@ -99,9 +112,17 @@ def _formal(text: str, reader: _Reader, cut_off: bool) -> Reading | None:
             continue
         readings = [reader.read(match[1]) for match in found]
         for one, other in itertools.pairwise(found):
-            if _ALTERNATIVE.fullmatch(text, one.end(), other.start()):
+            if one[1].strip() != other[1].strip() and _ALTERNATIVE.fullmatch(text, one.end(), other.start()):
                 return None, TWO_ANSWERS
         option, why = readings[-1]
+        behind = text[found[-1].end() :]
+        if rule == "tag" and (correction := _TAKES_BACK.search(behind)):
+            corrected, _ = reader.read(behind[correction.end() :])
+            option = option if corrected is None else corrected
+        if rule == "field":
+            named = {reader.read(value)[0] for value in _NAMED.findall(text)} - {None}
+            if named - {option}:
+                return None, TWO_ANSWERS
         return (option, rule) if option is not None else (None, why)
     if cut_off and (lines := _ANSWER_LINE.findall(text)):
         option, why = reader.read(lines[-1].strip())
@@ -123,13 +144,18 @@ class _Reader:
     def __init__(self, labels: tuple[str, ...], options: tuple[str, ...]) -> None:
         self.labels = {label: index for index, label in enumerate(labels)}
         self.numbered = all(label.isdecimal() for label in labels)
+        self.options = options
         said = sorted(((_bare(option), index) for index, option in enumerate(options)), key=lambda item: -len(item[0]))
         self.said = {} if options == labels else dict(said)
         self.yes_no = set(self.said) == {"yes", "no"}
 
     def read(self, text: str) -> Reading:
         """The reading of a text without formal answers."""
+        if _UNDECIDED.search(text) or (self.yes_no and _YES_NO_YES.search(text)):
+            return None, TWO_ANSWERS
         clauses = list(self._clauses(text))
+        if len({clause.options for clause in clauses if clause.rule == "true"}) > 1:
+            return None, TWO_ANSWERS
         taken_back: set[int] = set()
         bare: set[int] = set()
         rule = ""
@@ -148,7 +174,22 @@ class _Reader:
                 return option, clause.rule
         if len(bare) == 1 and not bare & taken_back:
             return next(iter(bare)), rule
-        return None, TWO_ANSWERS if bare else NO_ANSWER
+        if bare:
+            return None, TWO_ANSWERS
+        if len(taken_back) == len(self.labels) - 1 > 1 and not any(
+            word in _words("doubts") for word in text.casefold().split()
+        ):
+            (left,) = set(self.labels.values()) - taken_back
+            return left, "left over"
+        lettered = re.search(r"(?<!\w)[B-Z](?!\w)", text) or re.search(r"\bA\b\s*[:.)]", text)
+        if (
+            not clauses
+            and not lettered
+            and self.said
+            and (only := sole_option(text, self.options, subject=True)) is not None
+        ):
+            return only, "words"
+        return None, NO_ANSWER
 
     def _clauses(self, text: str) -> Iterator[_Clause]:
         lines = [line for line in text.splitlines() if line.strip()]
@@ -157,9 +198,13 @@ class _Reader:
             marked = self._marked(_LIST_MARK.sub("", spaced.replace("\\text", " ").replace("_", " ")))
             if len(lines) > 1:
                 marked = _LETTER_MARK.sub("", marked)
-            for clause in _CLAUSE_END.split(marked):
+            before: _Clause | None = None
+            for clause in _CLAUSE_END.split(_RUN.sub(r"\1 and ", marked)):
                 if judged := self._judged(clause):
+                    if before and before.kind == "reject" and _AS_WELL.fullmatch(clause):
+                        judged = _Clause("reject", judged.options)
                     yield judged
+                before = judged
 
     def _marked(self, line: str) -> str:
         """The line with options in words replaced by marks, longest first; yes and no only where a statement begins."""
@@ -194,6 +239,10 @@ class _Reader:
         options = frozenset(named or said)
         if not options:
             return None
+        if _ORDINAL.fullmatch(clause) and not named and self._place_and_value_differ(said[0]):
+            return _Clause("doubt", options)
+        if re.search(r"\bno ⟦", clause) or (named and tokens[-1] == "no"):
+            return _Clause("reject", options)
         if any(word in _words("negations") or _EASTERN_NEGATION.search(word) for word in others):
             return _Clause("reject", options)
         if any(word in _words("doubts") for word in others) or len(options) > 1:
@@ -205,7 +254,13 @@ class _Reader:
         if named and said and set(named) != set(said):
             return _Clause("doubt", frozenset({*named, *said}))
         rule = "label and option" if named and said else "label" if named else "option"
-        return _Clause("claim" if others else "bare", options, "statement" if others else rule)
+        rule = "true" if named and others == ["is", "true"] else "statement" if others else rule
+        return _Clause("claim" if others else "bare", options, rule)
+
+    def _place_and_value_differ(self, said: int) -> bool:
+        """Whether *option 4* may mean the fourth option or the one that says 4."""
+        value = self.options[said].strip()
+        return value.isdecimal() and int(value) != said + 1
 
     def _label(self, token: str, tokens: Sequence[str], place: int) -> int | None:
         if self.numbered or token.isupper():

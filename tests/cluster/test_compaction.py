@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cluster.storage import compaction
@@ -57,6 +58,38 @@ def test_all_small_parts_are_merged_when_asked_for():
 def test_merged_parts_keep_to_the_target_size():
     third = TARGET_BYTES // 3
     assert choose([third] * 7, everything=True) == [[0, 1, 2], [3, 4, 5]], "a single one left over is left"
+
+
+def test_sizes_of_one_tier_differ_by_less_than_the_fan():
+    smallest, largest = [1] * (FAN // 2), [FAN - 1] * (FAN // 2)
+    assert choose(smallest + largest) == [list(range(FAN))]
+    assert choose([0] * FAN) == [list(range(FAN))], "an empty part counts as the smallest"
+    assert choose(smallest + [FAN] * (FAN // 2)) == [], "the next tier begins here"
+    assert choose([FAN] * (FAN // 2) + [FAN**2 - 1] * (FAN // 2)) == [list(range(FAN))]
+
+
+def test_the_largest_full_tier_takes_all_smaller_ones_along():
+    assert choose([100_000, *[10] * FAN, 100_000, *[1000] * FAN, 1]) == [
+        [*range(1, FAN + 1), *range(FAN + 2, 2 * FAN + 3)]
+    ]
+
+
+def test_groups_are_filled_to_the_byte():
+    half = TARGET_BYTES // 2
+    assert choose([half, half, 1, 1], everything=True) == [[0, 1], [2, 3]]
+    assert choose([half, half + 1, 1], everything=True) == [[1, 2]]
+    assert choose([half, half - 1, 1], everything=True) == [[0, 1, 2]]
+    assert choose([1, 1, TARGET_BYTES - 1], everything=True) == [[0, 1]]
+    assert choose([1, TARGET_BYTES - 1], everything=True) == [[0, 1]]
+
+
+@pytest.mark.parametrize(("rows_wanted", "groups"), [(2, [2, 2, 2]), (4, [4, 2]), (6, [6]), (7, [6]), (1, [1] * 6)])
+async def test_rows_are_written_in_groups(directory, monkeypatch, rows_wanted, groups):
+    monkeypatch.setattr(compaction, "GROUP_ROWS", rows_wanted)
+    parts = open_ledger(directory.path).parts
+    file = pq.ParquetFile(pa.BufferReader(compaction.merged(parts, ())))
+    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == groups
+    assert file.read(["episode_id"]).column(0).to_pylist() == [episode.id for episode in PLAN]
 
 
 async def test_a_merged_ledger_has_the_same_rows_with_their_turns(directory):

@@ -1,11 +1,15 @@
 import asyncio
+import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 
-from cluster.engines.base import EngineDiedError, EngineError
+from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError
+from cluster.runner import model_player
 from cluster.runner.hedging import LATE, LatencyTracker
-from cluster.runner.model_player import EngineKilled, ModelPlayer
+from cluster.runner.messages import PlayerCounts
+from cluster.runner.model_player import EngineKilled, EpisodeAbandonedError, ModelPlayer
 from cluster.runner.router import Router
 from evals.types import PlayerError, PromptTooLong, Reply, Turn, message
 from tests.fakes import FakeReplica, first_option
@@ -185,3 +189,93 @@ def test_latency_is_estimated_from_all_requests_not_only_the_first_replies():
         latency.returned(0.0, 2.0, answered=True)
     assert latency.late_at(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
     assert latency.next_check(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
+
+
+async def test_a_request_carries_the_whole_turn():
+    replica = FakeReplica()
+    asked = turn(2, number=5, labels=("A", "B"))
+    await player(replica).reply(asked)
+    [request] = replica.asked
+    assert request.id == f"{EPISODES[2].id}-5" and request.priority == -5
+    assert (request.chat, request.options, request.labels) == (asked.chat, OPTIONS, ("A", "B"))
+    assert request.seed == asked.seed
+
+
+def test_a_player_begins_open_and_hedges_only_when_it_is_told_to():
+    model = player()
+    assert model.hedging is False and model.engine_closed == ""
+    model.add_replica("r0", FakeReplica(), 4)
+    model.remove_replica("r0")
+    model.remove_replica("r0")
+    assert model.ports == {} and model.router.replicas == []
+
+
+async def test_an_engine_that_closed_ends_the_play_with_its_reason():
+    model = player(FakeReplica(lambda request: EngineClosedError("the key is refused")))
+    with pytest.raises(EpisodeAbandonedError, match="the key is refused"):
+        await model.reply(turn())
+    assert model.engine_closed == "the key is refused" and model.counts.turns == 0
+
+
+async def test_a_turn_is_tried_eight_times_and_fails_as_its_engine_did():
+    class RefusedError(EngineError):
+        kind = "endpoint"
+
+    replica = FakeReplica(lambda request: RefusedError("busy"))
+    model = player(replica)
+    with pytest.raises(PlayerError) as failed:
+        await model.reply(turn())
+    assert failed.value.kind == "endpoint" and len(replica.asked) == 8 and model.counts.retries == 7
+
+
+async def test_all_that_replies_say_is_summed(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(model_player, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    reply = Reply("red", prompt_tokens=10, completion_tokens=4, cached_tokens=3, cost=0.5, seconds=2.0)
+    model = player(FakeReplica(lambda request: reply))
+    took = [(await model.reply(turn(number=number))).seconds for number in range(3)]
+    # each look at this clock takes a second: start, asked, sent, looked, latency, answered, end
+    assert took == [6.0] * 3
+    assert model.counts == PlayerCounts(
+        turns=3,
+        prompt_tokens=30,
+        completion_tokens=12,
+        cached_tokens=9,
+        cost=1.5,
+        queueing_seconds=3.0,
+        replica_seconds=9.0,
+        engine_seconds=6.0,
+    )
+
+
+async def test_turns_of_a_group_go_to_one_replica():
+    replicas = [FakeReplica(), FakeReplica(), FakeReplica()]
+    model = player(*replicas)
+    for number in range(2):
+        await asyncio.gather(*(model.reply(turn(episode, number)) for episode in range(6)))
+    for replica in replicas:
+        first, second = ({r.id[:-2] for r in replica.asked if r.id.endswith(f"-{number}")} for number in range(2))
+        assert first == second and len(first) == 2
+
+
+async def test_a_later_turn_goes_before_a_first_one_and_a_suspect_before_all():
+    replica = FakeReplica()
+    model = player(replica, batch=1)
+    holding = [model.router.request(str(n), lambda name: None) for n in range(2)]
+    deaths = [EngineDiedError("killed")] * 2
+    first = asyncio.create_task(model.reply(turn(0, 0)))
+    later = asyncio.create_task(model.reply(turn(1, 3)))
+    request = model_player.request_for(turn(2, 0), "choice")
+    suspect = asyncio.create_task(model._try(request, "suspect", deaths))
+    await asyncio.sleep(0)
+    for ticket in holding:
+        model.router.release(ticket)
+    await asyncio.gather(first, later, suspect)
+    assert [each.id for each in replica.asked] == [f"{EPISODES[2].id}-0", f"{EPISODES[1].id}-3", f"{EPISODES[0].id}-0"]
+
+
+async def test_only_answers_tell_what_is_usual():
+    failures = iter([EngineError("busy")])
+    model = player(FakeReplica(lambda request: next(failures, None) or Reply("red")))
+    await model.reply(turn())
+    assert model._latency._answers == 1 and model._latency._in_flight == 0

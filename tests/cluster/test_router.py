@@ -189,3 +189,199 @@ def test_a_replica_that_lost_a_hedge_gets_fewer_requests(policy):
     others = [t.ask(f"x{n}") for n in range(3)]
     assert others == ["r1"] * 3, "a whole batch is given elsewhere first"
     assert "r0" in [t.ask(f"y{n}") for n in range(6)], "but it is not shut out"
+
+
+# --- exact counts, small enough to work out by hand ---
+
+
+def test_round_robin_goes_around_and_leaves_what_waits():
+    t = traffic(2, 2, 2, policy="round_robin")
+    assert [t.ask(str(n), "same") for n in range(6)] == ["r1", "r2", "r0", "r1", "r2", "r0"]
+    for n in range(6, 12):
+        t.ask(str(n), "same")  # one more each fits, then one waits at each
+    assert t.router.waiting == 3 and t.router.sent == 9
+    for turn in [turn for turn, replica in t.granted.items() if replica == "r0"]:
+        t.end(turn)
+    assert t.router.waiting == 2 and t.router.moves == 0, "another's queue is not taken over"
+
+
+def test_least_loaded_asks_the_idlest_wherever_an_episode_was():
+    t = traffic(4, 4, policy="least_loaded")
+    assert [t.ask(str(n), "same") for n in range(4)] == ["r0", "r1", "r0", "r1"]
+    assert t.router.moves == 0 and not t.router._homes
+
+
+def test_least_loaded_takes_over_whatever_waits():
+    t = traffic(1, 1, policy="least_loaded")
+    for n in range(5):
+        t.ask(str(n))
+    assert t.router.waiting == 1
+    [waiting] = t.tickets.keys() - t.granted.keys()
+    other = next(turn for turn, replica in t.granted.items() if replica != t.tickets[waiting].replica.name)
+    name = t.granted[other]
+    t.end(other)
+    assert t.granted[waiting] == name and t.router.moves == 1
+
+
+def test_an_episode_stays_until_its_home_is_busier_by_more_than_the_margin():
+    t = traffic(20, 20)
+    t.ask("a-0", "a")
+    for n in range(3):
+        t.router._homes[f"x{n}"] = "r0"
+    assert [t.ask(f"x{n}-0", f"x{n}") for n in range(2)] == ["r0", "r0"]
+    assert t.ask("a-1", "a") == "r0", "busier by 3/20 is within the margin"
+    assert t.ask("a-2", "a") == "r1" and t.router.moves == 1
+    assert t.ask("a-3", "a") == "r1" and t.router.moves == 1, "where it went is its home now"
+    t.router._homes["y"] = "r0"
+    for n in range(3):
+        t.ask(f"y-{n}", "y")
+    assert t.router.moves == 2
+
+
+def test_every_move_counts_those_of_queues_too():
+    t = traffic(2)
+    for n in range(9):
+        t.ask(str(n), "a")
+    assert (t.router.sent, t.router.waiting, t.router.moves) == (3, 6, 0)
+    t.router.add("r1", 2)
+    # loads: 9/2 against 0/2, then 8/2 against 1/2, 7/2 against 2/2; then r1 is full
+    assert (t.router.sent, t.router.waiting, t.router.moves) == (6, 3, 3)
+    assert t.router._homes["a"] == "r1", "the episode's home is where its turn went"
+
+
+@pytest.mark.parametrize(("batch", "ahead", "moves"), [(20, 2, 0), (20, 3, 1), (4, 1, 1)])
+def test_a_queue_is_taken_over_only_if_it_is_longer_by_more_than_the_margin(batch, ahead, moves):
+    t = traffic(batch, batch)
+    full = t.router.capacity
+    for n in range(full):
+        t.router._homes.update({"a": "r0", "b": "r1"})
+        t.ask(f"{n}", "ab"[n % 2])
+    for n in range(ahead):
+        t.router._homes["a"] = "r0"
+        t.ask(f"more {n}", "a")
+    assert (t.router.sent, t.router.waiting, t.router.moves) == (full, ahead, 0)
+    t.end("1")  # 20 slots: r1 has a load of 21/20, r0 one of 24/20 or 25/20
+    assert t.router.moves == moves
+
+
+def test_by_default_turns_are_sticky_equal_and_share_a_replica():
+    router = Router()
+    router.add("r0", 1)
+    first, second = (router.request("a", lambda name: None) for _ in range(2))
+    assert router.policy == "sticky" and first.priority == second.priority == 0
+    assert first.inside and second.inside and not (first.exclusive or second.exclusive)
+
+
+def test_a_replica_that_left_takes_its_counts_along():
+    t = traffic(4, 8)
+    for n in range(6):
+        t.ask(str(n))
+    assert t.router.capacity == 5 + 9 and t.router.replicas == ["r0", "r1"]
+    sent, batch = t.router.loads()["r0"]
+    assert (sent, batch) == (2, 4)
+    t.router.remove("r0")
+    t.router.remove("r0")
+    assert (t.router.capacity, t.router.sent, t.router.replicas) == (9, 6 - sent, ["r1"])
+    for turn in list(t.tickets):
+        t.end(turn)
+    assert (t.router.sent, t.router.waiting) == (0, 0)
+
+
+def test_a_replica_that_joins_again_under_its_name_begins_empty():
+    t = traffic(2)
+    for n in range(5):
+        t.ask(str(n))
+    old = t.tickets["0"].replica
+    t.router.add("r0", 4)
+    assert not t.router.holds(old)
+    assert (t.router.capacity, t.router.sent, t.router.waiting) == (5, 2, 0), (
+        "what waited is inside, what was sent is lost"
+    )
+    for turn in list(t.tickets):
+        t.end(turn)
+    assert t.router.loads() == {"r0": (0, 4)}
+
+
+def late_and_hedged(t: Traffic, turn: str) -> Ticket:
+    second = t.router.hedge(t.tickets[turn])
+    assert second is not None
+    return second
+
+
+def test_a_hedge_takes_a_slot_at_the_idlest_other_replica():
+    t = traffic(8, 8, 8)
+    t.router._homes.update({"a": "r0", "b": "r1"})
+    assert t.ask("a-0", "a", priority=-3.0) == "r0" and t.ask("b-0", "b") == "r1"
+    late = t.tickets["a-0"]
+    second = late_and_hedged(t, "a-0")
+    assert second.replica.name == "r2" and second.inside
+    assert (second.priority, second.affinity, second.granted) == (late.priority, late.affinity, late.granted)
+    assert second.order > late.order
+    third = late_and_hedged(t, "a-0")
+    assert third.replica.name == "r1", "of equals the first"
+    assert t.router.loads() == {"r0": (1, 8), "r1": (2, 8), "r2": (1, 8)} and t.router.sent == 4
+    t.router.release(second)
+    t.router.release(third)
+    assert t.router.sent == 2
+
+
+@pytest.mark.parametrize("winner_left", [False, True])
+def test_the_replica_that_answered_first_becomes_the_episodes_home(winner_left):
+    t = traffic(8, 8, 8)
+    t.router._homes["a"] = "r0"
+    t.ask("a-0", "a")
+    late, second = t.tickets["a-0"], late_and_hedged(t, "a-0")
+    assert second.replica.name == "r1"
+    if winner_left:
+        t.router.remove("r1")
+    t.router.hedge_won(late, second)
+    t.router.hedge_won(late, second)
+    assert t.router._homes["a"] == ("r0" if winner_left else "r1")
+    assert late.replica.penalty == 2.0, "it adds up"
+    t.router.release(second)
+    t.end("a-0")
+    assert t.ask("a-1", "a") == ("r2" if winner_left else "r1")
+
+
+def test_a_late_replica_that_left_is_not_asked_less():
+    t = traffic(8, 8)
+    t.router._homes["a"] = "r0"
+    t.ask("a-0", "a")
+    late, second = t.tickets["a-0"], late_and_hedged(t, "a-0")
+    t.router.remove("r0")
+    t.router.hedge_won(late, second)
+    assert late.replica.penalty == 0 and t.router._homes["a"] == "r1"
+
+
+def test_only_so_many_homes_are_remembered_the_latest_asked(monkeypatch):
+    monkeypatch.setattr("cluster.runner.router.HOMES_KEPT", 3)
+    t = traffic(8)
+    for number, name in enumerate("abcadb"):  # "a" is asked again before "d" comes
+        t.ask(str(number), name)
+        t.end(str(number))
+    assert list(t.router._homes) == ["a", "d", "b"]
+
+
+def test_the_ranking_gives_the_smallest_however_often_measures_change():
+    from cluster.runner.router import _Ranking, _ReplicaState
+
+    chance = random.Random(1)
+    states = [_ReplicaState(str(number), 10, number) for number in range(4)]
+    ranking = _Ranking(lambda state: state.sent)
+    for state in states:
+        ranking.update(state)
+    longest = 0
+    for _ in range(300):
+        state = chance.choice(states)
+        state.sent = chance.randrange(5)
+        ranking.update(state)
+        longest = max(longest, len(ranking._heap))
+    assert ranking.first() is min(states, key=lambda each: (each.sent, each.number))
+    assert longest == 16 + 4 * 4, "outdated entries are dropped when they are too many"
+    before = len(ranking._heap)
+    ranking.update(ranking.first())
+    assert len(ranking._heap) <= before, "what has not changed is not entered again"
+    first = ranking.first()
+    ranking.discard(first)
+    ranking.discard(first)
+    assert ranking.first() is min((each for each in states if each is not first), key=lambda s: (s.sent, s.number))

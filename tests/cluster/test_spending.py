@@ -36,3 +36,9 @@ def test_spent_is_what_replicas_said_or_what_replies_cost_whichever_is_more():
     stats.report("runner-0", Report(None, 0, 0, counts=PlayerCounts(cost=0.5)))
     assert stats.spent == 11.25, "what a dead runner's replies cost stays counted"
     assert stats.to_json()["spent"] == 11.25
+
+
+@pytest.mark.parametrize("spent", [0.0, 0.25])
+def test_any_sum_from_0_up_is_kept(tmp_path, spent):
+    write_spent(tmp_path, spent)
+    assert read_spent(tmp_path) == spent

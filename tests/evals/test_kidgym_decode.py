@@ -66,7 +66,7 @@ READ = [
     ("The next action should be (A).", "A", "no tag, declared"),
     ("A good choice is C", "C", "no tag, declared"),
     ("The action I would take is A, since it is near.", "A", "no tag, declared"),
-    ('{"answer": "C"}', "C", "no tag, letter"),
+    ('{"answer": "C"}', "C", "field, letter"),
     ("Answer: B", "B", "no tag, letter"),
     ("### Answer\n\nB", "B", "no tag, letter"),
     ("Final answer: **(D)**", "D", "no tag, letter"),
@@ -111,7 +111,7 @@ READ = [
     ("A and B are wrong, C is right.", "C", "no tag, declared"),
     ("Should I choose A? No, B.", "B", "no tag, declared"),
     ("If I choose A, the door stays shut. I choose B.", "B", "no tag, declared"),
-    ("{'answer':'B','reason':'A is wrong'}", "B", "no tag, declared"),
+    ("{'answer':'B','reason':'A is wrong'}", "B", "field, letter"),
 ]
 
 UNREAD = [
@@ -148,7 +148,7 @@ UNREAD = [
     ("<answer>A) pick up the item with label 0</answer>", "two answers"),
     ("You could choose A or C.", "two answers"),
     ("<answer>I choose C: pick up the item with label 3</answer>", "two answers"),
-    ("\n".join(f"{letter}) {text}" for letter, text in zip(LETTERS, CL, strict=False)), "two answers"),
+    ("\n".join(f"{letter}) {text}" for letter, text in zip(LETTERS, CL, strict=False)), "no answer"),
     ("pick up the item with label 3 or pick up the item with label 0", "two answers"),
     ("<answer>E</answer>", "beyond the list"),
     ("<answer>Z)</answer>", "beyond the list"),

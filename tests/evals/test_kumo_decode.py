@@ -130,8 +130,6 @@ READ = [
 UNREAD = [
     ("", "no answer"),
     ("   \n", "no answer"),
-    ("I will order a Brain MRI next.", "no answer"),
-    ("It must be Brain Tumor", "no answer"),
     ("The answer might be Brain Tumor.", "no answer"),
     ("If the scan is normal, my answer is Brain Tumor.", "no answer"),
     ("The answer is not Brain Tumor.", "no answer"),

@@ -1,0 +1,108 @@
+"""The tables that every report has, from plans and ledgers in memory, and the files they are written to."""
+
+import dataclasses
+import json
+
+import pyarrow as pa
+
+from cluster.commands.report import Results, coverage, sessions_table, summarize, write_results
+from evals.run_data import RunData
+from evals.tables import Table
+
+
+def run(plan: list[tuple], ledger: list[tuple], sessions=()) -> RunData:
+    """``plan``: player, suite; ``ledger``: player, suite, status, error, session, success."""
+    planned = pa.table(dict(zip(("player", "suite"), map(list, zip(*plan, strict=True)), strict=True)))
+    names = ("player", "suite", "status", "error", "session", "success")
+    kinds = [pa.bool_() if name == "success" else pa.string() for name in names]
+    columns = [pa.array([row[n] for row in ledger], kind) for n, kind in enumerate(kinds)]
+    made = RunData.of_tables(planned, pa.table(columns, names=list(names)))
+    return dataclasses.replace(made, sessions=sessions)
+
+
+def done(player: str, suite: str = "kumo", session: str = "s1", success: bool = True) -> tuple:
+    return player, suite, "done", "", session, success
+
+
+def failed(player: str, error: str, suite: str = "kumo", session: str = "s1") -> tuple:
+    return player, suite, "failed", error, session, None
+
+
+PLAN = [("zeta", "kumo")] * 5 + [("alpha", "kumo")] * 4 + [("zeta", "kidgym")] * 3
+LEDGER = [
+    done("zeta"),
+    failed("zeta", "PromptTooLong: by 3: or more"),
+    done("alpha", success=False),
+    failed("zeta", "EngineKilled: one"),
+    failed("zeta", "EngineKilled: two"),
+    done("alpha", session="s2"),
+    done("zeta", "kidgym", session="s2", success=False),
+]
+
+
+def test_episodes_are_counted_by_player_and_suite():
+    table = coverage(run(PLAN, LEDGER))
+    assert table.rows == (
+        ("zeta", "kumo", 5, 1, 3, 1, "2 × EngineKilled, 1 × PromptTooLong"),
+        ("alpha", "kumo", 4, 2, 0, 2, ""),
+        ("zeta", "kidgym", 3, 1, 0, 2, ""),
+    )
+    assert table.name == "coverage" and len(table.columns) == 7
+    assert table.columns[:6] == ("player", "suite", "planned", "done", "failed", "missing")
+
+
+def test_batches_add_up():
+    whole = run(PLAN, LEDGER)
+    halves = [run(PLAN, LEDGER[:4]), run(PLAN, LEDGER[4:])]
+    split = dataclasses.replace(whole, _read=lambda columns: (b for half in halves for b in half._read(columns)))
+    assert coverage(split) == coverage(whole)
+    assert summarize(split, []) == summarize(whole, [])
+    sessions = ({"id": "s1"}, {"id": "s2"})
+    both = [dataclasses.replace(each, sessions=sessions) for each in (split, whole)]
+    assert sessions_table(both[0]) == sessions_table(both[1])
+
+
+def test_the_summary_counts_rows_and_holds_the_tables():
+    table = Table("t", "T", ("a",), ((1,),))
+    assert summarize(run(PLAN, LEDGER), [table]) == {
+        "planned": 12,
+        "done": 4,
+        "failed": 3,
+        "missing": 5,
+        "tables": [table.to_json()],
+    }
+
+
+def test_one_session_needs_no_table():
+    assert sessions_table(run(PLAN, LEDGER)) is None
+    assert sessions_table(run(PLAN, LEDGER, [{"id": "s1"}])) is None
+
+
+def test_sessions_are_shown_with_what_they_played_and_with():
+    sessions = [
+        {"id": "s1", "began": "monday", "git_commit": "abc", "vllm": "1", "torch": "2"},
+        {"id": "s2", "began": "tuesday"},
+        {"id": "s3"},
+    ]
+    table = sessions_table(run(PLAN, LEDGER, sessions))
+    assert table.rows == (
+        ("s1", "monday", "abc", "1", "2", 5, 0.2),
+        ("s2", "tuesday", None, None, None, 2, 0.5),
+        ("s3", None, None, None, None, 0, None),
+    )
+    assert (table.name, table.section) == ("sessions", "performance")
+    assert table.columns == ("session", "began", "git commit", "vllm", "torch", "episodes", "success")
+    assert len(table.notes) == 1
+
+
+def test_results_are_written_whole_and_again(tmp_path):
+    table = Table("größe", "Größe", ("länge",), ((1,),))
+    results = Results([table], {"planned": 1, "names": ["ü"]}, frozenset())
+    for _ in range(2):
+        write_results(tmp_path, results)
+    files = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "tables").iterdir()}
+    assert files.keys() == {"größe.csv", "größe.md", "größe.json"}
+    assert files["größe.csv"] == table.to_csv() and files["größe.md"] == table.to_markdown()
+    assert json.loads(files["größe.json"])
+    summary = (tmp_path / "summary.json").read_text(encoding="utf-8")
+    assert summary == '{\n  "planned": 1,\n  "names": [\n    "ü"\n  ]\n}\n'

@@ -1,0 +1,178 @@
+"""The spend cap by itself: prices, what is reserved for requests that are out, and the end."""
+
+import asyncio
+import math
+
+import pytest
+
+from cluster.engines.spend import Payment, Spend, SpendCapReachedError
+
+
+def capped(cap: float | None = 10.0) -> Spend:
+    return Spend(prompt_price=1.0, completion_price=2.0, cap=cap)
+
+
+async def pay(spend: Spend, price: float, foretold: float = 0.0) -> None:
+    async with spend.payment(foretold) as payment:
+        payment.price = price
+
+
+class Paying:
+    """A request that is out until it is told what it cost."""
+
+    def __init__(self, spend: Spend, foretold: float) -> None:
+        self.inside = False
+        self._cost = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._pay(spend, foretold))
+
+    async def _pay(self, spend: Spend, foretold: float) -> None:
+        async with spend.payment(foretold) as payment:
+            self.inside = True
+            payment.price = await self._cost
+
+    async def end(self, price: float) -> None:
+        self._cost.set_result(price)
+        await self._task
+        await settle()
+
+    async def refused(self) -> str:
+        with pytest.raises(SpendCapReachedError) as refusal:
+            await self._task
+        return str(refusal.value)
+
+
+async def settle() -> None:
+    """Let everything happen that can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    "prices", [(-1, 0), (0, -1), (math.inf, 0), (0, math.inf), (math.nan, 1), (1, math.nan), (-0.001, 1), (1, -0.001)]
+)
+def test_prices_are_numbers_from_0_up(prices):
+    with pytest.raises(ValueError, match="price"):
+        Spend(*prices)
+
+
+@pytest.mark.parametrize("cap", [0, -1, math.nan])
+def test_a_cap_is_above_0(cap):
+    with pytest.raises(ValueError, match="spend_cap"):
+        Spend(1.0, 1.0, cap)
+
+
+@pytest.mark.parametrize("prices", [(0.5, 0.0), (0.0, 0.5), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+def test_a_cap_needs_one_price(prices):
+    assert Spend(*prices, cap=0.5).cap == 0.5
+    with pytest.raises(ValueError, match="spend_cap"):
+        Spend(cap=1.0)
+
+
+def test_by_default_nothing_costs_anything():
+    spend = Spend()
+    assert (spend.price(10, 10), spend.cap, spend.spent, spend.total) == (0, math.inf, 0, 0)
+    assert Payment().price == 0
+
+
+def test_prices_are_per_million_tokens():
+    spend = capped()
+    assert (spend.prompt_price, spend.completion_price) == (1.0, 2.0)
+    assert spend.price(1_000_000, 0) == 1.0 and spend.price(0, 1_000_000) == 2.0
+    assert spend.price(3, 4) == pytest.approx(11e-6)
+
+
+def test_what_was_spent_elsewhere_counts_and_never_falls():
+    spend = capped()
+    spend.add_elsewhere(3.0)
+    spend.add_elsewhere(2.0)
+    spend.add_elsewhere(0)
+    assert spend.total == 3.0 and spend.spent == 0
+    for amount in (-1.0, -0.001, math.inf, math.nan):
+        with pytest.raises(ValueError, match="elsewhere"):
+            spend.add_elsewhere(amount)
+
+
+async def test_payments_add_up_and_negative_ones_count_as_nothing():
+    spend = capped()
+    await pay(spend, 1.0)
+    await pay(spend, 2.5)
+    await pay(spend, -5.0)
+    assert spend.spent == 3.5
+    spend.add_elsewhere(1.0)
+    assert spend.total == 4.5
+
+
+async def test_a_request_that_fails_pays_what_it_noted():
+    spend = capped()
+    with pytest.raises(ZeroDivisionError):
+        async with spend.payment(1.0) as payment:
+            payment.price = 0.5
+            raise ZeroDivisionError
+    assert spend.spent == 0.5 and not spend._reserved
+
+
+async def test_at_the_cap_nothing_more_is_paid_for():
+    spend = capped(cap=2.0)
+    await pay(spend, 1.5)
+    await pay(spend, 0.5)  # may be sent, as there is something left
+    with pytest.raises(SpendCapReachedError, match=r"2\.00.*2\.00"):
+        await pay(spend, 0.0)
+    spend = capped(cap=2.0)
+    spend.add_elsewhere(2.0)
+    with pytest.raises(SpendCapReachedError):
+        await pay(spend, 0.0)
+
+
+async def test_requests_wait_while_they_do_not_fit_beside_those_that_are_out():
+    spend = capped(cap=10.0)
+    out = [Paying(spend, foretold) for foretold in (6.0, 4.0, 3.0)]
+    await settle()
+    assert [each.inside for each in out] == [True, True, False], "6 and 4 fill the cap exactly"
+    await out[0].end(5.0)  # 5 spent, and 4 out: another would be reserved at 5
+    assert not out[2].inside
+    await out[1].end(1.0)
+    assert out[2].inside, "a single request may exceed the cap"
+    last = Paying(spend, 0.0)
+    await settle()
+    assert not last.inside
+    await out[2].end(4.0)
+    assert "10.00" in await last.refused()
+    assert spend.spent == 10.0
+
+
+async def test_the_dearest_price_so_far_is_reserved():
+    spend = capped(cap=10.0)
+    await pay(spend, 3.0)
+    await pay(spend, 1.0)
+    out = [Paying(spend, 0.5) for _ in range(3)]  # reserved at 3 each: 4 + 3 + 3 = 10
+    await settle()
+    assert [each.inside for each in out] == [True, True, False]
+    await out[0].end(0.5)
+    assert not out[2].inside, "4.5 + 3 + 3"
+    await out[1].end(0.5)
+    assert out[2].inside
+    await out[2].end(0.0)
+    assert spend.spent == 5.0 and not spend._reserved
+
+
+async def test_what_was_foretold_is_reserved_where_it_is_more_than_the_dearest():
+    spend = capped(cap=10.0)
+    await pay(spend, 1.0)
+    first, second = Paying(spend, 5.0), Paying(spend, 4.5)
+    await settle()
+    assert (first.inside, second.inside) == (True, False)
+    await first.end(1.0)
+    assert second.inside
+    await second.end(1.0)
+
+
+async def test_requests_that_wait_are_told_when_the_cap_is_reached_by_others():
+    spend = capped(cap=10.0)
+    out = [Paying(spend, 9.0) for _ in range(2)]
+    await settle()
+    third = Paying(spend, 0.5)
+    await settle()
+    assert third.inside and not out[1].inside
+    await out[0].end(10.0)
+    assert "10.00" in await out[1].refused(), "although the third is still out"
+    await third.end(0.5)
