@@ -16,7 +16,8 @@ from pathlib import Path
 _WORD = re.compile(r"[a-z0-9+#]+(?:[-'][a-z0-9]+)*|[^\W\d_]+|\d+")
 _MARKUP = re.compile(r"<[^<>]*>|\\(?:text|circ|boxed)|[*_`$\\]")
 _OPPOSED = re.compile(
-    r"\s*(?:[,;(—–]|\s-)\s*(?:and |und |et |y )?(?:(?:not|nicht|keinesfalls|pas|no|non|rather than|instead of)\b|而不是|不是).*$"
+    r"\s*(?:[,;(—–]|\s-)\s*(?:and |und |et |y )?"
+    r"(?:(?:not|nicht|keinesfalls|pas|no|non|rather than|instead of)\b|而不是|不是).*$"
 )
 _REASON = re.compile(r"\s*(?:\b(?:because|since|weil|parce que|porque|because of)\b|因为|, as\b|\(the\b).*$")
 _NEGATION = re.compile(
