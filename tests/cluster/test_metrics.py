@@ -7,7 +7,7 @@ import pytest
 import ray
 
 from cluster.ray_backend.metrics import RunnerMetrics
-from cluster.runner.messages import ReplicaUse, Report
+from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
 
 pytestmark = pytest.mark.ray
 
@@ -23,7 +23,7 @@ def test_a_runner_s_report_is_served_by_its_node():
         served = ""
         while "raycade_replica_requests" not in served:
             assert time.monotonic() < end, "never served"
-            metrics.show(Report(None, room=0, begun=7, use={"replica-0.0": ReplicaUse(3)}))
+            metrics.show(Report(None, 0, 7, counts=PlayerCounts(turns=5), use={"replica-0.0": ReplicaUse(3)}))
             time.sleep(1)
             try:
                 served = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
@@ -31,10 +31,12 @@ def test_a_runner_s_report_is_served_by_its_node():
                 continue
         lines = [line for line in served.splitlines() if line.startswith("ray_raycade_")]
         assert any(
-            "episodes_alive" in line and 'runner="tiny/runner-0"' in line and line.endswith(" 7.0") for line in lines
+            "episodes_running" in line and 'runner="tiny/runner-0"' in line and line.endswith(" 7.0") for line in lines
         )
         assert any(
             "replica_requests" in line and 'replica="replica-0.0"' in line and line.endswith(" 3.0") for line in lines
         )
+        (counter,) = (line for line in lines if line.startswith("ray_raycade_requests_total"))
+        assert counter.endswith(" 5.0") and "_total_total" not in served
     finally:
         ray.shutdown()

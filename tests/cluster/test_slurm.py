@@ -243,5 +243,5 @@ def test_a_port_in_use_is_skipped_and_accepts_connections():
 
 def test_a_node_without_a_route_is_named():
     assert address_towards("127.0.0.1") == "127.0.0.1"
-    with pytest.raises(UserError, match=r"node no-such-node\.invalid: no way there"):
+    with pytest.raises(UserError, match=r"node no-such-node\.invalid: no route"):
         address_towards("no-such-node.invalid")
