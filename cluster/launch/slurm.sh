@@ -45,7 +45,7 @@ submit() {
         die 2 "one job is one run; for several models: raycade run -m hydra/launcher=slurm model=a,b"
     command -v sbatch >/dev/null || die 2 "sbatch not found; log in to a machine of the Slurm cluster"
     script="$(realpath "${BASH_SOURCE[0]}")"
-    root="$(dirname "$(dirname "$script")")"
+    root="$(dirname "$(dirname "$(dirname "$script")")")"
     # Report bad overrides now, not after a night in the queue.
     "$root/.venv/bin/python" -m cluster plan "$@" >/dev/null || exit
     job="$(sbatch --parsable --job-name=raycade --nodes=1 --ntasks-per-node=1 --requeue --open-mode=append \
