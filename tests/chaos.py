@@ -279,21 +279,21 @@ def poison(workload: Workload, moment: str) -> str:
     puzzle = suite._puzzles(chosen.task, chosen.level)[chosen.index]
     names = ", ".join(puzzle.task.action_names)
     openings = [
-        "".join(str(part) for each in other.opening for part in each.parts)
+        "".join(str(part) for each in other.opening(suite.book, suite.max_steps) for part in each.parts)
         for name in DOMAINS
         for other in suite._puzzles(name, "easy")
     ]
     candidates = [
         line
-        for line in _text(puzzle).splitlines()
+        for line in _text(puzzle, suite).splitlines()
         if sum(line in opening for opening in openings) == 1 and "'" not in line
     ]
     assert candidates, f"no line of the prompt is unique to the task ({names})"
     return max(candidates, key=len)[:200].strip()
 
 
-def _text(puzzle) -> str:
-    return "\n".join(str(part) for each in puzzle.opening for part in each.parts)
+def _text(puzzle, suite) -> str:
+    return "\n".join(str(part) for each in puzzle.opening(suite.book, suite.max_steps) for part in each.parts)
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
 pytestmark = pytest.mark.ray
 
 
-def test_a_runner_s_report_is_served_by_its_node():
+def test_a_runner_s_report_is_served_by_its_node(monkeypatch):
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):  # of the cluster that other tests share
+        monkeypatch.delenv(name, raising=False)
     ray.init(address="local", include_dashboard=False, logging_level=40, log_to_driver=False, num_cpus=1)
     try:
         metrics = RunnerMetrics("tiny/runner-0")
