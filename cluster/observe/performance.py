@@ -52,8 +52,11 @@ def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
 def performance_table(run_dir: Path) -> Table | None:
     """Performance over all sessions; None if no session was recorded or the model played nothing."""
     sessions = read_sessions(run_dir)
-    names = sessions[0].keys() - {"use"} if sessions else ()
-    total = {name: sum(session.get(name, 0) for session in sessions) for name in names}
+    total: defaultdict[str, float] = defaultdict(int)  # a line may lack what later versions wrote
+    for session in sessions:
+        for name, value in session.items():
+            if isinstance(value, int | float):
+                total[name] += value
     if not total.get("turns") or not total["playing_seconds"]:
         return None
     turns, transport = total["turns"], total["replica_seconds"] - total["engine_seconds"]

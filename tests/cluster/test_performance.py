@@ -162,3 +162,11 @@ def test_each_replica_has_a_row_in_the_order_of_its_number(tmp_path):
     assert table.rows[1][1:] == pytest.approx((0.1, 0.1, 0.8))
     assert (table.name, table.section, len(table.columns)) == ("replicas", "performance", 4)
     assert table.columns[:2] == ("replica", "busy") and len(table.notes) == 1
+
+
+def test_a_first_line_that_lacks_figures_hides_none_of_the_others(tmp_path):
+    (tmp_path / performance.TIMINGS).write_text(
+        '{"turns": 1}\n' + json.dumps({"turns": 3, "playing_seconds": 2.0}) + "\n"
+    )
+    found = values(performance.performance_table(tmp_path))
+    assert (found["sessions"], found["requests"], found["requests/s"], found["retries"]) == (2, 4, 2.0, 0)
