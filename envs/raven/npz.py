@@ -73,7 +73,7 @@ def _array(data: bytes) -> NDArray[Any]:
 
 
 class _StringsUnpickler(pickle.Unpickler):
-    """Builds numpy object arrays; knows no other class and no function."""
+    """Builds numpy object arrays; refuses every other class and function."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):

@@ -150,14 +150,15 @@ class KidGymSuite(Suite):
 
     @property
     def needs(self) -> Needs:
-        """Pictures: one, or all frames so far in the memory tasks."""
-        return Needs(pictures=1)
+        """Pictures: one, or all frames so far in the memory tasks; those of a worked example are not counted."""
+        memory = [TASKS[task].budgets for task in self.tasks if task in TASKS and TASKS[task].memory]
+        return Needs(pictures=max((max(budgets) for budgets in memory), default=1))
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Scores: success, invalid answers and steps of each cell, the five capabilities, the published baselines.
 
         Diagnostics: what lost the games, what was refused, miscounts, what shortcuts win.
-        Performance: what the caches served, by task and mode.
+        Performance: cache hit rates, by task and mode.
         """
         if section == "scores":
             yield from score_kidgym(run.plan, run.episodes())

@@ -76,7 +76,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A question asked again with each option of one parent in turn as that parent's answer.
+    """A question repeated with each option of one parent in turn as that parent's answer.
 
     Attributes:
         parent: The parent as it was answered.

@@ -478,3 +478,12 @@ def test_the_settings_are_the_documented_ones():
         "decoder": "lenient",
         "mde_decoys": "table",
     }
+
+
+def test_memory_tasks_need_room_for_all_their_frames():
+    assert KidGymSuite(tasks=["CL"]).needs.pictures == 1
+    suite = KidGymSuite(tasks=["MFI"], levels=[3], modes=["zero_shot"], episodes=2)
+    records = [asyncio.run(play_episode(suite, episode, OraclePlayer())) for episode in suite.plan()]
+    chats = [played.turn.chat for record in records for played in record.turns]
+    shown = max(sum(not isinstance(part, str) for said in chat for part in said.parts) for chat in chats)
+    assert 1 < shown <= suite.needs.pictures
