@@ -6,7 +6,7 @@
 #   ./launch.sh COMMAND ...        any other command of raycade: plan, report, ...
 #   ./launch.sh slurm ...          a run as a Slurm job: ./launch.sh slurm --help
 #   ./launch.sh test               all tests, the fast ones first
-#   ./launch.sh test fast          only the fast tests, without Ray and vLLM; a few minutes
+#   ./launch.sh test fast          only the fast tests, without Ray, vLLM and a browser; a few minutes
 #   ./launch.sh test [...]         pytest with these arguments
 #   ./launch.sh setup              install only, with development dependencies
 #
@@ -91,9 +91,9 @@ case "$command" in
         shift
         cd "$root"
         pytest=("$venv/bin/python" -m pytest)
-        fast=(-n 2 --dist loadfile -m "not ray and not vllm")
+        fast=(-n 2 --dist loadfile -m "not ray and not vllm and not browser")
         case "${1:-}" in
-            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" -m "ray or vllm" ;;
+            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" -m "ray or vllm or browser" ;;
             fast) exec "${pytest[@]}" "${fast[@]}" "${@:2}" ;;
             *) exec "${pytest[@]}" "$@" ;;
         esac

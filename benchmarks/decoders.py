@@ -1,7 +1,9 @@
 """Decoding accuracy on held-out replies, for a suite's own rule and published ones: python -m benchmarks.decoders SUITE.
 
-A reply is read correctly if the decoder agrees with a careful human reader, misread if it decodes another answer, and unread
-if it decodes none. ``--show`` prints the errors of the suite's own rule.
+Three files for each suite: replies by the decoders' author; natural ones, as models write them, by an author who had not
+seen the decoders; and hard ones, written by two more such authors to find what a decoder fails on. A reply is read
+correctly if the decoder agrees with a careful human reader, misread if it decodes another answer, and unread if it decodes
+none. ``--show`` prints the errors of the suite's own rule.
 """
 
 from __future__ import annotations
@@ -21,11 +23,9 @@ DATA = Path(__file__).parents[1] / "tests" / "evals" / "data"
 class HeldReplies:
     """A suite's replies, and the rules that read them, the suite's own first."""
 
-    replies: Callable[[], Iterable[Mapping[str, Any]]]
-    """Each with ``reply`` and ``reading``, and whatever else the readers need."""
     readers: Mapping[str, Callable[[Mapping[str, Any]], str | None]]
-    independent: Callable[[], Iterable[Mapping[str, Any]]]
-    """Replies by two authors who had not seen the rules; rows with ``debated`` are labeled by another rule than ours."""
+    prepare: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    """Makes a row of a file what the readers take: with ``reply`` and ``reading``, and whatever else they need."""
 
 
 # --- kidgym ----------------------------------------------------------------------------------------------------------
@@ -50,11 +50,7 @@ def kidgym() -> HeldReplies:
 
         return read
 
-    return HeldReplies(
-        lambda: _lines("kidgym_replies.jsonl"),
-        {decoder: reader(decoder) for decoder in DECODERS},
-        lambda: _lines("kidgym_replies_independent.jsonl"),
-    )
+    return HeldReplies({decoder: reader(decoder) for decoder in DECODERS})
 
 
 # --- kumo ------------------------------------------------------------------------------------------------------------
@@ -65,10 +61,13 @@ def kumo() -> HeldReplies:
     from evals.kumo.readers import readers
 
     games = json.loads((DATA / "kumo_reply_games.json").read_text(encoding="utf-8"))
-    independent = [*_lines("kumo_replies_independent.jsonl")]
-    lists = {"/".join(row["names"]): {"tests": row["names"], "truths": [], "nouns": []} for row in independent}
-    rows = [{**row, "game": "/".join(row["names"]), "cut": row["cut_off"]} for row in independent]
-    return HeldReplies(lambda: _lines("kumo_replies.jsonl"), readers({**games, **lists}), lambda: rows)
+    named = [row["names"] for kind in KINDS for row in _lines("kumo", kind) if "names" in row]
+    lists = {"/".join(names): {"tests": names, "truths": [], "nouns": []} for names in named}
+
+    def prepare(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**row, "game": "/".join(row["names"]), "cut": row["cut_off"]} if "names" in row else row
+
+    return HeldReplies(readers({**games, **lists}), prepare)
 
 
 # --- multistar -------------------------------------------------------------------------------------------------------
@@ -88,11 +87,7 @@ def multistar() -> HeldReplies:
 
         return read
 
-    return HeldReplies(
-        lambda: _lines("multistar_replies.jsonl"),
-        {name: reader(rule) for name, rule in READERS.items()},
-        lambda: _lines("multistar_replies_independent.jsonl"),
-    )
+    return HeldReplies({name: reader(rule) for name, rule in READERS.items()})
 
 
 # --- all suites ------------------------------------------------------------------------------------------------------
@@ -100,8 +95,12 @@ def multistar() -> HeldReplies:
 SUITES: Mapping[str, Callable[[], HeldReplies]] = {"kidgym": kidgym, "kumo": kumo, "multistar": multistar}
 
 
-def _lines(name: str) -> Iterable[Mapping[str, Any]]:
-    with (DATA / name).open(encoding="utf-8") as file:
+KINDS: Mapping[str, str] = {"own": "_replies", "natural": "_replies_natural", "hard": "_replies_hard"}
+"""Which replies, and how their files are named. Rows with ``debated`` are labeled by another rule than ours."""
+
+
+def _lines(suite: str, kind: str) -> Iterable[Mapping[str, Any]]:
+    with (DATA / f"{suite}{KINDS[kind]}.jsonl").open(encoding="utf-8") as file:
         yield from map(json.loads, file)
 
 
@@ -119,10 +118,10 @@ class Figures:
         return self.right / (self.right + len(self.misread) + len(self.unread))
 
 
-def measure(suite: str, independent: bool = False) -> dict[str, Figures]:
-    """The figures of each of a suite's rules; ``independent`` on the replies by authors who had not seen the rules."""
+def measure(suite: str, kind: str = "own") -> dict[str, Figures]:
+    """The figures of each of a suite's rules on one kind of replies."""
     held = SUITES[suite]()
-    replies = list(held.independent() if independent else held.replies())
+    replies = list(map(held.prepare, _lines(suite, kind)))
     figures = {}
     for name, read in held.readers.items():
         wrong = [(row, found) for row in replies if (found := read(row)) != row["reading"]]
@@ -136,9 +135,9 @@ def main() -> int:
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--show", action="store_true", help="print the replies that the suite's own rule gets wrong")
     arguments = parser.parse_args()
-    for independent in (False, True):
-        print("\nreplies by independent authors" if independent else "replies by the decoders' author")
-        _print(measure(arguments.suite, independent), arguments.show)
+    for kind in KINDS:
+        print(f"{kind} replies")
+        _print(measure(arguments.suite, kind), arguments.show)
     return 0
 
 

@@ -1,7 +1,7 @@
 """Parses KUMO's knowledge books with an independent reader. Run: python -m benchmarks.kumo_books [--count N] [--page].
 
 For each of the five main domains, at both difficulties, N tasks (default 200) are generated and written as prose books, from
-which the reader must recover the task's table of rule-outs. ``--page`` writes docs/kumo_books.md instead.
+which the reader must recover the table of rule-outs. ``--page`` writes docs/kumo_books.md and kumo_books_samples.md instead.
 """
 
 from __future__ import annotations
@@ -10,11 +10,21 @@ import argparse
 import sys
 from pathlib import Path
 
-from envs.kumo import BOOK_STYLES, DIFFICULTIES, BookStyle, Domain, generate_tasks, load_domain, write_book
+from envs.kumo import (
+    BOOK_STYLES,
+    DIFFICULTIES,
+    BookStyle,
+    Domain,
+    available_domains,
+    generate_tasks,
+    load_domain,
+    write_book,
+)
 from envs.kumo.book_reader import BookError, read_book, table_of
 
 DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
 PAGE = Path(__file__).parents[1] / "docs" / "kumo_books.md"
+SAMPLES = PAGE.with_name("kumo_books_samples.md")
 
 
 def check(domain: Domain, difficulty: str, count: int, style: BookStyle) -> tuple[int, list[str]]:
@@ -40,13 +50,24 @@ def page() -> str:
         "# Knowledge books",
         "Written by `python -m benchmarks.kumo_books --page`. What a player of KUMO is told besides the rules of the game "
         "is a book in one of five styles (`suite.book`): `prose` defines every truth and test and states the rule-outs in "
-        "sentences; `long` does so for as many that are not in the game; `noisy` has true but irrelevant sentences in between; "
-        "`table` lists the rule-outs; `symbolic` is a terse notation. Every book reads back as the game's table of rule-outs.",
-        "## Prose: an easy game\n\n" + _quoted(write_book(task, medical)),
-        "## Prose: a hard game\n\n" + _quoted(write_book(other, fantasy)),
+        "sentences; `long` also describes as many again that are not in the game; `noisy` has true but irrelevant sentences "
+        "in between; `table` lists the rule-outs; `symbolic` is a terse notation. Every book reads back as the game's table "
+        "of rule-outs. [Twenty more](kumo_books_samples.md).",
+        f"## Prose: an easy game\n\nThe goal that is told before it: {medical.goal}\n\n{_quoted(write_book(task, medical))}",
+        f"## Prose: a hard game\n\nThe goal: {fantasy.goal}\n\n{_quoted(write_book(other, fantasy))}",
         "## The first game as a table\n\n" + _quoted(write_book(task, medical, "table")),
         "## The first game in symbols\n\n```\n" + write_book(task, medical, "symbolic") + "\n```",
     ]
+    return "\n\n".join(parts) + "\n"
+
+
+def samples() -> str:
+    """The first easy game of every fifth domain as a player reads its book."""
+    parts = ["# Twenty knowledge books", "Written by `python -m benchmarks.kumo_books --page`."]
+    for name in available_domains()[::5]:
+        domain = load_domain(name)
+        book = write_book(generate_tasks(domain, count=1)[0], domain)
+        parts.append(f"## {domain.title}\n\nThe goal that is told before it: {domain.goal}\n\n{_quoted(book)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -58,10 +79,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200, help="tasks of each domain and difficulty")
     parser.add_argument("--style", choices=BOOK_STYLES, default="prose")
-    parser.add_argument("--page", action="store_true", help="write docs/kumo_books.md")
+    parser.add_argument("--page", action="store_true", help="write the pages in docs")
     arguments = parser.parse_args()
     if arguments.page:
         PAGE.write_text(page(), encoding="utf-8")
+        SAMPLES.write_text(samples(), encoding="utf-8")
         return 0
     print(f"{'domain':12}{'difficulty':12}{'books':>7}{'words per book':>16}{'errors':>8}")
     problems = []

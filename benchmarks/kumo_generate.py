@@ -16,6 +16,7 @@ from rich.console import Console
 
 from envs.kumo import DIFFICULTIES, Task, available_domains, generate_tasks, load_domain
 from evals.tables import Table
+from evals.terminal import LaidOut
 
 TASKS, REPEATS = 200, 5
 PUBLISHED = {
@@ -37,7 +38,7 @@ def main() -> None:
                 ratio = published and round(published / milliseconds, 2)
                 rows.append((difficulty, name, round(1e3 / milliseconds), round(milliseconds, 3), published, ratio))
     columns = ("difficulty", "domain", "tasks/s", "ms per task", "published ms", "ratio")
-    Console(width=110).print(Table("kumo_generate", "Task generation", columns, tuple(rows)).to_rich())
+    Console(width=110).print(LaidOut(Table("kumo_generate", "Task generation", columns, tuple(rows))))
 
 
 def seconds(name: str, size: tuple[int, int], folder: Path) -> float:

@@ -11,6 +11,7 @@ from benchmarks.arguments import whole_numbers
 from envs.kumo import GenerationError
 from envs.kumo.structure import Structure, draw_domain, measure
 from evals.tables import Cell, Table
+from evals.terminal import LaidOut
 
 GRID = (
     Structure(density=0.03, states=4),
@@ -40,7 +41,7 @@ def main(domains: int) -> None:
         )
         rows.append((wanted.density, density, wanted.overlap, overlap, band, steps))
     columns = ("density asked", "got", "overlap asked", "got ", "E[S] asked", "got  ")
-    Console(width=110).print(Table("kumo_structure", "Drawn domains", columns, tuple(rows)).to_rich())
+    Console(width=110).print(LaidOut(Table("kumo_structure", "Drawn domains", columns, tuple(rows))))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from evals.players import BUILT_IN_PLAYERS
 from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.suite import ledger_columns, play_episode
 from evals.tables import Table
+from evals.terminal import LaidOut
 
 PART_ROWS = 500
 SUITE = {"type": "kidgym", "tasks": ["CL", "SE", "MA"], "levels": [1, 2], "modes": ["zero_shot", "icl"], "episodes": 8}
@@ -161,7 +162,7 @@ def main() -> None:
             print(*rows[-1], sep="  ", file=sys.stderr, flush=True)
         title = f"{options.episodes:,} episodes in {len(paths):,} parts, {size:.2f} GiB"
         columns = ("phase", "seconds", "CPU seconds", "peak GiB", "bound", "its CPU seconds", "ratio")
-        Console(width=150).print(Table("ledger", title, columns, tuple(rows)).to_rich())
+        Console(width=150).print(LaidOut(Table("ledger", title, columns, tuple(rows))))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""MSEval's sweep through the cluster, compared with sequential calls in transformers on the same tiny model and prompts.
+"""MSEval's sweep through the cluster, compared with bare vLLM and with transformers, on the same tiny model and prompts.
 
     python -m benchmarks.mseval_sweep [--sample N] [hydra overrides, default two puzzles of each configuration]
 
-Plays the chain with its sweep on local Ray and vLLM, then recomputes the labels' log-probabilities for an even sample of the
-ledger's prompts with transformers, both in float32. Prints calls/s of both, the prefix-cache hit rate, and the largest
-difference in log-probability; the exit code is 1 if that exceeds the tolerance.
+Plays the chain with its sweep on local Ray and vLLM; asks the same calls of bare vLLM in one offline batch; and recomputes
+the labels' log-probabilities for an even sample of the prompts with transformers, one at a time, all in float32. Prints
+calls/s, computed prompt tokens beside the least possible (every distinct prefix once), and the largest difference in
+log-probability; the exit code is 1 if that exceeds the tolerance.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from PIL import Image
 
+from benchmarks.bare_vllm import Bare, ask_bare_vllm
 from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.console import show
@@ -79,21 +81,22 @@ class OneAtATime:
         return {label: float(logprobs[self.processor.tokenizer.convert_tokens_to_ids(label)]) for label in labels}
 
 
-def through_the_cluster(overrides: list[str]) -> tuple[dict[str, float], list[Asked]]:
-    """One run in a fresh directory: its timings and its calls."""
+def through_the_cluster(overrides: list[str]) -> tuple[dict[str, float], list[Asked], Bare]:
+    """One run in a fresh directory: its timings, its calls, and the same calls in bare vLLM."""
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings([*SWEEP, f"run_dir={folder}/run", *overrides])
         code, _ = run(settings)
         assert code == 0
         timing = json.loads(Path(folder, "run", "timings.jsonl").read_text())
-        rows = read_episodes(settings.run_dir, ["turns", "n_planned_calls"]).to_pylist()
-    assert sum(row["n_planned_calls"] for row in rows) == sum(len(row["turns"]) for row in rows) == timing["turns"]
+        rows = read_episodes(settings.run_dir, ["turns", "multistar.n_planned_calls"]).to_pylist()
+        bare = ask_bare_vllm(settings.run_dir)
+    assert sum(row["multistar.n_planned_calls"] for row in rows) == sum(len(row["turns"]) for row in rows) == bare.calls
     asked = [
         Asked(chat_of(row["turns"], number), {label["label"]: label["logprob"] for label in turn["labels"]})
         for row in rows
         for number, turn in enumerate(row["turns"])
     ]
-    return timing, asked
+    return timing, asked, bare
 
 
 def one_at_a_time(asked: list[Asked], threads: int) -> tuple[float, list[dict[str, float]]]:
@@ -111,7 +114,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=100)
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
-    timing, asked = through_the_cluster(options.overrides)
+    timing, asked, bare = through_the_cluster(options.overrides)
     sample = asked[:: max(1, len(asked) // options.sample)][: options.sample]
     speeds = {threads: one_at_a_time(sample, threads) for threads in (1, 2)}
     alone, found = max(speeds.values(), key=lambda speed: speed[0])
@@ -122,14 +125,20 @@ def main() -> int:
     )
     same = sum(max(each.labels, key=each.labels.__getitem__) == max(theirs, key=theirs.__getitem__)
                for each, theirs in zip(sample, found, strict=True))  # fmt: skip
-    cluster = timing["turns"] / timing["playing_seconds"]
+    cluster = len(asked) / timing["playing_seconds"]
+    computed = (timing["prompt_tokens"] - timing["cached_tokens"]) / len(asked)
     rows: list[tuple[str, str | int | float]] = [
-        ("calls through the cluster", int(timing["turns"])),
-        ("prompt tokens per call", timing["prompt_tokens"] / timing["turns"]),
-        ("prefix-cache hit rate", timing["cached_tokens"] / timing["prompt_tokens"]),
+        ("calls", len(asked)),
+        ("calls sent to the engine", int(timing["turns"])),
+        ("prompt tokens per call", bare.prompt_tokens / bare.calls),
+        ("computed prompt tokens per call", computed),
+        ("computed by bare vLLM", (bare.prompt_tokens - bare.cached_tokens) / bare.calls),
+        ("least possible, each distinct prefix once", bare.least_prompt_tokens / bare.calls),
         ("calls/s through the cluster", cluster),
-        ("calls/s sequentially, the faster of one and two threads", alone),
-        ("ratio", cluster / alone),
+        ("calls/s of bare vLLM, one offline batch", bare.calls_per_second),
+        ("ratio to bare vLLM", cluster / bare.calls_per_second),
+        ("calls/s of transformers, one at a time, the faster of one and two threads", alone),
+        ("ratio to transformers", cluster / alone),
         ("prompts compared", len(sample)),
         ("largest difference in log-probability", f"{apart:.2e} (tolerance {TOLERANCE:.0e})"),
         ("same most likely label", f"{same} of {len(sample)}"),

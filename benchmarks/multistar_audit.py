@@ -53,8 +53,9 @@ class Audit:
         self.per_configuration[kind, problem.configuration.title] += 1
         self.chance[kind, question.stage] += 1 / len(question.options)
         self.keys[len(question.options), question.key] += 1
-        self.offered.update(question.options)
-        self.true[question.options[question.key]] += 1
+        if question.counts:
+            self.offered.update(question.options)
+            self.true[question.options[question.key]] += 1
         for fault in faults(problem, question):
             self.faults[fault] += 1
             self.examples.append(
@@ -109,7 +110,7 @@ def _report(result: Audit, count: int) -> None:
         asked = (result.per_configuration[kind, form.title] / problems for kind in SETS)
         print(f"  {form.title:22}" + "".join(f"{mean:10.2f}" for mean in asked))
     total = sum(mean for (kind, _), mean in result.per_configuration.items() if kind == "direct") / problems * 100
-    print(f"  direct questions over 100 puzzles x 7: {total:.0f} (21,700 +- 1 %: 21,483 to 21,917)")
+    print(f"  direct questions over 100 puzzles x 7: {total:.0f} (published: 21,700, with those that offer no choice)")
     print("random play, %")
     for (kind, stage), asked in sorted(result.asked.items()):
         print(f"  {kind:7}{stage:6}{asked:9} questions {100 * result.chance[kind, stage] / asked:8.2f}")
@@ -117,7 +118,7 @@ def _report(result: Audit, count: int) -> None:
     for size in sorted({size for size, _ in result.keys}):
         counts = [result.keys[size, index] for index in range(size)]
         print(f"  {size} options " + "".join(f"{100 * number / sum(counts):7.2f}" for number in counts))
-    print("how often an option is the key when offered, %")
+    print("how often an option is the key when offered, % (of questions that count)")
     for option in _FIXED:
         print(f"  {option:44}{100 * result.true[option] / max(1, result.offered[option]):7.2f}")
     for name in ("wrong key", "second true option", "ambiguous reference"):

@@ -55,7 +55,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "cluster/commands/resume.py": ("tests/cluster/test_resume.py",),
     "cluster/driver/replica_pool.py": ("tests/cluster/test_replica_pool.py",),
     "cluster/storage/run_directory.py": ("tests/cluster/test_ledger.py", "tests/cluster/test_compaction.py"),
-    "cluster/storage/stored_run.py": ("tests/cluster/test_ledger.py", "tests/cluster/test_report.py"),
+    "cluster/storage/stored_run.py": ("tests/cluster/test_stored_run.py", "tests/cluster/test_ledger.py"),
     "cluster/storage/provenance.py": ("tests/cluster/test_provenance.py",),
     "cluster/storage/compaction.py": ("tests/cluster/test_compaction.py",),
     "cluster/storage/lock.py": ("tests/cluster/test_lock.py",),
@@ -80,7 +80,7 @@ CONFIG = """
 source_paths = ["envs", "evals", "cluster"]
 only_mutate = ["{module}"]
 pytest_add_cli_args_test_selection = {tests}
-pytest_add_cli_args = ["-m", "not ray and not vllm", "-p", "no:cacheprovider"]
+pytest_add_cli_args = ["-m", "not ray and not vllm and not browser", "-p", "no:cacheprovider"]
 also_copy = ["conf", "tests", "benchmarks", "docs", "setup.py", "README.md", "launch.sh", "pyproject.toml"]
 """
 

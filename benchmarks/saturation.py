@@ -2,9 +2,10 @@
 
     python -m benchmarks.saturation [--replicas 1 8 64] [--peers] [--batch N] [hydra overrides]
 
-By default it plays KidGym, 432 episodes per replica. The ideal makespan is the work of the engines (prefill of uncached
-tokens, decoding steps at full batch) over the capacity of all replicas, a lower bound. "Share while replicas were up" counts
-the capacity of each replica only from when it was ready.
+By default it plays KidGym, 432 episodes per replica. The makespan is compared with a lower bound: the work of the engines
+(prefill of uncached tokens, decoding steps at full batch) over the capacity of all replicas, or the longest game alone on
+an empty replica, whichever is longer. "Share while replicas were up" counts the capacity of each replica only from when it
+was ready.
 
 The peers play the same episodes on the same engines without a scheduler and its overhead: in one process, without Ray.
 """
@@ -20,6 +21,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+
+import pyarrow as pa
 
 from cluster.commands.run import run
 from cluster.config.settings import Settings, load_settings
@@ -49,8 +52,8 @@ def settings_for(overrides: list[str], replicas: int, batch: int, run_dir: Path)
     return load_settings(["model=simulated", f"model.engine.max_num_seqs={batch}", *cluster, *games])
 
 
-def raycade(overrides: list[str], replicas: int, batch: int) -> tuple[Cell, ...]:
-    """One real run in a fresh directory."""
+def raycade(overrides: list[str], replicas: int, batch: int) -> tuple[tuple[Cell, ...], float]:
+    """One real run in a fresh directory; also the seconds that its longest game takes alone."""
     with tempfile.TemporaryDirectory() as folder:
         settings = settings_for(overrides, replicas, batch, Path(folder, "run"))
         code, _ = run(settings)
@@ -64,10 +67,19 @@ def raycade(overrides: list[str], replicas: int, batch: int) -> tuple[Cell, ...]
     work = speed(settings).work(uncached, timing["completion_tokens"], batch)
     seconds, up = timing["playing_seconds"], sum(use["slot_seconds"] for use in timing["use"].values()) / batch
     hits = timing["cached_tokens"] / timing["prompt_tokens"]
-    return (
+    longest = longest_game(ledger, speed(settings))
+    row = (
         *(replicas, "raycade", len(ids), timing["turns"], timing["turns"] / seconds),
-        *(work / replicas / seconds, work / up, hits, timing["queueing_seconds"] / timing["turns"]),
+        *(max(work / replicas, longest) / seconds, longest / seconds),
+        *(work / up, hits, timing["queueing_seconds"] / timing["turns"]),
     )
+    return row, longest
+
+
+def longest_game(ledger: pa.Table, speed: Speed) -> float:
+    """Seconds of the longest episode alone on an empty replica; its turns follow one another."""
+    columns = (ledger[name].to_pylist() for name in ("prompt_tokens", "cached_tokens", "completion_tokens"))
+    return max(speed.work(prompt - cached, written, 1) for prompt, cached, written in zip(*columns, strict=True))
 
 
 def speed(settings: Settings) -> Speed:
@@ -104,19 +116,22 @@ def shared_sample(plan: list[Episode], replicas: int) -> list[deque[Episode]]:
 
 
 def peer(
-    name: str, overrides: list[str], replicas: int, batch: int, make_queues: MakeQueues, alive: int
+    name: str, overrides: list[str], replicas: int, batch: int, make_queues: MakeQueues, alive: int, longest: float
 ) -> tuple[Cell, ...]:
-    """Each replica plays ``alive`` episodes at once from its queue."""
+    """Each replica plays ``alive`` episodes at once from its queue; ``longest`` is the time of the longest game alone."""
     with tempfile.TemporaryDirectory() as folder:
         settings = settings_for(overrides, replicas, batch, Path(folder, "run"))
-        return asyncio.run(_play_peer(name, settings, batch, make_queues(list(settings.plan), replicas), alive))
+        return asyncio.run(
+            _play_peer(name, settings, batch, make_queues(list(settings.plan), replicas), alive, longest)
+        )
 
 
 async def _play_peer(
-    name: str, settings: Settings, batch: int, queues: list[deque[Episode]], alive: int
+    name: str, settings: Settings, batch: int, queues: list[deque[Episode]], alive: int, longest: float
 ) -> tuple[Cell, ...]:
-    engines = [settings.model.make_engine() for _ in queues]
-    assert all(isinstance(engine, SimulatedEngine) for engine in engines)
+    made = [settings.model.make_engine() for _ in queues]
+    engines = [engine for engine in made if isinstance(engine, SimulatedEngine)]
+    assert len(engines) == len(queues)
     episodes = sum({id(queue): len(queue) for queue in queues}.values())
     shared = queues[0] is queues[-1] and len(queues) > 1
     for engine in engines:
@@ -144,8 +159,9 @@ async def _play_peer(
         sum(getattr(load, field) for load in loads)
         for field in ("prompt_tokens", "cached_tokens", "completion_tokens", "completed")
     )
-    share = speed(settings).work(prompts - cached, written, batch) / len(engines) / seconds
-    return len(engines), name, episodes, turns, turns / seconds, share, share, cached / prompts, 0.0
+    ideal = speed(settings).work(prompts - cached, written, batch) / len(engines)
+    share, tail = max(ideal, longest) / seconds, longest / seconds
+    return len(engines), name, episodes, turns, turns / seconds, share, tail, ideal / seconds, cached / prompts, 0.0
 
 
 def main() -> None:
@@ -160,13 +176,15 @@ def main() -> None:
     rows = []
     for replicas in options.replicas:
         work = (options.overrides, replicas, options.batch)
-        rows.append(raycade(*work))
+        row, longest = raycade(*work)
+        rows.append(row)
         if options.peers:
-            rows.append(peer("static shards", *work, static_shards, math.ceil(options.batch * OVERCOMMIT)))
-            rows.append(peer("one episode at a time", *work, shared_sample, 1))
+            rows.append(peer("static shards", *work, static_shards, math.ceil(options.batch * OVERCOMMIT), longest))
+            rows.append(peer("one episode at a time", *work, shared_sample, 1, 0.0))
         print(*rows, sep="\n", flush=True)
     columns = (
-        *("replicas", "scheduler", "episodes", "requests", "requests/s", "share of ideal makespan"),
+        *("replicas", "scheduler", "episodes", "requests", "requests/s", "share of the bound"),
+        "longest game alone",
         *("share while replicas were up", "cache hit rate", "queueing seconds per request"),
     )
     show([Table("saturation", "Scheduling efficiency", columns, tuple(rows))])

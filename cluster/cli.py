@@ -4,24 +4,55 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib.metadata
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from cluster.console import show, show_summary
-from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
+from cluster.completion import complete_overrides, completed_command, offer_completion
+from cluster.console import show
+from cluster.errors import BAD_INPUT, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
 from envs import plugins
+from envs.suggest import did_you_mean
 
 SUITE_COMMANDS = "raycade.commands"
 """Entry-point group of commands that suites add: modules with ``add_arguments(parser)`` and ``main(options)``."""
 
-BUILT_IN_COMMANDS = {"kumo": "envs.kumo.commands", "raven": "envs.raven.commands"}
+BUILT_IN_COMMANDS = {
+    "kidgym": "evals.kidgym.commands",
+    "compare": "cluster.commands.compare",
+    "list": "cluster.commands.list_runs",
+    "show": "cluster.commands.show_episode",
+    "status": "cluster.commands.status",
+    "rescore": "cluster.commands.rescore",
+    "replay": "cluster.commands.replay",
+    "upload": "cluster.commands.upload",
+    "models": "cluster.commands.list_models",
+    "kumo": "cluster.commands.kumo",
+    "multistar": "evals.multistar.commands",
+    "play": "cluster.commands.play",
+    "raven": "envs.raven.commands",
+    "view": "cluster.commands.view",
+}
 COMMAND_HELP = {
-    "kumo": "KUMO domains and tasks: check your own, generate",
+    "kidgym": "KidGym's published environment: record its games, to play them",
+    "compare": "differences between runs, or players of one, on identical games",
+    "list": "the runs in a folder: when, what, how far, score, cost",
+    "show": "one episode, turn by turn, in the terminal",
+    "status": "progress of a run, from another shell",
+    "rescore": "read the stored replies with other settings of the suite",
+    "replay": "ask a sample of turns again and report the agreement",
+    "upload": "send a finished run to its tracker (W&B)",
+    "models": "the model files, and which can be used here",
+    "kumo": "KUMO domains and tasks: validate, generate, show, analyze; let models write them; the published ones",
+    "multistar": "MultiStAR's published questions: import them",
+    "play": "play a suite yourself, in the terminal or the browser",
     "raven": "RAVEN problems: generate, import, check, show",
+    "view": "episodes in the browser: filter, search, step through, compare",
 }
 
 RUN_HELP = """\
@@ -58,11 +89,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # ASCII-only terminals
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        options = parser_for(words[0] if words else "").parse_args(words)
+        parser = parser_for(words[0] if words else completed_command())
+        offer_completion(parser)
+        options = parser.parse_args(words)
         code = options.command(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         code = BAD_INPUT
+    except RunFailedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = RUN_FAILED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -81,11 +117,12 @@ def parser_for(command: str) -> argparse.ArgumentParser:
     Raises:
         UserError: a suite's command cannot be imported.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="raycade",
         description="Evaluates language and vision-language models on reasoning games, on Ray and vLLM.",
         epilog=EPILOG,
     )
+    parser.add_argument("--version", action="version", version=f"raycade {importlib.metadata.version('raycade')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     raw = argparse.RawDescriptionHelpFormatter
 
@@ -93,7 +130,7 @@ def parser_for(command: str) -> argparse.ArgumentParser:
     run.add_argument(
         "-m", "--multirun", action="store_true", help="one run for each combination of comma-separated values"
     )
-    run.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    complete_overrides(run.add_argument("overrides", nargs="*", metavar="KEY=VALUE"))
     run.set_defaults(command=_run)
 
     plan = commands.add_parser(
@@ -102,16 +139,22 @@ def parser_for(command: str) -> argparse.ArgumentParser:
         description="Shows what `raycade run` would do with these overrides. Loads no model and uses no GPU.",
     )
     plan.add_argument("--like", type=Path, metavar="RUN_DIR", help="estimate the time from a past run's speed")
-    plan.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    complete_overrides(plan.add_argument("overrides", nargs="*", metavar="KEY=VALUE"))
     plan.set_defaults(command=_plan)
 
     report = commands.add_parser(
         "report",
-        help="tables of a finished or running run, computed from its ledger",
-        description="Rescores each run from its ledger, prints the tables and writes them to RUN_DIR/tables.",
+        help="tables, figures, HTML and LaTeX of finished or running runs, computed from their ledgers",
+        description="Scores each run from its ledger, prints a summary and writes all tables to RUN_DIR/tables. Tables and "
+        "figures of several runs are joined.",
     )
     report.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
-    report.add_argument("--full", action="store_true", help="print all tables, not only the headline ones")
+    report.add_argument("--full", action="store_true", help="print all tables with all columns and notes")
+    report.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a self-contained page with figures and episodes"
+    )
+    report.add_argument("--latex", type=Path, metavar="FOLDER", help="write each table as LaTeX, for booktabs")
+    report.add_argument("--figures", type=Path, metavar="FOLDER", help="write each figure as SVG, PDF and PNG")
     report.set_defaults(command=_report)
 
     merge = commands.add_parser(
@@ -135,32 +178,38 @@ def parser_for(command: str) -> argparse.ArgumentParser:
     return parser
 
 
+class Parser(argparse.ArgumentParser):
+    """Whose errors suggest what a misspelled command or option was meant to be."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message, with a suggestion where there is one, and exit with code 2."""
+        if found := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            names = [name.strip("'") for name in found[2].split(", ")]
+            message = f"{message}{did_you_mean(found[1], names)}"
+        elif unknown := re.match(r"unrecognized arguments: (--?[\w-]+)", message):
+            message = f"{message}{did_you_mean(unknown[1], self._options())}"
+        super().error(message)
+
+    def _options(self) -> list[str]:
+        """Options of this parser and of its commands'."""
+        commands = [action.choices for action in self._actions if isinstance(action.choices, dict)]
+        parsers = [self, *(parser for choices in commands for parser in choices.values())]
+        return sorted({option for parser in parsers for option in parser._option_string_actions})
+
+
 def _run_module(module: Any, options: argparse.Namespace) -> int:
     return int(module.main(options) or 0)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from cluster.commands.run import run
+    from cluster.commands.run import run_and_show
     from cluster.config.settings import load_settings
 
     if options.multirun:
         from cluster.commands.sweep import multirun
 
         return multirun(options.overrides)
-    settings = load_settings(options.overrides)
-    try:
-        code, tables = run(settings)
-    except RunFailedError as error:
-        print(
-            f"error: {error}\nFinished episodes are saved in {settings.run_dir}; run the same command again to resume.",
-            file=sys.stderr,
-        )
-        return RUN_FAILED
-    show_summary(tables)
-    print(f"\nledger, tables and summary: {settings.run_dir}")
-    if code == CONTINUE:
-        print("stopped early; run the same command again to resume", file=sys.stderr)
-    return code
+    return run_and_show(load_settings(options.overrides))
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -172,21 +221,19 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from cluster.commands.report import report
+    from cluster.commands.report import Files, report
 
-    for run_dir in options.run_dirs:
-        if len(options.run_dirs) > 1:
-            print(f"# {run_dir}\n")
-        report(run_dir, full=options.full)
+    report(options.run_dirs, options.full, Files(options.html, options.latex, options.figures))
     return 0
 
 
 def _merge(options: argparse.Namespace) -> int:
     from cluster.commands.merge import merge
+    from cluster.commands.report import report
 
     joined = merge(options.target, options.run_dirs)
     print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes merged\n")
     for warning in joined.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    options.run_dirs, options.full = [options.target], False
-    return _report(options)
+    report([options.target], full=False)
+    return 0

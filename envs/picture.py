@@ -23,6 +23,7 @@ GROUP = "raycade.pictures"
 """Entry-point group of picture classes; an entry's name is the class's ``kind``."""
 
 BUILT_IN: Mapping[str, str] = {
+    "file": "envs.file_picture:FilePicture",
     "kidgym": "envs.kidgym.frame:Frame",
     "page": "envs.page:PagePicture",
     "raven": "envs.raven.compose:RavenPicture",

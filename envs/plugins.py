@@ -21,6 +21,8 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from envs.suggest import did_you_mean
+
 VARIABLE = "RAYCADE_PLUGINS"
 
 
@@ -89,7 +91,7 @@ def load(group: str, name: str, built_in: Mapping[str, str]) -> object:
     """
     names = registered(group, built_in)
     if name not in names:
-        raise ValueError(f"there is no {name!r}; choose from {', '.join(sorted(names))}")
+        raise ValueError(f"there is no {name!r}; choose from {', '.join(sorted(names))}{did_you_mean(name, names)}")
     module, _, attribute = names[name].partition(":")
     try:
         found = importlib.import_module(module)

@@ -1,9 +1,10 @@
-"""The table that every suite has: planned, done, failed and success of each cell."""
+"""What every suite shows that states nothing else: planned, done, failed and success of each cell, and a map of them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
+from evals.figures import Figure, Series
 from evals.run_data import RunData
 from evals.statistics import proportion_estimate
 from evals.tables import Cell, Table
@@ -34,4 +35,28 @@ def success_table(suite: str, run: RunData) -> Table:
         rows=tuple(rows),
         notes=("A failed episode counts as no success.",),
         headline=True,
+    )
+
+
+def success_figure(suite: str, run: RunData) -> Figure:
+    """A heat map of success by task and level, one panel for each player and mode."""
+    played: defaultdict[tuple[str, ...], list[bool]] = defaultdict(list)
+    for row in run.episodes([*CELL, "success"]).to_pylist():
+        played[tuple(row[name] for name in CELL)].append(bool(row["success"]))
+    planned = zip(*(run.plan[name].to_pylist() for name in CELL), strict=True)
+    cells = [cell for cell in dict.fromkeys(planned) if cell in played]
+    levels = tuple(dict.fromkeys(level for _, _, level, _ in cells))
+    rows = []
+    for player, task, mode in dict.fromkeys((player, task, mode) for player, task, _, mode in cells):
+        games = [played.get((player, task, level, mode)) for level in levels]
+        shares = tuple(sum(each) / len(each) if each else None for each in games)
+        rows.append(Series(task, levels, shares, f"{player}, {mode}"))
+    return Figure(
+        name=f"{suite}_success_map",
+        title=f"{suite}: success",
+        kind="heat_map",
+        series=tuple(rows),
+        x_label="level",
+        y_label="task",
+        limits=(0, 1),
     )

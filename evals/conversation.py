@@ -41,6 +41,7 @@ class Conversation:
         labels: tuple[str, ...] = (),
         oracle: Callable[[], str] | None = None,
         shortcuts: Mapping[str, Callable[[], str]] | None = None,
+        schema: str = "",
     ) -> PlayedTurn:
         """Ask one turn and record it, its reasoning kept apart.
 
@@ -49,7 +50,7 @@ class Conversation:
         Raises:
             PlayerError: the player cannot answer.
         """
-        turn = Turn(self.episode, self._asked, chat, options, labels, oracle, shortcuts or {})
+        turn = Turn(self.episode, self._asked, chat, options, labels, oracle, shortcuts or {}, schema)
         self._asked += 1
         played = PlayedTurn(turn, separate_reasoning(await self.player.reply(turn)))
         self.turns[turn.number] = played
@@ -68,6 +69,11 @@ class Record:
     seconds: float
     error_kind: ErrorKind | Literal[""] = ""
     """Whose failure it was."""
+
+    @classmethod
+    def of_defect(cls, episode: Episode, error: Exception, seconds: float = 0.0) -> Record:
+        """The failed record of an episode whose suite raised an error that it should not."""
+        return cls(episode, None, f"{type(error).__name__}: {error}", (), seconds, "suite")
 
     @property
     def done(self) -> bool:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from evals.ledger_check import IDENTITY, CheckedRows, check_rows
@@ -113,6 +114,22 @@ class Ledger:
             if chosen.any():
                 yield from _chosen_rows(part, schema, chosen)
 
+    def find(self, ids: Collection[str]) -> list[dict[str, Any]]:
+        """The rows that count of some episodes, ``turns`` included, in the order of the parts; other rows are not read.
+
+        Raises:
+            LedgerDamagedError, LedgerChangedError: see ``batches``.
+        """
+        wanted, found, start = pa.array(list(ids), pa.string()), list[dict[str, Any]](), 0
+        for part, rows in zip(self.parts, self.checked.rows, strict=True):
+            counts = self.checked.latest[start : start + rows]
+            start += rows
+            here = pa.concat_tables(read_batches(part.path, pa.schema({"episode_id": pa.string()})))
+            chosen = np.flatnonzero(np.asarray(pc.is_in(here["episode_id"], wanted)) & counts)
+            if len(chosen):
+                found += _rows_at(part.path, self.schema, chosen)
+        return found
+
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows that count, in one table; see ``batches``."""
         return pa.concat_tables([self.empty(columns), *self.batches(columns)])
@@ -168,7 +185,7 @@ def _open(folder: Path, plan: pa.Table | None) -> Ledger:
         if path.name in replaced:
             continue
         try:
-            part, rows = _read_identity(path)
+            part, rows = _read_fingerprint(path)
             ledger.schema = pa.unify_schemas([ledger.schema, part.schema])
         except (pa.ArrowException, OSError, ValueError) as error:
             ledger.damage.append(_damage(path, error))
@@ -186,7 +203,7 @@ def _open(folder: Path, plan: pa.Table | None) -> Ledger:
     return ledger
 
 
-def _read_identity(path: Path) -> tuple[LedgerPart, pa.Table]:
+def _read_fingerprint(path: Path) -> tuple[LedgerPart, pa.Table]:
     """What a part is, and the columns that identify its rows.
 
     Raises:
@@ -271,6 +288,25 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
                 yield pa.Table.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([_damage(path, error)]) from error
+
+
+def _rows_at(path: Path, schema: pa.Schema, places: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Rows of a part by their places, of the row groups that hold them alone."""
+    found: list[dict[str, Any]] = []
+    try:
+        with open_part(path) as file:
+            upgrade, names = _reader(file, schema.names)
+            first = 0
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                here = places[(places >= first) & (places < first + rows)] - first
+                first += rows
+                if len(here):
+                    table = upgrade(file.read_row_group(group, columns=names)).take(here)
+                    found += [dict.fromkeys(schema.names) | row for row in table.to_pylist()]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise LedgerDamagedError([_damage(path, error)]) from error
+    return found
 
 
 def write_part(tables: Iterable[pa.Table], schema: pa.Schema, replaces: Iterable[str] = ()) -> bytes:

@@ -64,7 +64,7 @@ def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table |
     else:
         episodes = _numbers(pc.index_in(rows["episode_id"], value_set=plan["episode_id"]))
         found.add(episodes < 0, lambda row: "is not in the plan")
-        for name, differs in _relabelled(rows, plan, episodes).items():
+        for name, differs in _relabeled(rows, plan, episodes).items():
             found.add(differs, functools.partial(_says_otherwise, name, rows[name]))
     order = np.lexsort((np.arange(len(rows)), attempts, episodes))
     order = order[~found.any[order]]
@@ -123,7 +123,7 @@ class _Problems:
             self.reasons.append((part, f"episode {self._ids[row]} {reason(row)}{more}"))
 
 
-def _relabelled(rows: pa.Table, plan: pa.Table, episodes: npt.NDArray[np.int64]) -> dict[str, Mask]:
+def _relabeled(rows: pa.Table, plan: pa.Table, episodes: npt.NDArray[np.int64]) -> dict[str, Mask]:
     """For each planned column: rows that say otherwise than the plan."""
     where = pa.array(episodes, mask=episodes < 0)
     found = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +23,8 @@ from evals.tables import Table
 
 DRAWS = 9_999
 """Random permutations where the exact distribution would be too large; p is then at least 1 / (DRAWS + 1)."""
+EXACT_TOTAL = 20_000
+"""Largest sum of games' differences whose distribution is computed exactly if the games differ by several sizes."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,23 @@ class Observation:
     """One value that may be compared with its twin."""
 
     cell: tuple[str, ...]
-    """Where effects are reported: the player first, then such as task and level."""
+    """Where effects are reported, such as task and level; in ``effects_tables`` the player stands first."""
     game: Hashable
     """The game that it is of: the cluster, since values of one game are not independent."""
     unit: Hashable
     """Tells the observations of one game apart: the repeat, or the question."""
     value: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One quantity of one player's run, for comparison with another's."""
+
+    name: str
+    """Such as ``success`` or ``accuracy``."""
+    dimensions: tuple[str, ...]
+    """What the parts of each observation's cell are called."""
+    observations: Sequence[Observation]
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,8 @@ class Effect:
     games: int
     left_out: int
     """Observations without a twin."""
+    error: float = math.nan
+    """Standard error of the difference between pairs; nan for a single game, or independent games."""
 
 
 def paired_effects(first: Iterable[Observation], second: Iterable[Observation]) -> list[Effect]:
@@ -178,6 +193,34 @@ def success_observations(
     ]
 
 
+def measured(run: RunData, player: str, column: str = "success") -> Measured:
+    """A column of the ledger, such as ``success``, by task, level and mode; games are told apart by their seed, too.
+
+    A failed episode has no success and no score, as in the tables of results; of other columns it is left out.
+
+    Args:
+        run: One suite's part of a run.
+        player: Whose episodes.
+        column: A number or a truth value.
+    """
+    names = ("task", "level", "mode", "index", "repeat", "seed", "player", "status", column)
+    counts_failed = column in ("success", "score")
+    observations = [
+        Observation(
+            (row["task"], row["level"], row["mode"]),
+            (row["task"], row["level"], row["index"], row["seed"]),
+            (row["mode"], row["repeat"]),
+            float(row[column] or 0),
+        )
+        for row in run.episodes(list(dict.fromkeys(names))).to_pylist()
+        if row["player"] == player and (row[column] is not None or (counts_failed and row["status"] == "failed"))
+    ]
+    dimensions = ("task", "level", "mode")
+    cells = zip(*(run.plan[name].to_pylist() for name in dimensions), strict=True)
+    order = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+    return Measured(column, dimensions, sorted(observations, key=lambda one: order[one.cell]))
+
+
 # --- pairs -----------------------------------------------------------------------------------------------------------
 
 
@@ -185,19 +228,28 @@ def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]
     differences = [first - second for first, second, _ in pairs]
     games = [game for *_, game in pairs]
     shares = all(value in (0.0, 1.0) for *values, _ in pairs for value in values)
+    estimate, error = _share_difference(differences, games) if shares else _mean_difference(differences, games)
     return Effect(
         cell,
         math.fsum(first for first, *_ in pairs) / len(pairs),
         math.fsum(second for _, second, _ in pairs) / len(pairs),
-        _share_difference(differences, games) if shares else mean_estimate(differences, games),
+        estimate,
         sign_flip_p(_sums(differences, games)),
         len(set(games)),
         left_out,
+        error,
     )
 
 
-def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -> Estimate:
-    """Mean of differences of successes with a clustered interval that keeps its doubt where few differ, or none.
+def _mean_difference(differences: Sequence[float], games: Sequence[Hashable]) -> tuple[Estimate, float]:
+    """Mean of differences with its clustered interval, and its standard error."""
+    estimate, count = mean_estimate(differences, games), len(set(games))
+    margin = (estimate.high - estimate.low) / 2
+    return estimate, margin / student_quantile(0.975, count - 1) if count > 1 else math.nan
+
+
+def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -> tuple[Estimate, float]:
+    """Mean of differences of successes with a clustered interval that keeps its doubt where few differ, or none; its error.
 
     The variance is taken after adding one game of gains and one of losses, both of the mean size (after Agresti and Min,
     Statistics in Medicine 24, 2005), as ``proportion_estimate`` adds successes and failures.
@@ -205,36 +257,55 @@ def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -
     n, sums = len(differences), _sums(differences, games)
     mean, size = math.fsum(differences) / n, n / len(sums)
     if len(sums) < 2:
-        return Estimate(mean, math.nan, math.nan, n)
+        return Estimate(mean, math.nan, math.nan, n), math.nan
     sizes = [*_sums([1.0] * n, games), size, size]
     total = n + 2 * size
     center = math.fsum(sums) / total
     squares = math.fsum((gain - many * center) ** 2 for gain, many in zip([*sums, size, -size], sizes, strict=True))
-    margin = student_quantile(0.975, len(sums) - 1) * math.sqrt(squares) / total
-    return Estimate(mean, max(-1.0, center - margin), min(1.0, center + margin), n)
+    error = math.sqrt(squares) / total
+    margin = student_quantile(0.975, len(sums) - 1) * error
+    return Estimate(mean, max(-1.0, center - margin), min(1.0, center + margin), n), error
 
 
 def sign_flip_p(sums: Sequence[float]) -> float:
     """Two-sided p-value of games' summed differences if each could as well have had the other sign.
 
-    Exact where all are whole numbers; else by ``DRAWS`` seeded draws.
+    Exact where all are whole numbers (up to ``EXACT_TOTAL`` where their sizes differ); else by ``DRAWS`` seeded draws.
     """
-    sizes = [abs(each) for each in sums if each]
+    counts = Counter(abs(each) for each in sums if each)
     observed = abs(math.fsum(sums))
-    if not sizes:
+    if not counts:
         return 1.0
-    if all(size.is_integer() for size in sizes):
-        total = round(math.fsum(sizes))
-        positive = np.zeros(total + 1)  # probability of each sum of the games whose sign is plus
-        positive[0] = 1.0
-        for size in map(int, sizes):
-            positive[size:], positive[:size] = (positive[size:] + positive[:-size]) / 2, positive[:size] / 2
-        extreme = np.abs(2 * np.arange(total + 1) - total) >= observed - 1e-9
+    total = math.fsum(size * count for size, count in counts.items())
+    if all(size.is_integer() for size in counts) and (len(counts) == 1 or total <= EXACT_TOTAL):
+        positive = _positive_sums({int(size): count for size, count in counts.items()})
+        extreme = np.abs(2 * np.arange(len(positive)) - total) >= observed - 1e-9
         return float(min(1.0, positive[extreme].sum()))
     generator = np.random.default_rng(0)
-    signs = generator.integers(0, 2, (DRAWS, len(sizes)), dtype=np.int8) * 2 - 1
-    extreme = np.abs(signs @ np.array(sizes)) >= observed * (1 - 1e-9)
+    drawn = np.zeros(DRAWS)
+    for size, count in counts.items():  # games of equal size are alike: only how many are positive is drawn
+        drawn += size * (2.0 * generator.binomial(count, 0.5, DRAWS) - count)
+    extreme = np.abs(drawn) >= observed * (1 - 1e-9)
     return float((1 + extreme.sum()) / (DRAWS + 1))
+
+
+def _positive_sums(counts: Mapping[int, int]) -> npt.NDArray[np.float64]:
+    """Probability of each sum of the games whose sign is plus, games being counted by size."""
+    positive: npt.NDArray[np.float64] = np.ones(1)
+    for size, count in counts.items():
+        of_size: npt.NDArray[np.float64] = np.zeros(size * count + 1)
+        of_size[::size] = _fair_binomial(count)
+        positive = np.asarray(np.convolve(positive, of_size), np.float64) if len(counts) > 1 else of_size
+    return positive
+
+
+def _fair_binomial(n: int) -> npt.NDArray[np.float64]:
+    """Probability of 0 to n successes at a chance of one half."""
+    if n < 1000:
+        return np.array([math.comb(n, k) / 2**n for k in range(n + 1)])
+    logs = np.array([math.lgamma(k + 1) for k in range(n + 1)])
+    probabilities: npt.NDArray[np.float64] = np.exp(logs[-1] - n * math.log(2) - logs - logs[::-1])
+    return probabilities
 
 
 # --- independent games -----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ class OraclePlayer:
         if turn.oracle is None:
             raise PlayerError(f"the suite {turn.episode.suite!r} has no oracle for this turn")
         text = await asyncio.to_thread(turn.oracle)  # a search may take seconds, and others are being played meanwhile
-        return Reply(text, label_scores=_certain(turn.labels, text) if turn.labels else None)
+        return Reply(text, label_scores=certain(turn.labels, text) if turn.labels else None)
 
 
 class RandomPlayer:
@@ -59,10 +59,11 @@ class ShortcutPlayer:
         if self.name not in turn.shortcuts:
             raise PlayerError(f"the suite {turn.episode.suite!r} has no shortcut {self.name!r} for this turn")
         text = await asyncio.to_thread(turn.shortcuts[self.name])
-        return Reply(text, label_scores=_certain(turn.labels, text) if turn.labels else None)
+        return Reply(text, label_scores=certain(turn.labels, text) if turn.labels else None)
 
 
-def _certain(labels: tuple[str, ...], chosen: str) -> LabelScores:
+def certain(labels: tuple[str, ...], chosen: str) -> LabelScores:
+    """Label scores of a player who is sure: probability 1 for the label it chose."""
     return LabelScores(tuple(0.0 if label == chosen else -math.inf for label in labels), mass=1.0, argmax_is_label=True)
 
 

@@ -6,7 +6,7 @@ A run is opened once (``cluster.storage.stored_run.open_run``) and handed to all
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,8 @@ class RunData:
     """The resolved configuration."""
     sessions: Sequence[Mapping[str, Any]] = ()
     """Which session played with which versions of everything; rows name theirs in ``session``."""
+    find: Callable[[Collection[str]], list[dict[str, Any]]] = lambda ids: []
+    """Reads the rows of some episodes with their ``turns``, stored column names."""
     parts: frozenset[str] = frozenset()
     """Names of the ledger's parts: as they never change, a ledger of the same names is the same."""
 
@@ -45,22 +47,50 @@ class RunData:
             yield ledger.empty(names)  # a run without a row has columns all the same
             yield from ledger.batches(names)
 
-        return cls(plan, read, settings=settings, sessions=sessions, parts=ledger.names)
+        return cls(plan, read, settings=settings, sessions=sessions, find=ledger.find, parts=ledger.names)
 
     @classmethod
-    def of_tables(cls, plan: pa.Table, ledger: pa.Table) -> RunData:
+    def of_tables(cls, plan: pa.Table, ledger: pa.Table, settings: Mapping[str, Any] | None = None) -> RunData:
         """A run whose ledger is in memory already (stored column names, ``turns`` included or not)."""
 
         def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
             names = [name for name in ledger.column_names if (name in columns if columns else name != "turns")]
             yield ledger.select(list(dict.fromkeys([*names, "suite"])))
 
-        return cls(plan, read)
+        def find(ids: Collection[str]) -> list[dict[str, Any]]:
+            rows: list[dict[str, Any]] = ledger.filter(
+                pc.is_in(ledger["episode_id"], pa.array(list(ids), pa.string()))
+            ).to_pylist()
+            return rows
+
+        return cls(plan, read, settings=settings or {}, find=find)
 
     def of(self, suite: str) -> RunData:
         """The part of one suite; its own columns go by their short names there."""
         plan = self.plan.filter(pc.equal(self.plan["suite"], suite))
         return dataclasses.replace(self, plan=plan, _suite=suite)
+
+    def renamed(self, plan: pa.Table, rename: Callable[[pa.Table], pa.Table]) -> RunData:
+        """The same run under another plan, whose rows are what ``rename`` makes of the stored ones (see their ids)."""
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            for table in self._read(None if columns is None else [*columns, "episode_id"]):
+                yield rename(table)
+
+        return dataclasses.replace(self, plan=plan, _read=read)
+
+    def without(self, episodes: Collection[str]) -> RunData:
+        """The run as if these episodes (ids) had neither been planned nor played."""
+        left_out = pa.array(list(episodes), pa.string())
+
+        def kept(table: pa.Table) -> pa.Table:
+            return table.filter(pc.invert(pc.is_in(table["episode_id"], left_out)))
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            for table in self._read(None if columns is None else [*columns, "episode_id"]):
+                yield kept(table)
+
+        return dataclasses.replace(self, plan=kept(self.plan), _read=read)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The ledger a few thousand rows at a time: for ``turns``, which may not fit into memory at once."""

@@ -76,9 +76,9 @@ def wilson_estimate(share: float, n: int, design_effect: float = 1.0, confidence
     effective = n / design_effect
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     scale = 1 + z * z / effective
-    centre = (share + z * z / (2 * effective)) / scale
+    center = (share + z * z / (2 * effective)) / scale
     margin = z / scale * math.sqrt(share * (1 - share) / effective + (z / (2 * effective)) ** 2)
-    return Estimate(share, min(max(0.0, centre - margin), share), max(min(1.0, centre + margin), share), n)
+    return Estimate(share, min(max(0.0, center - margin), share), max(min(1.0, center + margin), share), n)
 
 
 def difference_estimate(first: Estimate, second: Estimate) -> Estimate:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +17,19 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from evals.cells import success_table
+from evals.cells import success_figure, success_table
 from evals.conversation import Conversation, Record
+from evals.figures import Figure
 from evals.ledger_columns import Column as Column
+from evals.paired import Measured, measured
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.run_data import RunData
 from evals.tables import Section, Table
 from evals.types import Episode, ErrorKind, Outcome, Player, PlayerError, stable_hash
 from evals.view import EpisodeView, default_view
+
+MOST_EPISODES = 5_000_000
+"""Most episodes that a suite plans for one player: a larger plan does not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Suite(abc.ABC):
 
     name: ClassVar[str]
     """As in ``suite=NAME`` and in the ledger."""
+    title: ClassVar[str] = ""
+    """As reports spell it; the name by default."""
     version: ClassVar[int] = 1
     """Part of every episode's id: raise it when the same settings come to mean other games, prompts or decoding."""
     columns: ClassVar[Mapping[str, Column]] = {}
@@ -68,7 +76,11 @@ class Suite(abc.ABC):
 
     @property
     def needs(self) -> Needs:
-        """What these settings ask of an engine."""
+        """What these settings ask of an engine.
+
+        Raises:
+            ValueError: as ``plan``.
+        """
         return Needs()
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
@@ -77,10 +89,29 @@ class Suite(abc.ABC):
         Args:
             run: This suite's part of the run. Ask it for the columns that a table needs and no more; ``turns`` are bulky
                 and come in batches.
-            section: ``scores`` (what the run measured), ``diagnostics`` (why: error kinds, shortcuts) or ``performance``
-                (how the run went; may differ between runs with equal scores).
+            section: ``scores`` (what the run measured), ``diagnostics`` (why: error kinds, shortcuts), ``performance``
+                (how the run went; may differ between runs with equal scores) or ``paper`` (in the layout of the suite's
+                paper, one model per row, for LaTeX).
         """
         return [success_table(self.name, run)] if section == "scores" else []
+
+    def figures(self, run: RunData) -> Iterable[Figure]:
+        """Figures as plain data, from plan and ledger alone; the ledger may be partial.
+
+        Args:
+            run: This suite's part of the run.
+        """
+        figure = success_figure(self.name, run)
+        return [figure] if figure.series else []
+
+    def measures(self, run: RunData, player: str) -> Iterable[Measured]:
+        """What `raycade compare` compares on identical games.
+
+        Args:
+            run: This suite's part of the run.
+            player: Whose episodes.
+        """
+        return [measured(run, player)]
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """One episode as plain data for viewers.
@@ -91,19 +122,43 @@ class Suite(abc.ABC):
         return default_view(row)
 
     @property
+    def players(self) -> Mapping[str, Player]:
+        """Players of this suite's own that need no engine, such as models whose replies are on record."""
+        return {}
+
+    def plays(self, player: str, episode: Episode) -> bool:
+        """Whether one of the suite's own ``players`` can play an episode."""
+        return True
+
+    @property
     def parts(self) -> tuple[Suite, ...]:
         """The suites that this one is made of; most are made of themselves."""
         return (self,)
 
 
+def check_plan_size(**factors: int) -> None:
+    """Refuse a plan that is too large before any of it is made.
+
+    Args:
+        factors: Settings and how many values of each are combined; their product is the number of episodes.
+
+    Raises:
+        ValueError: more than ``MOST_EPISODES``; the message shows the product.
+    """
+    if (episodes := math.prod(factors.values())) > MOST_EPISODES:
+        product = " x ".join(f"{count:,} {name}" for name, count in factors.items())
+        raise ValueError(f"{episodes:,} episodes ({product}) are more than {MOST_EPISODES:,}, the most in a plan")
+
+
 def built_in_players(suite: Suite) -> dict[str, Player]:
-    """The players that need no model: oracle, random, and the shortcuts of the suite's parts."""
+    """The players that need no engine: oracle, random, the shortcuts of the suite's parts, and players of their own."""
     shortcuts = {name: ShortcutPlayer(name) for part in suite.parts for name in part.shortcuts}
-    return {**shortcuts, **BUILT_IN_PLAYERS}
+    own = {name: player for part in suite.parts for name, player in part.players.items()}
+    return {**own, **shortcuts, **BUILT_IN_PLAYERS}
 
 
 def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
-    """All episodes of a suite for each player; a shortcut player plays those parts that offer it.
+    """All episodes of a suite for each player; a player of a part's own plays what that part offers it.
 
     Args:
         suite: What is played.
@@ -113,16 +168,18 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
         ValueError: see ``Suite.plan``.
     """
     planned = [
-        (part, dataclasses.replace(episode, identity=stable_hash(part.version, episode.identity)))
+        (part, dataclasses.replace(episode, fingerprint=stable_hash(part.version, episode.fingerprint)))
         for part in suite.parts
         for episode in part.plan()
     ]
     shortcuts = {name for part in suite.parts for name in part.shortcuts}
+    own = {name: part for part in suite.parts for name in part.players}
     return tuple(
-        episode.assigned(name, identity)
-        for name, identity in players.items()
+        episode.assigned(name, fingerprint)
+        for name, fingerprint in players.items()
         for part, episode in planned
-        if name not in shortcuts or name in part.shortcuts
+        if (name not in shortcuts or name in part.shortcuts)
+        and (name not in own or (own[name] is part and part.plays(name, episode)))
     )
 
 
@@ -138,6 +195,11 @@ def suite_results(suite: Suite, run: RunData, section: Section) -> list[Table]:
         for part in suite.parts
         for table in part.results(run.of(part.name), section)
     ]
+
+
+def suite_figures(suite: Suite, run: RunData) -> list[Figure]:
+    """The figures of each part, from its own part of the run."""
+    return [figure for part in suite.parts for figure in part.figures(run.of(part.name))]
 
 
 async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record:

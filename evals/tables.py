@@ -1,4 +1,4 @@
-"""Result tables: what scoring returns and what terminals, files and reports show."""
+"""Result tables: what scoring returns and what terminals (``evals.terminal``), files and reports show."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal
 
-import rich.table
-from rich.text import Text
-
+from evals.printable import printable
 from evals.statistics import Estimate
 
-Section = Literal["scores", "diagnostics", "performance"]
+Section = Literal["scores", "diagnostics", "performance", "paper"]
 
-Cell = str | int | float | bool | None | Estimate
+Cell = str | int | float | bool | None | Estimate | Decimal
+"""A decimal is a number that is printed with exactly these digits."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,27 @@ class Table:
     section: Section = "scores"
     headline: bool = False
     """Whether a short summary of the run shows this table."""
+    brief: tuple[str, ...] = ()
+    """The columns that a short summary shows; all, where none are named."""
+    better: Mapping[str, Literal["higher", "lower"]] = field(default_factory=dict)
+    """Columns whose best value is set in bold in LaTeX and HTML, among rows that differ in their first column only."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.name}: a row of {len(row)} cells under {len(self.columns)} columns")
+
+    def shared(self) -> dict[int, str]:
+        """Columns that say the same in every row, by position, with what they say; results with an interval aside.
+
+        None where there are not at least two rows, or where only one column would be left.
+        """
+        found = {}
+        for place in range(len(self.columns)) if len(self.rows) > 1 else ():
+            texts = {format_cell(row[place]) for row in self.rows}
+            if len(texts) == 1 and not any(isinstance(row[place], Estimate) for row in self.rows):
+                found[place] = texts.pop()
+        return found if len(self.columns) - len(found) > 1 else {}
 
     def to_json(self) -> dict[str, Any]:
         """The table as JSON values; an estimate becomes an object with mean, low, high and n."""
@@ -51,20 +67,29 @@ class Table:
             "headline": self.headline,
         }
 
-    def to_csv(self) -> str:
-        """Comma-separated values; an estimate takes three columns (``x``, ``x low``, ``x high``)."""
+    def wide(self) -> tuple[list[str], list[list[Any]]]:
+        """Columns and rows of plain values; an estimate takes three columns (``x``, ``x low``, ``x high``)."""
         estimates = {
             column for column in range(len(self.columns)) if any(isinstance(row[column], Estimate) for row in self.rows)
         }
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(
+        names = [
             name
             for column, title in enumerate(self.columns)
             for name in ([title, f"{title} low", f"{title} high"] if column in estimates else [title])
-        )
-        for row in self.rows:
-            writer.writerow(value for column, cell in enumerate(row) for value in _csv(cell, wide=column in estimates))
+        ]
+        rows = [
+            [value for column, cell in enumerate(row) for value in _wide(cell, three=column in estimates)]
+            for row in self.rows
+        ]
+        return names, rows
+
+    def to_csv(self) -> str:
+        """Comma-separated values; see ``wide``."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        names, rows = self.wide()
+        writer.writerow(names)
+        writer.writerows(rows)
         return out.getvalue()
 
     def to_markdown(self) -> str:
@@ -73,16 +98,10 @@ class Table:
         lines += [_markdown_row(format_cell(cell) for cell in row) for row in self.rows]
         return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
 
-    def to_rich(self) -> rich.table.Table:
-        """The table for a terminal; its cells are plain text, whatever a model may have written into them."""
-        notes = Text("\n".join(self.notes)) if self.notes else None
-        table = rich.table.Table(title=Text(self.title), title_justify="left", caption=notes, caption_justify="left")
-        for index, column in enumerate(self.columns):
-            numeric = any(isinstance(row[index], int | float | Estimate) for row in self.rows)
-            table.add_column(Text(column), justify="right" if numeric else "left")
-        for row in self.rows:
-            table.add_row(*(Text(format_cell(cell)) for cell in row))
-        return table
+
+def is_number(cell: Cell) -> bool:
+    """Whether a cell is set flush right."""
+    return isinstance(cell, int | float | Decimal | Estimate) and not isinstance(cell, bool)
 
 
 def format_cell(cell: Cell) -> str:
@@ -95,7 +114,12 @@ def format_cell(cell: Cell) -> str:
         return f"{format_cell(cell.mean)} [{format_cell(cell.low)}, {format_cell(cell.high)}]"
     if isinstance(cell, float):
         return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3f}" if abs(cell) < 10 else f"{cell:.1f}"
-    return str(cell)
+    return printable(str(cell))
+
+
+def rounded(value: float | None, digits: int) -> Decimal | None:
+    """A number to be printed with so many digits behind the point; None for nothing."""
+    return None if value is None or not math.isfinite(value) else Decimal(f"{value:.{digits}f}")
 
 
 def _json(cell: Cell) -> Any:
@@ -103,13 +127,13 @@ def _json(cell: Cell) -> Any:
         return {name: _json(getattr(cell, name)) for name in ("mean", "low", "high", "n")}
     if isinstance(cell, float) and not math.isfinite(cell):
         return None
-    return cell
+    return float(cell) if isinstance(cell, Decimal) else cell
 
 
-def _csv(cell: Cell, *, wide: bool) -> list[Any]:
+def _wide(cell: Cell, *, three: bool) -> list[Any]:
     if isinstance(cell, Estimate):
         return [_json(cell.mean), _json(cell.low), _json(cell.high)]
-    return [_json(cell), "", ""] if wide else [_json(cell)]
+    return [_json(cell), None, None] if three else [_json(cell)]
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -119,3 +143,16 @@ def _markdown_row(cells: Iterable[str]) -> str:
 def tables_to_json(tables: Iterable[Table]) -> str:
     """All tables as one JSON document."""
     return json.dumps([table.to_json() for table in tables], indent=2, ensure_ascii=False) + "\n"
+
+
+WRITERS: Mapping[str, Callable[[Table], str]] = {
+    ".csv": Table.to_csv,
+    ".json": lambda table: tables_to_json([table]),
+    ".md": Table.to_markdown,
+}
+"""What a table is written by, by the ending of its file."""
+
+
+def table_files(tables: Iterable[Table]) -> dict[str, bytes]:
+    """Each table in every form, by the name of its file."""
+    return {f"{table.name}{end}": write(table).encode() for table in tables for end, write in WRITERS.items()}

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
@@ -19,11 +19,11 @@ from evals.conversation import Record
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import chat_of, plan_to_table, records_to_table
 from evals.run_data import RunData
-from evals.suite import Suite, built_in_players, ledger_columns, plan_for, play_episode, suite_results
+from evals.suite import Suite, built_in_players, ledger_columns, plan_for, play_episode, suite_figures, suite_results
 from evals.tables import Section
 from evals.types import Episode, Message, Player, PlayerError, Reply, Turn
 
-SECTIONS: tuple[Section, ...] = ("scores", "diagnostics", "performance")
+SECTIONS: tuple[Section, ...] = get_args(Section)
 
 
 class _Refusing:
@@ -142,7 +142,9 @@ def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
     tables = _tables(suite, planned, ledger)
     order = list(range(ledger.num_rows))
     random.Random(0).shuffle(order)
-    assert tables == _tables(suite, planned, ledger.take(order)), "scores depend on the order of the ledger's rows"
+    assert tables == _tables(suite, planned, ledger.take(order)), (
+        "tables or figures depend on the order of the ledger's rows"
+    )
     for part in (ledger.slice(0, 1), ledger.slice(0, 0)):
         _tables(suite, planned, part)
     for record, row in zip(records, ledger.to_pylist(), strict=True):
@@ -154,13 +156,14 @@ def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
         short = {name.removeprefix(f"{owner.name}."): value for name, value in row.items()}
         view = owner.view(short)
         assert len(view.steps) == len(record.turns), f"{_name(record)}: the view has another number of steps"
-        _plain([view.facts, *[[step.shown, step.facts] for step in view.steps]], f"the view of {_name(record)}")
+        _plain(view.to_json(), f"the view of {_name(record)}")
 
 
 def _tables(suite: Suite, plan: pa.Table, ledger: pa.Table) -> str:
     run = RunData.of_tables(plan, ledger)
     tables = [table.to_json() for section in SECTIONS for table in suite_results(suite, run, section)]
-    return _plain(tables, "the tables")
+    figures = [figure.to_json() for figure in suite_figures(suite, run)]
+    return _plain(tables, "the tables") + _plain(figures, "the figures")
 
 
 def _plain(value: Any, what: str) -> str:

@@ -36,7 +36,7 @@ class Episode:
     """One planned episode: what defines it, and what the scheduler may expect of it.
 
     ``seed`` seeds the environment and depends on the task, level and index only, so that all players and repeats meet the
-    identical game. ``identity`` is a hash of what else defines the episode: the suite's prompts and settings, and, once
+    identical game. ``fingerprint`` is a hash of what else defines the episode: the suite's prompts and settings, and, once
     the episode is ``assigned``, the model, its sampling and decoding.
     """
 
@@ -47,7 +47,7 @@ class Episode:
     index: int
     repeat: int
     seed: int
-    identity: str
+    fingerprint: str
     budget: int
     """Most steps that the game allows."""
     calls: float = 1.0
@@ -62,7 +62,15 @@ class Episode:
     def id(self) -> str:
         """Hash of what defines the episode; never of rank, shard or world size."""
         return stable_hash(
-            self.suite, self.task, self.level, self.mode, self.index, self.repeat, self.seed, self.identity, self.player
+            self.suite,
+            self.task,
+            self.level,
+            self.mode,
+            self.index,
+            self.repeat,
+            self.seed,
+            self.fingerprint,
+            self.player,
         )
 
     @property
@@ -70,9 +78,9 @@ class Episode:
         """What the router keeps together: the group, or the episode itself."""
         return self.group or self.id
 
-    def assigned(self, player: str, identity: str) -> Episode:
-        """The same episode for a named player; ``identity`` hashes the model, its sampling and decoding."""
-        return dataclasses.replace(self, player=player, identity=stable_hash(self.identity, identity))
+    def assigned(self, player: str, fingerprint: str) -> Episode:
+        """The same episode for a named player; ``fingerprint`` hashes the model, its sampling and decoding."""
+        return dataclasses.replace(self, player=player, fingerprint=stable_hash(self.fingerprint, fingerprint))
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -115,6 +123,8 @@ class Turn:
     """What perfect play would reply; called by the ``oracle`` player only and never sent anywhere."""
     shortcuts: Mapping[str, Callable[[], str]] = dataclasses.field(default_factory=dict)
     """What each of the suite's shortcut players (``Suite.shortcuts``) would reply; like ``oracle`` never sent anywhere."""
+    schema: str = ""
+    """The JSON schema that constrained decoding holds the reply to, where there are no options; empty for any text."""
 
     @property
     def seed(self) -> int:

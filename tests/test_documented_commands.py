@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from cluster.cli import main, parser_for
+from cluster.commands.play import play_overrides
 from cluster.config.settings import load_settings
+from envs.kumo.published import import_checkout
 from tests.cluster.conftest import ROOT
+from tests.envs.kumo_checkout import write_checkout, write_transcripts
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TUTORIALS = {"new_suite.md", "new_engine.md"}
@@ -46,6 +49,11 @@ def test_a_documented_command_is_one_that_there_is(page, line, tmp_path, monkeyp
     if words is None:
         return
     options = parser_for(words[0]).parse_args(words)
+    if any(word.startswith("suite.source=") for word in words):  # the page imports the user's checkout before
+        monkeypatch.chdir(tmp_path)
+        write_checkout(tmp_path / "CHECKOUT")
+        write_transcripts(tmp_path / "CHECKOUT", "qwen2.5-7b-instruct", "PondEnv", {1: [["Fox"]] * 5})
+        import_checkout(tmp_path / "CHECKOUT", tmp_path / "kumo-published", lambda *_: None)
     if words[0] in ("run", "plan") and not getattr(options, "multirun", False):
         overrides = [word for word in options.overrides if not word.startswith(("run_dir=", "cluster.address="))]
         suite = next((word.partition("=")[2] for word in overrides if word.startswith("suite=")), "demo")
@@ -53,10 +61,16 @@ def test_a_documented_command_is_one_that_there_is(page, line, tmp_path, monkeyp
         small = [each for each in SMALL.get(suite, []) if each.partition("=")[0] not in given]
         assert load_settings([*overrides, *small, f"run_dir={tmp_path / 'run'}"]).plan
 
+    if words[0] == "play":
+        overrides = play_overrides(options.overrides, options.participant)
+        assert load_settings([*overrides, f"run_dir={tmp_path / 'run'}"]).plan
+
 
 def launched(words: list[str]) -> list[str] | None:
     """What launch.sh makes of its words; None for what is no command of raycade's."""
     rest = words[1:]
+    if rest[:1] == ["slurm"] and "--" in rest and "[hydra" not in rest:  # planned before it is submitted, as here
+        return ["plan", *rest[rest.index("--") + 1 :]]
     if not rest or rest[0] in ("test", "setup", "slurm"):
         for path in rest[1:]:
             assert not path.startswith("tests/") or (ROOT / path).exists(), f"there is no {path}"

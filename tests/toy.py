@@ -33,13 +33,13 @@ class ToySuite(Suite):
         return [
             Episode(
                 suite="toy",
-                task="colours",
+                task="colors",
                 level="easy",
                 mode="zero_shot",
                 index=index,
                 repeat=0,
-                seed=stable_seed("colours", index),
-                identity=stable_hash("toy", self.turns),
+                seed=stable_seed("colors", index),
+                fingerprint=stable_hash("toy", self.turns),
                 budget=2 * self.turns,
                 calls=float(self._length(index)),
                 prompt_tokens=100.0 * self._length(index),
@@ -51,7 +51,7 @@ class ToySuite(Suite):
         return self.turns * (2 - index % 2)
 
     async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
-        chat = (message("system", "Name the colour I think of."),)
+        chat = (message("system", "Name the color I think of."),)
         right = 0
         steps = self._length(episode.index)
         for step in range(steps):

@@ -200,7 +200,7 @@ def _commit_seconds(table: pa.Table) -> float:
 
 
 def _some_episode(number: int) -> Episode:
-    return Episode("suite", "task", "level", "mode", number, 0, number, "identity", 50, 5.0, float(number % 1000))
+    return Episode("suite", "task", "level", "mode", number, 0, number, "fingerprint", 50, 5.0, float(number % 1000))
 
 
 SUITES = {

@@ -151,7 +151,7 @@ def _episode(kind: Kind, index: int, calls: float) -> Episode:
         index=index // kind.repeats,
         repeat=index % kind.repeats,
         seed=index,
-        identity="",
+        fingerprint="",
         budget=MAX_TURNS,
         calls=calls,
         prompt_tokens=calls * kind.first + growth,

@@ -13,7 +13,7 @@ import yaml
 
 from cluster.config.registry import class_of
 from cluster.config.settings import whole_plan
-from cluster.engines.base import Engine
+from cluster.engines.base import Engine, is_among
 from cluster.errors import UserError
 from cluster.storage.provenance import mixtures, read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
@@ -22,7 +22,7 @@ from cluster.storage.stored_run import damaged, read_config, read_plan, read_pla
 from evals.ledger import Ledger, LedgerDamagedError
 from evals.types import Episode
 
-OWN_AFFAIR = (
+SHARD_SETTINGS = (
     "run_dir",
     "shard",
     "strict",
@@ -31,10 +31,10 @@ OWN_AFFAIR = (
     "tracker",
     "model.replica",
 )
-"""Settings in which runs that are joined may differ."""
+"""Settings in which merged runs may differ."""
 
 MAY_DIFFER = ("seconds", "cached_tokens", "cost", "session", "turns")
-"""Columns in which two runs of one episode may differ without being in conflict."""
+"""Columns in which two runs of one episode may differ without conflict."""
 
 KEY = ("episode_id", "attempt")
 Attempt = tuple[Any, ...]
@@ -43,12 +43,12 @@ Attempt = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Joined:
-    """What a merge made."""
+    """The result of a merge."""
 
     planned: int
     rows: int
     warnings: tuple[str, ...]
-    """What is missing, or may not belong together."""
+    """Missing shards and mixed versions."""
 
 
 def merge(target: Path, sources: Sequence[Path]) -> Joined:
@@ -108,7 +108,7 @@ def _check_settings(configs: Mapping[Path, Mapping[str, Any]]) -> list[str]:
     warnings = []
     for run, other in others:
         differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
-        if wrong := [key for key in differing if not (_own_affair(key) or key in operational)]:
+        if wrong := [key for key in differing if not is_among(key, {*SHARD_SETTINGS, *operational})]:
             raise UserError(f"{run} and {first} are not parts of one plan; they differ in {', '.join(wrong)}")
         for key in (key for key in differing if key in fixed):
             warnings.append(f"{run} has {key}={other.get(key)}, {first} {one.get(key)}: is it the same model?")
@@ -121,10 +121,6 @@ def _flat(config: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{above}{key}.")
         elif value is not None:  # a key that is not there says the same
             yield f"{above}{key}", value
-
-
-def _own_affair(key: str) -> bool:
-    return any(f"{key}.".startswith(f"{own}.") for own in OWN_AFFAIR)
 
 
 def _whole(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[list[Episode], str]:

@@ -8,8 +8,12 @@ from pathlib import Path
 from cluster.config.settings import Settings
 from cluster.errors import UserError
 from cluster.observe.performance import TIMINGS, read_sessions
+from evals.reference import parameters_of
 from evals.tables import Cell, Table
 from evals.types import Episode
+
+SUSTAINED = 1e14
+"""Floating-point operations that a GPU is taken to do per second, about a third of an A100's dense peak in bfloat16."""
 
 
 def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
@@ -29,23 +33,69 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
     modeled = [episode for episode in settings.plan if episode.player == model]
     calls, prompt_tokens = _load(modeled)
+    longest = (
+        1
+        if settings.suite.needs.label_scores and len(settings.suite.parts) == 1
+        else settings.model.sampling.max_tokens
+    )
+    completion_tokens = calls * longest
     total: list[tuple[str, str | int]] = [
         ("episodes", len(settings.plan)),
         ("episodes played by the model", len(modeled)),
         ("expected model calls", calls),
         ("expected prompt tokens", prompt_tokens),
-        ("completion tokens (upper bound)", calls * settings.model.sampling.max_tokens),
+        ("completion tokens (upper bound)", completion_tokens),
+        *_prices(settings, calls, prompt_tokens, like),
     ]
+    total += _gpu_hours(settings, prompt_tokens, completion_tokens)
     if like is not None:
         replicas = 1 if settings.cluster.replicas == "fit" else settings.cluster.replicas
         speed = _speed(like) * replicas
-        total.append(
-            (f"minutes on {replicas} replicas, at the {speed:.1f} calls/s of {like}", f"{calls / speed / 60:.1f}")
-        )
+        minutes = calls / speed / 60
+        total.append((f"minutes on {replicas} replicas, at the {speed:.1f} calls/s of {like}", f"{minutes:.1f}"))
+        needs = settings.model.replica
+        if price := settings.cluster.gpu_hour_price * needs.gpus * needs.nodes * replicas:
+            total.append(("cost of GPUs", f"{price * minutes / 60:.2f}"))
     return [
         Table("plan", f"Plan: {settings.suite.name} with {settings.model.name}", columns, rows),
         Table("plan_total", "Total", ("metric", "value"), tuple(total), (f"run directory: {settings.run_dir}",)),
     ]
+
+
+def _gpu_hours(settings: Settings, prompt_tokens: int, completion_tokens: int) -> list[tuple[str, str]]:
+    """GPU-hours where the model's name says how large it is: 2 x parameters x tokens operations at an assumed speed."""
+    billions = parameters_of(settings.model.name) if settings.model.engine else None
+    if billions is None:
+        return []
+    hours = [
+        2e9 * billions * tokens / SUSTAINED / 3600 for tokens in (prompt_tokens, prompt_tokens + completion_tokens)
+    ]
+    speed = f"{SUSTAINED / 1e12:.0f} TFLOP/s"
+    return [
+        (f"GPU-hours at {speed}, prompts alone, none cached", f"{hours[0]:.3g}"),
+        (f"GPU-hours at {speed}, with all replies at their limit", f"{hours[1]:.3g}"),
+    ]
+
+
+def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | None) -> list[tuple[str, str]]:
+    """What the tokens cost at the engine's prices; nothing where it has none.
+
+    Replies are as long as those of the past run ``like``, and without one as long as they may be.
+    """
+    engine = settings.model.engine or {}
+    prompt_price, completion_price = (float(engine.get(name) or 0) for name in ("prompt_price", "completion_price"))
+    if not prompt_price and not completion_price:
+        return []
+    prompts = prompt_tokens * prompt_price / 1e6
+    longest = calls * settings.model.sampling.max_tokens * completion_price / 1e6
+    found = [("cost of the prompts", f"{prompts:.2f}"), ("cost (upper bound)", f"{prompts + longest:.2f}")]
+    if like is not None:
+        sessions = read_sessions(like)
+        turns = sum(session["turns"] for session in sessions)
+        length = sum(session["completion_tokens"] for session in sessions) / turns
+        expected = prompts + calls * length * completion_price / 1e6
+        found.append((f"cost at the {length:.0f} tokens a reply of {like}", f"{expected:.2f}"))
+    return found
 
 
 def _load(episodes: Sequence[Episode]) -> tuple[int, int]:
@@ -56,6 +106,7 @@ def _speed(run_dir: Path) -> float:
     """Model calls per second and replica of a past run."""
     sessions = read_sessions(run_dir)
     replica_seconds = sum(session["playing_seconds"] * session["replicas"] for session in sessions)
-    if not replica_seconds:
+    turns = sum(session["turns"] for session in sessions)
+    if not replica_seconds or not turns:
         raise UserError(f"--like {run_dir}: no finished session found there (no {TIMINGS}, or nothing was played)")
-    return float(sum(session["turns"] for session in sessions) / replica_seconds)
+    return float(turns / replica_seconds)

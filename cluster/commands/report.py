@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.config.settings import make_suite
-from cluster.console import show, show_summary, warn
+from cluster.console import say_status, show, show_summary, warn
 from cluster.errors import UserError
 from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import damaged, open_run
+from evals.cost import total_usage
+from evals.cut_off import CutOff, count_cut_off, cut_off_warnings
+from evals.failures import Cause, causes_of, failure_table, failures_to_json
 from evals.ledger import LedgerDamagedError, until_unchanged
+from evals.report.joint import Report, RunReport, relabeled
+from evals.report.status import status_lines
+from evals.report.usage import usage_table
 from evals.run_data import RunData
-from evals.suite import suite_results
-from evals.tables import Cell, Table, tables_to_json
+from evals.suite import built_in_players, suite_results
+from evals.tables import Cell, Table, table_files
+
+T = TypeVar("T")
+COUNTS = ("planned", "done", "failed", "missing")
 
 
 @dataclass(frozen=True)
@@ -29,23 +39,109 @@ class Results:
     """What scoring a run gives."""
 
     tables: list[Table]
-    summary: dict[str, object]
+    summary: dict[str, Any]
     """What ``summary.json`` holds: counts and tables of scores; no times, so that a resumed run's equals an undisturbed
     one's."""
     parts: frozenset[str]
     """The parts of the ledger that were scored."""
+    warnings: tuple[str, ...] = ()
+    """What makes scores doubtful: many replies that were cut off."""
+    status: Sequence[str] = ()
+    """What must be known before the scores are read (``evals.report.status``)."""
+
+    def warn(self) -> None:
+        """Print the warnings."""
+        for text in self.warnings:
+            warn(text)
 
 
-def report(run_dir: Path, full: bool = True) -> None:
-    """Score a run, show its tables, then write them where that is possible and overwrites nothing newer.
+@dataclass(frozen=True)
+class Files:
+    """What a report writes beside the run directories' own tables; None is not wanted."""
+
+    html: Path | None = None
+    """One file."""
+    latex: Path | None = None
+    """A folder."""
+    figures: Path | None = None
+    """A folder."""
+
+
+def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = None) -> None:
+    """Score runs, show their tables, then write them where that is possible and overwrites nothing newer.
+
+    Tables of several runs are joined on the terminal and in ``files``.
 
     Raises:
-        UserError: there is no run, or its ledger is damaged.
+        UserError: there is no run, or its ledger is damaged, or ``files`` cannot be written.
     """
-    results = score_run(run_dir)
-    (show if full else show_summary)(results.tables)
-    if obstacle := _write_if_current(run_dir, results):
-        warn(f"{run_dir}: the tables above are not written: {obstacle}")
+    files = files or Files()
+
+    def read() -> tuple[list[Results], Report, dict[Path, bytes]]:
+        runs = [(run_dir, open_run(run_dir)) for run_dir in run_dirs]
+        results = [_score(run_dir, run) for run_dir, run in runs]
+        joint = _joint(runs, results)
+        return results, joint, _contents(joint, files)
+
+    results, joint, contents = _from_ledgers(run_dirs, read)
+    several = len(results) > 1
+    for one, each in zip(joint.runs, results, strict=True):
+        say_status([f"{one.name}: {line}" if several else line for line in each.status])
+    (show if full else show_summary)(joint.tables())
+    for run_dir, each in zip(run_dirs, results, strict=True):
+        each.warn()
+        if obstacle := _write_if_current(run_dir, each):
+            warn(f"{run_dir}: the tables above are not written: {obstacle}")
+    for path, content in contents.items():
+        _write(path, content)
+    for written in (files.html, files.latex, files.figures):
+        if written:
+            print(f"written: {written}")
+
+
+def _joint(runs: Sequence[tuple[Path, RunData]], results: Sequence[Results]) -> Report:
+    """The runs under names of their own, players too; runs whose players got other names are scored again."""
+    suites = [make_suite(run.settings["suite"]) for _, run in runs]
+    built_in = {name for suite in suites for name in built_in_players(suite)}
+    last = [run_dir.resolve().name for run_dir, _ in runs]
+    names = [name if last.count(name) == 1 else str(run_dir) for (run_dir, _), name in zip(runs, last, strict=True)]
+    labeled = relabeled({name: run for name, (_, run) in zip(names, runs, strict=True)}, built_in)
+    return Report(
+        [
+            RunReport(
+                name,
+                labeled[name],
+                suite,
+                each.tables if labeled[name] is run else _score(run_dir, labeled[name]).tables,
+                (*each.status, *each.warnings),
+            )
+            for name, (run_dir, run), suite, each in zip(names, runs, suites, results, strict=True)
+        ]
+    )
+
+
+def _contents(joint: Report, files: Files) -> dict[Path, bytes]:
+    """What goes into each file."""
+    found: dict[Path, bytes] = {}
+    if not any(vars(files).values()):
+        return found
+    from evals.report.build import figure_files, latex_files, page_of  # matplotlib takes a second to import
+
+    if files.html:
+        found[files.html] = page_of(joint).encode()
+    if files.latex:
+        found |= {files.latex / name: text.encode() for name, text in latex_files(joint).items()}
+    if files.figures:
+        found |= {files.figures / name: content for name, content in figure_files(joint.figures()).items()}
+    return found
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, content)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error}") from error
 
 
 def score_run(run_dir: Path) -> Results:
@@ -54,43 +150,44 @@ def score_run(run_dir: Path) -> Results:
     Raises:
         UserError: there is no run, or its ledger is damaged.
     """
+    return _from_ledgers([run_dir], lambda: _score(run_dir, open_run(run_dir)))
+
+
+def _from_ledgers(run_dirs: Sequence[Path], read: Callable[[], T]) -> T:
     try:
-        return until_unchanged(lambda: _score(run_dir, open_run(run_dir)))
+        return until_unchanged(read)
     except LedgerDamagedError as error:
-        raise damaged(run_dir, error.damage) from error
+        raise damaged(", ".join(map(str, run_dirs)), error.damage) from error
 
 
 def _score(run_dir: Path, run: RunData) -> Results:
     suite = make_suite(run.settings["suite"])
-    tables = [coverage(run), *suite_results(suite, run, "scores"), *suite_results(suite, run, "diagnostics")]
-    summary = summarize(run, tables)
-    times = [performance_table(run_dir), replica_table(run_dir), sessions_table(run)]
+    causes, cut_off = causes_of(run), count_cut_off(run)
+    warnings = cut_off_warnings(cut_off)
+    tables = [coverage(run, cut_off), *([table] if (table := failure_table(causes)) else [])]
+    tables += [*suite_results(suite, run, "scores"), *suite_results(suite, run, "diagnostics")]
+    summary = {**summarize(run, tables, causes), "warnings": warnings}
+    times = [usage_table(run), performance_table(run_dir), replica_table(run_dir), sessions_table(run)]
     times += suite_results(suite, run, "performance")  # depends on routing, and so stays out of the summary
-    return Results([*tables, *(table for table in times if table is not None)], summary, run.parts)
+    status = status_lines({name: summary[name] for name in COUNTS}, causes)
+    tables += [table for table in times if table is not None]
+    return Results(tables, summary, run.parts, tuple(warnings), status)
 
 
-def coverage(run: RunData) -> Table:
-    """Planned, done and failed episodes of each player and suite, with the causes of failure."""
-    done: Counter[tuple[str, ...]] = Counter()
-    failed: dict[tuple[str, ...], Counter[str]] = {}
-    for rows in run.batches(["player", "suite", "status", "error"]):
-        played = rows.filter(pc.equal(rows["status"], "done"))
-        done.update(_counts(played, ["player", "suite"]))
-        broken = rows.filter(pc.equal(rows["status"], "failed"))
-        for player, suite, error in zip(
-            *(broken[name].to_pylist() for name in ("player", "suite", "error")), strict=True
-        ):
-            failed.setdefault((player, suite), Counter())[error.partition(":")[0]] += 1
-    table = []
-    for (player, suite), count in _counts(run.plan, ["player", "suite"]).items():
-        causes = failed.get((player, suite), Counter())
-        missing = count - done[player, suite] - causes.total()
-        shown = ", ".join(f"{number} × {cause}" for cause, number in sorted(causes.items()))
-        table.append((player, suite, count, done[player, suite], causes.total(), missing, shown))
+def coverage(run: RunData, cut_off: Mapping[tuple[str, str], CutOff]) -> Table:
+    """Planned, done, failed and missing episodes of each player and suite, and replies that were cut off."""
+    statuses: Counter[tuple[str, ...]] = Counter()
+    for rows in run.batches(["player", "suite", "status"]):
+        statuses.update(_counts(rows, ["player", "suite", "status"]))
+    table: list[tuple[Cell, ...]] = []
+    for (player, suite), planned in _counts(run.plan, ["player", "suite"]).items():
+        done, failed = (statuses[player, suite, status] for status in ("done", "failed"))
+        cut = cut_off[player, suite].replies if (player, suite) in cut_off else 0
+        table.append((player, suite, planned, done, failed, planned - done - failed, cut))
     return Table(
         name="coverage",
         title="Episodes",
-        columns=("player", "suite", "planned", "done", "failed", "missing", "causes of failure"),
+        columns=("player", "suite", "planned", "done", "failed", "missing", "cut off"),
         rows=tuple(table),
         headline=True,
     )
@@ -103,16 +200,19 @@ def _counts(rows: pa.Table, names: Sequence[str]) -> Counter[tuple[str, ...]]:
     return Counter(dict(zip(zip(*keys, strict=True), counts, strict=True)))
 
 
-def summarize(run: RunData, tables: Sequence[Table]) -> dict[str, object]:
+def summarize(
+    run: RunData, tables: Sequence[Table], causes: Mapping[tuple[str, str], Sequence[Cause]]
+) -> dict[str, Any]:
     """What ``summary.json`` holds."""
     statuses: Counter[tuple[str, ...]] = Counter()
     for rows in run.batches(["status"]):
         statuses.update(_counts(rows, ["status"]))
+    done, failed = statuses["done",], statuses["failed",]
+    counts = (len(run.plan), done, failed, len(run.plan) - done - failed)
     return {
-        "planned": len(run.plan),
-        "done": statuses["done",],
-        "failed": statuses["failed",],
-        "missing": len(run.plan) - statuses.total(),
+        **dict(zip(COUNTS, counts, strict=True)),
+        "failures": failures_to_json(causes),
+        **total_usage(run),
         "tables": [table.to_json() for table in tables],
     }
 
@@ -163,9 +263,7 @@ def write_results(run_dir: Path, results: Results) -> None:
     """
     folder = run_dir / "tables"
     folder.mkdir(exist_ok=True)
-    for table in results.tables:
-        write_durably(folder / f"{table.name}.csv", table.to_csv().encode())
-        write_durably(folder / f"{table.name}.md", table.to_markdown().encode())
-        write_durably(folder / f"{table.name}.json", tables_to_json([table]).encode())
+    for name, content in table_files(results.tables).items():
+        write_durably(folder / name, content)
     summary = json.dumps(results.summary, indent=2, ensure_ascii=False) + "\n"
     write_durably(run_dir / "summary.json", summary.encode())

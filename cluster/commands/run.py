@@ -6,35 +6,40 @@ import asyncio
 import contextlib
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import ray
 import yaml
 
-from cluster.commands.report import score_run, write_results
+from cluster.commands.report import Results, score_run, write_results
 from cluster.commands.resume import Resume, look_through
+from cluster.commands.upload import sent_by_another_process
 from cluster.config.settings import Settings
-from cluster.console import warn
+from cluster.console import show_summary, warn
 from cluster.driver.driver import SIGNALS, Driver, plays_locally
-from cluster.errors import CONTINUE, UserError
+from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
-from cluster.observe.tracker import Watcher, make_tracker
+from cluster.observe.tracker import Watcher, final_results, make_tracker, tracked_id
 from cluster.ray_backend import actors, capacity
 from cluster.storage.durable import write_durably
 from cluster.storage.provenance import begin_session, complete_session
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import read_spent
 from cluster.storage.stored_run import read_config
+from evals.human import is_human
 from evals.ledger import LedgerDamagedError
-from evals.tables import Table
-from evals.types import Episode, stable_hash
+from evals.types import Episode
+
+SECOND_ATTEMPT_SECONDS = 120.0
+"""How long a process that sends the results again, after the tracker failed, may take."""
 
 
-class StoppedError(Exception):
-    """A stop signal arrived before any episode was started."""
+class StoppedError(BaseException):
+    """A stop signal arrived while the driver's own handlers were not in place. No ``except Exception`` may swallow it."""
 
 
 @contextlib.contextmanager
@@ -55,13 +60,50 @@ def stop_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run(settings: Settings) -> tuple[int, list[Table]]:
-    """Play what the run's ledger lacks, then score it; returns the exit code and the tables.
+Play = Callable[[Settings, list[Episode], RunDirectory, RunStatistics, Progress, Watcher], bool]
+"""Plays episodes and commits them; returns whether it was stopped early."""
+
+
+def run_and_show(settings: Settings, play: Play | None = None) -> int:
+    """Run, print the headline tables and say where everything is; returns the exit code.
+
+    Raises:
+        UserError: see ``run``.
+    """
+    try:
+        code, results = run(settings, play)
+    except RunFailedError as error:
+        text = (
+            f"error: {error}\nFinished episodes are saved in {settings.run_dir}; run the same command again to resume."
+        )
+        print(text, file=sys.stderr)
+        return RUN_FAILED
+    show_results(settings, results)
+    if code == CONTINUE:
+        print("stopped early; run the same command again to resume", file=sys.stderr)
+    return code
+
+
+def show_results(settings: Settings, results: Results) -> None:
+    """Print the headline tables, what makes them doubtful, and where everything is."""
+    show_summary(results.tables)
+    results.warn()
+    print(f"\nledger, tables and summary: {settings.run_dir}")
+
+
+def run(settings: Settings, play: Play | None = None) -> tuple[int, Results]:
+    """Play what the run's ledger lacks, then score it; returns the exit code and the results.
+
+    Args:
+        settings: Of the run.
+        play: How episodes are played; by default with the cluster (``play_on_cluster``).
 
     Raises:
         UserError: the run directory belongs to another plan or driver, or the cluster or the model is unavailable.
         RunFailedError: the run cannot continue.
     """
+    if play is None and is_human(settings.model.name):
+        raise UserError(f"model={settings.model.name}: a person plays with `raycade play`")
     directory = RunDirectory(settings.run_dir)
     directory.check_plan(settings.plan)
     config: dict[str, Any] = yaml.safe_load(settings.config)
@@ -71,7 +113,11 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
     try:
         directory.begin(settings.plan, {"config.yaml": settings.config})
         _keep_scoring(directory, config)
-        stats = RunStatistics(spent_before=read_spent(settings.run_dir))
+        stats = RunStatistics(
+            gpus=settings.model.replica.gpus * settings.model.replica.nodes if settings.model.engine else 0.0,
+            gpu_hour_price=settings.cluster.gpu_hour_price,
+            spent_before=read_spent(settings.run_dir),
+        )
         resume = look_through(settings.run_dir, settings.plan, stats, settings.retry_failed)
         directory.remove(resume.replaced)
         progress = Progress(stats)
@@ -82,9 +128,9 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
             _check_versions(resume, settings.strict)
             session = begin_session(settings.run_dir, config, "".join(resume.retry[:1]))
             directory.session, directory.attempts = session, resume.attempts
-            watcher.start(settings.run_dir, stable_hash(sorted(episode.id for episode in settings.plan))[:16], config)
+            watcher.start(settings.run_dir, tracked_id(settings.plan), config)
             try:
-                stopped = _play(settings, resume.todo, directory, stats, progress, watcher)
+                stopped = (play or play_on_cluster)(settings, resume.todo, directory, stats, progress, watcher)
             except StoppedError:
                 stopped = True
             except UserError:
@@ -101,18 +147,31 @@ def run(settings: Settings) -> tuple[int, list[Table]]:
             write_results(settings.run_dir, results)
         except OSError as error:
             warn(f"cannot write the results: {error}; run `raycade report` to write them later")
-        watcher.finish([table.to_json() for table in results.tables])
-        if watcher.trouble:
-            warn(f"the tracker failed (the run itself is fine): {watcher.trouble}")
-        return (CONTINUE if stopped else 0), results.tables
+        watcher.finish(
+            final_results(settings.run_dir, settings.suite, stats.to_json(), results.summary, results.tables)
+        )
     finally:
         directory.release()
+    if watcher.failure:
+        _send_again(settings, watcher.failure)
+    return (CONTINUE if stopped else 0), results
+
+
+def _send_again(settings: Settings, failure: str) -> None:
+    """Give a tracker that failed one more chance, now that the run is over and its lock is free."""
+    warn(f"the tracker failed (the run itself is fine): {failure}")
+    if sent_by_another_process(settings.run_dir, settings.tracker or {}, SECOND_ATTEMPT_SECONDS):
+        warn("another process has sent the results to the tracker")
+    else:
+        warn(f"a second attempt failed too; `raycade upload {settings.run_dir}` sends the results later")
 
 
 def _say_where_it_stands(settings: Settings, resume: Resume, progress: Progress) -> None:
     planned, left = len(settings.plan), len(resume.todo)
     if not left:
         progress.say(f"{settings.run_dir}: complete, all {planned} episodes are in the ledger; nothing to play")
+        if settings.tracker:
+            progress.say(f"nothing was sent to the tracker; `raycade upload {settings.run_dir}` sends a complete run")
     elif left < planned:
         again = f", retrying {len(resume.attempts)} failed ones" if resume.attempts else ""
         progress.say(f"{settings.run_dir}: {planned - left} of {planned} episodes done{again}; resuming")
@@ -157,7 +216,7 @@ def _keep_scoring(directory: RunDirectory, config: Mapping[str, Any]) -> None:
         write_durably(directory.path / "config.yaml", text.encode())
 
 
-def _play(
+def play_on_cluster(
     settings: Settings,
     todo: list[Episode],
     directory: RunDirectory,

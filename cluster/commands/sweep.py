@@ -18,10 +18,10 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from cluster.commands.run import run
-from cluster.config.settings import check_config, compose_config, settings_from_config
-from cluster.console import show_summary
+from cluster.commands.run import run, show_results
+from cluster.config.settings import check_config, compose_config, settings_from_config, with_new_keys
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
+from evals.types import stable_hash
 
 LAUNCHERS = ("hydra._internal.core_plugins.basic_launcher", "hydra_plugins.hydra_submitit_launcher.submitit_launcher")
 """Loggers that report which runs are launched, and where their output goes."""
@@ -84,7 +84,9 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
     version.setbase("1.3")
     hydra = Hydra.create_main_hydra2("raycade", create_config_search_path("pkg://conf"))
     try:
-        batches = hydra.multirun("config", Player(), list(overrides), with_log_configuration=False)
+        batches = hydra.multirun(
+            "config", Player(_group(overrides)), with_new_keys(overrides), with_log_configuration=False
+        )
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_with_remedy(str(error))) from error
     except Exception as error:
@@ -97,29 +99,36 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
     return [job.return_value for batch in batches for job in batch]
 
 
+def _group(overrides: Sequence[str]) -> str:
+    """What a tracker calls all runs of this multirun: the same whenever it is started again."""
+    return f"multirun-{stable_hash(sorted(overrides))[:8]}"
+
+
 class Player:
     """Plays runs in sequence, in the process and on the machine that the launcher chose."""
 
-    def __init__(self) -> None:
-        """No run has been stopped yet."""
+    def __init__(self, group: str) -> None:
+        """No run has been stopped yet; a tracker that knows groups and has none set gets ``group``."""
         self._stopped = False
+        self._group = group
 
     def __call__(self, config: DictConfig) -> Outcome:
         """Play one run, unless an earlier one in this process was stopped: a stop signal is meant for the whole sweep."""
-        overrides = tuple(HydraConfig.get().overrides.task)
+        overrides = tuple(each.removeprefix("++") for each in HydraConfig.get().overrides.task)
         if self._stopped:
             return Outcome(
                 overrides, CONTINUE, error="not played: the sweep was stopped; run the same command again to resume"
             )
         try:
+            if config.tracker and config.tracker.get("group", "unknown") is None:
+                config.tracker.group = self._group
             settings = settings_from_config(config)
-            code, tables = run(settings)
+            code, results = run(settings)
         except (UserError, RunFailedError) as error:
             print(f"error: {error}", file=sys.stderr)
             return Outcome(overrides, BAD_INPUT if isinstance(error, UserError) else RUN_FAILED, error=str(error))
         self._stopped = code == CONTINUE
-        show_summary(tables)
-        print(f"\nledger, tables and summary: {settings.run_dir}")
+        show_results(settings, results)
         return Outcome(overrides, code, str(settings.run_dir))
 
 

@@ -18,10 +18,11 @@ from typing import Any, get_type_hints
 import pyarrow as pa
 import yaml
 
-from cluster.config.registry import BUILT_IN, TYPE, class_of
+from cluster.config.registry import BUILT_IN, GIVEN, TYPE, class_of
 from cluster.config.settings import ClusterSettings, ReplicaNeeds
 from cluster.config.validation import describe_type
 from cluster.engines.base import Sampling
+from cluster.engines.vllm_fields import OPERATIONAL, REFUSED
 from evals.ledger_columns import (
     SCHEMA_VERSION,
     Column,
@@ -82,6 +83,23 @@ whether a key of the model is part of each episode's id; these keys cannot chang
 """
 
 
+PASSED_THROUGH = """\
+Every field of the installed vLLM's `AsyncEngineArgs` can be set, such as
+`model.engine.vllm={quantization: fp8, enable_expert_parallel: true}`. Misspelled fields are refused when planning. They are
+part of each episode's id, except for these, which concern speed and memory only:
+"""
+
+SAMPLING = """\
+With `model.engine.type=vllm`, the other fields of the installed vLLM's `SamplingParams` can be set too, such as
+`model.sampling.min_tokens=8`; they are part of the id. raycade sets those that concern log-probabilities, seeds and output.
+"""
+
+CHAT_TEMPLATE = """\
+Arguments of the model's chat template, part of the id: `model.chat_template_kwargs={enable_thinking: false}` switches the
+thinking of most models off. For `model.engine.type=vllm`; API engines take `model.engine.extra_body`.
+"""
+
+
 # --- the ledger ------------------------------------------------------------------------------------------------------
 
 ROWS: Mapping[str, tuple[type[tuple[object, ...]], str]] = {
@@ -105,7 +123,7 @@ def ledger_page() -> str:
             what = f"Columns of the suite `{name}` (version {suite.version}); null in rows of other suites."
             sections.append(f"## Columns of {name}\n\n{what}\n\n{_column_table(columns)}")
     helps = {name: column.help for name, column in columns_of(EpisodeRow).items()} | field_helps(Episode)
-    helps |= {"identity": "Hash of the suite's prompts and settings, the model, its sampling and decoding."}
+    helps |= {"fingerprint": "Hash of the suite's prompts and settings, the model, its sampling and decoding."}
     rows = [(f"`{item.name}`", _type(item.type), helps.get(item.name, "")) for item in PLAN_SCHEMA]
     sections.append(f"## The plan\n\nEach row of `plan.parquet`.\n\n{_table(('column', 'type', 'meaning'), rows)}")
     return "\n".join(sections)
@@ -143,9 +161,12 @@ def configuration_page() -> str:
     sections.append(f"## suite.type=bundle\n\n{bundle}\n")
     for name in sorted(BUILT_IN["model.engine"]):
         engine: Any = class_of("model.engine", {TYPE: name})
-        keys = _keys("model.engine", engine, _documented(engine.__init__), engine.operational, ("sampling",))
+        keys = _keys("model.engine", engine, _documented(engine.__init__), engine.operational, GIVEN)
         sections.append(f"## model.engine.type={name}\n\n{keys}")
-    sections.append(f"## model.sampling\n\n{_keys('model.sampling', Sampling, field_helps(Sampling), frozenset())}")
+    sections.append(f"## model.engine.vllm\n\n{_passed_through()}")
+    sampling = _keys("model.sampling", Sampling, field_helps(Sampling), frozenset(), ("extra",))
+    sections.append(f"## model.sampling\n\n{sampling}\n{SAMPLING}")
+    sections.append(f"## model.chat_template_kwargs\n\n{CHAT_TEMPLATE}")
     for title, cls in (("model.replica", ReplicaNeeds), ("cluster", ClusterSettings)):
         helps = _comments(ROOT / "conf/cluster/local.yaml" if title == "cluster" else None) | field_helps(cls)
         sections.append(f"## {title}\n\n{_keys(title, cls, helps, frozenset(get_type_hints(cls)))}")
@@ -153,6 +174,13 @@ def configuration_page() -> str:
         cls = class_of("tracker", {TYPE: name})
         sections.append(f"## tracker={name}\n\n{_keys('tracker', cls, _documented(cls.__init__), every_key(cls))}")
     return "\n".join(sections)
+
+
+def _passed_through() -> str:
+    """Which of vLLM's settings are not part of the id, and which cannot be set."""
+    free = ", ".join(f"`{name}`" for name in sorted(OPERATIONAL))
+    refused = _table(("cannot be set", "because"), [(f"`{name}`", reason) for name, reason in sorted(REFUSED.items())])
+    return f"{PASSED_THROUGH}\n{textwrap.fill(free, 120)}\n\n{refused}"
 
 
 def every_key(cls: type) -> frozenset[str]:

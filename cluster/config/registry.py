@@ -20,11 +20,15 @@ from evals.suite import Suite
 TYPE = "type"
 """The key that names a registered class."""
 
+GIVEN = ("sampling", "chat_template_kwargs")
+"""Arguments of an engine that have a place of their own below ``model``."""
+
 BUILT_IN: Mapping[str, Mapping[str, str]] = {
     "suite": {
         "bundle": "evals.bundle:Bundle",
         "kidgym": "evals.kidgym:KidGymSuite",
         "kumo": "evals.kumo:KumoSuite",
+        "kumo_pipeline": "evals.kumo.pipeline:KumoPipeline",
         "multistar": "evals.multistar:MultiStarSuite",
     },
     "model.engine": {
@@ -32,7 +36,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
         "simulated": "cluster.engines.simulated:SimulatedEngine",
         "vllm": "cluster.engines.vllm:VLLMEngine",
     },
-    "tracker": {"wandb": "cluster.observe.tracker:WandbTracker"},
+    "tracker": {"wandb": "cluster.observe.wandb_tracker:WandbTracker"},
 }
 """For each section of the configuration, raycade's own names."""
 
@@ -105,6 +109,10 @@ def check_section(section: str, config: Mapping[str, Any], given: Iterable[str] 
     if section == "suite":  # suites accept lists in many forms and check their own ranges
         types = {name: kind for name, kind in types.items() if kind in (bool, int, float)}
     check_values(section, types, values, bounded=section != "suite")
+    for name, within in cls.keys_within().items() if section == "model.engine" else ():
+        if within and values.get(name):
+            check_keys(f"{section}.{name}", within, values[name])
+            check_values(f"{section}.{name}", within, values[name], bounded=False)
     return cls
 
 
@@ -132,7 +140,7 @@ def default_config(section: str, name: str) -> dict[str, Any]:
     parameters = inspect.signature(class_of(section, {TYPE: name})).parameters
     defaults: dict[str, Any] = {TYPE: name}
     for parameter in parameters.values():
-        if parameter.name != "sampling":
+        if parameter.name not in GIVEN:
             defaults[parameter.name] = "???" if parameter.default is parameter.empty else _plain(parameter.default)
     return defaults
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
@@ -16,13 +17,15 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cluster.config.registry import BUILT_IN, TYPE, build, check_section, class_of, default_config, names_of
+from cluster.config.registry import BUILT_IN, GIVEN, TYPE, build, check_section, class_of, default_config, names_of
 from cluster.config.validation import check_keys, check_values
-from cluster.engines.base import Capabilities, Engine, Sampling
+from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
 from cluster.errors import UserError
 from cluster.runner.model_player import Decoding
 from cluster.runner.router import Policy
 from cluster.storage.shard import read_shard, shard_of
+from envs.suggest import did_you_mean
+from evals.human import is_human
 from evals.suite import Suite, built_in_players, plan_for
 from evals.types import Episode, stable_hash
 
@@ -64,12 +67,12 @@ class ModelSettings:
     replica: ReplicaNeeds
 
     @property
-    def identity(self) -> str:
+    def fingerprint(self) -> str:
         """Hash of what decides the model's answers."""
         if self.engine is None:
             return stable_hash(None)
         cls = self.engine_class
-        answering = {key: value for key, value in self.engine.items() if key not in cls.operational}
+        answering = answering_settings(self.engine, cls.operational)
         return stable_hash(cls.version, answering, dataclasses.asdict(self.sampling))
 
     @property
@@ -114,6 +117,8 @@ class ClusterSettings:
     """Between health checks of a replica."""
     health_timeout: float = 60.0
     """A replica that is unresponsive for this long is replaced."""
+    gpu_hour_price: float = 0.0
+    """Price of one GPU for an hour, so that runs say what their GPUs cost; 0 for unknown."""
     grace_seconds: float = 20.0
     """How long running episodes may take to finish after a stop signal."""
 
@@ -157,15 +162,22 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
     offer_plugins()
     with initialize_config_module("conf", version_base="1.3"):
         try:
-            config: DictConfig = compose("config", overrides=list(overrides))
+            config: DictConfig = compose("config", overrides=with_new_keys(overrides))
         except OverrideParseException as error:
-            key = str(error.override).partition("=")[0]
+            key = str(error.override).partition("=")[0].lstrip("+")
             if key.startswith("model.engine."):  # its value may be a secret
                 raise UserError(f"{key}: its value cannot be read: put special characters in quotes") from None
-            raise UserError(f"{error.override}: cannot be read as KEY=VALUE: {_tidy(error)}") from error
+            raise UserError(
+                f"{str(error.override).lstrip('+')}: cannot be read as KEY=VALUE: {_tidy(error)}"
+            ) from error
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
-            raise UserError(_tidy(error) + _known_keys(str(error), overrides)) from error
+            raise UserError(_tidy(error) + _similar(str(error))) from error
     return config
+
+
+def with_new_keys(overrides: Sequence[str]) -> list[str]:
+    """Overrides that may also set keys that a file of ``conf`` does not list; ``check_config`` knows which there are."""
+    return [f"++{each}" if re.match(r"(?:suite|model|cluster|tracker)\.[^=]+=", each) else each for each in overrides]
 
 
 def offer_plugins() -> None:
@@ -183,14 +195,13 @@ def offer_plugins() -> None:
             store.store(group=group, name=name, node=node)
 
 
-def _known_keys(message: str, overrides: Sequence[str]) -> str:
-    """For an unknown key: the keys of its section."""
-    found = re.match(r"Could not override '([\w.]+)\.\w+'", message)
-    if not found:
-        return ""
-    chosen = [override for override in overrides if "." not in override.partition("=")[0]]
-    section = OmegaConf.select(compose("config", overrides=chosen), found[1])
-    return f"\n{found[1]} has: {', '.join(map(str, section))}" if isinstance(section, DictConfig) else ""
+def _similar(message: str) -> str:
+    """For an unknown option of a group, or an unknown key: those that are spelled alike."""
+    if option := re.search(r"Could not find '[\w./]+/(.+)'", message):
+        return did_you_mean(option[1], message.partition("Available options")[2].split()).replace(". ", "\n")
+    if key := re.match(r"Could not override '(\w+)'", message):
+        return did_you_mean(key[1], SECTIONS).replace(". ", "\n")
+    return ""
 
 
 def settings_from_config(config: DictConfig) -> Settings:
@@ -233,7 +244,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     for name in ("retry_failed", "strict"):
         if not isinstance(plain[name], bool):
             raise UserError(f"{name}={plain[name]}: must be true or false")
-    _players(plain, make_suite(plain["suite"]), _model(plain["model"]))
+    _players(plain, make_suite(plain["suite"]), make_model(plain["model"]))
     _section("cluster", ClusterSettings, plain["cluster"] or {})
     if plain["tracker"]:
         check_section("tracker", plain["tracker"])
@@ -248,7 +259,7 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
     Raises:
         UserError: see ``load_settings``.
     """
-    suite, model = make_suite(config["suite"]), _model(config["model"])
+    suite, model = make_suite(config["suite"]), make_model(config["model"])
     players = _players(config, suite, model)
     try:
         return suite, model, plan_for(suite, players)
@@ -264,18 +275,19 @@ def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> d
     """
     decoding, baselines = config["decoding"], config["baselines"] or []
     if decoding not in ("free", "choice"):
-        raise UserError(f"decoding={decoding}: must be free or choice")
+        raise UserError(f"decoding={decoding}: must be free or choice{did_you_mean(decoding, get_args(Decoding))}")
     built_in = built_in_players(suite)
     names = ", ".join(sorted(built_in))
     if not isinstance(baselines, list) or any(name not in list(built_in) for name in baselines):
-        raise UserError(f"baselines={baselines}: must be a list; choose from {names}")
-    if model.engine is None and model.name not in built_in:
+        near = "".join(did_you_mean(name, built_in) for name in baselines) if isinstance(baselines, list) else ""
+        raise UserError(f"baselines={baselines}: must be a list; choose from {names}{near}")
+    if model.engine is None and model.name not in built_in and not is_human(model.name):
         raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
-    if model.engine is not None and model.name in built_in:
+    if model.engine is not None and (model.name in built_in or is_human(model.name)):
         raise UserError(f"model.name={model.name}: this name belongs to a built-in player; give the model another one")
     if model.engine is not None:
         _check_capabilities(suite, model, decoding)
-    players = {model.name: stable_hash(model.identity, decoding) if model.engine else ""}
+    players = {model.name: stable_hash(model.fingerprint, decoding) if model.engine else ""}
     return players | dict.fromkeys(baselines, "")
 
 
@@ -291,7 +303,10 @@ def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> No
             f"decoding=choice: model={model.name} cannot constrain its replies to options; use decoding=free"
         )
     for part in suite.parts:
-        needs = part.needs
+        try:
+            needs = part.needs
+        except (ValueError, OSError) as error:
+            raise UserError(f"suite: {error}") from error
         if needs.pictures > can.pictures:
             limit = f"takes {can.pictures} in a prompt" if can.pictures else "reads text only"
             raise UserError(
@@ -299,7 +314,8 @@ def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> No
             )
         if needs.label_scores and not can.label_scores:
             raise UserError(
-                f"suite={part.name}: asks for probabilities of labels, which model={model.name} cannot give"
+                f"suite={part.name}: asks for probabilities of labels, which model={model.name} cannot give (no model can "
+                "that reasons first: switch its reasoning off); written answers need none"
             )
         if can.context is not None and needs.context > can.context:
             raise UserError(
@@ -323,25 +339,55 @@ def make_suite(config: Any) -> Suite:
     return suite
 
 
-def _model(config: Any) -> ModelSettings:
+def make_model(config: Any) -> ModelSettings:
+    """The model that a configuration's ``model`` section describes.
+
+    Raises:
+        UserError: it has no name, or its engine or sampling is wrong.
+    """
     if not isinstance(config, dict) or not isinstance(config.get("name"), str) or not config["name"]:
         raise UserError("model.name: is missing")
-    check_keys("model", ("name", "engine", "sampling", "replica", "decoding"), config)
+    check_keys("model", ("name", "engine", "sampling", "replica", "decoding", "chat_template_kwargs"), config)
     name, engine = config["name"], config.get("engine")
     if engine is not None:
-        engine = engine if isinstance(engine, dict) else {}
-        try:  # first: the messages of later checks quote settings, which may be secrets
-            class_of("model.engine", engine).check_settings(engine)
-        except ValueError as error:
-            raise UserError(str(error)) from None
-        check_section("model.engine", engine, given=("sampling",))
-    sampling = _section("model.sampling", Sampling, config.get("sampling") or {})
+        engine = _engine(engine if isinstance(engine, dict) else {}, config.get("chat_template_kwargs"))
     return ModelSettings(
         name,
         engine,
-        dataclasses.replace(sampling, stop=tuple(sampling.stop)),
+        _sampling(config.get("sampling") or {}, engine),
         _section("model.replica", ReplicaNeeds, config.get("replica") or {}),
     )
+
+
+def _engine(engine: dict[str, Any], template: Any) -> dict[str, Any]:
+    """The engine's settings, checked; among them the arguments of the chat template, if there are any."""
+    cls = class_of("model.engine", engine)
+    try:  # first: the messages of later checks quote settings, which may be secrets
+        cls.check_settings(engine)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    check_section("model.engine", engine, given=GIVEN)
+    if not template:
+        return engine
+    if not isinstance(template, dict):
+        raise UserError(f"model.chat_template_kwargs={template}: must be a mapping")
+    if "chat_template_kwargs" not in inspect.signature(cls).parameters:
+        raise UserError(f"model.chat_template_kwargs: model.engine.type={engine[TYPE]} takes none")
+    return {**engine, "chat_template_kwargs": template}
+
+
+def _sampling(values: Any, engine: dict[str, Any] | None) -> Sampling:
+    """Sampling parameters: those of all engines, and in ``extra`` those that only this one takes."""
+    if not isinstance(values, dict):
+        raise UserError(f"model.sampling={values}: must be a mapping")
+    further = class_of("model.engine", engine).sampling_keys() if engine else {}
+    types = {**further, **get_type_hints(Sampling)}
+    del types["extra"]
+    check_keys("model.sampling", types, values)
+    check_values("model.sampling", types, values)
+    common = {name: value for name, value in values.items() if name in Sampling.__annotations__}
+    sampling = Sampling(**common, extra={name: values[name] for name in values.keys() - common.keys()})
+    return dataclasses.replace(sampling, stop=tuple(sampling.stop))
 
 
 def _for_model(cluster: ClusterSettings, model: ModelSettings) -> ClusterSettings:

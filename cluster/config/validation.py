@@ -8,6 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from cluster.errors import UserError
+from envs.suggest import did_you_mean
 
 COUNTS = frozenset(
     {
@@ -51,9 +52,9 @@ SIGNED = frozenset({"frequency_penalty", "presence_penalty"})
 WORDS: Mapping[Any, str] = {
     NoneType: "null",
     bool: "true or false",
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
-    str: "a text",
+    str: "a string",
 }
 
 
@@ -66,7 +67,8 @@ def check_keys(section: str, known: Iterable[str], values: Iterable[str]) -> Non
     known = sorted(known)
     if unknown := sorted(set(map(str, values)) - set(known)):
         where = f"{section}: unknown key" if section else "unknown key"
-        raise UserError(f"{where} {', '.join(unknown)}; choose from {', '.join(known)}")
+        near = "".join(did_you_mean(key, known) for key in unknown)
+        raise UserError(f"{where} {', '.join(unknown)}; choose from {', '.join(known)}{near}")
 
 
 def check_values(section: str, types: Mapping[str, Any], values: Mapping[str, Any], bounded: bool = True) -> None:
@@ -80,6 +82,7 @@ def check_values(section: str, types: Mapping[str, Any], values: Mapping[str, An
         if not _is(value, kind) or (bounded and _is(value, float) and not _within(key, value)):
             raise UserError(
                 f"{section}.{key}={value}: must be {describe_type(kind)}{_bounds(key, kind) if bounded else ''}"
+                f"{did_you_mean(value, _words_of(kind))}"
             )
 
 
@@ -98,6 +101,13 @@ def _is(value: Any, kind: Any) -> bool:
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, kind) if kind in WORDS else True
+
+
+def _words_of(kind: Any) -> list[str]:
+    """All words that a declared type accepts."""
+    if get_origin(kind) is Literal:
+        return [word for word in get_args(kind) if isinstance(word, str)]
+    return [word for each in get_args(kind) for word in _words_of(each)]
 
 
 def _within(key: str, value: float) -> bool:

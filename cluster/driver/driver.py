@@ -193,8 +193,8 @@ class Driver:
         """Exchange messages with one runner; ``held`` is kept current, so that its episodes can be requeued."""
         room = 0
         delivered: dict[str, NewReplica] = {}
-        begun = 1
-        while lane.queue.unfinished and (begun or not lane.queue.draining):
+        running = 1
+        while lane.queue.unfinished and (running or not lane.queue.draining):
             if lane.pool and held and lane.pool.is_starved(name):
                 self.progress.say(f"{name} has no replica left; requeued its {len(held)} episodes")
                 return
@@ -211,7 +211,7 @@ class Driver:
                 draining=lane.queue.draining,
             )
             report: Report = await asyncio.wait_for(handle.exchange(assignment), EXCHANGE_SECONDS)
-            delivered, room, begun = assigned, report.room, report.begun
+            delivered, room, running = assigned, report.room, report.running
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():
                     held.pop(episode_id)

@@ -14,7 +14,7 @@ from cluster.engines.api_errors import EndpointError
 from evals.types import Finish, LabelScores
 
 MOST_TOKENS = 10**9
-"""No reply has so many: a larger count is nonsense."""
+"""No reply has this many tokens; a larger count is invalid."""
 
 _FINISHES: Mapping[str, Finish] = {
     "length": "length",
@@ -117,7 +117,7 @@ def _content(content: Any) -> tuple[str, str]:
     if content is None or isinstance(content, str):
         return content or "", ""
     if not isinstance(content, list):
-        raise _unreadable(f"message.content is {_what(content)}, not a text")
+        raise _unreadable(f"message.content is {_what(content)}, not a string")
     texts, thoughts = list[str](), list[str]()
     for part in content:
         kind = _text(part, "type") if isinstance(part, dict) else ""
@@ -126,12 +126,12 @@ def _content(content: Any) -> tuple[str, str]:
         elif kind in ("thinking", "reasoning"):
             thoughts.append(_thought(part))
         else:
-            raise _unreadable(f"message.content has a part that is {_what(part)}, not a text")
+            raise _unreadable(f"message.content has a part that is {_what(part)}, not a string")
     return "".join(texts), "".join(thoughts)
 
 
 def _thought(part: Mapping[str, Any]) -> str:
-    """A part of a thought: a text, or texts one level down."""
+    """A part of a thought: a string, or strings one level down."""
     for name in ("thinking", "text", "summary"):
         inner = part.get(name)
         if isinstance(inner, str) and inner:
@@ -152,7 +152,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 def _finish(reason: Any) -> Finish:
     if reason is not None and not isinstance(reason, str):
-        raise _unreadable(f"finish_reason is {_what(reason)}, not a text")
+        raise _unreadable(f"finish_reason is {_what(reason)}, not a string")
     word = (reason or "").lower()
     if word in _BROKEN:
         raise _unreadable("the endpoint broke off within the reply")
@@ -206,7 +206,7 @@ def _what(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true or false"
-    kinds = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    kinds = {str: "a string", int: "a number", float: "a number", list: "a list", dict: "an object"}
     return kinds[type(value)]
 
 

@@ -49,7 +49,7 @@ class LimitedEndpoint:
         most = Usage(expected_tokens(request), most_completion)
         tokens = expected_tokens(request) + most_completion
         while True:
-            async with self.concurrency.place():
+            async with self.concurrency.slot():
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(tokens)))
                 async with self._spend.payment(self._price(most, most)) as payment:
                     if self.closed:

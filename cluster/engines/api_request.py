@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -75,6 +76,8 @@ class RequestForm:
             body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         if request.options:
             body["structured_outputs"] = {"choice": list(request.options)}
+        elif request.schema:
+            body["structured_outputs"] = {"json": json.loads(request.schema)}
         body |= self.extra_body
         return {name: value for name, value in body.items() if value is not None}
 

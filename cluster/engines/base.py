@@ -7,8 +7,8 @@ and is independent of suites.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from evals.types import Chat, ErrorKind, Reply
@@ -28,6 +28,8 @@ class Sampling:
     frequency_penalty: float = 0.0
     repetition_penalty: float = 1.0
     stop: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters that the engine takes (``Engine.sampling_keys``)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Request:
     seed: int = 0
     priority: int = 0
     """Lower goes first."""
+    schema: str = ""
+    """If given, and no options are, the reply must be JSON of this schema."""
 
 
 class EngineError(Exception):
@@ -66,7 +70,7 @@ class Capabilities:
     pictures: int = 0
     """Most pictures in one prompt; 0 for engines that read text only."""
     options: bool = False
-    """Whether replies can be constrained to given options (``decoding=choice``)."""
+    """Whether replies can be constrained to given options, or a JSON schema (``decoding=choice``)."""
     label_scores: bool = False
     """Whether it gives exact log-probabilities of labels."""
     context: int | None = None
@@ -85,7 +89,8 @@ class Engine(abc.ABC):
     metered: ClassVar[bool] = False
     """Whether requests cost money: then none is hedged, and there is only one replica."""
     operational: ClassVar[frozenset[str]] = frozenset()
-    """Settings that affect speed or placement but not the answers; they are not part of an episode's id."""
+    """Settings that affect speed or placement but not the answers; they are not part of an episode's id. Those within a
+    mapping are named with a dot: ``vllm.enable_prefix_caching``."""
     fixed_for_run: ClassVar[frozenset[str]] = frozenset()
     """Operational settings that must not change within a run: another endpoint may serve another model of that name."""
 
@@ -109,6 +114,16 @@ class Engine(abc.ABC):
             ValueError: they hold a secret, or need an optional dependency; the message quotes no secret.
         """
         return
+
+    @classmethod
+    def keys_within(cls) -> Mapping[str, Mapping[str, Any]]:
+        """For settings that are mappings with known keys: the keys with their types; none known is any."""
+        return {}
+
+    @classmethod
+    def sampling_keys(cls) -> Mapping[str, Any]:
+        """Sampling parameters beyond those of ``Sampling`` that the engine takes, with their types."""
+        return {}
 
     @property
     def max_num_seqs(self) -> int:
@@ -152,3 +167,21 @@ class Engine(abc.ABC):
 
     async def close(self) -> None:  # noqa: B027 - optional
         """End all processes and free all devices of the engine. May be called more than once."""
+
+
+def is_among(key: str, names: Iterable[str]) -> bool:
+    """Whether a dotted key is one of ``names``, or within one of them."""
+    return any(f"{key}.".startswith(f"{name}.") for name in names)
+
+
+def answering_settings(settings: Mapping[str, Any], operational: Iterable[str], above: str = "") -> dict[str, Any]:
+    """Settings without the operational ones, and without mappings that are empty or consist of those."""
+    kept = {}
+    for key, value in settings.items():
+        if is_among(f"{above}{key}", operational):
+            continue
+        if isinstance(value, Mapping):
+            value = answering_settings(value, operational, f"{above}{key}.")
+        if value != {}:
+            kept[key] = value
+    return kept

@@ -21,7 +21,7 @@ class AdaptiveConcurrency:
         """Starts at ``most``."""
         self.most = most
         self.limit = float(most)
-        self.inside = 0
+        self.in_flight = 0
         self._calm_seconds = calm_seconds
         self._clock = clock
         self._halved = -math.inf
@@ -38,20 +38,20 @@ class AdaptiveConcurrency:
         self._held_until = max(self._held_until, self._clock() + seconds)
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """Wait for a slot and hold it."""
         while True:
             await asyncio.sleep(self.held)
             async with self._freed:
-                await self._freed.wait_for(lambda: self.held or self.inside < max(1, int(self.limit)))
+                await self._freed.wait_for(lambda: self.held or self.in_flight < max(1, int(self.limit)))
                 if not self.held:
-                    self.inside += 1
+                    self.in_flight += 1
                     break
         try:
             yield
         finally:
             async with self._freed:
-                self.inside -= 1
+                self.in_flight -= 1
                 self._freed.notify_all()
 
     def success(self) -> None:

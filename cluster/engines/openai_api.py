@@ -28,11 +28,11 @@ from evals.types import PlayerError, PromptTooLong, Reply, message
 
 OPENAI_URL = "https://api.openai.com/v1"
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
-"""Seconds before the first retry, doubled each time up to the longest, where the endpoint asks for no other."""
+"""Seconds before the first retry, doubled each time up to the longest, unless the endpoint asks for another."""
 OUTAGE_SECONDS = 600.0
-"""For so long an endpoint may give no answers, or ask all to wait; then the run stops, to be continued."""
+"""How long an outage of the endpoint may last before the run stops; it can be resumed."""
 QUIET_SECONDS = 30.0
-"""A health check asks the endpoint only if it has not been heard of for so long."""
+"""A health check sends a request only if the endpoint has been silent for this long."""
 UNREADABLE_REQUESTS = 10
 """Requests in a row that fail on unreadable answers before the run stops: more would only cost money."""
 
@@ -60,7 +60,7 @@ class OpenAIEngine(Engine):
 
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
-        """Pictures as the endpoint's model takes them; label scores but of models that reason first."""
+        """Pictures as the endpoint's model takes them; label scores except from models that reason first."""
         server = settings.get("choices") == "vllm"
         return Capabilities(pictures=MANY, options=server, label_scores=not settings.get("reasoning"))
 
@@ -101,16 +101,16 @@ class OpenAIEngine(Engine):
             tokens_per_minute: likewise, prompt and completion tokens together.
             prompt_price: per million prompt tokens.
             completion_price: per million completion tokens, reasoning included.
-            spend_cap: the run stops, to be continued, when so much was spent (see ``add_spent_elsewhere``); the last
-                request may exceed it. A try that is given up, or does not tell its tokens, counts with the most it may
+            spend_cap: the run stops when this much was spent (see ``add_spent_elsewhere``) and can be resumed; the
+                last request may exceed it. A try that is given up, or reports no tokens, counts with the most it can
                 cost.
             choices: whether the server can constrain replies to options: ``vllm`` servers can.
             reasoning: the model reasons before it answers, as the o-series does: the limit of tokens, reasoning
                 included, is sent as ``max_completion_tokens``; temperature and top_p, which must be 1, are not sent.
-            reasoning_effort: sent as it is, if given: ``low``, ``high``, or what else the endpoint knows.
+            reasoning_effort: sent unchanged, if given: ``low``, ``high``, or another value that the endpoint knows.
 
         Raises:
-            ValueError: there is no key that could be sent, a setting holds a secret, or a limit or price is no good.
+            ValueError: there is no key that could be sent, a setting holds a secret, or a limit or price is invalid.
         """
         self.check_settings(
             {
@@ -153,10 +153,10 @@ class OpenAIEngine(Engine):
 
     @classmethod
     def check_settings(cls, settings: Mapping[str, Any]) -> None:
-        """See, before anything is stored or started, that settings hold no secret and what they need is installed.
+        """Check, before anything is stored or started, that settings hold no secret and what they need is installed.
 
         Raises:
-            ValueError: they do, or it is not; the message repeats no secret.
+            ValueError: a secret or a missing package; the message repeats no secret.
         """
         check_no_secrets(settings)
         if importlib.util.find_spec("httpx") is None:
@@ -181,10 +181,10 @@ class OpenAIEngine(Engine):
         self._spend.add_elsewhere(total)
 
     async def start(self) -> None:
-        """See that the endpoint is there and takes the key.
+        """Check that the endpoint is up and accepts the key.
 
         Raises:
-            EndpointError: it is not, or does not.
+            EndpointError: it is down, or refuses the key.
         """
         try:
             await self._endpoint.http.check()
@@ -192,11 +192,11 @@ class OpenAIEngine(Engine):
             raise EndpointError(f"the endpoint {self._endpoint.http.base_url} cannot be used: {error}") from None
 
     async def check_health(self) -> None:
-        """Ask the endpoint whether it is there, unless it was heard of lately; the question costs nothing.
+        """Ask the endpoint whether it is up, unless it answered lately; this costs nothing.
 
         Raises:
-            EndpointError: it has not been heard of for ``OUTAGE_SECONDS``. Shorter outages are ridden out by retries, and
-                a new replica would be no better.
+            EndpointError: it has been silent for ``OUTAGE_SECONDS``. Retries bridge shorter outages, and a new replica
+                would not help.
         """
         if self._endpoint.closed or self._endpoint.http.silent_seconds < QUIET_SECONDS:
             return
@@ -213,7 +213,7 @@ class OpenAIEngine(Engine):
     # --- one request ---
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request, with retries.
+        """Complete one request, with retries.
 
         Raises:
             PromptTooLong: the endpoint says so.
@@ -238,7 +238,7 @@ class OpenAIEngine(Engine):
                 return self._reply(request, filtered, cost, time.monotonic() - start)
             if error.meaning != "passing":
                 self._refuse(error, body)
-            # tries count while others are answered; when nobody is, it is the endpoint's trouble
+            # tries count while other requests are answered; when none is, the endpoint is at fault
             failures += error.unreadable or self._answered > answered
             if not error.unreadable and await self._fails_alone(error):
                 failures = attempt
@@ -249,9 +249,9 @@ class OpenAIEngine(Engine):
         raise AssertionError("unreachable")
 
     def _check(self, request: Request) -> None:
-        """Refuse what the endpoint can do for no turn."""
-        if request.options and self._form.choices == "refuse":
-            raise EngineClosedError("this endpoint cannot constrain replies to options: use decoding=free")
+        """Refuse what the endpoint cannot do for any request."""
+        if (request.options or request.schema) and self._form.choices == "refuse":
+            raise EngineClosedError("this endpoint cannot constrain replies: use decoding=free")
         if request.labels and self._form.reasoning:
             raise EngineClosedError("a model that reasons first (reasoning=true) gives no label probabilities")
 
@@ -268,7 +268,7 @@ class OpenAIEngine(Engine):
         raise PlayerError(f"the endpoint refuses the request: {error}", kind="endpoint")
 
     def _given_up(self, failures: int, error: EndpointError) -> Exception:
-        """What ends a request that failed too often: its episode, or the run if answers cannot be read at all."""
+        """The error of a request that failed too often; it ends the run if no answer can be read."""
         cause = f"the endpoint failed {failures} times, last: {error}"
         self._unreadable += error.unreadable
         if self._unreadable >= UNREADABLE_REQUESTS:
@@ -276,15 +276,15 @@ class OpenAIEngine(Engine):
         return PlayerError(cause, kind="endpoint")
 
     def _close(self, cause: str) -> EngineClosedError:
-        """From now on nothing is sent."""
+        """Stop sending requests, for good."""
         self._endpoint.closed = self._endpoint.closed or cause
         return EngineClosedError(self._endpoint.closed)
 
     async def _fails_alone(self, error: EndpointError) -> bool:
-        """Note that a try got no answer; after ``OUTAGE_SECONDS`` without any, whether it is this request's own trouble.
+        """Note that a try got no answer; after an outage of ``OUTAGE_SECONDS``, tell whether only this request fails.
 
         Raises:
-            EngineClosedError: it is not: the endpoint answers nobody.
+            EngineClosedError: the endpoint answers no request.
         """
         self._silent_since = min(self._silent_since, time.monotonic())
         if time.monotonic() - self._silent_since < OUTAGE_SECONDS:
@@ -294,10 +294,10 @@ class OpenAIEngine(Engine):
         raise self._close(f"the endpoint gave no answers for {OUTAGE_SECONDS:g} s, last: {error}")
 
     async def _answers_at_all(self) -> bool:
-        """Whether the endpoint answers the least of requests: if it does, the trouble is that of the one at hand."""
+        """Whether the endpoint answers a minimal request: if it does, only the current request fails."""
         async with self._probing:
             if self._silent_since == math.inf:
-                return True  # somebody else was answered meanwhile
+                return True  # another request was answered meanwhile
             probe = Request("probe", (message("user", "Hello."),))
             body = self._form.body(probe)
             try:
@@ -312,7 +312,7 @@ class OpenAIEngine(Engine):
             return True
 
     async def _wait(self, attempt: int, error: EndpointError) -> None:
-        """Wait before a request's next try; what the endpoint asks for holds back all requests."""
+        """Wait before a request's next try; a wait that the endpoint asks for applies to all requests."""
         asked = error.retry_after
         if asked > OUTAGE_SECONDS:
             raise self._close(f"the endpoint asks to wait {asked / 3600:.1f} hours: {error}")
@@ -327,7 +327,7 @@ class OpenAIEngine(Engine):
         """Ask once; returns the answer and its price.
 
         Raises:
-            EngineClosedError: nothing was sent, and nothing more will be.
+            EngineClosedError: nothing was sent, and no later request will be.
             EndpointError: it failed.
         """
         try:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psutil
@@ -59,6 +59,14 @@ class Replica:
         except Exception as error:
             logger.exception("replica %s: the engine raised", self.name)
             raise EngineError(f"{type(error).__name__}: {error}") from error
+
+    async def complete_group(self, requests: Sequence[Request]) -> list[Reply | Exception]:
+        """Several requests at once, each answered by its reply or its error."""
+        answers = await asyncio.gather(*map(self.complete, requests), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, Exception):
+                raise answer  # canceled
+        return [answer for answer in answers if isinstance(answer, Reply | Exception)]
 
     async def close(self) -> float:
         """Close the engine and return what it spent; the caller ends the process."""

@@ -25,7 +25,8 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
     engine = make_engine()
     cls = type(engine)
     can = cls.capabilities(settings)
-    unknown = (cls.operational | cls.fixed_for_run) - settings.keys() - _parameters(cls)
+    names = {name.partition(".")[0] for name in cls.operational | cls.fixed_for_run}
+    unknown = names - settings.keys() - _parameters(cls)
     assert not unknown, f"operational names no setting of the engine: {sorted(unknown)}"
     assert cls.fixed_for_run <= cls.operational, "fixed_for_run must be among operational"
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from cluster.engines import torch_compat
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the files that ``ensure_tiny_model`` writes change."""
 
 VOCABULARY = 1280
@@ -23,8 +23,6 @@ SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
     "<|im_end|>",
-    "<|object_ref_start|>",
-    "<|object_ref_end|>",
     "<|box_start|>",
     "<|box_end|>",
     "<|quad_start|>",
@@ -35,6 +33,8 @@ SPECIAL_TOKENS = (
     "<|image_pad|>",
     "<|video_pad|>",
 )
+THINKING_TOKENS = ("<think>", "</think>")
+"""Not special: they are part of a reply's text, as Qwen3's are."""
 # How Qwen splits text before merging: contractions, words with their space, single digits, marks, line breaks.
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -48,7 +48,9 @@ CHAT_TEMPLATE = """\
 {%- endfor %}{% endif %}<|im_end|>
 {% endfor -%}
 {% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
+{% if enable_thinking is defined and enable_thinking %}<think>
+{% endif %}{% endif %}"""
+"""``model.chat_template_kwargs={enable_thinking: true}`` opens a thought, as the templates of thinking models do."""
 
 
 def cache_directory() -> Path:
@@ -85,8 +87,9 @@ def write_tiny_model(home: Path) -> None:
     from transformers import GenerationConfig, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
     from transformers.utils import logging
 
-    ids = _write_tokenizer(home)
-    _write_processor(home)
+    corpus = Path(__file__).with_name("tiny_corpus.txt").read_text(encoding="utf-8")
+    ids = write_tokenizer(home, corpus, VOCABULARY)
+    write_processor(home, smallest=56 * 56, largest=64 * 28 * 28)
     end, pad = ids["<|im_end|>"], ids["<|endoftext|>"]
     config = Qwen2_5_VLConfig(
         text_config={
@@ -131,8 +134,8 @@ def write_tiny_model(home: Path) -> None:
     logging.enable_progress_bar()
 
 
-def _write_tokenizer(home: Path) -> dict[str, int]:
-    """Byte-level BPE trained on ``tiny_corpus.txt``; returns the ids of the special tokens."""
+def write_tokenizer(home: Path, corpus: str, size: int) -> dict[str, int]:
+    """Write a byte-level BPE of at most ``size`` tokens, trained on a text; returns the ids of the special tokens."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -142,13 +145,13 @@ def _write_tokenizer(home: Path) -> dict[str, int]:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - len(SPECIAL_TOKENS),
+        vocab_size=size - len(SPECIAL_TOKENS) - len(THINKING_TOKENS),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    corpus = Path(__file__).with_name("tiny_corpus.txt").read_text(encoding="utf-8")
     tokenizer.train_from_iterator([corpus], trainer)
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.add_tokens(list(THINKING_TOKENS))
     tokenizer.save(str(home / "tokenizer.json"))
     _write_json(
         home / "tokenizer_config.json",
@@ -165,13 +168,14 @@ def _write_tokenizer(home: Path) -> dict[str, int]:
     return {token: vocabulary[token] for token in SPECIAL_TOKENS}
 
 
-def _write_processor(home: Path) -> None:
+def write_processor(home: Path, smallest: int, largest: int) -> None:
+    """Write Qwen2.5-VL's image processor, which scales pictures to between ``smallest`` and ``largest`` pixels."""
     image_processor = {
         "image_processor_type": "Qwen2VLImageProcessor",
         "patch_size": 14,
         "temporal_patch_size": 2,
         "merge_size": 2,
-        "size": {"shortest_edge": 56 * 56, "longest_edge": 64 * 28 * 28},
+        "size": {"shortest_edge": smallest, "longest_edge": largest},
         "image_mean": [0.5, 0.5, 0.5],
         "image_std": [0.25, 0.25, 0.25],
     }

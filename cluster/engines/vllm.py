@@ -1,43 +1,44 @@
 """The vLLM engine: turns chats into prompts, pictures into pixels, and outputs into replies.
 
 The scheduler and the model run in a child process (vLLM's EngineCore). Work in this process adds to the latency of every
-request, so repeated text is tokenized once and repeated pictures are rendered once.
+request.
 """
 
 from __future__ import annotations
 
-import logging
-import math
+import dataclasses
 import multiprocessing
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from PIL import Image
 
-from cluster.engines import torch_compat
-from cluster.engines.base import Capabilities, Engine, EngineDiedError, EngineError, Request, Sampling
+from cluster.engines.base import (
+    Capabilities,
+    Engine,
+    EngineClosedError,
+    EngineDiedError,
+    EngineError,
+    Request,
+    Sampling,
+)
 from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
 from cluster.engines.tiny_model import ensure_tiny_model
-from envs.picture import Picture
-from evals.types import Chat, LabelScores, Message, PlayerError, PromptTooLong, Reply
-
-logger = logging.getLogger(__name__)
-
-MOST_LABELS = 128
-"""Labels that vLLM scores in one request."""
-CHOICE_LABELS = (*"ABCD", *"12345678")
-"""Labels that suites use for choices; checked when the engine starts."""
-PICTURES = 256
-"""Cached rendered pictures; one of 576 x 576 pixels takes a megabyte."""
+from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
+from cluster.engines.vllm_compat import client_errors, reads_pictures
+from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, sampling_fields
+from cluster.engines.vllm_process import executor, prepare_cpu, prepare_environment
+from cluster.engines.vllm_reasoning import Reasoning, thinks
+from cluster.engines.vllm_sampling import label_parameters, label_scores, reply_parameters
+from evals.types import Message, PlayerError, Reply
 
 CLOSE_SECONDS = 2.0
 """How long EngineCore may take to shut down; killing it frees the same resources."""
+WARM_UP_TOKENS = 4
 
 
 class VLLMEngine(Engine):
@@ -54,16 +55,41 @@ class VLLMEngine(Engine):
             "mm_processor_cache_gb",
             "pipeline_parallel_size",
             "tensor_parallel_size",
+            *(f"vllm.{name}" for name in OPERATIONAL),
         }
     )
 
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
-        """As many pictures as ``limit_mm_per_prompt`` allows; constrained replies and exact label scores always."""
-        limits = settings.get("limit_mm_per_prompt") or {}
+        """As many pictures as ``limit_mm_per_prompt`` allows, and exact label scores unless the model thinks first."""
+        limits, template = settings.get("limit_mm_per_prompt") or {}, settings.get("chat_template_kwargs") or {}
+        parser = (settings.get("vllm") or {}).get("reasoning_parser")
         return Capabilities(
-            limits.get("image", 0), options=True, label_scores=True, context=settings.get("max_model_len")
+            limits.get("image", 0),
+            options=True,
+            label_scores=not thinks(parser, template),
+            context=settings.get("max_model_len"),
         )
+
+    @classmethod
+    def check_settings(cls, settings: Mapping[str, Any]) -> None:
+        """Reject what cannot be passed through to vLLM.
+
+        Raises:
+            ValueError: see ``check_passed_through``.
+        """
+        passed = settings.get("vllm")
+        check_passed_through(passed if isinstance(passed, Mapping) else {}, cls.__init__.__annotations__)
+
+    @classmethod
+    def keys_within(cls) -> Mapping[str, Mapping[str, Any]]:
+        """``vllm`` takes the fields of the installed ``AsyncEngineArgs``."""
+        return {"vllm": engine_fields()}
+
+    @classmethod
+    def sampling_keys(cls) -> Mapping[str, Any]:
+        """The fields of the installed ``SamplingParams``."""
+        return sampling_fields()
 
     def __init__(
         self,
@@ -84,6 +110,8 @@ class VLLMEngine(Engine):
         mm_processor_kwargs: Mapping[str, Any] | None = None,
         mm_processor_cache_gb: float = 1.0,
         trust_remote_code: bool = False,
+        vllm: Mapping[str, Any] | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         """Configure an engine; nothing is loaded before ``start``.
 
@@ -106,6 +134,8 @@ class VLLMEngine(Engine):
                 ``{size: {shortest_edge: 3136, longest_edge: 1003520}}``.
             mm_processor_cache_gb: cache for preprocessed pictures in GiB; allocated twice.
             trust_remote_code: run code that comes with the model.
+            vllm: any further fields of vLLM's ``AsyncEngineArgs``: ``{quantization: fp8, reasoning_parser: qwen3}``.
+            chat_template_kwargs: arguments of the chat template: ``{enable_thinking: false}``.
         """
         self.sampling, self.model = sampling, model
         self._max_num_seqs = max_num_seqs
@@ -129,10 +159,23 @@ class VLLMEngine(Engine):
             "scheduling_policy": "priority",
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
+            **(vllm or {}),
         }
-        self._render = lru_cache(maxsize=PICTURES)(_image)
+        self._reasoning_parser = (vllm or {}).get("reasoning_parser")
+        self._template_arguments = dict(chat_template_kwargs or {})
         self._engine: Any = None
         self._log = ChildLog()
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All arguments of vLLM's engine except the model."""
+        return dict(self._arguments)
+
+    def picture_cache(self) -> tuple[int, int]:
+        """Hits and queries of vLLM's cache of preprocessed pictures since this was last called."""
+        self._engine.renderer.update_mm_cache_stats()
+        stats = self._engine.renderer.stat_mm_cache()
+        return (stats.hits, stats.queries) if stats else (0, 0)
 
     @property
     def max_num_seqs(self) -> int:
@@ -157,30 +200,40 @@ class VLLMEngine(Engine):
             with self._log:
                 self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=home, **self._arguments))
         except Exception as error:
-            raise EngineError(f"vLLM cannot start {self.model}: {self._log.cause() or _brief(error)}") from error
-        config = self._engine.model_config
-        self.max_model_len: int = config.max_model_len
-        self.multimodal: bool = config.supports_multimodal_inputs
-        self._tokens = ChatTokens(self._engine.renderer.get_tokenizer())
+            raise EngineError(f"vLLM cannot start {self.model}: {self._log.cause() or brief(error)}") from error
         try:
-            await self._warm_up()
-        except PlayerError as error:
+            await self._prepare()
+        except (EngineError, PlayerError) as error:
             await self.close()
             raise EngineError(str(error)) from error
 
-    async def _warm_up(self) -> None:
+    async def _prepare(self) -> None:
+        """Wrap the loaded model's tokenizer, template and reasoning parser, and warm up."""
+        config, tokenizer = self._engine.model_config, self._engine.renderer.get_tokenizer()
+        self.max_model_len: int = config.max_model_len
+        self._tokens = ChatTokens(tokenizer)
+        self._chat = VLLMChat(
+            self.model, self._engine.renderer, self._tokens, reads_pictures(config), self._template_arguments
+        )
+        self._reasoning = Reasoning(tokenizer, self._tokens, self._reasoning_parser, self._template_arguments)
         chat = (Message("user", ("Are you there?\n\nAnswer A or B.",)),)
-        text = self._rendered(chat)["prompt"]
+        text = self._chat.rendered(chat)["prompt"]
         self._tokens.check(text)
-        self._check_choices(text)
-        await self.complete(Request("warm-up text", chat))
-        await self.complete(Request("warm-up choice", chat, options=("A", "B")))
-        with suppress(PlayerError):  # letters need not be single tokens; requests for their scores fail later
-            await self.complete(Request("warm-up labels", chat, labels=("A", "B")))
-        if self.multimodal:
+        requests = [Request("warm-up text", chat)]
+        if self._reasoning.parsed or not self._reasoning.opened(text):
+            requests.append(Request("warm-up choice", chat, options=("A", "B")))
+        if not self._reasoning.opened(text):
+            self._chat.check_choices(text)
+            requests.append(Request("warm-up labels", chat, labels=("A", "B")))
+        for request in requests:
+            with suppress(PlayerError):  # letters need not be single tokens; requests for their scores fail later
+                await self._complete(request, time.monotonic(), WARM_UP_TOKENS)
+        if self._chat.multimodal:
             image = {"type": "image_pil", "image_pil": Image.new("RGB", (112, 112)), "uuid": "warm-up"}
-            prompt = self._template([{"role": "user", "content": [image, {"type": "text", "text": "Look."}]}])
-            await self._generate("warm-up picture", await self._engine_input(prompt), self._parameters(max_tokens=1), 0)
+            rendered = self._chat.template([{"role": "user", "content": [image, {"type": "text", "text": "Look."}]}])
+            look = Request("warm-up picture", ())
+            prompt = await self._chat.engine_input(rendered)
+            await self._generate(look, prompt, self._parameters(look, [], WARM_UP_TOKENS))
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request.
@@ -191,34 +244,94 @@ class VLLMEngine(Engine):
         """
         if self._engine is None:
             raise EngineError("the engine is not running")
-        start = time.monotonic()
-        return await self._complete(request, start)
+        return await self._complete(request, time.monotonic())
 
-    async def _complete(self, request: Request, start: float) -> Reply:
-        rendered = self._rendered(request.chat)
-        labels = self._label_tokens(rendered["prompt"], request.labels)
-        prompt = await self._engine_input(rendered)
-        room = self._room(prompt)
-        parameters = self._request_parameters(request, labels, room)
-        output = await self._generate(request.id, prompt, parameters, request.priority)
+    async def _complete(self, request: Request, start: float, most_tokens: int | None = None) -> Reply:
+        rendered = self._chat.rendered(request.chat)
+        opened = self._reasoning.opened(rendered["prompt"])
+        self._check_thought(request, opened)
+        labels = self._chat.label_tokens(rendered["prompt"], request.labels)
+        prompt = await self._chat.engine_input(rendered)
+        room = room_for_reply(len(prompt["prompt_token_ids"]), self.max_model_len, self.sampling.max_tokens)
+        parameters = self._parameters(request, labels, min(room, most_tokens or room))
+        output = await self._generate(request, prompt, parameters)
         answer = output.outputs[0]
         scores = label_scores(labels, answer) if labels else None
         if scores:
             text = request.labels[scores.logprobs.index(max(scores.logprobs))]
         else:
             text = answer.text if parameters.detokenize else self._tokens.decode(answer.token_ids)
-            if request.options and text not in request.options:
-                raise PlayerError(f"the context ended within the reply {text!r}, which is none of the options")
-        cached = output.num_cached_tokens or 0
-        return Reply(
+        reply = Reply(
             text=text,
             finish="length" if answer.finish_reason == "length" and not labels else "stop",
             prompt_tokens=len(output.prompt_token_ids),
             completion_tokens=len(answer.token_ids),
-            cached_tokens=cached,
-            seconds=time.monotonic() - start,
+            cached_tokens=output.num_cached_tokens or 0,
             label_scores=scores,
         )
+        if not request.labels:
+            reply = self._read(request, reply, answer.token_ids, opened)
+        return dataclasses.replace(reply, seconds=time.monotonic() - start)
+
+    def _read(self, request: Request, reply: Reply, ids: Sequence[int], opened: bool) -> Reply:
+        """Separate the reasoning of a written reply; without a parser, constrained replies have none."""
+        if not request.options:
+            return self._reasoning.separate(reply, ids, opened)
+        if self._reasoning.parsed:
+            reply = self._reasoning.separate(reply, ids, opened)
+        if reply.text not in request.options and not (reply.reasoning and not reply.text):
+            raise PlayerError(f"the context ended within the reply {reply.text!r}, which is none of the options")
+        return reply
+
+    def _check_thought(self, request: Request, opened: bool) -> None:
+        """Refuse what a template that opens a thought makes meaningless, for all requests alike."""
+        remedy = "switch thinking off (model.chat_template_kwargs={enable_thinking: false})"
+        if opened and request.labels:
+            raise EngineClosedError(
+                f"the chat template of {self.model} opens a thought, so the next token is no label: {remedy}"
+            )
+        if opened and (request.options or request.schema) and not self._reasoning.parsed:
+            raise EngineClosedError(
+                f"the chat template of {self.model} opens a thought, which a constrained reply could not end: set "
+                f"model.engine.vllm.reasoning_parser, use decoding=free, or {remedy}"
+            )
+
+    def _parameters(self, request: Request, labels: list[int], room: int) -> Any:
+        if labels:
+            return label_parameters(labels)
+        return reply_parameters(
+            self.sampling,
+            request,
+            room,
+            lossless=self._tokens.lossless and not self._reasoning.parsed,
+            skip_special_tokens=self._reasoning.skip_special_tokens,
+            reasons=self._reasoning.parsed,
+        )
+
+    async def _generate(self, request: Request, prompt: Mapping[str, Any], parameters: Any) -> Any:
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        output = None
+        keywords: dict[str, Any] = {}
+        if self._reasoning.parsed:  # constrained replies begin after the reasoning
+            keywords["reasoning_parser_kwargs"] = {"chat_template_kwargs": self._template_arguments}
+        try:
+            async for final in self._engine.generate(
+                prompt, parameters, request.id, priority=request.priority, **keywords
+            ):
+                output = final
+        except EngineDeadError as error:
+            raise EngineDiedError(f"vLLM died: {self._log.cause() or 'its process is gone'}") from error
+        except client_errors() as error:
+            raise PlayerError(f"vLLM refused the request: {brief(error)}") from error
+        except Exception as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, ValueError):
+                raise PlayerError(f"vLLM refused the request: {brief(cause)}") from error
+            raise EngineError(f"vLLM failed: {type(cause).__name__}: {brief(cause)}") from error
+        if output is None or output.outputs[0].finish_reason not in ("stop", "length", "repetition"):
+            raise EngineError(f"vLLM aborted the request: {output and output.outputs[0].finish_reason}")
+        return output
 
     async def check_health(self) -> None:
         """Raise if the EngineCore process is gone."""
@@ -240,180 +353,3 @@ class VLLMEngine(Engine):
             for child in multiprocessing.active_children():
                 if child.name.startswith("EngineCore"):
                     child.join(CLOSE_SECONDS)
-
-    # --- from chat to prompt ---
-
-    def _rendered(self, chat: Chat) -> dict[str, Any]:
-        """The chat in the model's own format: ``prompt`` (text), pictures and their ids."""
-        if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
-            raise PlayerError(f"{self.model} reads text only, but the prompt contains a picture")
-        return self._template([{"role": said.role, "content": [*map(self._part, said.parts)]} for said in chat])
-
-    def _part(self, part: str | Picture) -> dict[str, Any]:
-        if isinstance(part, str):
-            return {"type": "text", "text": part}
-        try:
-            return {"type": "image_pil", "image_pil": self._render(part), "uuid": part.key}
-        except Exception as error:
-            raise PlayerError(f"a picture cannot be rendered: {_brief(error)}: {part.description[:200]}") from error
-
-    def _template(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        from vllm.renderers import ChatParams
-
-        settings = ChatParams(chat_template_kwargs={"add_generation_prompt": True, "tokenize": False})
-        try:
-            rendered: dict[str, Any] = self._engine.renderer.render_messages(list(messages), settings)[1]
-        except Exception as error:
-            # Templates and picture limits reject a chat with arbitrary exceptions; none of them harms the engine.
-            raise PlayerError(f"{self.model} cannot read this chat: {_brief(error)}") from error
-        return rendered
-
-    async def _engine_input(self, rendered: Mapping[str, Any]) -> dict[str, Any]:
-        """Token ids with every picture's placeholder expanded, and the pictures as the model's tensors."""
-        prompt = {**rendered, "prompt_token_ids": self._tokens.encode(rendered["prompt"])}
-        del prompt["prompt"]
-        try:
-            ready: dict[str, Any] = await self._engine.renderer.process_for_engine_async(prompt, time.time())
-        except Exception as error:
-            raise PlayerError(f"{self.model} cannot read this chat: {_brief(error)}") from error
-        return ready
-
-    def _room(self, prompt: Mapping[str, Any]) -> int:
-        """Tokens left for the reply."""
-        length = len(prompt["prompt_token_ids"])
-        if length >= self.max_model_len:
-            raise PromptTooLong(
-                f"the prompt has {length} tokens, pictures included; with max_model_len={self.max_model_len} "
-                f"leaves no room for a reply (max_tokens={self.sampling.max_tokens})"
-            )
-        return self.max_model_len - length
-
-    def _label_tokens(self, text: str, labels: Sequence[str]) -> list[int]:
-        """The token of each label, as it would follow ``text``."""
-        if len(labels) > MOST_LABELS:
-            raise PlayerError(f"{len(labels)} labels in one turn; vLLM scores {MOST_LABELS} at most")
-        found = [(label, self._tokens.label_token(text, label)) for label in labels]
-        split = [label for label, token in found if token is None]
-        if split:
-            raise PlayerError(self._split_labels(split))
-        return [token for _, token in found if token is not None]
-
-    def _check_choices(self, text: str) -> None:
-        """Warn at startup about usual labels that cannot be scored, instead of late in a chain of questions."""
-        split = [label for label in CHOICE_LABELS if self._tokens.label_token(text, label) is None]
-        if split:
-            logger.warning("%s; turns that ask for their scores will fail", self._split_labels(split))
-
-    def _split_labels(self, labels: Sequence[str]) -> str:
-        names = ", ".join(map(repr, labels))
-        what = f"label {names} is not a single token" if len(labels) == 1 else f"labels {names} are not single tokens"
-        return f"the {what} of {self.model} after its chat template"
-
-    # --- from prompt to answer ---
-
-    def _request_parameters(self, request: Request, labels: list[int], room: int) -> Any:
-        if labels:
-            # Requested by id, the log-probabilities are exact. Never mix these requests with top-k ones (logprobs=k) on one
-            # engine: in one batch with these, vLLM's V1 model runner returns wrong rows for those.
-            return self._parameters(max_tokens=1, temperature=0.0, logprob_token_ids=labels)
-        drawn: dict[str, Any] = {
-            "temperature": self.sampling.temperature,
-            "presence_penalty": self.sampling.presence_penalty,
-            "frequency_penalty": self.sampling.frequency_penalty,
-            "repetition_penalty": self.sampling.repetition_penalty,
-        }
-        if self.sampling.temperature > 0:
-            drawn |= {name: getattr(self.sampling, name) for name in ("top_p", "top_k", "min_p")}
-            drawn["seed"] = request.seed
-        if request.options:
-            from vllm.sampling_params import StructuredOutputsParams
-
-            # No token is shorter than a byte, so the longest option always fits, whatever the limit for free text.
-            longest = max(len(option.encode()) for option in request.options) + 1
-            choice = StructuredOutputsParams(choice=list(request.options))
-            return self._parameters(max_tokens=min(longest, room), structured_outputs=choice, **drawn)
-        stop = list(self.sampling.stop) or None
-        return self._parameters(max_tokens=min(self.sampling.max_tokens, room), stop=stop, **drawn)
-
-    def _parameters(self, **settings: Any) -> Any:
-        from vllm.sampling_params import RequestOutputKind, SamplingParams
-
-        # Detokenizing a reply once, at its end, takes a fraction of the time of doing it token by token.
-        settings["detokenize"] = bool(settings.get("stop")) or not self._tokens.lossless
-        return SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **settings)
-
-    async def _generate(self, request_id: str, prompt: Mapping[str, Any], parameters: Any, priority: int) -> Any:
-        from vllm.exceptions import VLLMClientError
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        output = None
-        try:
-            async for final in self._engine.generate(prompt, parameters, request_id, priority=priority):
-                output = final
-        except EngineDeadError as error:
-            raise EngineDiedError(f"vLLM died: {self._log.cause() or 'its process is gone'}") from error
-        except (VLLMClientError, ValueError) as error:
-            raise PlayerError(f"vLLM refused the request: {_brief(error)}") from error
-        except Exception as error:
-            cause = error.__cause__ or error
-            if isinstance(cause, ValueError):
-                raise PlayerError(f"vLLM refused the request: {_brief(cause)}") from error
-            raise EngineError(f"vLLM failed: {type(cause).__name__}: {_brief(cause)}") from error
-        if output is None or output.outputs[0].finish_reason not in ("stop", "length"):
-            raise EngineError(f"vLLM aborted the request: {output and output.outputs[0].finish_reason}")
-        return output
-
-
-def label_scores(tokens: Sequence[int], answer: Any) -> LabelScores:
-    """Label scores from vLLM's output; at temperature 0 the generated token is the most probable one."""
-    row = answer.logprobs[0]
-    logprobs = tuple(float(row[token].logprob) for token in tokens)
-    mass = math.fsum(math.exp(logprob) for logprob in logprobs)
-    return LabelScores(logprobs, mass=mass, argmax_is_label=answer.token_ids[0] in tokens)
-
-
-def executor(gpus: int) -> str:
-    """The executor backend of vLLM: in this process or on this node, or Ray for a multi-node replica.
-
-    Set explicitly, because in a Ray actor vLLM would otherwise place its workers itself.
-    """
-    import ray
-
-    if ray.is_initialized() and ray.util.get_current_placement_group() is not None:
-        return "ray"
-    return "uni" if gpus == 1 else "mp"
-
-
-def prepare_environment(local: bool) -> None:
-    """Set vLLM's environment variables that the user has not set; call this before importing vllm."""
-    torch_compat.apply()
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    if local:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-
-def prepare_cpu(tensor_parallel_size: int, enforce_eager: bool) -> None:
-    """Settings for CPUs, measured with the tiny model on two cores.
-
-    A worker inside the EngineCore process starts 6 s sooner than one in a separate process (10 s instead of 16 s). With one
-    thread it answers as many requests as with two on an idle machine (38 and 35 per second, 3,000 tokens each), and several
-    times as many on a busy one, where two threads wait for each other. Ray sets OMP_NUM_THREADS to the actor's CPUs.
-    """
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    if tensor_parallel_size == 1:
-        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-    if enforce_eager:
-        # The sampler would still compile a kernel, which takes 20 s at the first label request.
-        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
-
-
-def _image(picture: Picture) -> Image.Image:
-    return Image.fromarray(picture.render())
-
-
-def _brief(error: BaseException) -> str:
-    """An error's message on one line, shortened."""
-    message = " ".join(str(error).split()) or type(error).__name__
-    return message if len(message) <= 400 else f"{message[:400]} ..."

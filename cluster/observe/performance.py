@@ -23,6 +23,8 @@ def note_session(run_dir: Path, stats: RunStatistics) -> None:
         "replicas": stats.replicas_wanted,
         "replicas_lost": stats.replicas_lost,
         "moves": stats.moves,
+        "gpu_hours": stats.gpu_hours,
+        "gpu_cost": stats.gpu_cost,
         **vars(stats.counts),
         "use": {name: vars(use) for name, use in stats.use.items()},
     }
@@ -80,13 +82,24 @@ def performance_table(run_dir: Path) -> Table | None:
         ("slots idle while work was queued", use.idle_slot_seconds / slots if slots else None, "share"),
         ("slots idle in the tail", tail / slots if slots else None, "share; no episode was left to start"),
         ("episodes moved", total["moves"], "to a less busy replica"),
+        ("shared calls", total["shared"], "for label probabilities, equal to an earlier one and not sent again"),
         ("retries", total["retries"], "after an engine failed or died"),
         ("hedged requests", total["hedges"], "late requests sent to a second replica"),
         ("hedges won", total["hedges_won"], "answered first by the second replica"),
         ("replicas lost", total["replicas_lost"], "and replaced"),
     ]
+    if total["gpu_hours"]:
+        rows.append(("GPU hours", total["gpu_hours"], "GPUs reserved by sessions that ended, times hours"))
+    if total["gpu_cost"]:
+        rows.append(("cost of GPUs", total["gpu_cost"], "at cluster.gpu_hour_price"))
     return Table(
-        "performance", "Performance", ("metric", "value", "note"), tuple(rows), section="performance", headline=True
+        name="performance",
+        title="Performance",
+        columns=("metric", "value", "note"),
+        rows=tuple(rows),
+        section="performance",
+        headline=True,
+        brief=("metric", "value"),
     )
 
 

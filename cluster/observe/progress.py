@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from types import TracebackType
 
@@ -12,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster.observe.run_statistics import RunStatistics
+from cluster.runner.messages import PlayerCounts
+from evals.printable import printable
 
 LINE_SECONDS = 10.0
 """Between plain lines."""
@@ -96,25 +99,52 @@ class Progress:
         counts = stats.counts
         if counts.prompt_tokens:
             parts.append(f"prefix-cache hit rate {counts.cached_tokens / counts.prompt_tokens:.2f}")
-        happened = ((stats.waiting, "queued"), (counts.retries, "retries"), (counts.hedges, "hedged"))
+        happened = (
+            (stats.waiting, "queued"),
+            (counts.retries, "retries"),
+            (counts.hedges, "hedged"),
+            (stats.cut_off, "replies cut off"),
+        )
         if said := ", ".join(f"{count} {what}" for count, what in happened if count):
             parts.append(said)
+        if counts.turns:
+            parts.append(_tokens(counts))
         if stats.spent:
             parts.append(f"spent {stats.spent:.2f}")
+        if stats.gpu_cost:
+            parts.append(f"GPUs {stats.gpu_cost:.2f}")
         if stats.moves:
             parts.append(f"{stats.moves} episodes moved")
         left = stats.seconds_left()
-        parts.append(f"elapsed {_clock(stats.seconds)}" + (f", ETA {_clock(left)}" if left is not None else ""))
+        parts.append(f"elapsed {clock(stats.seconds)}" + (f", ETA {clock(left)}" if left is not None else ""))
         if self.stage:
             parts.append(self.stage)
         return " · ".join(parts)
 
 
+def _tokens(counts: PlayerCounts) -> str:
+    reasoning = f" ({short(counts.reasoning_tokens)} reasoning)" if counts.reasoning_tokens else ""
+    return f"tokens {short(counts.prompt_tokens)} in, {short(counts.completion_tokens)} out{reasoning}"
+
+
+def short(number: float) -> str:
+    """A large number in few characters: ``950``, ``12.3k``, ``1.2M``."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.1f}{letter}"
+    return f"{number:.0f}"
+
+
 def _causes(stats: RunStatistics) -> str:
-    return ", ".join(f"{count} {cause}" for cause, count in stats.errors.most_common(3))
+    """The most frequent causes, each on a part of a line."""
+    return ", ".join(
+        f"{cause.count} × {printable(textwrap.shorten(cause.text, 60, placeholder=' ...'))}"
+        for cause in stats.errors.most_common()[:3]
+    )
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """A duration as minutes and seconds, with hours where there are any."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

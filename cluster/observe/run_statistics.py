@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cluster.runner.episode_queue import expected_work
 from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
+from evals.failures import Causes
 from evals.types import Episode
 
 WINDOW = 15.0
@@ -39,8 +40,10 @@ class RunStatistics:
     """Counts planned episodes, those in the ledger at the start, and those finished since."""
 
     players: dict[str, PlayerStatistics] = field(default_factory=dict)
-    errors: Counter[str] = field(default_factory=Counter)
-    """Causes of failed episodes by kind."""
+    errors: Causes = field(default_factory=Causes)
+    """Causes of failed episodes."""
+    cut_off: int = 0
+    """Replies that ended before the model was done."""
     replicas_wanted: int = 0
     replicas_up: int = 0
     replicas_lost: int = 0
@@ -48,6 +51,10 @@ class RunStatistics:
     """When the first replica was ready."""
     playing_until: float | None = None
     """When the last episode of the model finished."""
+    gpus: float = 0.0
+    """Of one replica, over all its nodes."""
+    gpu_hour_price: float = 0.0
+    """Price of one GPU for an hour; 0 for unknown."""
     spent_before: float = 0.0
     """Money that earlier sessions spent."""
     _spent: dict[str, float] = field(default_factory=dict)
@@ -113,6 +120,16 @@ class RunStatistics:
         return self.spent_before + max(sum(self._spent.values()), self.counts.cost)
 
     @property
+    def gpu_hours(self) -> float:
+        """GPUs that this session has reserved, times hours."""
+        return self.replicas_wanted * self.gpus * self.seconds / 3600
+
+    @property
+    def gpu_cost(self) -> float:
+        """What they cost; 0 without a price."""
+        return self.gpu_hours * self.gpu_hour_price
+
+    @property
     def playing_seconds(self) -> float:
         """From the first ready replica to the last finished episode."""
         return (self.playing_until or 0.0) - (self.playing_since or 0.0) if self.playing_until else 0.0
@@ -126,15 +143,16 @@ class RunStatistics:
             self._past_moves += report.moves
 
     def _count(self, rows: pa.Table) -> None:
-        for player, status, success, error in zip(
-            *(rows[name].to_pylist() for name in ("player", "status", "success", "error")), strict=True
+        for player, status, success, error, cut_off in zip(
+            *(rows[name].to_pylist() for name in ("player", "status", "success", "error", "cut_off")), strict=True
         ):
             stats = self.players.setdefault(player, PlayerStatistics())
             stats.done += status == "done"
             stats.failed += status == "failed"
             stats.successes += bool(success)
+            self.cut_off += cut_off
             if status == "failed":
-                self.errors[error.partition(":")[0]] += 1
+                self.errors.add(error)
 
     # --- for display ---
 
@@ -170,7 +188,7 @@ class RunStatistics:
     @property
     def alive(self) -> int:
         """Episodes being played."""
-        return sum(report.begun for report in self._reports.values())
+        return sum(report.running for report in self._reports.values())
 
     @property
     def moves(self) -> int:
@@ -220,9 +238,18 @@ class RunStatistics:
             "requests/queued": self.waiting,
             "requests/retries": counts.retries,
             "requests/hedged": counts.hedges,
+            "replies/cut_off": self.cut_off,
         }
+        if counts.turns:
+            flat["tokens/prompt"] = counts.prompt_tokens
+            flat["tokens/completion"] = counts.completion_tokens
+            flat["tokens/reasoning"] = counts.reasoning_tokens
         if self.spent:
             flat["spent"] = self.spent
+        if self.gpus:
+            flat["gpu_hours"] = self.gpu_hours
+        if self.gpu_cost:
+            flat["gpu_cost"] = self.gpu_cost
         for name, stats in self.players.items():
             if stats.finished:
                 flat[f"success/{name}"] = stats.successes / stats.finished

@@ -1,4 +1,4 @@
-"""Trackers publish the statistics of a run in progress; their failures never affect the run."""
+"""Trackers publish a run, while it is played and when it has been scored; their failures never affect the run."""
 
 from __future__ import annotations
 
@@ -7,73 +7,56 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from cluster.config.registry import build
+from cluster.storage.stored_run import open_run, reading
+from evals.samples import SampledTurn, sample_turns
+from evals.suite import Suite
+from evals.tables import Table
+from evals.types import Episode, stable_hash
 
 logger = logging.getLogger(__name__)
 
-CLOSING_SECONDS = 20.0
-"""How long the end of a run waits for an unresponsive tracker."""
+
+@dataclass(frozen=True)
+class FinalResults:
+    """What a tracker receives at the end of a session."""
+
+    numbers: Mapping[str, float]
+    """The last statistics; those that were logged before may be some seconds old."""
+    summary: Mapping[str, Any]
+    """The content of ``summary.json``."""
+    tables: Sequence[Table]
+    """All tables, performance included."""
+    samples: Callable[[int], Sequence[SampledTurn]]
+    """The turns of so many episodes of the model, failed and lost ones first; reads the ledger when called."""
 
 
 class Tracker(Protocol):
-    """Receives metrics during a run and tables at its end; methods may block or fail, the constructor must not."""
+    """Receives metrics during a run and results at its end; methods may block or fail, the constructor must not."""
+
+    finish_seconds: float
+    """How long the end of a run waits for ``finish`` before it goes on without."""
 
     def start(self, run_dir: Path, run_id: str, config: dict[str, Any]) -> None:
         """The run starts, or resumes under the same id."""
         ...
 
-    def log(self, numbers: dict[str, float]) -> None:
+    def log(self, numbers: Mapping[str, float]) -> None:
         """Current metrics."""
         ...
 
-    def finish(self, tables: list[dict[str, Any]]) -> None:
-        """The run ends with these tables (``Table.to_json``)."""
+    def finish(self, results: FinalResults) -> None:
+        """The session ends with these results."""
         ...
 
-
-class WandbTracker:
-    """Weights & Biases, offline by default. raycade never reads the API key; wandb does."""
-
-    def __init__(self, project: str, mode: Literal["offline", "online"] = "offline", entity: str | None = None) -> None:
-        """Nothing is sent before ``start``."""
-        self.project, self.mode, self.entity = project, mode, entity
-        self._run: Any = None
-
-    def start(self, run_dir: Path, run_id: str, config: dict[str, Any]) -> None:
-        """Start a W&B run whose id is derived from the plan, so that a resumed run continues it."""
-        import wandb
-
-        self._run = wandb.init(
-            project=self.project,
-            entity=self.entity,
-            mode=self.mode,
-            id=run_id,
-            name=run_dir.name,
-            dir=str(run_dir),
-            resume="allow",
-            config=config,
-            settings=wandb.Settings(silent=True, console="off", init_timeout=60),
-        )
-
-    def log(self, numbers: dict[str, float]) -> None:
-        """One step."""
-        self._run.log(numbers)
-
-    def finish(self, tables: list[dict[str, Any]]) -> None:
-        """Tables as W&B tables, then close."""
-        import wandb
-
-        for table in tables:
-            rows = [[_flat(cell) for cell in row] for row in table["rows"]]
-            self._run.log({table["name"]: wandb.Table(columns=table["columns"], data=rows)})
-        self._run.finish()
-
-
-def _flat(cell: Any) -> Any:
-    return cell["mean"] if isinstance(cell, dict) else cell
+    def abandon(self) -> None:
+        """``finish`` has not come to its end in time: let go of all that would keep the process from ending."""
+        ...
 
 
 class Watcher:
@@ -84,7 +67,7 @@ class Watcher:
         self._tracker = tracker
         self._queue: queue.Queue[tuple[str, tuple[Any, ...]]] = queue.Queue(maxsize=64)
         self._thread: threading.Thread | None = None
-        self.trouble: str = ""
+        self.failure: str = ""
         """Why the tracker was disabled, if it was."""
 
     def start(self, run_dir: Path, run_id: str, config: dict[str, Any]) -> None:
@@ -95,22 +78,24 @@ class Watcher:
         self._queue.put(("start", (run_dir, run_id, config)))
         self._thread.start()
 
-    def log(self, numbers: dict[str, float]) -> None:
+    def log(self, numbers: Mapping[str, float]) -> None:
         """Queue metrics, or drop them if the tracker does not keep up."""
-        if self._thread is not None and not self.trouble:
+        if self._thread is not None and not self.failure:
             with contextlib.suppress(queue.Full):
                 self._queue.put_nowait(("log", (numbers,)))
 
-    def finish(self, tables: list[dict[str, Any]]) -> None:
-        """Queue the tables and wait up to ``CLOSING_SECONDS`` for the tracker to finish."""
-        if self._thread is None or self.trouble:
+    def finish(self, results: FinalResults) -> None:
+        """Queue the results and wait for the tracker to finish, ``finish_seconds`` at most."""
+        if self._tracker is None or self._thread is None or self.failure:
             return
-        end = time.monotonic() + CLOSING_SECONDS
+        seconds = self._tracker.finish_seconds
+        end = time.monotonic() + seconds
         with contextlib.suppress(queue.Full):
-            self._queue.put(("finish", (tables,)), timeout=CLOSING_SECONDS)
+            self._queue.put(("finish", (results,)), timeout=seconds)
         self._thread.join(max(0.0, end - time.monotonic()))
         if self._thread.is_alive():
-            self.trouble = f"did not finish within {CLOSING_SECONDS:.0f} s"
+            self.failure = f"did not finish within {seconds:.0f} s"
+            self._tracker.abandon()
 
     def _work(self) -> None:
         while True:
@@ -118,8 +103,8 @@ class Watcher:
             try:
                 getattr(self._tracker, method)(*arguments)
             except Exception as error:
-                self.trouble = f"{type(error).__name__}: {error}"
-                logger.warning("the tracker failed and is disabled for the rest of the run: %s", self.trouble)
+                self.failure = f"{type(error).__name__}: {error}"
+                logger.warning("the tracker failed and is disabled for the rest of the run: %s", self.failure)
                 return
             if method == "finish":
                 return
@@ -135,3 +120,23 @@ def make_tracker(config: dict[str, Any] | None) -> Tracker | None:
         return None
     tracker: Tracker = build("tracker", config)
     return tracker
+
+
+def tracked_id(plan: Sequence[Episode]) -> str:
+    """The id under which a tracker knows a run: a resumed or uploaded run has the one that it began with."""
+    return stable_hash(sorted(episode.id for episode in plan))[:16]
+
+
+def final_results(
+    run_dir: Path, suite: Suite, numbers: Mapping[str, float], summary: Mapping[str, Any], tables: Sequence[Table]
+) -> FinalResults:
+    """The results of a run that has been scored; what it samples is read from the ledger when it is asked for."""
+
+    def samples(count: int) -> list[SampledTurn]:
+        def read() -> list[SampledTurn]:
+            run = open_run(run_dir)
+            return sample_turns(suite, run, run.plan["player"][0].as_py(), count)
+
+        return reading(read)
+
+    return FinalResults(numbers, summary, tables, samples)

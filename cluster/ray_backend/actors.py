@@ -6,19 +6,21 @@ import asyncio
 import logging
 import os
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from cluster.config.settings import ClusterSettings, ModelSettings
+from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
 from cluster.engines.base import EngineDiedError, Request
 from cluster.engines.replica import Replica
 from cluster.errors import UserError
 from cluster.launch.join import listens
 from cluster.ray_backend.capacity import living_nodes
+from cluster.ray_backend.groups import Groups
 from cluster.ray_backend.metrics import RunnerMetrics
 from cluster.runner.messages import Assignment, Report
 from cluster.runner.model_player import Decoding, ModelPlayer
@@ -100,7 +102,7 @@ _GROUPS: dict[ray.actor.ActorHandle, PlacementGroup] = {}
 def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     """A replica in a separate process; Ray neither restarts it nor retries its calls, raycade does both.
 
-    Replicas over several nodes get a placement group with one bundle on each; vLLM finds the other bundles through it.
+    Replicas over several nodes get a placement group, through which vLLM's Ray executor finds its GPUs.
     """
     needs = model.replica
     options: dict[str, Any] = {
@@ -114,11 +116,12 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     }
     group = None
     if needs.nodes > 1:
-        bundle = {kind: each for kind, each in (("GPU", needs.gpus), ("CPU", needs.cpus)) if each}
-        group = placement_group([bundle] * needs.nodes, strategy="STRICT_SPREAD")
+        each, strategy = bundles_of(needs)
+        group = placement_group(each, strategy=strategy)
         # The workers of vLLM's Ray executor hold the bundles' GPUs; the actor itself needs none.
         options |= {
             "num_gpus": 0,
+            "num_cpus": each[0].get("CPU", 0),
             "memory": None,
             "scheduling_strategy": PlacementGroupSchedulingStrategy(group, 0, True),
         }
@@ -126,6 +129,17 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     if group is not None:
         _GROUPS[handle] = group
     return handle
+
+
+def bundles_of(needs: ReplicaNeeds) -> tuple[list[dict[str, float]], Literal["PACK", "STRICT_SPREAD"]]:
+    """Bundles of a replica over several nodes, and how Ray places them.
+
+    vLLM takes bundles of one GPU only. Ray packs those onto as few nodes as it can; without GPUs there is one per node.
+    """
+    if not needs.gpus:
+        return [{"CPU": needs.cpus}] * needs.nodes, "STRICT_SPREAD"
+    bundle = {"GPU": 1.0} | ({"CPU": needs.cpus / needs.gpus} if needs.cpus else {})
+    return [bundle] * round(needs.nodes * needs.gpus), "PACK"
 
 
 def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> RayRunner:
@@ -176,20 +190,31 @@ class RayReplica:
     def __init__(self, handle: ray.actor.ActorHandle) -> None:
         """``handle`` as ``create_replica`` returns it."""
         self._handle = handle
+        self._groups = Groups(self._complete_group)
 
     async def complete(self, request: Request) -> Reply:
-        """As ``Engine.complete``."""
-        answer = self._handle.complete.remote(request)
-        try:
-            reply: Reply = await answer
-        except asyncio.CancelledError:
-            ray.cancel(answer)
-            raise
-        except RayTaskError as error:
-            raise error.cause from error
-        except RayError as error:
-            raise EngineDiedError(first_line(error)) from error
+        """As ``Engine.complete``; calls for label probabilities, which are short, go in groups."""
+        if request.labels:
+            return await self._groups.complete(request)
+        reply: Reply = await _answer(self._handle.complete.remote(request))
         return reply
+
+    async def _complete_group(self, requests: Sequence[Request]) -> list[Reply | Exception]:
+        replies: list[Reply | Exception] = await _answer(self._handle.complete_group.remote(requests))
+        return replies
+
+
+async def _answer(answer: Any) -> Any:
+    """What an actor's call returns, or its error as one of the engine contract; canceling this cancels the call."""
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        ray.cancel(answer)
+        raise
+    except RayTaskError as error:
+        raise error.cause from error
+    except RayError as error:
+        raise EngineDiedError(first_line(error)) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -23,7 +23,7 @@ class RunnerMetrics:
     def show(self, report: Report) -> None:
         """Publish the runner's latest report."""
         counts = report.counts
-        self._gauge("episodes_running", report.begun, "Episodes being played")
+        self._gauge("episodes_running", report.running, "Episodes being played")
         self._gauge("requests_queued", report.waiting, "Requests queued at the router")
         self._count("requests_total", counts.turns, "Requests answered")
         self._count("retries_total", counts.retries, "Requests sent again after an engine failed")

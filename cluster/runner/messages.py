@@ -29,8 +29,12 @@ class PlayerCounts:
     """Counts over all turns of a model player so far."""
 
     turns: int = 0
+    shared: int = 0
+    """Turns answered by an equal request of another turn; not counted in ``turns``."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Of the completion tokens, where the engine says so."""
     cached_tokens: int = 0
     retries: int = 0
     hedges: int = 0
@@ -109,7 +113,7 @@ class Report:
     """Rows for the ledger, in its schema."""
     room: int
     """Further episodes that the runner could accept."""
-    begun: int
+    running: int
     """Episodes being played."""
     lost: tuple[str, ...] = ()
     """Replicas whose engine died."""

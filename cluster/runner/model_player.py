@@ -12,6 +12,7 @@ from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError
 from cluster.runner.hedging import LatencyTracker
 from cluster.runner.messages import PlayerCounts, ReplicaPort
 from cluster.runner.router import Router, Ticket
+from cluster.runner.shared_calls import SharedCalls
 from evals.types import PlayerError, Reply, Turn
 
 Decoding = Literal["free", "choice"]
@@ -35,11 +36,12 @@ class EpisodeAbandonedError(Exception):
 
 
 def request_for(turn: Turn, decoding: Decoding) -> Request:
-    """The engine request of a turn; constrained to the turn's options if ``decoding=choice``."""
+    """The engine request of a turn; constrained to the turn's options or schema if ``decoding=choice``."""
     return Request(
         id=f"{turn.episode.id}-{turn.number}",
         chat=turn.chat,
         options=turn.options if decoding == "choice" else (),
+        schema=turn.schema if decoding == "choice" else "",
         labels=turn.labels,
         seed=turn.seed,
         priority=-turn.number,  # later turns first, so that the tail of a run is short
@@ -58,6 +60,7 @@ class ModelPlayer:
         self.hedging = False
         """Whether late requests are hedged on replicas with an idle slot: once no episode is left to start."""
         self._latency = LatencyTracker()
+        self._shared = SharedCalls()
         self.engine_closed = ""
         """Why no engine will answer further requests, if so; the run stops."""
         self.lost = asyncio.Queue[str]()
@@ -74,12 +77,22 @@ class ModelPlayer:
         self.router.remove(name)
 
     async def reply(self, turn: Turn) -> Reply:
-        """Answer one turn, with retries on other replicas.
+        """Answer one turn, with retries on other replicas; a call for label probabilities only if none was equal.
 
         Raises:
             PlayerError: the turn cannot be answered, failed too often, or crashes engines.
             EpisodeAbandonedError: no engine will answer further requests.
         """
+        if not turn.labels:
+            return await self._reply(turn)
+        start = time.monotonic()
+        reply, shared = await self._shared.answer((turn.chat, turn.labels), lambda: self._reply(turn))
+        if not shared:
+            return reply
+        self.counts.shared += 1  # of its prompt, nothing was computed
+        return dataclasses.replace(reply, cached_tokens=reply.prompt_tokens, seconds=time.monotonic() - start, cost=0.0)
+
+    async def _reply(self, turn: Turn) -> Reply:
         start = time.monotonic()
         request = request_for(turn, self.decoding)
         failures, deaths = 0, list[EngineDiedError]()
@@ -113,6 +126,7 @@ class ModelPlayer:
         counts.turns += 1
         counts.prompt_tokens += reply.prompt_tokens
         counts.completion_tokens += reply.completion_tokens
+        counts.reasoning_tokens += reply.reasoning_tokens
         counts.cached_tokens += reply.cached_tokens
         counts.cost += reply.cost
         counts.queueing_seconds += sent - queued

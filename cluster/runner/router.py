@@ -38,7 +38,7 @@ class Ticket:
     exclusive: bool = field(compare=False, default=False)
     """Needs a replica to itself: a turn that may crash engines."""
     replica: _ReplicaState | None = field(compare=False, default=None)
-    inside: bool = field(compare=False, default=False)
+    has_slot: bool = field(compare=False, default=False)
     """Whether it has its slot."""
 
 
@@ -196,7 +196,7 @@ class Router:
         state = min(idle, key=lambda each: (each.load, each.number), default=None)
         if state is None:
             return None
-        ticket = Ticket(late.priority, next(self._sequence), late.affinity, late.granted, replica=state, inside=True)
+        ticket = Ticket(late.priority, next(self._sequence), late.affinity, late.granted, replica=state, has_slot=True)
         state.sent += 1
         self._update(state)
         return ticket
@@ -214,7 +214,7 @@ class Router:
         state = ticket.replica
         if state is None:
             self._unrouted.remove(ticket)
-        elif ticket.inside:
+        elif ticket.has_slot:
             state.sent -= 1
             state.exclusive = False
         else:
@@ -264,7 +264,7 @@ class Router:
             if state.waiting[0].exclusive and state.sent:
                 return  # the replica drains first
             ticket = heapq.heappop(state.waiting)
-            ticket.inside = True
+            ticket.has_slot = True
             state.sent += 1
             state.exclusive = ticket.exclusive
             self._update(state)

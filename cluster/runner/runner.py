@@ -41,7 +41,7 @@ class Runner:
         self.model = model
         self._built_in = built_in_players(suite)
         self._ready = EpisodeQueue()
-        self._begun: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._starting: set[str] = set()
         """Started episodes that have not sent their first turn yet."""
         self._finished: list[Record] = []
@@ -81,14 +81,14 @@ class Runner:
 
     def end(self) -> None:
         """Cancel all running episodes."""
-        for task in (*self._begun.values(), *([self._admitting] if self._admitting else ())):
+        for task in (*self._running.values(), *([self._admitting] if self._admitting else ())):
             task.cancel()
 
     # --- admission ---
 
     def _free(self) -> int:
         if self.model is None:
-            return BUILT_IN_AT_ONCE - len(self._begun)
+            return BUILT_IN_AT_ONCE - len(self._running)
         router = self.model.router
         return free_slots(router.capacity, router.sent + router.waiting, len(self._starting))
 
@@ -96,7 +96,7 @@ class Runner:
         free = self._free()
         for episode in self._ready.take(max(0, free)):
             self._starting.add(episode.id)
-            self._begun[episode.id] = asyncio.create_task(self._play(episode))
+            self._running[episode.id] = asyncio.create_task(self._play(episode))
 
     async def _admit_forever(self) -> None:
         before = time.monotonic()
@@ -138,9 +138,9 @@ class Runner:
             self._ready.draining = True
         except Exception as error:  # a bug in a suite fails its episode, never the run
             logger.exception("episode %s (%s %s %s) raised", episode.id, episode.suite, episode.task, episode.index)
-            record = Record(episode, None, f"{type(error).__name__}: {error}", (), 0.0, "suite")
+            record = Record.of_defect(episode, error)
         self._starting.discard(episode.id)
-        del self._begun[episode.id]
+        del self._running[episode.id]
         if record is not None:
             self._finished.append(record)
         self._admit()
@@ -158,10 +158,10 @@ class Runner:
         table = None
         if finished:
             table = await asyncio.to_thread(self._rows, finished)
-        begun = len(self._begun) + len(self._finished)  # those that just finished are in the next report
+        running = len(self._running) + len(self._finished)  # those that just finished are in the next report
         more = self._room()
         if self.model is None:
-            return Report(table, more, begun)
+            return Report(table, more, running)
         lost = []
         while not self.model.lost.empty():
             lost.append(self.model.lost.get_nowait())
@@ -172,7 +172,7 @@ class Runner:
         return Report(
             finished=table,
             room=more,
-            begun=begun,
+            running=running,
             lost=tuple(lost),
             counts=self.model.counts,
             engine_closed=self.model.engine_closed,

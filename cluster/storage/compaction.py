@@ -20,9 +20,9 @@ from evals.ledger import Damage, LedgerDamagedError, LedgerPart, read_batches, w
 FAN = 32
 """Parts of about one size that are merged into one."""
 TARGET_BYTES = 64 * 2**20
-"""Parts of this size are left as they are."""
+"""Parts of at least this size are not merged."""
 GROUP_ROWS = 2_000
-"""Rows of a row group in a merged part, where there are so many."""
+"""Most rows in a row group of a merged part."""
 
 
 def choose(sizes: Sequence[int], everything: bool = False) -> list[list[int]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file so that a reader sees the old content or the new, whole, even after a crash of the machine."""
+    """Replace a file atomically: a reader sees all of the old content or all of the new, even after a crash."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with beside.open("wb") as file:

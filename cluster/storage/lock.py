@@ -1,10 +1,10 @@
 """One writer to a run directory, on one host or many.
 
-Two things guard it. ``flock`` on ``.lock`` is exact where it works, but on a network file system it may hold within each
-host only. Beside it stands a lease, a file that says who writes (host, process, its start) and whose modification time is
-the writer's heartbeat. Leases are numbered: the highest number counts, and whoever takes over a lease that was released
-or has gone stale creates the next one exclusively, so that of several who try at once exactly one succeeds. The last
-lease stays, marked as released, for else a slow second might create a number that has come and gone.
+Two mechanisms guard it. ``flock`` on ``.lock`` is exact where it works, but on a network file system it may hold only
+within each host. So there is also a lease: a file that names the writer (host, process, its start) and whose modification
+time is the writer's heartbeat. Leases are numbered, and the highest number counts. A process that takes over a released
+or stale lease creates the next number exclusively, so of several that try at once exactly one succeeds. The last lease
+is kept, marked as released; otherwise a slow process could create a number that was already used.
 
 A lease is stale if its process is dead (on the same host), or if its heartbeat is older than ``STALE_SECONDS``. All times
 are the file system's own, so that the hosts' clocks need not agree.
@@ -19,9 +19,10 @@ import os
 import re
 import socket
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import psutil
 
@@ -29,11 +30,11 @@ from cluster.errors import RunFailedError, UserError
 
 HEARTBEAT_SECONDS = 15.0
 STALE_SECONDS = 180.0
-"""A writer on another host that gave no sign for so long is taken to be dead."""
+"""A writer on another host without a heartbeat for this long is considered dead."""
 
 
 class LeaseLostError(RunFailedError):
-    """Another driver took over: this one was silent for too long (suspended, say) and must not write any more."""
+    """Another driver took over: this one missed its heartbeats (it was suspended, say) and must not write anymore."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,37 @@ class _Lease:
         return now - self.heartbeat > STALE_SECONDS
 
 
+@dataclass(frozen=True)
+class Writer:
+    """Who writes to a folder, or did last, as seen from outside."""
+
+    name: str
+    """Process and host."""
+    state: Literal["at work", "silent", "gone", "done"]
+    """Silent: on another host and overdue. Gone: it ended without releasing the folder. Done: it released it."""
+    silent_seconds: float
+    """Since its last sign of life."""
+
+
+def writer_of(folder: Path) -> Writer | None:
+    """Who writes to a folder, without disturbing anyone; None where nobody ever has."""
+    leases = _leases(folder)
+    if not leases:
+        return None
+    lease, now = leases[-1], time.time()
+    silent = max(0.0, now - lease.heartbeat)
+    if lease.holder.get("released"):
+        return Writer(lease.owner, "done", silent)
+    here = lease.holder.get("host") == socket.gethostname()
+    free = lease.is_free(now)
+    return Writer(lease.owner, ("gone" if here else "silent") if free else "at work", silent)
+
+
 class RunLock:
     """Makes this process the only writer to a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Takes nothing yet."""
+        """Create an unlocked lock."""
         self.folder = folder
         self._file: IO[str] | None = None
         self._lease: Path | None = None
@@ -71,7 +98,7 @@ class RunLock:
         self._heart: threading.Thread | None = None
 
     def acquire(self) -> None:
-        """Take the lock, and keep the heartbeat up until it is released.
+        """Acquire the lock, and send heartbeats until it is released.
 
         Raises:
             UserError: another process has it, or the file system does not support file locking.
@@ -89,27 +116,27 @@ class RunLock:
         file.flush()
         self._file, self._lease = file, lease
         self._ended.clear()
-        self._heart = threading.Thread(target=self._beat, name="lease", daemon=True)
+        self._heart = threading.Thread(target=self._beat, daemon=True)
         self._heart.start()
 
     def check(self) -> None:
-        """See that nobody took over.
+        """Check that the lock is still held.
 
         Raises:
-            LeaseLostError: somebody did.
+            LeaseLostError: another process took it over.
         """
         if self._lease is None or not self._lease.exists():
             raise LeaseLostError(f"{self.folder}: another driver took over this run; nothing more is written here")
 
     def release(self) -> None:
-        """Let another process in."""
+        """Release the lock."""
         if self._file is None or self._lease is None or self._heart is None:
             return
         self._ended.set()
         self._heart.join()
         with contextlib.suppress(OSError):
-            if self._lease.exists():  # else it is no longer ours to write
-                self._lease.write_text(json.dumps({"released": True}))
+            if self._lease.exists():  # otherwise another process owns it
+                self._lease.write_text(json.dumps({**_this_process(), "released": True}))
         self._file.close()
         self._file = self._lease = None
 
@@ -131,7 +158,7 @@ def _lock(file: IO[str], folder: Path) -> None:
     except OSError as error:
         raise UserError(
             f"run_dir={folder}: this file system does not support file locking ({error}), so two drivers could write at "
-            "once; name a folder elsewhere, or have it mounted with locks (Lustre: -o flock)"
+            "once; choose a folder elsewhere, or have it mounted with locks (Lustre: -o flock)"
         ) from error
 
 
@@ -139,21 +166,21 @@ def _take_lease(folder: Path, now: float) -> Path:
     """Create the next lease.
 
     Raises:
-        UserError: another process has the present one, or was faster.
+        UserError: another process holds the current one, or was faster.
     """
     leases = _leases(folder)
     current = leases[-1] if leases else None
     if current is not None and not current.is_free(now):
         silent = now - current.heartbeat
         raise UserError(
-            f"run_dir={folder}: another driver is running here ({current.owner}; its last sign of life was "
-            f"{silent:.0f} s ago, and after {STALE_SECONDS:.0f} s without one its place is free)"
+            f"run_dir={folder}: another driver is running here ({current.owner}; its last heartbeat was "
+            f"{silent:.0f} s ago; after {STALE_SECONDS:.0f} s without one another driver may start)"
         )
     number = current.number + 1 if current is not None else 1
     mine = folder / f".lease-{number:06d}"
     try:
         with mine.open("x") as file:
-            file.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "started": _start(os.getpid())}))
+            file.write(json.dumps(_this_process()))
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError as error:
@@ -167,7 +194,7 @@ def _take_lease(folder: Path, now: float) -> Path:
 
 
 def _leases(folder: Path) -> list[_Lease]:
-    """All leases, the present one last."""
+    """All leases, the current one last."""
     found = []
     for path in folder.glob(".lease-*"):
         if not (number := re.fullmatch(r"\.lease-(\d+)", path.name)):
@@ -186,6 +213,10 @@ def _clock(file: IO[str]) -> float:
     """The file system's time."""
     os.utime(file.fileno())
     return os.fstat(file.fileno()).st_mtime
+
+
+def _this_process() -> dict[str, Any]:
+    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _start(os.getpid())}
 
 
 def _start(pid: int) -> float:

@@ -68,7 +68,7 @@ class RunDirectory:
         """Lock the directory for this process until it is released.
 
         Raises:
-            UserError: another driver is at work here, or the file system does not support locking or lets nobody write.
+            UserError: another driver is running here, or the folder does not support locking or cannot be written.
         """
         new = not self.path.exists()
         try:
@@ -155,7 +155,7 @@ class RunDirectory:
             self._replaced.append((time.monotonic(), [part.path for part in chosen]))
 
     def remove_replaced(self, seconds: float = 0.0) -> None:
-        """Remove parts that were replaced ``KEEP_REPLACED_SECONDS`` ago, or will have been in so many seconds."""
+        """Remove parts that will have been replaced for ``KEEP_REPLACED_SECONDS``, ``seconds`` from now."""
         due = time.monotonic() + seconds - KEEP_REPLACED_SECONDS
         old = [paths for when, paths in self._replaced if when <= due]
         self._replaced = [(when, paths) for when, paths in self._replaced if when > due]

@@ -22,7 +22,7 @@ def read_shard(shard: object) -> tuple[int, int]:
 
 
 def part_of(episode_id: str, parts: int) -> int:
-    """Which of so many parts, counted from 1, an episode belongs to."""
+    """The shard, from 1 to ``parts``, that an episode belongs to."""
     return int(episode_id[:12], 16) % parts + 1
 
 

@@ -1,10 +1,10 @@
-"""Reading a run directory: configuration, plan, sessions and ledger, whoever is at work in it."""
+"""Reads a run directory (configuration, plan, sessions, ledger), also while a driver writes to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,15 +17,19 @@ from evals.records import check_plan, plan_from_table
 from evals.run_data import RunData
 from evals.types import Episode
 
+T = TypeVar("T")
+
 DAMAGE_SHOWN = 20
 
 
 def open_run(run_dir: Path) -> RunData:
-    """A run as it is now, to be read lazily. ``evals.ledger.until_unchanged`` repeats what parts' merging disturbs.
+    """A run as it is now, to be read lazily.
+
+    Wrap reads in ``evals.ledger.until_unchanged``, which repeats a read that compaction disturbed.
 
     Raises:
-        UserError: there is no run, or its plan is damaged, or its ledger: a part cannot be read, or holds rows that the
-            plan does not have or describes otherwise, or one twice; the message names each part.
+        UserError: there is no run; or its plan is damaged; or its ledger is: a part cannot be read, or holds duplicate rows
+            or rows that are not in the plan or differ from it. The message names each part.
     """
     plan = read_plan_table(run_dir)
     try:
@@ -35,8 +39,20 @@ def open_run(run_dir: Path) -> RunData:
     return RunData.of_ledger(plan, sound_ledger(run_dir, plan), read_config(run_dir), read_versions(run_dir))
 
 
+def reading(read: Callable[[], T]) -> T:
+    """What ``read`` finds in runs that it opens; it is repeated if parts of a ledger were merged meanwhile.
+
+    Raises:
+        UserError: a part of a ledger cannot be read after all.
+    """
+    try:
+        return until_unchanged(read)
+    except LedgerDamagedError as error:
+        raise UserError(f"the ledger is damaged:\n{error}") from error
+
+
 def sound_ledger(run_dir: Path, plan: pa.Table) -> Ledger:
-    """The run's ledger, held against its plan.
+    """The run's ledger, checked against its plan.
 
     Raises:
         UserError: see ``open_run``.
@@ -47,13 +63,13 @@ def sound_ledger(run_dir: Path, plan: pa.Table) -> Ledger:
     return ledger
 
 
-def damaged(run_dir: Path, damage: Sequence[Damage]) -> UserError:
-    """What to say of a ledger that cannot be read whole."""
+def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:
+    """The error for a ledger that cannot be read completely."""
     found = "\n".join(f"  {each.path}: {each.reason}" for each in damage[:DAMAGE_SHOWN])
     more = f"\n  and {len(damage) - DAMAGE_SHOWN} more" if len(damage) > DAMAGE_SHOWN else ""
     return UserError(
         f"{run_dir}: the ledger is damaged:\n{found}{more}\n"
-        "Move these files out of the episodes folder to go on without them; `raycade run` plays again what they held."
+        "To continue without these files, move them out of the episodes folder; `raycade run` replays their episodes."
     )
 
 
@@ -74,7 +90,7 @@ def read_episodes(run_dir: Path, columns: Sequence[str] | None = None) -> pa.Tab
 
 
 def read_plan_table(run_dir: Path) -> pa.Table:
-    """The plan that a run directory belongs to, as it is stored.
+    """The plan of a run directory, as stored.
 
     Raises:
         UserError: there is none, or it is not a Parquet file.
@@ -89,7 +105,7 @@ def read_plan_table(run_dir: Path) -> pa.Table:
 
 
 def read_plan(run_dir: Path) -> list[Episode]:
-    """The plan that a run directory belongs to.
+    """The plan of a run directory.
 
     Raises:
         UserError: there is none, or it cannot be read.
@@ -101,7 +117,7 @@ def read_plan(run_dir: Path) -> list[Episode]:
 
 
 def read_config(run_dir: Path) -> dict[str, Any]:
-    """The resolved configuration that a run began with.
+    """The resolved configuration that a run started with.
 
     Raises:
         UserError: there is none, or it cannot be read.

@@ -15,16 +15,16 @@ from typing import Final
 
 from PIL import Image, ImageDraw, ImageFont
 
-from envs.kidgym.catalogue import BACKGROUNDS, ITEMS, QUARTERED, SPRITES
+from envs.kidgym.catalog import BACKGROUNDS, ITEMS, QUARTERED, SPRITES
 from envs.kidgym.frame import Frame
 from envs.kidgym.oracle import plan
 from envs.kidgym.registry import TASKS, make
-from envs.kidgym.render.compose import DIRECTIONS, labelled, render
+from envs.kidgym.render.compose import DIRECTIONS, labeled, render
 from envs.kidgym.render.sprites import sprite
 from envs.kidgym.scene import RESOLUTIONS, Hint, Item
 
 DEFAULT_FOLDER: Final = "docs/kidgym_contact_sheets"
-LABELLED_FAMILIES: Final = (*ITEMS, "pile", "basket", "key", "door", "chest", "diamond")
+LABELED_FAMILIES: Final = (*ITEMS, "pile", "basket", "key", "door", "chest", "diamond")
 """Families of sprites that tasks label."""
 _SMALL, _LARGE, _LINE = 15, 22, 19
 _GAP: Final = 24
@@ -58,7 +58,7 @@ def task_sheet(task: str, seed: int = 1, skin: str = "") -> Image.Image:
 def sprite_sheet(skin: str = "") -> Image.Image:
     """Every sprite by name at all resolutions, with a label and without; the labels, assembled quarters, empty scenes."""
     names = [*SPRITES, *(f"agent/{direction}" for direction in DIRECTIONS), "arrow"]
-    digits = [_named(f"label {digit}", [labelled("animal/cat", str(digit), 64, skin)]) for digit in range(10)]
+    digits = [_named(f"label {digit}", [labeled("animal/cat", str(digit), 64, skin)]) for digit in range(10)]
     cells = ((1, 1, 1), (2, 1, 2), (1, 2, 3), (2, 2, 4))
     pictures = [
         Frame(
@@ -119,8 +119,8 @@ def _panel(frame: Frame, lines: list[str]) -> Image.Image:
 def _sizes(name: str, skin: str) -> Image.Image:
     """A sprite at all resolutions and, if tasks label it, with a label beneath."""
     pictures = [sprite(name, cell, skin) for cell in RESOLUTIONS]
-    if name.partition("/")[0] in LABELLED_FAMILIES:
-        pictures += [labelled(name, "8", cell, skin) for cell in RESOLUTIONS]
+    if name.partition("/")[0] in LABELED_FAMILIES:
+        pictures += [labeled(name, "8", cell, skin) for cell in RESOLUTIONS]
     return _named(name, pictures)
 
 

@@ -40,12 +40,12 @@ def members(bits: int) -> list[int]:
 
 
 def spread(bits: int) -> int:
-    """A set of cells together with all their neighbours."""
+    """A set of cells together with all their neighbors."""
     return (bits | (bits & ~_EAST) << 1 | (bits & ~_WEST) >> 1 | bits << SIDE | bits >> SIDE) & ALL
 
 
-NEIGHBOURS: Final = tuple(spread(1 << cell) & ~(1 << cell) for cell in CELLS)
-"""For each cell the set of its two to four neighbours."""
+NEIGHBORS: Final = tuple(spread(1 << cell) & ~(1 << cell) for cell in CELLS)
+"""For each cell the set of its two to four neighbors."""
 
 
 def region(free: int, start: int) -> int:
@@ -71,9 +71,9 @@ def nearest(free: int, start: int, goals: int) -> int | None:
     return (hits & -hits).bit_length() - 1
 
 
-def facing(cell: int, neighbour: int) -> int:
-    """The direction from a cell to its neighbour."""
-    return {SIDE: DOWN, 1: RIGHT, -SIDE: UP, -1: LEFT}[neighbour - cell]
+def facing(cell: int, neighbor: int) -> int:
+    """The direction from a cell to its neighbor."""
+    return {SIDE: DOWN, 1: RIGHT, -SIDE: UP, -1: LEFT}[neighbor - cell]
 
 
 def scatter(rng: Random, count: int) -> tuple[int, list[int]]:

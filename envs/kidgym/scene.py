@@ -26,7 +26,7 @@ class Item(NamedTuple):
     """Something drawn in a cell, in the backpack or in the hint block."""
 
     sprite: str
-    """Name within the skin, such as ``animal/cat`` (``envs.kidgym.catalogue.SPRITES`` lists them)."""
+    """Name within the skin, such as ``animal/cat`` (``envs.kidgym.catalog.SPRITES`` lists them)."""
     label: str = ""
     """Digit drawn at the bottom of the cell; empty for none."""
 
@@ -47,7 +47,7 @@ class Scene:
     """Everything that a picture of a KidGym world shows, and how large it is drawn.
 
     Attributes:
-        background: One of ``envs.kidgym.catalogue.BACKGROUNDS``.
+        background: One of ``envs.kidgym.catalog.BACKGROUNDS``.
         cells: ``(x, y, item)`` sorted by x, then y; x to the right and y downwards, both 0 to 4 within the playfield.
         agent: x, y and direction (0 down, 1 right, 2 up, 3 left).
         backpack: The four slots A to D, None where empty.

@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar, Final, NamedTuple, Self
 
 from envs.kidgym import grid
-from envs.kidgym.catalogue import SLOTS
+from envs.kidgym.catalog import SLOTS
 from envs.kidgym.frame import Frame
 from envs.kidgym.scene import Hint, Item
 
@@ -130,17 +130,17 @@ class World(abc.ABC):
 
     # --- what a task builds with --------------------------------------------------------------------------------------
 
-    def scatter(self, rng: Random, items: Iterable[Item], labelled: bool = True) -> dict[int, Item]:
+    def scatter(self, rng: Random, items: Iterable[Item], labeled: bool = True) -> dict[int, Item]:
         """Put the agent on a random cell and find a cell within its reach for each item; returns the items by cell."""
         items = list(items)
         self.agent, cells = grid.scatter(rng, len(items))
         placed = dict(zip(cells, items, strict=True))
-        return label(rng, placed) if labelled else placed
+        return label(rng, placed) if labeled else placed
 
     def walk_to(self, cell: int) -> bool:
         """Walk the shortest way to a cell beside ``cell`` and turn towards it; False, and no move, if there is no way."""
         free = grid.ALL & ~grid.mask(self.scene)
-        beside = grid.nearest(free, self.agent, grid.NEIGHBOURS[cell] & free)
+        beside = grid.nearest(free, self.agent, grid.NEIGHBORS[cell] & free)
         if beside is None:
             return False
         self.agent, self.facing = beside, grid.facing(beside, cell)

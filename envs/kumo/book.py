@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from envs.kumo.domain import Domain, State
+from envs.kumo.domain import Action, Domain, State
 from envs.kumo.prose import write_prose
 from envs.kumo.task import Task
 
@@ -22,8 +22,8 @@ def write_book(task: Task, domain: Domain, style: BookStyle = "prose") -> str:
     Args:
         task: what to describe.
         domain: the task's domain, for its definitions and nouns.
-        style: ``prose`` defines every truth and test and states the rule-outs in sentences; ``long`` does so for as many
-            that are not in the task; ``noisy`` has irrelevant sentences in between; ``table`` lists the rule-outs under
+        style: ``prose`` defines every truth and test and states the rule-outs in sentences; ``long`` describes as many
+            again that are not in the task; ``noisy`` has irrelevant sentences in between; ``table`` lists the rule-outs under
             headings; ``symbolic`` is a terse notation.
 
     Raises:
@@ -41,13 +41,16 @@ def _table(task: Task, domain: Domain) -> str:
     lines = [
         f"# {domain.title}: what each {action} can rule out",
         "",
-        f"For each {action} this book lists every outcome and the {truths} that it rules out. Those that an outcome does not "
-        "rule out remain possible. Ranges of numbers include both of their ends.",
+        f"For each {action}, this book lists every outcome and the {truths} that the outcome rules out. A dash means that the "
+        "outcome rules out nothing. Whatever is not ruled out remains possible. Ranges of numbers include both of their ends.",
     ]
     for entry in task.actions:
-        unit = f" (in {entry.unit})" if entry.unit else ""
-        lines += ["", f"## {entry.name}{unit}", "", *(_row(state) for state in entry.states)]
+        lines += ["", f"## {_heading(entry)}", "", *(_row(state) for state in entry.states)]
     return "\n".join(lines)
+
+
+def _heading(action: Action) -> str:
+    return f"{action.name} ({action.unit})" if action.unit else action.name
 
 
 def _row(state: State) -> str:
@@ -55,16 +58,17 @@ def _row(state: State) -> str:
 
 
 def _symbolic(task: Task) -> str:
-    lines = ["X -> not {A; B} means that outcome X rules out A and B; [a, b] is a closed range; {} is empty."]
+    lines = [
+        "X -> not {A; B} means that outcome X rules out A and B; {} means that it rules out nothing; whatever is not ruled out "
+        "remains possible; [a, b] includes both ends."
+    ]
     for action in task.actions:
-        unit = f" [{action.unit}]" if action.unit else ""
-        lines += [
-            "",
-            f"{action.name}{unit}",
-            *(f"  {_symbol(s)} -> not {{{'; '.join(s.rules_out)}}}" for s in action.states),
-        ]
+        rules = [f"  {_symbol(state)} -> not {{{'; '.join(state.rules_out)}}}" for state in action.states]
+        lines += ["", _heading(action), *rules]
     return "\n".join(lines)
 
 
 def _symbol(state: State) -> str:
-    return f"[{', '.join(state.text.split(' to '))}]" if not isinstance(state.value, str) else f'"{state.text}"'
+    if isinstance(state.value, str):
+        return f'"{state.text}"'
+    return f"[{state.text.replace(',', '').replace(' to ', ', ')}]"

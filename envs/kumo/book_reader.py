@@ -53,8 +53,8 @@ def read_book(text: str, task: Task, domain: Domain, style: BookStyle = "prose")
 # --- prose -----------------------------------------------------------------------------------------------------------
 
 _HEAD = re.compile(r"\*\*(.+?)\.\*\* ")
-_RULING = re.compile(r"\b(rul(e|es|ed|ing) out|exclud\w+|eliminat\w+|incompatible|cannot|(strike|struck) off)\b", re.I)
-_TELLING = re.compile(r"\b(rul(e|es|ed|ing) out|exclud\w+|eliminat\w+|incompatible)\b", re.I)
+_RULING = re.compile(r"\b(rul(e|es|ed|ing) out|exclud\w+|eliminat\w+|cannot|(strike|struck|cross(ed)?) off)\b", re.I)
+_TELLING = re.compile(r"\b(rul(e|es|ed|ing) out|exclud\w+|eliminat\w+)\b", re.I)
 """Verbs that a sentence without an outcome must not have."""
 _RANGE = re.compile(r"-?[\d.,]+ to -?[\d.,]+")
 _EXCEPT = re.compile(r"\b(but|except|only|save)\b")
@@ -115,7 +115,7 @@ def _sentences(
     marked = body
     for mark, names in (("o", outcomes), ("t", truths)):
         for place, name in sorted(enumerate(names), key=lambda entry: -len(entry[1])):
-            pattern = rf"(?<![\w.-]){re.escape(name)}(?!\w|\.\d)"
+            pattern = rf"(?<![\w.,-]){re.escape(name)}(?!\w|[.,]\d)"
             if mark == "o" and not _RANGE.fullmatch(name):
                 pattern = f"“{re.escape(name)}”"
             marked = re.sub(pattern, f"⟦{mark}{place}⟧", marked)
@@ -155,8 +155,9 @@ def _symbolic(
     name = ""
     for line in text.splitlines()[2:]:
         if match := re.fullmatch(r'  (?:"(.+)"|\[(.+), (.+)\]) -> not \{(.*)\}', line):
-            outcome = match[1] or f"{match[2]} to {match[3]}"
-            if outcome not in outcomes[name]:
+            plain = {o.replace(",", ""): o for o in outcomes[name] if _RANGE.fullmatch(o)}
+            outcome = match[1] or plain.get(f"{match[2]} to {match[3]}")
+            if outcome is None or outcome not in outcomes[name]:
                 raise BookError(f"{name}: {line!r} is none of its outcomes")
             found[name][outcome] = _names(match[4], truths)
         elif line:
@@ -166,12 +167,11 @@ def _symbolic(
 
 
 def _heading(text: str, outcomes: Mapping[str, Sequence[str]]) -> str:
-    """The test that a heading names, a unit in brackets aside."""
-    bare = re.sub(r" (\(in .+\)|\[.+\])$", "", text)
-    for name in (text, bare):
-        if name in outcomes:
-            return name
-    raise BookError(f"{text!r} is no test")
+    """The test that a heading names, a unit in parentheses aside."""
+    names = [name for name in outcomes if text == name or (text.startswith(f"{name} (") and text.endswith(")"))]
+    if not names:
+        raise BookError(f"{text!r} is no test")
+    return max(names, key=len)
 
 
 def _names(text: str, truths: Sequence[str]) -> frozenset[str]:

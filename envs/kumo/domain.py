@@ -17,26 +17,39 @@ Observation = str | float
 Range = tuple[float, float]
 
 
+CATEGORIES = (
+    "agriculture and gardening",
+    "art and design",
+    "astronomy",
+    "biology",
+    "chemistry",
+    "computing",
+    "earth sciences",
+    "economics and law",
+    "engineering",
+    "food and drink",
+    "geography",
+    "history",
+    "home and crafts",
+    "language and literature",
+    "materials",
+    "mathematics and statistics",
+    "medicine",
+    "music and performing arts",
+    "psychology and education",
+    "religion and mythology",
+    "sports and games",
+    "transport",
+)
+"""Fields of knowledge that a domain may belong to."""
+
+
 class DomainError(ValueError):
     """A domain that is missing, unreadable or contradicts itself; ``problems`` lists everything that is wrong with it."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
-
-
-def number_text(number: float) -> str:
-    """A number as people write it: all its digits, no point after a whole one, thousands parted from five digits on."""
-    if float(number).is_integer():
-        return f"{int(number):,}" if abs(number) >= 10_000 else str(int(number))
-    return f"{Decimal(repr(float(number))):f}"
-
-
-def measure_text(number: float, unit: str) -> str:
-    """A number with its unit, which is singular after one: ``1 change per minute``."""
-    if number == 1:
-        unit = _SEVERAL.sub(lambda match: match[1] + match[2], unit)
-    return f"{number_text(number)} {unit}".rstrip()
 
 
 _SEVERAL = re.compile(r"^(\w*(?:ch|sh|ss|x)(?=es)|\w+[^s\W](?=s))(?:es|s)\b(.*)")
@@ -55,6 +68,8 @@ class State(NamedTuple):
 
     value: str | Range
     rules_out: tuple[str, ...]
+    range_text: str = ""
+    """A range as people write it, set by its action: ``50 to 99``."""
 
     def covers(self, observation: Observation) -> bool:
         """Whether this state is what ``observation`` shows (ranges are closed at both ends)."""
@@ -64,8 +79,8 @@ class State(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The state as people write it: its name, or ``50 to 99``."""
-        return self.value if isinstance(self.value, str) else " to ".join(map(number_text, self.value))
+        """The state as people write it: its name, or its range."""
+        return self.value if isinstance(self.value, str) else self.range_text
 
 
 @dataclass(frozen=True)
@@ -73,22 +88,52 @@ class Action:
     """A test with its possible outcomes, in the order of the domain file."""
 
     name: str
-    outcome: Literal["str", "float"]
+    outcome: Literal["str", "float", "other"]
+    """Names or numbers; ``other``: what it shows is none of its states and rules out nothing (imported tasks only)."""
     states: tuple[State, ...]
     unit: str = ""
     """What stands after the numbers; empty for named outcomes and for plain numbers."""
 
-    @property
+    def __post_init__(self) -> None:
+        states = [
+            s if isinstance(s.value, str) else s._replace(range_text=" to ".join(map(self.number_text, s.value)))
+            for s in self.states
+        ]
+        object.__setattr__(self, "states", tuple(states))
+
+    @cached_property
+    def ends(self) -> tuple[float, ...]:
+        """Both ends of each of its ranges."""
+        return tuple(end for state in self.states if not isinstance(state.value, str) for end in state.value)
+
+    @cached_property
     def decimals(self) -> int:
         """Decimals of the numbers that it shows: those of its ranges' ends, so that what is counted stays whole."""
-        return max((_decimals(end) for s in self.states if not isinstance(s.value, str) for end in s.value), default=0)
+        return max(map(_decimals, self.ends), default=0)
+
+    def number_text(self, number: float) -> str:
+        """One of its numbers as people write it: all with as many decimals, and commas between thousands.
+
+        Plain numbers of up to four digits may be years, which have no commas.
+        """
+        exact = Decimal(repr(float(number))) + 0  # no sign before zero
+        comma = "," if self.unit or max(map(abs, self.ends), default=0) >= 10_000 else ""
+        return f"{exact:{comma}.{max(self.decimals, _decimals(number))}f}"
+
+    def measure_text(self, number: float) -> str:
+        """One of its numbers with the unit, which is singular after one: ``1 change per minute``."""
+        text = self.number_text(number)
+        unit = _SEVERAL.sub(r"\1\2", self.unit) if text == "1" else self.unit
+        return f"{text} {unit}".rstrip()
 
     def state_of(self, observation: Observation) -> State:
-        """The state that an observation shows.
+        """The state that an observation shows; where ranges touch or overlap, the first (as the published search has it).
 
         Raises:
             ValueError: the observation belongs to no state of this action.
         """
+        if self.outcome == "other":
+            return State(str(observation), ())
         for state in self.states:
             if state.covers(observation):
                 return state
@@ -100,7 +145,7 @@ class Action:
         """The same action where only ``truths`` are in question; what is ruled out stands in their order."""
         kept = tuple(truths)
         rules = zip(self.states, self._ruled_out, strict=True)
-        states = [State(state.value, tuple([truth for truth in kept if truth in gone])) for state, gone in rules]
+        states = [state._replace(rules_out=tuple([truth for truth in kept if truth in gone])) for state, gone in rules]
         return Action(self.name, self.outcome, tuple(states), self.unit)
 
     @cached_property
@@ -133,6 +178,8 @@ class Domain:
     notes: tuple[str, ...] = ()
     """True sentences about the field that bear on no task."""
     phrasings: Phrasings = Phrasings()
+    category: str = ""
+    """The field of knowledge, one of ``CATEGORIES``; empty if the file states none."""
 
     @property
     def nouns(self) -> tuple[str, ...]:

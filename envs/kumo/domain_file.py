@@ -12,9 +12,10 @@ from typing import Any
 import yaml
 
 from envs.kumo.definitions import Place, language_problems
-from envs.kumo.domain import Action, Domain, DomainError, Noun, Phrasings, Range, State
+from envs.kumo.domain import CATEGORIES, Action, Domain, DomainError, Noun, Phrasings, Range, State
 from envs.kumo.names import words
 from envs.kumo.properties import Properties, Value, range_of
+from envs.suggest import did_you_mean
 
 DOMAINS = Path(__file__).parent / "domains"
 
@@ -40,10 +41,11 @@ def load_domain(name_or_path: str | Path) -> Domain:
             raise DomainError([f"{text!r} is a folder, not the YAML file of a domain"])
         if own_file:
             raise DomainError([f"no file {text!r}"])
-        names = ", ".join(available_domains()) or "none"
-        raise DomainError([f"no domain {text!r}; available: {names}; for a domain of your own give its YAML file"])
+        known = available_domains()
+        near = did_you_mean(text, known) or f"; there are {', '.join(known)}"
+        raise DomainError([f"no domain {text!r}; for a domain of your own give its YAML file{near}"])
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
+        data = yaml.load(path.read_text(encoding="utf-8"), UniqueKeysLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as cause:
         raise DomainError([f"{path}: damaged YAML: {' '.join(str(cause).split())}"]) from None
     except OSError as cause:
@@ -51,10 +53,11 @@ def load_domain(name_or_path: str | Path) -> Domain:
     return parse_domain(data, path.stem)
 
 
-class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class UniqueKeysLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML lets a repeated key silently win over the earlier one; here it is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """A mapping whose keys differ."""
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
@@ -85,7 +88,7 @@ class _Reader:
         self.definitions: dict[str, str] = {}
 
     def domain(self, data: Any) -> Domain:
-        fields = self.mapping(data, "", _REQUIRED, optional=("notes", "phrasings"))
+        fields = self.mapping(data, "", _REQUIRED, optional=("notes", "phrasings", "category"))
         if fields.get("name", self.name) != self.name:
             self.wrong("", f"name is {fields['name']!r} but the file is called {self.name!r}")
         title, goal = self.text(fields, "title", ""), self.text(fields, "goal", "")
@@ -102,13 +105,30 @@ class _Reader:
                 self.wrong(f"truth {name!r}", "can be ruled out by no action")
         notes = tuple(self.texts(fields, "notes", ""))
         domain = Domain(
-            self.name, title, goal, truth, action, truths, actions, self.definitions, notes, self.phrasings(fields)
+            self.name,
+            title,
+            goal,
+            truth,
+            action,
+            truths,
+            actions,
+            self.definitions,
+            notes,
+            self.phrasings(fields),
+            self.category(fields),
         )
         for place, what in language_problems(domain):
             self.wrong(place, what)
         if self.problems:
             raise DomainError(self.problems)
         return domain
+
+    def category(self, fields: Mapping[str, Any]) -> str:
+        """The field of knowledge, empty if none is stated."""
+        category = fields.get("category", "")
+        if category and category not in CATEGORIES:
+            self.wrong("", f"category must be one of {', '.join(CATEGORIES)}; it is {category!r}")
+        return str(category)
 
     def entries(self, fields: Mapping[str, Any], key: str, *, least: int) -> dict[str, Any]:
         """The entries of ``truths`` or ``actions`` under names that are in order."""

@@ -75,7 +75,7 @@ class Game:
     @property
     def won(self) -> bool:
         """Whether the valid truth has been named, or any of several."""
-        return self.named in self.task.valid_truths
+        return self.named in self.task.winning_truths
 
     def _require_open(self) -> None:
         if self.named is not None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import operator
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
+from itertools import count as count_up
 
 from pysat.card import CardEnc
 from pysat.solvers import Minisat22
@@ -61,6 +62,21 @@ def generate_tasks(
     """
     if count < 1:
         raise GenerationError(f"the number of tasks must be at least 1, not {count}")
+    return list(islice(stream_tasks(domain, truths, actions, give_aways, seed, valid_truths), count))
+
+
+def stream_tasks(
+    domain: Domain,
+    truths: int = 4,
+    actions: int = 6,
+    give_aways: bool = False,
+    seed: int = 0,
+    valid_truths: int = 1,
+) -> Iterator[Task]:
+    """The tasks of ``generate_tasks`` one after the other, without end, for more than fit into memory.
+
+    Args and errors: as of ``generate_tasks``; a domain that yields no more new tasks raises only then.
+    """
     if not 2 <= truths <= len(domain.truths) or not 1 <= actions <= len(domain.actions):
         raise GenerationError(
             f"domain {domain.name!r} has {len(domain.truths)} truths and {len(domain.actions)} actions: "
@@ -69,7 +85,7 @@ def generate_tasks(
     if not 1 <= valid_truths < truths:
         raise GenerationError(f"of {truths} truths 1 to {truths - 1} can be valid, not {valid_truths}")
     generator = _Generator(domain, truths, actions, give_aways, valid_truths)
-    return [generator.task(index, seed) for index in range(count)]
+    return (generator.task(index, seed) for index in count_up())
 
 
 @dataclass(frozen=True)
@@ -189,7 +205,7 @@ def _decide(
     """At most ``most`` actions, one state each, that together rule out every invalid truth (Algorithm 2).
 
     One variable stands for the states of an action that rule out the same truths; chance picks among these, and orders
-    the variables, because the solver favours late ones.
+    the variables, because the solver favors late ones.
 
     Args:
         decisive: per action, for each set of invalid truths (a bitmask) the states that rule out just these.

@@ -15,14 +15,13 @@ RULES_OUT = (
     "{truths} can be ruled out by a result of {outcome}.",
     "With a result of {outcome}, one can exclude {truths}.",
     "A result of {outcome} eliminates {truths}.",
-    "{truths} cannot be the answer if the result is {outcome}.",
+    "The answer cannot be {truths_or} if the result is {outcome}.",
     "Should the result be {outcome}, the {singular} cannot be {truths_or}.",
-    "A result of {outcome} is incompatible with {truths}.",
     "Exclude {truths} if the result is {outcome}.",
 )
 ONLY = (
-    "A result of {outcome} rules out all {plural} but {truths}.",
-    "Of the {plural} in this book, a result of {outcome} leaves only {truths} possible.",
+    "A result of {outcome} rules out all {plural} except {truths}.",
+    "All {plural} except {truths} can be ruled out by a result of {outcome}.",
     "If the result is {outcome}, every {singular} except {truths} can be ruled out.",
 )
 """For outcomes that rule out most of the truths; they name the others."""
@@ -41,13 +40,13 @@ NOTHING_AT_ALL = (
 _SUBJECT = "A result of "
 
 _INTRODUCTION = (
-    "This book describes the {truths} and the {actions}, and says which {truths} a result rules out. A {truth} that a "
-    "result rules out is certainly wrong. One that it does not rule out remains possible; no result proves a {truth} right. "
-    "Ranges of numbers include both of their ends."
+    "This book describes the {truths} and the {actions}, and says which {truths} each result rules out. Only statements "
+    "about results rule anything out; descriptions do not. A {truth} that a result rules out is certainly not the answer. "
+    "One that it does not rule out remains possible; results confirm a {truth} only by ruling out all others. There are no "
+    "results other than those stated: ranges of numbers include both of their ends, and numbers outside them do not occur. "
+    "Names of {truths} are capitalized, with no article before them."
 )
-_LONG = (
-    " It covers more than this game does: some of these {truths} are not in question, and some {actions} not on offer."
-)
+_LONG = " It covers more than this game does: some of these {truths} are not in question, and some {actions} cannot be chosen."
 
 
 def write_prose(task: Task, domain: Domain, *, longer: bool = False, noisy: bool = False) -> str:
@@ -85,14 +84,14 @@ def write_prose(task: Task, domain: Domain, *, longer: bool = False, noisy: bool
 
 
 class _Writer:
-    """Writes the rules of one book, never the same phrasing twice in a row."""
+    """Writes the rules of one book, never the same phrasing twice in three sentences."""
 
     def __init__(self, domain: Domain, truths: Sequence[str], rng: random.Random) -> None:
         self.truths, self.rng = truths, rng
         self.nouns = {"singular": domain.truth.singular, "plural": domain.truth.plural}
-        self.rules_out = (*RULES_OUT, *2 * domain.phrasings.rules_out)
+        self.rules_out = (*RULES_OUT, *domain.phrasings.rules_out)
         self.nothing = (*NOTHING, *domain.phrasings.nothing)
-        self.last = ""
+        self.recent: tuple[str, ...] = ()
 
     def paragraph(self, action: Action) -> list[str]:
         """The sentences that say what each outcome of an action rules out, some of them joined."""
@@ -101,7 +100,7 @@ class _Writer:
             before = sentences[-1] if sentences else ""
             both = before.startswith(_SUBJECT) and sentence.startswith(_SUBJECT) and ";" not in before
             if both and self.rng.random() < 0.5:
-                sentences[-1] = f"{before[:-1]}; one of {sentence.removeprefix(_SUBJECT)}"
+                sentences[-1] = f"{before[:-1]}; a{sentence.removeprefix('A')}"
             else:
                 sentences.append(sentence)
         return sentences
@@ -125,9 +124,10 @@ class _Writer:
                 yield self.choose(self.rules_out).format(outcome=outcome, **lists, **self.nouns)
 
     def choose(self, templates: Sequence[str]) -> str:
-        """One of the templates, another than the one before."""
-        self.last = self.rng.choice([template for template in templates if template != self.last])
-        return self.last
+        """One of the templates, another than the last two."""
+        chosen = self.rng.choice([template for template in templates if template not in self.recent])
+        self.recent = (*self.recent[-1:], chosen)
+        return chosen
 
 
 def listed(items: Sequence[str], conjunction: str = "and") -> str:
@@ -139,14 +139,14 @@ def listed(items: Sequence[str], conjunction: str = "and") -> str:
 
 def _outcomes(states: Sequence[State], unit: str) -> str:
     """Outcomes as they stand in a sentence: names in quotation marks, ranges with their unit at the end."""
-    if isinstance(states[0].value, str):
-        return listed([f"“{state.text}”" for state in states], "or")
-    return f"{listed([state.text for state in states], 'or')} {unit}".rstrip()
+    texts = [f"“{state.text}”" if isinstance(state.value, str) else state.text for state in states]
+    several = ("", "either ", "any of ")[min(len(texts), 3) - 1]
+    return f"{several}{listed(texts, 'or')} {unit}".rstrip()
 
 
 def _articles(text: str) -> str:
     """Sentences whose indefinite articles suit the words after them."""
-    return re.sub(r"\b([Aa]) (?=[aeioAEIO]|un(?!i))", r"\1n ", text)
+    return re.sub(r"\b(a) (?=[ai]|e(?!u)|o(?!ne\b|nce\b)|un(?!i))", r"\1n ", text, flags=re.IGNORECASE)
 
 
 def _more(task: Task, domain: Domain, rng: random.Random) -> tuple[tuple[str, ...], tuple[Action, ...]]:

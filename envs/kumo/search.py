@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from envs.kumo import endgame, kernel, memo
 from envs.kumo.domain import Observation
@@ -72,6 +72,13 @@ class OptimalSearch:
         """Game states in the memo, values and bounds together."""
         return int(self._memo.status[memo.USED])
 
+    def expected_after(self, observed: Mapping[str, Observation]) -> float:
+        """Expected number of tests of perfect play that are still to come; 0 once a truth can be named.
+
+        Args and errors: as of ``best``.
+        """
+        return self._value(*self._situation(observed))
+
     def action_values(self) -> dict[str, float]:
         """Expected number of tests if perfect play follows after each first action, that action included."""
         return {name: self._after(*self._start, place) for place, name in enumerate(self.task.action_names)}
@@ -88,30 +95,43 @@ class OptimalSearch:
             KeyError: an action is not of this task.
             ValueError: an observation belongs to no state of its action, or together they rule out every truth.
         """
+        left, unused = self._situation(observed)
+        if self._is_over(left, unused):
+            survivors = [t for place, t in enumerate(self.task.truths) if left >> place & 1]
+            return next(t for t in survivors if len(survivors) <= self._tables.valid or not self._against(t) & unused)
+        return next(self._best_tests(left, unused))
+
+    def best_tests(self, observed: Mapping[str, Observation]) -> tuple[str, ...]:
+        """All tests that are equally good and best, in the task's order; none once a truth can be named.
+
+        Args and errors: as of ``best``.
+        """
+        left, unused = self._situation(observed)
+        return () if self._is_over(left, unused) else tuple(self._best_tests(left, unused))
+
+    def _situation(self, observed: Mapping[str, Observation]) -> tuple[int, int]:
+        """The surviving truths and the unused actions, as bitmasks."""
         survivors = self.task.survivors(observed)
         if not survivors:
             raise ValueError("the observations rule out every truth")
         left = sum(1 << place for place, truth in enumerate(self.task.truths) if truth in survivors)
-        unused = sum(1 << place for place, name in enumerate(self.task.action_names) if name not in observed)
-        if self._is_over(left, unused):
-            return next(t for t in survivors if len(survivors) <= self._tables.valid or not self._against(t) & unused)
+        return left, sum(1 << place for place, name in enumerate(self.task.action_names) if name not in observed)
+
+    def _best_tests(self, left: int, unused: int) -> Iterator[str]:
         limit = self._value(left, unused) + TIE
         for place, name in enumerate(self.task.action_names):
             if (unused & int(self._tables.relevant[left])) >> place & 1:
                 offered = 1 << int(self._tables.first[left, place])
                 if self._explore(left, unused, offered, limit) < limit:
-                    return name
-        raise AssertionError("no action attains the value of its state")
+                    yield name
 
     def rollout(self) -> tuple[str, ...]:
         """The tests of perfect play on what this task shows, in order, and last the truth that it names."""
         observed: dict[str, Observation] = {}
-        moves: list[str] = []
-        while True:
-            moves.append(self.best(observed))
-            if moves[-1] not in self.task.action_names:
-                return tuple(moves)
-            observed[moves[-1]] = self.task.observations[self.task.position(moves[-1])]
+        while not self._is_over(*self._situation(observed)):  # a name may be a test's and a truth's
+            test = self.best(observed)
+            observed[test] = self.task.observations[self.task.position(test)]
+        return (*observed, self.best(observed))
 
     def _after(self, left: int, unused: int, action: int) -> float:
         """Expected number of tests if ``action`` is next."""

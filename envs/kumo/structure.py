@@ -18,6 +18,7 @@ from typing import Any, get_args
 from envs.kumo.domain import Domain
 from envs.kumo.domain_file import load_domain, parse_domain
 from envs.kumo.generate import GenerationError, generate_tasks
+from envs.kumo.halves import half_of, parse_half
 from envs.kumo.search import OptimalSearch
 from envs.kumo.vocabulary import Kind, draw_names
 
@@ -107,10 +108,19 @@ class Measured:
 
 def measure(domain: Domain, tasks: int = TASKS) -> Measured:
     """The structure of any domain; the steps are a mean over its first Easy tasks."""
-    table = [[_members(gone) for gone in states] for states in domain.rules_out]
     games = generate_tasks(domain, count=tasks)
     steps = statistics.mean(OptimalSearch(task).expected_steps for task in games)
-    return Measured(_density(table, len(domain.truths)), _overlap(table, len(domain.truths)), steps)
+    return Measured(density(domain), overlap(domain), steps)
+
+
+def density(domain: Domain) -> float:
+    """See ``Structure.density``."""
+    return _density(_table(domain), len(domain.truths))
+
+
+def overlap(domain: Domain) -> float:
+    """See ``Structure.overlap``."""
+    return _overlap(_table(domain), len(domain.truths))
 
 
 def draw_domain(structure: Structure, seed: int = 0, index: int = 0) -> Domain:
@@ -191,17 +201,19 @@ def structured_sources(settings: Mapping[str, Any], domains: Sequence[str], seed
 
 
 def domain_from(source: str) -> Domain:
-    """A domain by its name, its file, or one of ``structured_sources``.
+    """A domain by its name or its file, one half of it (``reptiles@in``), or one of ``structured_sources``.
 
     Raises:
-        ValueError: there is no such domain.
+        ValueError: there is no such domain, or it has no halves.
     """
     if source.startswith(_DRAWN):
         settings, seed, index = json.loads(source.removeprefix(_DRAWN))
         return draw_domain(Structure.parse(settings), seed, index)
     if source.startswith(_PERMUTED):
         seed, domain = source.removeprefix(_PERMUTED).split(":", 1)
-        return permuted(load_domain(domain), int(seed))
+        return permuted(domain_from(domain), int(seed))
+    if (chosen := parse_half(source)) is not None:
+        return half_of(load_domain(chosen[0]), chosen[1])
     return load_domain(source)
 
 
@@ -314,6 +326,10 @@ def _named(structure: Structure, table: Table, name: str, rng: random.Random) ->
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def _table(domain: Domain) -> Table:
+    return [[_members(gone) for gone in states] for states in domain.rules_out]
 
 
 def _members(mask: int) -> set[int]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envs.kumo.domain import Action, Domain, Observation, State, measure_text
+from envs.kumo.domain import Action, Domain, Observation, State
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,13 @@ class Task:
     seed: int = 0
     also_valid: tuple[str, ...] = ()
     """Valid truths besides ``valid_truth``."""
+    accepted: tuple[str, ...] | None = None
+    """The truths that win where these are not the valid ones: in malformed published tasks, as the published code scores."""
+
+    @property
+    def winning_truths(self) -> tuple[str, ...]:
+        """The truths that win when they are named, in the task's order."""
+        return self.valid_truths if self.accepted is None else self.accepted
 
     @property
     def valid_truths(self) -> tuple[str, ...]:
@@ -93,6 +100,7 @@ class Task:
                 ]
                 for action in self.actions
             },
+            **({} if self.accepted is None else {"accepted": list(self.accepted)}),
         }
 
     @classmethod
@@ -139,6 +147,7 @@ def from_official(fields: Mapping[str, Any], domain: str, actions: Mapping[str, 
         index=fields.get("index", fields["seed"]),
         seed=fields["seed"],
         also_valid=tuple(also_valid),
+        accepted=None if fields.get("accepted") is None else tuple(fields["accepted"]),
     )
 
 
@@ -191,6 +200,4 @@ def _from_line(fields: Mapping[str, Any], domains: Sequence[Domain]) -> Task:
 
 def observation_text(action: Action, observation: Observation) -> str:
     """An observation as players read it: a state's name, or a number with its unit."""
-    if isinstance(observation, str):
-        return observation
-    return measure_text(observation, action.unit)
+    return observation if isinstance(observation, str) else action.measure_text(observation)

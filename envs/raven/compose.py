@@ -98,7 +98,7 @@ class RavenPicture(Picture):
             for place, panel in enumerate(self.panels):
                 row, column = divmod(place, columns)
                 page.panel(pixels[panel], MARGIN + row * PITCH, MARGIN + column * PITCH)
-        return np.repeat(page.grey[:, :, None], 3, axis=2)
+        return np.repeat(page.gray[:, :, None], 3, axis=2)
 
     def to_json(self) -> dict[str, Any]:
         """The source's fields beside the arrangement, panels and scale."""
@@ -126,18 +126,18 @@ class _Page:
     """A white gray-scale page that panels are put on; places are given in unscaled pixels."""
 
     def __init__(self, width: int, height: int, scale: int) -> None:
-        self.grey = np.full((height, width), 255, np.uint8)
+        self.gray = np.full((height, width), 255, np.uint8)
         self.scale = scale
 
     def panel(self, pixels: NDArray[np.uint8], top: int, left: int) -> None:
         """One panel in its dashed box, which lies just outside it."""
         scale, top, left = self.scale, top * self.scale, left * self.scale
         edge = len(pixels)
-        self.grey[top : top + edge, left : left + edge] = pixels
+        self.gray[top : top + edge, left : left + edge] = pixels
         dashes = np.arange(edge + 2 * scale) % (2 * _DASH * scale) < _DASH * scale
         for near in (-scale, edge):
-            self.grey[top + near : top + near + scale, left - scale : left + edge + scale][:, dashes] = 0
-            self.grey[top - scale : top + edge + scale, left + near : left + near + scale][dashes] = 0
+            self.gray[top + near : top + near + scale, left - scale : left + edge + scale][:, dashes] = 0
+            self.gray[top - scale : top + edge + scale, left + near : left + near + scale][dashes] = 0
 
     def matrix(self, pixels: NDArray[np.uint8], top: int, left: int) -> None:
         """The context in three rows, its last place a question mark."""
@@ -152,7 +152,7 @@ class _Page:
 
     def puzzle(self, pixels: NDArray[np.uint8]) -> None:
         """The matrix above the candidates, which are numbered from 1."""
-        width = self.grey.shape[1] // self.scale
+        width = self.gray.shape[1] // self.scale
         self.text("Problem Matrix", 46, width // 2)
         self.matrix(pixels, 68, (width - 3 * PITCH + GAP) // 2)
         self.text("Answer Set", 614, width // 2)
@@ -167,7 +167,7 @@ class _Page:
         glyphs = set_line(words, size * self.scale)
         height, width = glyphs.shape
         top, left = middle * self.scale - height // 2, center * self.scale - width // 2
-        area = self.grey[top : top + height, left : left + width]
+        area = self.gray[top : top + height, left : left + width]
         np.minimum(area, glyphs, out=area)
 
 

@@ -22,7 +22,7 @@ from envs.raven.grammar import ANGLE_VALUES, PANEL, SIZE_VALUES, Configuration, 
 from envs.raven.npz import RavenFileError, read_arrays
 from envs.raven.pictures import check_pictures
 from envs.raven.raster import CIRCLE, silhouette, unit_of, vertices
-from envs.raven.render import render_problem, slot_centres
+from envs.raven.render import render_problem, slot_centers
 from envs.raven.rules import RULE_GROUPS
 from envs.raven.scene import Component, Entity, Imported, Panel, Problem, Rule, Rules
 from envs.raven.solve import holds, rule_views, solve
@@ -261,7 +261,7 @@ def _panel_shapes(configuration: Configuration, panel: Panel) -> tuple[tuple[Sha
 
 
 def _shape(layout: Layout, entity: Entity) -> Shape:
-    row, column = slot_centres(layout)[entity.slot]
+    row, column = slot_centers(layout)[entity.slot]
     points = vertices(entity.type, entity.size, layout.extent)
     if entity.type == CIRCLE:
         radius = unit_of(layout.extent) * SIZE_VALUES[entity.size]  # not cut to whole pixels, other than what is drawn
@@ -281,7 +281,7 @@ def _shape(layout: Layout, entity: Entity) -> Shape:
 
 
 def _run_lengths(layout: Layout, entity: Entity) -> tuple[int, ...]:
-    row, column = slot_centres(layout)[entity.slot]
+    row, column = slot_centers(layout)[entity.slot]
     shape = silhouette(entity.type, entity.size, entity.angle, layout.extent)
     ys, xs = np.nonzero(shape)
     middle = shape.shape[0] // 2

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from envs.suggest import did_you_mean
+
 PANEL = 160
 """Width and height of a panel in pixels."""
 
 Slot = tuple[float, float, float, float]
-"""Row centre, column centre, height and width as fractions of the panel."""
+"""Row center, column center, height and width as fractions of the panel."""
 
 Range = tuple[int, int]
 """Lowest and highest level, both included."""
@@ -26,7 +28,7 @@ ATTRIBUTES: tuple[Attribute, ...] = ("Number", "Position", "Type", "Size", "Colo
 TYPE_VALUES = ("none", "triangle", "square", "pentagon", "hexagon", "circle")
 SIZE_VALUES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 COLOR_VALUES = (255, 224, 196, 168, 140, 112, 84, 56, 28, 0)
-"""Grey of the fill: 255 is white (drawn as no fill at all), 0 is black."""
+"""Gray of the fill: 255 is white (drawn as no fill at all), 0 is black."""
 ANGLE_VALUES = (-135, -90, -45, 0, 45, 90, 135, 180)
 """Degrees counter-clockwise; pure noise, no rule governs them."""
 UNIFORM = 3
@@ -140,4 +142,4 @@ def configuration_named(name: str) -> Configuration:
         if name in (configuration.name, configuration.title):
             return configuration
     known = ", ".join(f"{c.name} ({c.title})" for c in CONFIGURATIONS.values())
-    raise ValueError(f"unknown configuration {name!r}: known are {known}")
+    raise ValueError(f"unknown configuration {name!r}: known are {known}{did_you_mean(name, CONFIGURATIONS)}")

@@ -51,7 +51,7 @@ class _DistributeThree:
 
 
 class _Arithmetic:
-    """Third level = first plus or minus second; numbers and sizes count from 1, colours from 0."""
+    """Third level = first plus or minus second; numbers and sizes count from 1, colors from 0."""
 
     def __init__(self, rng: random.Random, rule: Rule, levels: Range, first: Range) -> None:
         self.rng, self.sign, self.levels, self.first = rng, rule.parameter, levels, first

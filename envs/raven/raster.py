@@ -1,8 +1,8 @@
 """Entity rasters: one shape of one size, fill and angle on a small square of ink.
 
-The geometry is RAVEN's: integer vertices around the slot's centre, an outline two pixels thick, then a counter-clockwise
+The geometry is RAVEN's: integer vertices around the slot's center, an outline two pixels thick, then a counter-clockwise
 rotation of the finished bitmap with bilinear interpolation. Upstream draws with OpenCV; this is numpy only, and differs
-from it by a few grey edge pixels. One thing differs on purpose: squares of the small inner grid round their half side to
+from it by a few gray edge pixels. One thing differs on purpose: squares of the small inner grid round their half side to
 the nearest pixel instead of truncating it, because two of their sizes would otherwise be the same bitmap.
 """
 
@@ -29,7 +29,7 @@ def unit_of(extent: float) -> float:
 
 
 def vertices(type_level: int, size_level: int, extent: float) -> tuple[tuple[int, int], ...]:
-    """Polygon vertices before rotation as (x, y) offsets from the centre in pixels, y downwards.
+    """Polygon vertices before rotation as (x, y) offsets from the center in pixels, y downwards.
 
     A circle gives its radius as the single vertex (radius, 0).
     """
@@ -53,7 +53,7 @@ def vertices(type_level: int, size_level: int, extent: float) -> tuple[tuple[int
 
 @dataclass(frozen=True, eq=False)
 class Raster:
-    """Ink (255 is black, 0 is none) of one entity, cropped to what is inked, relative to its slot's centre pixel."""
+    """Ink (255 is black, 0 is none) of one entity, cropped to what is inked, relative to its slot's center pixel."""
 
     top: int
     left: int
@@ -95,7 +95,7 @@ def _cover(
 def silhouette(type_level: int, size_level: int, angle_level: int, extent: float) -> NDArray[np.bool_]:
     """Where the rotated shape, outline included, covers a pixel entirely: an entity's mask in the official files.
 
-    An odd square whose middle pixel is the slot's centre.
+    An odd square whose middle pixel is the slot's center.
     """
     inside, outline = _shape(type_level, size_level, extent, 1)
     covered: NDArray[np.bool_] = _rotated(inside | outline, ANGLE_VALUES[angle_level]) == FULL
@@ -120,7 +120,7 @@ def _shape(type_level: int, size_level: int, extent: float, scale: int) -> tuple
         across = (x - x0) * -uy + (y - y0) * ux
         along = (x - x0) * ux + (y - y0) * uy
         inside &= across * orientation >= 0
-        # A line covers the pixels whose centres are within half a pixel of it along the axis it is steep to.
+        # A line covers the pixels whose centers are within half a pixel of it along the axis it is steep to.
         half_pixel = 0.5 * max(abs(ux), abs(uy))
         beside = (along >= -0.4) & (along <= length + 0.4)
         outline |= beside & (np.abs(across) <= 1.05 * scale + half_pixel)

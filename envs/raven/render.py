@@ -1,4 +1,4 @@
-"""Panels as pixels: 160 x 160 grey, black on white.
+"""Panels as pixels: 160 x 160 gray, black on white.
 
 Ink is laid down entity by entity, a later one replacing an earlier one wherever it has ink of its own; white entities
 have no fill and let through what is beneath. The line between two halves comes last.
@@ -18,8 +18,8 @@ from envs.raven.scene import Panel, Problem
 
 
 @cache
-def slot_centres(layout: Layout) -> tuple[tuple[int, int], ...]:
-    """Row and column of the centre pixel of every slot."""
+def slot_centers(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Row and column of the center pixel of every slot."""
     return tuple((int(row * PANEL), int(column * PANEL)) for row, column, _, _ in layout.slots)
 
 
@@ -38,10 +38,10 @@ def render_problem(problem: Problem, scale: int = 1) -> NDArray[np.uint8]:
 
 def _draw(ink: NDArray[np.uint8], configuration: Configuration, panel: Panel, scale: int) -> None:
     for layout, component in zip(configuration.layouts, panel.components, strict=True):
-        centres, extent = slot_centres(layout), layout.extent
+        centers, extent = slot_centers(layout), layout.extent
         for entity in component.entities:
             raster = entity_raster(entity.type, entity.size, entity.color, entity.angle, extent, scale)
-            row, column = (scale * place for place in centres[entity.slot])
+            row, column = (scale * place for place in centers[entity.slot])
             top, left = row + raster.top, column + raster.left
             height, width = raster.ink.shape
             np.copyto(ink[top : top + height, left : left + width], raster.ink, where=raster.ink > 0)

@@ -67,7 +67,7 @@ def _narrowed(levels: Range, rule: Rule) -> Range | None:
         return (low, high - 2 * step) if step > 0 else (low - 2 * step, high)
     if rule.name == "Distribute_Three":
         return levels if high - low >= 2 else None
-    if rule.attribute == "Color":  # colours add from 0; numbers and sizes from 1
+    if rule.attribute == "Color":  # colors add from 0; numbers and sizes from 1
         if high - low < 1:
             return None
         return (low, high - low) if rule.parameter > 0 else (2 * low, high)
@@ -85,7 +85,7 @@ def _narrowed_position(layout: Layout, rule: Rule) -> Range | None:
 
 @cache
 def valid_rules(layout: Layout, group: int) -> tuple[tuple[Rule, float], ...]:
-    """The rules of a group (0..3) that a layout can bear, with their weights under uniform drawing (not normalised)."""
+    """The rules of a group (0..3) that a layout can bear, with their weights under uniform drawing (not normalized)."""
     return tuple(
         (rule, 1.0 / len(parameters))
         for name, attribute, parameters in RULE_GROUPS[group]

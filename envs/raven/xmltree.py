@@ -42,7 +42,7 @@ class Shape:
     """What an official file says of an entity's pixels."""
 
     real_bbox: tuple[float, ...]
-    """Row centre, column centre, height, width of what is drawn, as fractions of the panel."""
+    """Row center, column center, height, width of what is drawn, as fractions of the panel."""
     mask: tuple[int, ...]
     """Run-length code of the silhouette: start (from 1) and length in turn, over the flattened panel."""
 

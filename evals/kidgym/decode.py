@@ -16,19 +16,22 @@ from __future__ import annotations
 
 import html
 import re
+import string
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from evals.answer_tags import closed, own_turn
+from evals.conclusion import concluded
 from evals.kidgym.choices import left_over, read_prose
 from evals.kidgym.paraphrase import masked, read_paraphrase, unmasked
-from evals.kidgym.vocabulary import ALTERNATIVE_BEHIND, OTHER_SIDE, UNDECIDED
-from evals.option_words import sole_option
+from evals.kidgym.vocabulary import ALTERNATIVE_BEHIND, UNDECIDED
 
-DECODER_VERSION: Final = 4
-"""Raised whenever a reply would be read otherwise; part of every episode's identity."""
+DECODER_VERSION: Final = 6
+"""Raised whenever a reply would be read otherwise; part of every episode's fingerprint."""
 
+LETTERS: Final = string.ascii_uppercase
 _LONGEST_FRAME: Final = 60
 """Characters around a letter or an action's text in a reply that is nothing but these."""
 
@@ -51,8 +54,8 @@ def decode(text: str, actions: Sequence[str], cut_off: bool = False) -> Decoded:
     - how: ``letter``; ``text`` (the action's text); ``letter and text``; ``list`` (several of these, of which the first
       counts; without tags, letters only); ``declared`` (*I choose B*, *so: B*, *C is correct*; the last one counts);
       ``mention`` (*option B*, or the action's text within others); ``alone`` (a capital letter by itself);
-      ``other words`` (a description that fits one action only); ``words`` (part of one action's text only);
-      ``left over`` (all others are rejected); ``corrected`` (behind the tag)
+      ``other words`` (a description that fits one action only); ``left over`` (all others are
+      rejected); ``corrected`` (behind the tag); ``words, ...`` (by a rule of ``evals.conclusion``)
 
     and an unread reply has the rule ``no answer``, ``two answers``, ``beyond the list`` or ``cut_off``.
 
@@ -61,14 +64,15 @@ def decode(text: str, actions: Sequence[str], cut_off: bool = False) -> Decoded:
         actions: The offered actions' texts, in the order of their letters.
         cut_off: Whether the reply ended at the token limit.
     """
-    text = _normalized(text)
-    if OTHER_SIDE.search(text):
+    own = own_turn(_normalized(text))
+    if own is None:
         return Decoded(None, "two answers")
+    text = own
     if not _TAG.search(text) and len(fields := _FIELD.findall(text)) == 1:
         where, content = "field", fields[0]
         found = _read(content, tuple(actions), bare=False)
     elif cut_off:
-        pairs = [pair["content"] for pair in _PAIR.finditer(text) if re.search(r"\w", pair["content"])]
+        pairs = [pair["content"] for pair in _PAIR.finditer(closed(text)) if re.search(r"\w", pair["content"])]
         found = _read(pairs[-1], tuple(actions), bare=False) if pairs else Decoded(None, "cut_off")
         where = "tag"
     else:
@@ -140,7 +144,7 @@ def _answer(text: str) -> tuple[str, str]:
     segments = [(where, content) for where, content in _segments(text) if re.search(r"\w", content)]
     if segments:
         return segments[-1]
-    return ("tag", "") if _TAG.search(text) else ("no tag", text)
+    return "no tag", text[tags[-1].end() :] if (tags := list(_TAG.finditer(text))) else text
 
 
 def _segments(text: str) -> Iterator[tuple[str, str]]:
@@ -181,14 +185,19 @@ def _read(content: str, actions: tuple[str, ...], bare: bool) -> Decoded:
     if UNDECIDED.search(hidden):
         return Decoded(None, "no answer")
     if (prose := read_prose(hidden, bare)) is not None:
-        return _decided(prose.positions, prose.how, actions)
+        found = _decided(prose.positions, prose.how, actions)
+        return found if found.rule != "two answers" else _by_words(content, actions, "two answers")
     if positions := read_paraphrase(unmasked(hidden), actions, bare):
         return _decided(positions, "other words", actions)
-    if (only := sole_option(content, actions)) is not None:
-        return Decoded(only, "words")
     if (rest := left_over(hidden, len(actions))) is not None:
         return Decoded(rest, "left over")
-    return Decoded(None, "two answers" if ALTERNATIVE_BEHIND.search(hidden[-500:]) else "no answer")
+    return _by_words(content, actions, "two answers" if ALTERNATIVE_BEHIND.search(hidden[-500:]) else "no answer")
+
+
+def _by_words(content: str, actions: tuple[str, ...], otherwise: str) -> Decoded:
+    """The action with which a text concludes, whatever names it; none for the reason given otherwise."""
+    found = concluded(content, actions, LETTERS[: len(actions)])
+    return Decoded(found.option, otherwise if found.option is None else f"words, {found.rule}")
 
 
 def _read_list(content: str, actions: tuple[str, ...], bare: bool) -> Decoded | None:

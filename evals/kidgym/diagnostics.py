@@ -37,7 +37,10 @@ def diagnose_kidgym(plan: pa.Table, ledger: pa.Table) -> Iterator[Table]:
 
 def _cells(plan: pa.Table, ledger: pa.Table) -> Cells:
     """The played games of each cell, in the order of the plan; failed ones have nothing to tell."""
-    rows = {row["episode_id"]: row for row in ledger.select(list(_COLUMNS)).to_pylist() if row["status"] == "done"}
+    names = [
+        name for name in _COLUMNS if name in ledger.column_names
+    ]  # before the first row, the suite's are not there
+    rows = {row["episode_id"]: row for row in ledger.select(names).to_pylist() if row["status"] == "done"}
     cells: defaultdict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for entry in plan.select(["episode_id", *CELL]).to_pylist():
         if row := rows.get(entry["episode_id"]):
@@ -73,6 +76,7 @@ def _mistakes(cells: Cells) -> Table:
 def _refusals(cells: Cells) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for cell, games in cells.items():
+        games = [game for game in games if game["refused_blocked"] is not None]  # unknown in the published environment
         if any(game["refused_steps"] for game in games):
             steps = sum(game["steps"] for game in games)
             counts = [sum(game[name] for game in games) for name in ("refused_steps", *_REFUSED)]

@@ -1,9 +1,11 @@
-"""KidGym's paired effects: what a way of asking, a resolution, or the need to remember changes."""
+"""KidGym's paired effects: what a way of asking, or the need to remember, changes."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
+from evals.kidgym.published_environment.recording import SUFFIX
 from evals.paired import effects_tables, independent_effects, paired_effects, success_observations
 from evals.run_data import RunData
 from evals.tables import Table
@@ -38,16 +40,25 @@ def effect_tables(run: RunData) -> Iterator[Table]:
         )
 
 
-def resolution_tables(fine: RunData, coarse: RunData, pixels: tuple[int, int] = (96, 32)) -> Iterator[Table]:
-    """What a finer picture adds, from two runs on identical games.
+def environment_tables(run: RunData) -> Iterator[Table]:
+    """The own games minus those of the published environment, where a run has both.
 
     Args:
-        fine: KidGym's part of the run with the larger cells.
-        coarse: That of the run with the smaller ones.
-        pixels: Of a cell's edge, in both.
+        run: KidGym's part of a run.
     """
     cell = ("player", "mode", "task", "level")
-    sides = (f"{pixels[0]} px", f"{pixels[1]} px")
-    effects = paired_effects(success_observations(fine, cell), success_observations(coarse, cell))
-    title = f"KidGym: {sides[0]} minus {sides[1]} a cell on the same games"
-    return effects_tables("kidgym_resolution_effect", title, cell[1:], sides, effects)
+    observed = success_observations(run, cell)
+    published = [
+        dataclasses.replace(one, cell=(*one.cell[:2], one.cell[2].removesuffix(SUFFIX), one.cell[3]))
+        for one in observed
+        if one.cell[2].endswith(SUFFIX)
+    ]
+    own = [one for one in observed if not one.cell[2].endswith(SUFFIX)]
+    yield from effects_tables(
+        "kidgym_environment_effect",
+        "KidGym: own minus published environment",
+        cell[1:],
+        ("own", "published"),
+        independent_effects(own, published),
+        ("The two environments draw different games: the two sides are independent.",),
+    )

@@ -6,8 +6,7 @@ import functools
 from typing import Final
 
 from envs.kidgym import make, solve
-from evals.kidgym.prompts import lettered, letters_of
-from evals.kidgym.reasons import reason
+from evals.kidgym.prompts import letters_of
 from evals.kidgym.templates import Templates, joined
 from evals.types import Part, stable_seed
 
@@ -30,17 +29,18 @@ def worked_example(task: str, templates: Templates, cell_pixels: int = 64, skin:
     actions = solve(world)
     if actions is None:
         raise ValueError(f"KidGym task {task}: its example, seed {world.seed}, cannot be won")
-    goals, steps = [], list[Part]()
+    wording, goals, steps = templates.wording, list[str](), list[Part]()
     for number, action in enumerate(actions, 1):
-        goals.append(world.goal)
+        texts, letters = wording.texts(world), letters_of(world.actions)
+        goals.append(wording.goal(world))
         steps += ["\n\n"] * bool(steps)
         steps += templates.fill(
             "example_step",
             step=str(number),
             frame=world.frame,
-            actions=lettered(world.actions),
-            reason=reason(world, action),
-            letter=letters_of(world.actions)[world.ordered.index(action)],
+            actions=wording.listed(letters, texts),
+            reason=wording.reason(world, action),
+            letter=letters[world.ordered.index(action)],
         )
         world.take(action)
     return templates.fill("example", goal="\n".join(dict.fromkeys(goals)), steps=joined(steps), frame=world.frame)

@@ -12,8 +12,9 @@ from envs.kidgym import Action, World, solve
 from evals.conversation import Conversation
 from evals.kidgym.mistakes import BLOCKED, FULL, MISFIT, Step, miscount, refusal, slip
 from evals.kidgym.prompts import Dialogue, letters_of
-from evals.kidgym.reading import Decoder, read_reply
+from evals.kidgym.reading import Decoder
 from evals.kidgym.shortcuts import SHORTCUTS, shortcut_action
+from evals.kidgym.turn import FORCED, choose
 from evals.suite import Column
 from evals.types import Outcome
 
@@ -78,22 +79,14 @@ async def play_world(
     forced = 0
     unread = ""
     while not world.done:
-        index = 0
-        if len(world.actions) == 1:
-            dialogue.forced(world)
-            forced += 1
-        else:
-            letters, chat = letters_of(world.actions), dialogue.question(world)
-            played = await conversation.ask(chat, options=letters, oracle=guide.letter, shortcuts=shortcuts)
-            choice = read_reply(played.reply, world.actions, decoder)
-            played.rule = choice.rule
-            if choice.index is None:
-                unread = choice.rule
-                break
-            index = choice.index
-            played.action = world.actions[index]
-            dialogue.answered(chat, letters[index])
-        before, action = world.copy(), world.ordered[index]
+        choice = await choose(
+            conversation, dialogue, dialogue.moment(world), world.actions, decoder, guide.letter, shortcuts
+        )
+        if choice.index is None:
+            unread = choice.rule
+            break
+        forced += choice is FORCED
+        before, action = world.copy(), world.ordered[choice.index]
         steps.append(Step(before, action, world.take(action).accepted))
     return Outcome(
         success=world.success,

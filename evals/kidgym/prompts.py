@@ -11,6 +11,8 @@ picture, the lettered actions and the form of the answer: first what stays the s
   remembers by its pictures, as published, not by notes of its own, and prompts have the same length in all modes.
 - A step with only one action (``continue``, the last free position, the diamond when all doors are open) is not asked: the
   published harness asks and ignores the reply. In a memory task its picture begins the next user message.
+- A user's ``chat.yaml`` replaces all of this: every step is then asked afresh with the messages that it lists, and in memory
+  tasks with all pictures so far.
 - Modes: ``zero_shot`` wants the letter alone; ``cot`` reasoning before it; ``icl`` the letter alone, after an example with all
   its pictures, actions and reasons.
 """
@@ -19,10 +21,12 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from envs.kidgym import World
-from evals.kidgym.templates import Templates, joined
+from envs.picture import Picture
+from evals.kidgym.templates import Templates, Value, joined
 from evals.types import Chat, Part, message
 
 LETTERS: Final = string.ascii_uppercase
@@ -43,9 +47,16 @@ def letters_of(actions: Sequence[str]) -> tuple[str, ...]:
     return tuple(LETTERS[: len(actions)])
 
 
-def lettered(actions: Sequence[str]) -> str:
-    """The actions as a list, one a line, each behind its letter."""
-    return "\n".join(f"{letter}) {text}" for letter, text in zip(letters_of(actions), actions, strict=True))
+@dataclass(frozen=True)
+class Moment:
+    """A game at one step, as its player is told of it."""
+
+    goal: str
+    actions: tuple[str, ...]
+    frame: Picture
+    step: int
+    """From 1."""
+    budget: int
 
 
 class Dialogue:
@@ -53,41 +64,53 @@ class Dialogue:
 
     def __init__(self, templates: Templates, mode: Mode, memory: bool, example: tuple[Part, ...] = ()) -> None:
         """Begin; ``example`` is what in-context learning shows first."""
-        self._templates, self._memory = templates, memory
+        self._templates, self._memory, self._example = templates, memory, example
         self._answer = "answer_cot" if mode == "cot" else "answer"
-        rules = templates.text("rules", view=templates.text("view_memory" if memory else "view"))
-        self._past: Chat = (message("system", rules),)
+        self._rules = templates.text("rules", view=templates.text("view_memory" if memory else "view"))
+        self._past: Chat = (message("system", self._rules),)
         self._pending: tuple[Part, ...] = (*example, "\n\n") if example else ()
+        self._seen: tuple[Picture, ...] = ()
 
-    def question(self, world: World) -> Chat:
+    def moment(self, world: World) -> Moment:
+        """The present step of a game, in the words of these templates."""
+        wording = self._templates.wording
+        return Moment(wording.goal(world), wording.texts(world), world.frame, world.steps + 1, world.budget)
+
+    def question(self, moment: Moment) -> Chat:
         """The chat that asks for the next action."""
-        answer = self._templates.text(self._answer, letters=", ".join(letters_of(world.actions)))
-        step = self._templates.fill(
-            "step",
-            goal=world.goal,
-            frame=world.frame,
-            actions=lettered(world.actions),
-            answer=answer,
-            step=str(world.steps + 1),
-            budget=str(world.budget),
-        )
+        wording, letters = self._templates.wording, letters_of(moment.actions)
+        fields: dict[str, Value] = {
+            "goal": moment.goal,
+            "frame": moment.frame,
+            "actions": wording.listed(letters, moment.actions),
+            "answer": self._templates.text(self._answer, letters=wording.letters.join(letters)),
+            "step": str(moment.step),
+            "budget": str(moment.budget),
+        }
+        if self._templates.chat:
+            return self._templates.asked_afresh(
+                {**fields, "rules": self._rules, "example": self._example}, (*self._seen, moment.frame)
+            )
+        step = self._templates.fill("step", **fields)
         return (*self._past, message("user", *joined([*self._pending, *step])))
 
-    def forced(self, world: World) -> None:
+    def forced(self, moment: Moment) -> None:
         """Note a step that offers a single action, before it is taken."""
         if self._memory:
+            self._seen += (moment.frame,)
             step = self._templates.fill(
                 "forced",
-                goal=world.goal,
-                frame=world.frame,
-                action=world.actions[0],
-                step=str(world.steps + 1),
-                budget=str(world.budget),
+                goal=moment.goal,
+                frame=moment.frame,
+                action=moment.actions[0],
+                step=str(moment.step),
+                budget=str(moment.budget),
             )
             self._pending = joined([*self._pending, *step, "\n\n"])
 
-    def answered(self, question: Chat, letter: str) -> None:
+    def answered(self, moment: Moment, question: Chat, letter: str) -> None:
         """Note the answer to the latest question."""
         if self._memory:
+            self._seen += (moment.frame,)
             self._past = (*question, message("assistant", self._templates.text("answered", letter=letter)))
             self._pending = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from evals.kidgym.published_environment.recording import SUFFIX
 from evals.published import RunCell
 from evals.reference import model_named, published
 from evals.run_data import RunData
@@ -15,24 +16,34 @@ Capability = Callable[[Mapping[tuple[str, str], Estimate], str], Estimate]
 
 _TABLES = {"zero_shot": "Table 2", "cot": "Table 7", "icl": "Table 8"}
 _PUBLISHED_PIXELS = 64
+_CELL = ("player", "mode", "task", "level")
 
 
-def run_cells(run: RunData, resolution: int = _PUBLISHED_PIXELS) -> list[RunCell]:
-    """Success by player, mode, task and level; a failed episode counts as no success, as in all tables.
+def run_cells(run: RunData, resolution: int = _PUBLISHED_PIXELS, suffix: str = "") -> list[RunCell]:
+    """Success by player, mode, task and level, in the order of the plan.
+
+    A failed episode counts as no success, as in all tables.
 
     Args:
         run: KidGym's part of a run.
         resolution: Pixels of a cell's edge; other than 64, only Table 3 has figures for it.
+        suffix: Of the tasks that are wanted: that of the published environment, or none.
     """
-    cells: dict[tuple[str, str, str, str], tuple[list[float], list[int]]] = {}
-    for row in run.episodes(["player", "mode", "task", "level", "index", "success"]).to_pylist():
-        values, games = cells.setdefault((row["player"], row["mode"], row["task"], row["level"]), ([], []))
+    keys = zip(*(run.plan[name].to_pylist() for name in _CELL), strict=True)
+    cells: dict[tuple[str, ...], tuple[list[float], list[int]]] = {
+        (player, mode, task.removesuffix(SUFFIX), level): ([], []) for player, mode, task, level in keys
+    }
+    for row in run.episodes([*_CELL, "index", "success"]).to_pylist():
+        if row["task"].endswith(SUFFIX) != bool(suffix):
+            continue
+        values, games = cells[row["player"], row["mode"], row["task"].removesuffix(SUFFIX), row["level"]]
         values.append(float(bool(row["success"])))
         games.append(row["index"])
     size = {} if resolution == _PUBLISHED_PIXELS else {"resolution": str(resolution)}
     return [
         RunCell(player, "success", {"mode": mode, "task": task, "level": level, **size}, values, games)
         for (player, mode, task, level), (values, games) in cells.items()
+        if values
     ]
 
 

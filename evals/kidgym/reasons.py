@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from envs.kidgym import Action, World
-from envs.kidgym.catalogue import ROMAN, SLOTS, words
+from envs.kidgym.catalog import ROMAN, SLOTS, words
 from envs.kidgym.tasks.classification import Classification
 from envs.kidgym.tasks.counting import Counting
 from envs.kidgym.tasks.decode_maze import DecodeMaze
@@ -112,7 +112,7 @@ def _placement(world: World, action: Action) -> str:
     )
     roman = ROMAN[world.positions.index(action.cell)]
     return (
-        f"The opposite of {world.direction} is {opposite}.{turn} The position {place} of the {words(world.centre)} is "
+        f"The opposite of {world.direction} is {opposite}.{turn} The position {place} of the {words(world.center)} is "
         f"number {roman}."
     )
 

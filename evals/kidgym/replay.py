@@ -39,6 +39,8 @@ class Replay:
     steps: tuple[ReplayedStep, ...]
     final: Frame
     """What was to be seen after the last step."""
+    end: World
+    """The game after the last step."""
     success: bool
 
 
@@ -85,7 +87,7 @@ def _replay(row: Mapping[str, Any], mde_decoys: str) -> Replay:
         raise _error(row, asked, "was asked after the game had ended")
     if row["status"] == "done" and (row["success"], row["steps"]) != (world.success, world.steps):
         raise _error(row, asked - 1, f"ends with success {world.success} after {world.steps} steps, not as stored")
-    return Replay(tuple(steps), world.frame, world.success)
+    return Replay(tuple(steps), world.frame, world, world.success)
 
 
 def _world(row: Mapping[str, Any], mde_decoys: str) -> World:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
 from envs.kidgym.chance import CHANCE, CHANGED, published_chance
+from evals.kidgym.published_environment.recording import SUFFIX
 from evals.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.kidgym.shortcuts import SHORTCUTS
 from evals.reference import published
@@ -139,6 +140,7 @@ def _success_table(episodes: Sequence[Played]) -> Table:
     return Table(
         name="kidgym_success",
         headline=True,
+        brief=("player", "mode", "task", "level", "done", "failed", "success", "shortcuts reach"),
         title="KidGym: success by task and level",
         columns=(
             *("player", "mode", "task", "level", "planned", "done", "failed"),
@@ -211,7 +213,12 @@ def capability_score(cells: Mapping[tuple[str, str], Estimate], capability: str)
 def _capability_table(episodes: Sequence[Played]) -> Table:
     """Players of this run, out of 100."""
     rows: list[tuple[Cell, ...]] = []
-    for (player, mode), members in _cells(episodes).items():
+    published = [episode for episode in episodes if episode.task.endswith(SUFFIX)]
+    renamed = [
+        replace(one, task=one.task.removesuffix(SUFFIX), mode=f"{one.mode}, published environment") for one in published
+    ]
+    own = [episode for episode in episodes if not episode.task.endswith(SUFFIX)]
+    for (player, mode), members in _cells([*own, *renamed]).items():
         cells = {cell: _success(planned) for cell, planned in members.items()}
         scores = [capability_score(cells, capability) for capability in CAPABILITIES]
         overall = weighted_sum(list(cells.values()), [100 / len(cells)] * len(cells))

@@ -179,7 +179,7 @@ def _distance(world: World, cell: int) -> int:
     """Steps to a cell beside ``cell``; more than there are cells where no way leads there."""
     free, reached = grid.ALL & ~grid.mask(world.scene), 1 << world.agent
     for steps in range(grid.SIDE**2):
-        if reached & grid.NEIGHBOURS[cell]:
+        if reached & grid.NEIGHBORS[cell]:
             return steps
         reached |= grid.spread(reached) & free
     return grid.SIDE**2
@@ -195,7 +195,7 @@ def _best_kept(world: MemoryMaze) -> set[int]:
 
     def kept(chest: int) -> int:
         ways = (grid.region(grid.ALL & ~solid & ~(1 << door), start.agent) for door in doors)
-        return sum(not way & grid.NEIGHBOURS[chest] for way in ways)
+        return sum(not way & grid.NEIGHBORS[chest] for way in ways)
 
     most = max(map(kept, chests))
     return {chest for chest in chests if kept(chest) == most}
@@ -206,6 +206,6 @@ def _believing(task: type[World]) -> type[World]:
 
     def walk_to(self: World, cell: int) -> bool:
         free = grid.ALL & ~grid.mask(place for place, item in self.scene.items() if not item.sprite.startswith("key/"))
-        return grid.nearest(free, self.agent, grid.NEIGHBOURS[cell] & free) is not None
+        return grid.nearest(free, self.agent, grid.NEIGHBORS[cell] & free) is not None
 
     return type(f"Believed{task.__name__}", (task,), {"walk_to": walk_to})

@@ -1,7 +1,16 @@
-"""The words of KidGym's prompts: text files with ``$fields``, which a user's folder may replace one by one."""
+"""The words of KidGym's prompts: text files with ``$fields``, which a user's folder may replace one by one.
+
+Two more files may stand in the folder: ``words.yaml`` (goals, action texts, reasons, the list's format; see
+``evals.kidgym.wording``) and ``chat.yaml``, the messages of a question, which then replace the built-in chat altogether:
+
+    - {role: system, text: "$rules"}
+    - {role: user, each: frame, text: "<Image $number>: $frame"}      # one message for each picture that is shown
+    - {role: user, text: "$example$goal Choose: $actions. $answer"}
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +18,13 @@ from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Final
+from typing import Any, Final, Literal
+
+import yaml
 
 from envs.picture import Picture
-from evals.types import Part, stable_hash
+from evals.kidgym.wording import BUILT_IN, Wording, wording_of
+from evals.types import Chat, Part, message, stable_hash
 
 FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     name: (frozenset(required.split()), frozenset(optional.split()))
@@ -35,29 +47,58 @@ FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
 }
 """For each template ``NAME.txt`` the fields that it must have and those that it may have besides."""
 
+CHAT_FIELDS: Final = frozenset({"rules", "example", "goal", "frame", "frames", "actions", "answer", "step", "budget"})
+"""Fields of ``chat.yaml``; ``$number`` counts the pictures of a message that is repeated for each."""
+
 Value = str | Picture | Sequence[Part]
 
 
 @dataclass(frozen=True)
+class ChatMessage:
+    """One message of a user's ``chat.yaml``."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+    each: bool = False
+    """Whether it is repeated for each picture."""
+
+
+@dataclass(frozen=True)
 class Templates:
-    """The texts of all templates, checked, in the order of ``FIELDS``."""
+    """The texts of all templates, checked, in the order of ``FIELDS``, and what a user has put in place of other words."""
 
     texts: tuple[tuple[str, str], ...]
+    wording: Wording = BUILT_IN
+    chat: tuple[ChatMessage, ...] = ()
+    """The messages of a question, where a user's folder says which."""
 
     @cached_property
-    def identity(self) -> str:
-        """Hash of the texts: part of every episode's identity."""
-        return stable_hash(self.texts)
+    def fingerprint(self) -> str:
+        """Hash of the texts: part of every episode's fingerprint."""
+        return stable_hash(
+            self.texts, dataclasses.asdict(self.wording), [dataclasses.astuple(one) for one in self.chat]
+        )
+
+    def asked_afresh(self, fields: Mapping[str, Value], frames: Sequence[Picture]) -> Chat:
+        """The chat of a question in the user's own form.
+
+        Args:
+            fields: ``CHAT_FIELDS`` without ``frames``.
+            frames: What the player sees: the present picture, in memory tasks behind all earlier ones.
+        """
+        values = {**fields, "frames": tuple(frames)}
+        chat = []
+        for one in self.chat:
+            shown = enumerate(frames, 1) if one.each else [(0, frames[-1])]
+            for number, frame in shown:
+                parts = _filled(one.text, {**values, "frame": frame, "number": str(number)} if one.each else values)
+                if parts:
+                    chat.append(message(one.role, *parts))
+        return tuple(chat)
 
     def fill(self, name: str, **values: Value) -> tuple[Part, ...]:
         """A template with its fields filled in: texts, and pictures where a field's value holds some."""
-        source, position = dict(self.texts)[name], 0
-        parts: list[Part] = []
-        for match in Template.pattern.finditer(source):
-            value: Value = "$" if match["escaped"] else values[match["named"] or match["braced"]]
-            parts += [source[position : match.start()], *([value] if isinstance(value, str | Picture) else value)]
-            position = match.end()
-        return joined([*parts, source[position:]])
+        return _filled(dict(self.texts)[name], values)
 
     def text(self, name: str, **values: str) -> str:
         """A template without pictures, filled in."""
@@ -66,8 +107,18 @@ class Templates:
         return text
 
 
+def _filled(source: str, values: Mapping[str, Value]) -> tuple[Part, ...]:
+    position = 0
+    parts: list[Part] = []
+    for match in Template.pattern.finditer(source):
+        value: Value = "$" if match["escaped"] else values[match["named"] or match["braced"]]
+        parts += [source[position : match.start()], *([value] if isinstance(value, str | Picture) else value)]
+        position = match.end()
+    return joined([*parts, source[position:]])
+
+
 def joined(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The same parts with neighbouring texts made one, and without empty ones."""
+    """The same parts with neighboring texts made one, and without empty ones."""
     merged: list[Part] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):
@@ -89,7 +140,8 @@ def load_templates(folder: str = "") -> Templates:
     own = {path.stem: path for path in sorted(Path(folder).glob("*.txt"))} if folder else {}
     if folder and not Path(folder).is_dir():
         raise ValueError(f"{folder!r} is not a folder")
-    if folder and not own:
+    wording, chat = (_yaml(Path(folder) / name) if folder else None for name in ("words.yaml", "chat.yaml"))
+    if folder and not own and wording is None and chat is None:
         raise ValueError(f"folder {folder!r} holds no template; it may have {_names()}")
     for name, path in own.items():
         if name not in FIELDS:
@@ -99,11 +151,53 @@ def load_templates(folder: str = "") -> Templates:
     }
     for name, text in texts.items():
         _check(str(own.get(name, f"{name}.txt")), text, *FIELDS[name])
-    return Templates(tuple(texts.items()))
+    return Templates(
+        tuple(texts.items()),
+        BUILT_IN if wording is None else wording_of(wording),
+        () if chat is None else _chat_of(chat),
+    )
 
 
 def _names() -> str:
-    return ", ".join(f"{name}.txt" for name in FIELDS)
+    return ", ".join([*(f"{name}.txt" for name in FIELDS), "words.yaml", "chat.yaml"])
+
+
+def _yaml(path: Path) -> Any:
+    """What a file says; None where there is none."""
+    if not path.exists():
+        return None
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no YAML ({str(error).splitlines()[0]})") from error
+    return {} if data is None else data
+
+
+def _chat_of(data: Any) -> tuple[ChatMessage, ...]:
+    """The messages of ``chat.yaml``.
+
+    Raises:
+        ValueError: it is no list of messages, or lacks what a player cannot do without; the message says what.
+    """
+    if not isinstance(data, list) or not data:
+        raise ValueError("chat.yaml must be a list of messages, each with role and text")
+    chat = []
+    for number, one in enumerate(data, 1):
+        where = f"chat.yaml, message {number}"
+        if not isinstance(one, dict) or not {"role", "text"} <= set(one) <= {"role", "text", "each"}:
+            raise ValueError(f"{where} must have role and text, and may have each, but nothing else")
+        if one["role"] not in ("system", "user", "assistant") or one.get("each", "frame") != "frame":
+            raise ValueError(f"{where}: role is system, user or assistant, and each, where it stands, frame")
+        if not isinstance(one["text"], str):
+            raise ValueError(f"{where}: text must be a text, not {one['text']!r:.60}")
+        fields = CHAT_FIELDS | {"number"} if "each" in one else CHAT_FIELDS
+        _check(where, one["text"], frozenset(), fields)
+        chat.append(ChatMessage(one["role"], one["text"], "each" in one))
+    named = {name for one in chat for name in Template(one.text).get_identifiers()}
+    for needed in ({"goal"}, {"actions"}, {"frame", "frames"}):
+        if not needed & named:
+            raise ValueError(f"chat.yaml lacks the field {' or '.join(f'${name}' for name in sorted(needed))}")
+    return tuple(chat)
 
 
 def _check(file: str, text: str, required: frozenset[str], optional: frozenset[str]) -> None:

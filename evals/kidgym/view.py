@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envs.kidgym import solve
-from evals.kidgym.replay import Replay, replay
-from evals.view import EpisodeView, Facts, default_view
+from envs.kidgym import Frame, World, solve
+from evals.kidgym.replay import Replay, ReplayedStep, replay
+from evals.view import EpisodeView, StepView, default_view
 
 
 def view_episode(row: Mapping[str, Any]) -> EpisodeView:
@@ -20,19 +20,28 @@ def view_episode(row: Mapping[str, Any]) -> EpisodeView:
         played = replay(row)
     except ValueError as cause:
         return dataclasses.replace(view, facts={**facts, "replay": str(cause)})
-    steps = (dataclasses.replace(step, facts=found) for step, found in zip(view.steps, _facts(played), strict=True))
+    steps = (_known(step, *told) for step, told in zip(view.steps, _asked(played), strict=True))
     return EpisodeView(tuple(steps), facts)
 
 
-def _facts(played: Replay) -> Iterator[Facts]:
-    """What is known of each step that was asked."""
-    frames = [*(step.frame for step in played.steps), played.final][1:]  # no step, where the first question failed
-    for number, (step, after) in enumerate(zip(played.steps, frames, strict=True), 1):
+def _asked(played: Replay) -> Iterator[tuple[int, ReplayedStep, World, Frame]]:
+    """The steps that were asked: their number from 1, with the game and the picture after each."""
+    worlds = [*(step.world for step in played.steps), played.end][1:]  # no step, where the first question failed
+    frames = [*(step.frame for step in played.steps), played.final][1:]
+    for number, step in enumerate(played.steps):
         if not step.forced:
-            best = solve(step.world)
-            yield {
-                "step": number,
-                "accepted": step.accepted,
-                "perfect play": best[0].text if best else "nothing wins any more",
-                "after": after.description,
-            }
+            yield number + 1, step, worlds[number], frames[number]
+
+
+def _known(view: StepView, number: int, step: ReplayedStep, after: World, picture: Frame) -> StepView:
+    """A step with perfect play's, and what it lost; a step after which nothing wins has no number for that."""
+    best = solve(step.world)
+    left = () if after.success else solve(after)
+    lost = best is not None and (left is None or step.chosen is None)
+    regret = float(1 + len(left) - len(best)) if best is not None and left is not None and not lost else None
+    facts: dict[str, Any] = {"step": number, "accepted": step.accepted}
+    if best is None:
+        facts["winnable"] = False
+    return dataclasses.replace(
+        view, facts=facts, best=best[0].text if best else None, regret=regret, lost=lost, after=picture.description
+    )

@@ -134,8 +134,6 @@ OPEN_ENDED: Final = re.compile(
     re.IGNORECASE,
 )
 """In a text that leaves something open, so that what is not named need not be what is left."""
-OTHER_SIDE: Final = re.compile(r"\n\W{0,4}(?:human|user|player)\s{0,3}:", re.IGNORECASE)
-"""Where a reply goes on with a turn of the other side, which it made up."""
 PAIRED: Final = re.compile(r"[\"')]*\s*(?:\b(?:and|und|et|y|e|as\s+well\s+as)\b|&|和|与|と)\s*[\"'(]*[A-Z](?![\w'])")
 """Behind a letter that is one of two."""
 LATER: Final = re.compile(

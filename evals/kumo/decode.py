@@ -1,14 +1,14 @@
 """Reading the chosen name out of a reply: as a person would (``lenient``), or as the published parser does (``strict``).
 
-The lenient decoder reads what is marked as the answer, a reply that is nothing but a name, and a last line that decides in
-so many words. It forgives how a name is written, never which name is meant.
+The lenient decoder reads what is marked as the answer, a reply that is nothing but a name, a last line that decides in so many
+words, and else what the reply concludes with (``evals.conclusion``). It forgives how a name is written, and reads part of a
+name where no other name on offer has that part.
 """
 
 from __future__ import annotations
 
 import difflib
 import html
-import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from envs.kumo.names import words
+from evals.answer_tags import closed, json_answers, own_turn
+from evals.conclusion import concluded
 from evals.kumo.written import bare, decides, is_label, read
-from evals.option_words import sole_option
 
-DECODER_VERSION: Final = 5
-"""Part of every episode's identity; raise it when a reply may be read otherwise than before."""
+DECODER_VERSION: Final = 7
+"""Part of every episode's fingerprint; raise it when a reply may be read otherwise than before."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def decode(
         answer = published(text)
         name, rule = (answer, "published") if answer in names and not cut else (None, "parse error")
     else:
-        name, rule = _lenient(unicodedata.normalize("NFC", html.unescape(text)), names, nouns, cut)
+        text = unicodedata.normalize("NFC", html.unescape(text))
+        name, rule = _lenient(closed(text) if cut else text, names, nouns, cut)
     if name is None:
         return Decoded(None, None, rule)
     return Decoded(name, "predict" if name in truths else "test", rule)
@@ -83,9 +85,11 @@ def published(text: str) -> str:
 
 
 def _lenient(text: str, names: tuple[str, ...], nouns: Sequence[str], cut: bool) -> tuple[str | None, str]:
-    tags = [tag for tag in _tags(text) if not _NEARLY.search(text, max(0, tag.start - 40), tag.start)]
-    if _OTHER_SIDE.search(text):
+    own = own_turn(text)
+    if own is None:
         return None, "two names"
+    text = own
+    tags = [tag for tag in _tags(text) if not _NEARLY.search(text, max(0, tag.start - 40), tag.start)]
     if cut and [tag.closes for tag in tags][-2:] != [False, True]:
         return None, "cut off"
     segments = [part for part in _segments(text, tags) if part[1].strip(_BLANK) not in ("", "name")]
@@ -104,7 +108,9 @@ def _lenient(text: str, names: tuple[str, ...], nouns: Sequence[str], cut: bool)
                 return None, "two names"
         return name, f"{where}, {how}" if name else how
     if tags:
-        return None, "empty tag"
+        text = text[tags[-1].end :]
+        if not re.search(r"\w", text):
+            return None, "empty tag"
     name, how = read(text, names, nouns) if len(text) <= _LONGEST_BARE_REPLY else (None, "")
     if name and how != "phrase":
         return name, f"no tag, {how}"
@@ -114,21 +120,19 @@ def _lenient(text: str, names: tuple[str, ...], nouns: Sequence[str], cut: bool)
     return name, how
 
 
-_OTHER_SIDE = re.compile(r"\n\W{0,4}(?:user|human)\s{0,3}:", re.IGNORECASE)
-"""Where a reply goes on with a turn of the other side, which it made up."""
 _NEARLY = re.compile(r"\b(?:nearly|almost|was about to|would have) \w+\s*\Z", re.IGNORECASE)
 """Before a tag that was not meant."""
 
 
-_SIGNS = re.compile(r"!\s*\w|[≠♭♯~{}|<>±\u0334-\u0338]|\bruled out\b", re.IGNORECASE)
+_SIGNS = re.compile(r"^\W*!\s*\w|[♭♯±\u0334-\u0338]|[{}]")
 _SIGNED_NAME = re.compile(r"(?<!\w)[+\-−]\d|[+−-]$|[#♭♯]")
 
 
-def _by_words(text: str, names: tuple[str, ...]) -> int | None:
+def _by_words(text: str, names: tuple[str, ...], tagged: bool = False) -> int | None:
     """The only name that a text means by part of its words; none where signs may change what it means."""
     if _SIGNS.search(text) or any(_SIGNED_NAME.search(name) for name in names):
         return None
-    return sole_option(text, names)
+    return concluded(text, names, stated="anything" if tagged else "names").option
 
 
 def _side_by_side(text: str, tags: Sequence[_Tag]) -> bool:
@@ -166,7 +170,8 @@ def _tags(text: str) -> Iterator[_Tag]:
     for match in _TAG.finditer(text):
         word = (match["word"] or "answer").casefold()
         closes = bool(match["close"] or match["late"])
-        if word != "answer" and not (closes and difflib.SequenceMatcher(None, word, "answer").ratio() >= _ALIKE):
+        closed_alike = closes or re.search(rf"<\s*/\s*{word}\s*>", text[match.end() :], re.IGNORECASE)
+        if word != "answer" and not (closed_alike and difflib.SequenceMatcher(None, word, "answer").ratio() >= _ALIKE):
             continue
         if not closes and match["word"] and not match["end"] and "\n" in text[match.end() :].split("/")[0]:
             continue  # a bracket and a word, but no tag
@@ -212,7 +217,7 @@ def _read_tagged(content: str, names: tuple[str, ...], nouns: Sequence[str]) -> 
     goes_on = remark.strip()[:1].islower()
     if name and how != "phrase" and not goes_on and _DOUBTS.isdisjoint(words(bare(remark))):
         return name, "remark" if remark.startswith("(") else "line"
-    only = _by_words(content, names) if "\n" not in content.strip() else None
+    only = _by_words(content, names, tagged=True) if "\n" not in content.strip() else None
     return (names[only], "words") if only is not None else (None, "unknown name")
 
 
@@ -259,10 +264,5 @@ def _announced(sentence: str, names: tuple[str, ...], nouns: Sequence[str]) -> s
 
 def _in_json(text: str, names: tuple[str, ...], nouns: Sequence[str]) -> str | None:
     """The answer in a flat JSON object that ends the reply."""
-    match = re.search(r"(\{[^{}]*\})[\s`]*$", text)
-    try:
-        fields = json.loads(match[1]) if match else None
-    except ValueError:
-        return None
-    answers = [value for key, value in (fields or {}).items() if "answer" in key.casefold() and isinstance(value, str)]
+    answers = json_answers(text)
     return read(answers[0], names, nouns)[0] if len(answers) == 1 else None

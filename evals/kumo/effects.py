@@ -1,10 +1,10 @@
-"""KUMO's effects: what more truths and tests, or a book in prose, change."""
+"""KUMO's effects: what more truths and tests change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evals.paired import effects_tables, independent_effects, paired_effects, success_observations
+from evals.paired import effects_tables, independent_effects, success_observations
 from evals.run_data import RunData
 from evals.tables import Table
 
@@ -25,17 +25,3 @@ def effect_tables(run: RunData) -> Iterator[Table]:
         independent_effects(hard, easy),
         ("Hard and easy tasks are different games: the two sides are independent.",),
     )
-
-
-def book_tables(first: RunData, second: RunData, books: tuple[str, str] = ("prose", "table")) -> Iterator[Table]:
-    """What another form of the book changes, from two runs on identical tasks.
-
-    Args:
-        first: KUMO's part of the run with the first book.
-        second: That of the run with the second.
-        books: What the two are called.
-    """
-    cell = ("player", "level", "task")
-    effects = paired_effects(success_observations(first, cell), success_observations(second, cell))
-    title = f"KUMO: book in {books[0]} minus {books[1]} on the same tasks"
-    return effects_tables("kumo_book_effect", title, ("level", "domain"), books, effects)

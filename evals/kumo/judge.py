@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from envs.kumo import Observation, OptimalSearch, Task
@@ -35,7 +36,7 @@ class Situation:
         return self.certain[0] if self.certain else None
 
 
-def situation(task: Task, taken: Sequence[str]) -> Situation:
+def situation(task: Task, taken: Collection[str]) -> Situation:
     """What is known once the tests in ``taken`` have been taken."""
     survivors = task.survivors(_shown(task, taken))
     able = {
@@ -112,6 +113,12 @@ def values_after(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
 
     They are values of the game that is left: the truths still possible and the tests not taken.
     """
+    return _values_after(task, frozenset(taken))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _values_after(task: Task, taken: frozenset[str]) -> Mapping[str, float]:
+    """Searched once for all runs of a task that come by, which are played at about the same time."""
     now = situation(task, taken)
     rest = Task(
         domain=task.domain,
@@ -124,5 +131,5 @@ def values_after(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
     return OptimalSearch(rest).action_values()
 
 
-def _shown(task: Task, taken: Sequence[str]) -> Mapping[str, Observation]:
+def _shown(task: Task, taken: Iterable[str]) -> Mapping[str, Observation]:
     return {name: task.observations[task.position(name)] for name in taken}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from envs.kumo import DIFFICULTIES
 
 _CALLS = {"easy": 4.2, "hard": 8.1}
@@ -11,6 +13,11 @@ _CALLS = {"easy": 4.2, "hard": 8.1}
 def level_of(truths: int, actions: int) -> str:
     """The level of tasks of a chosen size."""
     return f"{truths}x{actions}"
+
+
+def is_level(text: str) -> bool:
+    """Whether a text is a difficulty or a size such as ``6x8``."""
+    return text in DIFFICULTIES or re.fullmatch(r"[1-9]\d*x[1-9]\d*", text) is not None
 
 
 def size_of(level: str) -> tuple[int, int]:

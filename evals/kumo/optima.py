@@ -26,7 +26,7 @@ def game_key(task: Task) -> str:
     places = {truth: place for place, truth in enumerate(task.truths)}
     table = [[[places[truth] for truth in state.rules_out] for state in action.states] for action in task.actions]
     shown = [
-        action.states.index(action.state_of(observation))
+        action.states.index(action.state_of(observation)) if action.outcome != "other" else None
         for action, observation in zip(task.actions, task.observations, strict=True)
     ]
     several = [len(task.valid_truths)] if task.also_valid else []

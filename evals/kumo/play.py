@@ -9,15 +9,16 @@ from typing import Literal
 
 import pyarrow as pa
 
-from envs.kumo import BookStyle, Game
+from envs.kumo import Game
 from evals.conversation import Conversation
 from evals.kumo import prompts
 from evals.kumo.decode import decode
 from evals.kumo.judge import judge
-from evals.kumo.puzzle import Puzzle
+from evals.kumo.puzzle import BookChoice, Puzzle
 from evals.kumo.shortcuts import shortcuts_of
+from evals.kumo.wording import PromptStyle, Said
 from evals.suite import Column
-from evals.types import Outcome, message
+from evals.types import Chat, Outcome, message
 
 COLUMNS: Mapping[str, Column] = {
     "tests": Column(pa.int32(), "Tests taken, repeated ones included.", better="lower"),
@@ -25,6 +26,13 @@ COLUMNS: Mapping[str, Column] = {
     "parse_errors": Column(pa.int32(), "Replies that could not be read as a name.", better="lower"),
     "parse_failed": Column(pa.bool_(), "Whether such a reply ended the game."),
     "optimal_actions": Column(pa.int32(), "Tests and prediction of perfect play on the same outcomes."),
+    "shipped_optimal_actions": Column(
+        pa.int32(), "The same by the published search, which breaks ties otherwise (imported benchmark only)."
+    ),
+    "tied_optimal_actions": Column(
+        pa.float64(), "The same by our search, as a mean over all equally good tests (imported benchmark only)."
+    ),
+    "malformed": Column(pa.bool_(), "Whether the task is malformed (imported benchmark only)."),
     "n_actions": Column(pa.int32(), "|A|, tests that the task offers."),
     "ending": Column(
         pa.string(), "What the truth named was: certain, early, overlooked or excluded; null if none was named."
@@ -47,7 +55,8 @@ async def play_puzzle(
     puzzle: Puzzle,
     conversation: Conversation,
     *,
-    book: BookStyle = "prose",
+    prompt: PromptStyle = "own",
+    book: BookChoice = "prose",
     decoder: Literal["lenient", "strict"] = "lenient",
     regret: bool = True,
 ) -> Outcome:
@@ -60,17 +69,20 @@ async def play_puzzle(
     Args:
         puzzle: The game.
         conversation: With its player.
+        prompt: Whose words the game is told in.
         book: Style of the knowledge book.
         decoder: Read replies as a person would, or as the published parser does.
         regret: Whether to search for what each test lost.
     """
     task, game = puzzle.task, Game(puzzle.task)
-    chat = puzzle.opening(book, conversation.episode.budget)
+    words = puzzle.wording(prompt, book, conversation.episode.budget)
+    said = words.opening()
+    before: Chat = ()
     strict = decoder == "strict"
     parse_errors = unread = 0
     for _ in range(conversation.episode.budget):
         played = await conversation.ask(
-            chat,
+            (*before, *said.sent),
             options=puzzle.names,
             oracle=functools.partial(puzzle.best, tuple(game.observed)),
             shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id),
@@ -83,14 +95,16 @@ async def play_puzzle(
             parse_errors, unread = parse_errors + 1, unread + 1
             if strict or unread > 1:
                 break
-            answer = prompts.reminder(cut_off=played.reply.cut_off)
+            reminder = prompts.reminder(cut_off=played.reply.cut_off)
+            following = Said((reminder,), (reminder,))
         elif choice.kind == "predict":
             game.predict(choice.name)
             break
         else:
             unread = 0
-            answer = prompts.outcome(task, puzzle.domain, choice.name, game.test(choice.name))
-        chat = (*chat, message("assistant", played.reply.text), answer)
+            following = words.outcome(choice.name, game.test(choice.name))
+        before = (*before, *said.kept, message("assistant", played.reply.text))
+        said = following
     optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
     errors = await asyncio.to_thread(judge, task, tuple(game.taken), game.named, search=regret)
     return Outcome(
@@ -107,5 +121,6 @@ async def play_puzzle(
             "idle_tests": errors.idle_tests,
             "late_tests": errors.late_tests,
             "regret": list(errors.regret),
+            **puzzle.benchmark_columns,
         },
     )

@@ -52,8 +52,8 @@ UNREAD = f"Your reply cannot be read as one name from the lists. {_AGAIN}"
 
 CUT_OFF = f"Your reply grew too long and was cut off before it gave an answer. Keep your reasoning short. {_AGAIN}"
 
-PROMPT_IDENTITY = stable_hash(RULES, ONE, SEVERAL_GOAL, SEVERAL, ASK, START, OUTCOME, UNREAD, CUT_OFF)
-"""Part of every episode's identity: runs under other words are other runs."""
+PROMPT_FINGERPRINT = stable_hash(RULES, ONE, SEVERAL_GOAL, SEVERAL, ASK, START, OUTCOME, UNREAD, CUT_OFF)
+"""Part of every episode's fingerprint: runs under other words are other runs."""
 
 
 def opening(task: Task, domain: Domain, book: str, limit: int) -> Chat:

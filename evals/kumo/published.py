@@ -24,19 +24,21 @@ MEASURES: dict[str, Callable[[Run], float | None]] = {
 def run_cells(runs: Iterable[Run]) -> list[RunCell]:
     """Every measure by player and difficulty, over all runs that were played, failed ones included.
 
-    A run over more than the paper's number of main domains stands beside the figures over all 100 domains.
+    Runs over more than the paper's number of main domains stand beside the figures over all 100 domains.
     """
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.status:
             groups.setdefault((run.player, run.difficulty), []).append(run)
-    domains = {run.domain for group in groups.values() for run in group}
-    which = "5 domains" if len(domains) <= 5 else "100 domains"
     return [
-        _cell(player, measure, {"domains": which, "level": level}, group, value)
+        _cell(player, measure, {"domains": _domains(group), "level": level}, group, value)
         for (player, level), group in groups.items()
         for measure, value in MEASURES.items()
     ]
+
+
+def _domains(runs: Iterable[Run]) -> str:
+    return "5 domains" if len({run.domain for run in runs}) <= 5 else "100 domains"
 
 
 def _cell(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -23,7 +24,19 @@ def score_kumo(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
     tables = [_success_table(runs, by_domain=False), _success_table(runs, by_domain=True)]
     if any(run.difficulty in DIFFICULTIES for run in runs):
         tables.append(_published_table(runs))
-    return tables
+    if any(run.shipped_optimal_actions is not None for run in runs):
+        tables.append(_optima_table(runs))
+    notes = _malformed_notes(runs)
+    return [dataclasses.replace(table, notes=(*table.notes, *notes)) for table in tables]
+
+
+def _malformed_notes(runs: Sequence[Run]) -> list[str]:
+    found = [run for run in runs if run.malformed]
+    tasks = len({run.task for run in found})
+    return [
+        f"{len(found):,} runs of {tasks} malformed tasks count as the published code scores them; suite.malformed=left_out "
+        "leaves them out."
+    ] * bool(found)
 
 
 # --- our convention --------------------------------------------------------------------------------------------------
@@ -56,6 +69,7 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
     return Table(
         name="kumo_domains" if by_domain else "kumo_success",
         headline=not by_domain,
+        brief=(*keys, "done", "failed", "success", "relative actions"),
         title="KUMO by domain" if by_domain else "KUMO",
         columns=(*keys, "planned", "done", "failed", "cut off", *measures),
         rows=tuple(rows),
@@ -128,9 +142,33 @@ def _published_table(runs: Sequence[Run]) -> Table:
             "parse errors: runs that an unread reply ended. decoder=strict reads replies by the published rules.",
             "A call that failed for good counts as a parse error without tokens in the published figures; here its run is "
             "a failed one, with its tokens and without a parse error. Neither is a success.",
-            "Published models played 1,250 runs per difficulty, on the paper's own domains and "
-            "tasks; this run's are others, so compare with care.",
+            "Published models played 1,250 runs per difficulty, on the authors' tasks of five domains; "
+            "only a run of these very tasks (suite.source) is like them.",
             *_failure_notes(runs),
+        ),
+    )
+
+
+def _optima_table(runs: Sequence[Run]) -> Table:
+    """The relative action count against three counts of perfect play, which differ where tests are equally good."""
+    groups = groups_of([run for run in runs if run.status], lambda run: (run.player, run.difficulty))
+    return Table(
+        name="kumo_optimal_counts",
+        title="KUMO: relative action count by count of perfect play",
+        columns=("player", "difficulty", "runs", "shipped", "first of ties", "mean over ties"),
+        rows=tuple(
+            (
+                *key,
+                len(played),
+                mean_of(played, lambda run: run.published_actions_over(run.shipped_optimal_actions)),
+                mean_of(played, lambda run: run.published_actions_over(run.optimal_actions)),
+                mean_of(played, lambda run: run.published_actions_over(run.tied_optimal_actions)),
+            )
+            for key, played in groups.items()
+        ),
+        notes=(
+            "In the published convention. shipped: counts of the published search, on record with its tasks; first of "
+            "ties: our search, which takes the first of equally good tests; mean over ties: each of them equally often.",
         ),
     )
 

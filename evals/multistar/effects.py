@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from evals.paired import Observation, effects_tables, paired_effects
+from evals.paired import Measured, Observation, effects_tables, paired_effects
 from evals.tables import Table
 
 if TYPE_CHECKING:
@@ -36,6 +36,19 @@ def effect_tables(answers: Sequence[Answered]) -> Iterator[Table]:
         for style in _STYLES:
             title = f"MultiStAR: {measure}, {style} minus vanilla on the same questions"
             yield from _tables(style, title, done, measure, "style", (style, "vanilla"), "prior")
+
+
+def answer_measures(answers: Sequence[Answered], player: str) -> list[Measured]:
+    """Accuracy and MSEval of one player's questions by style, prior and stage; questions of failed episodes count as wrong."""
+    found = []
+    for name, measure in _MEASURES.items():
+        observations = [
+            Observation((answer.style, answer.prior, answer.stage), answer.cluster, (answer.mode, answer.node), value)
+            for answer in answers
+            if answer.player == player and (value := measure(answer)) is not None
+        ]
+        found.append(Measured(name, ("style", "prior", "stage"), observations))
+    return found
 
 
 def _tables(

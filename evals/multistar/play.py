@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from evals.conversation import Conversation
 from evals.multistar.mseval import complete
-from evals.multistar.prompts import Style, labels_of, prompt
+from evals.multistar.prompts import Order, Style, labels_of, prompt
 from evals.multistar.puzzles import Prior, planned_calls
 from evals.multistar.questions import Question
 from evals.multistar.read_answer import read_answer
@@ -28,7 +28,7 @@ from evals.types import Chat, Outcome, PlayerError
 ReplyForm = Literal["labels", "text"]
 
 RECORD_VERSION = 3
-"""Raised whenever the columns change: all parts of one ledger have the same. Part of every episode's identity."""
+"""Raised whenever the columns change: all parts of one ledger have the same. Part of every episode's fingerprint."""
 
 SWEPT = pa.struct(
     {
@@ -83,6 +83,7 @@ class AskSettings:
     sweep: bool = False
     """Needs labels."""
     paper_literal: bool = False
+    order: Order = "paper"
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,8 @@ class _Asking:
         Raises:
             PlayerError: one of them cannot be answered; the others are given up.
         """
-        chats = [prompt(question, sentences, self.settings.style) for question, sentences in wanted]
+        style, order = self.settings.style, self.settings.order
+        chats = [prompt(question, sentences, style, order) for question, sentences in wanted]
         new = {chat: question for chat, (question, _) in zip(chats, wanted, strict=True) if chat not in self._known}
         tasks = [asyncio.ensure_future(self._ask(chat, question)) for chat, question in new.items()]
         try:

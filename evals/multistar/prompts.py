@@ -18,6 +18,8 @@ from evals.multistar.questions import Question
 from evals.types import Chat, message, stable_hash
 
 Style = Literal["vanilla", "structured", "document"]
+Order = Literal["paper", "question_first"]
+"""Whether the earlier answers stand before the question, as in the paper, or after it and its choices."""
 
 SYSTEM = (
     "You answer multiple-choice questions about geometric shapes in square panels. Reply with the label of the one right "
@@ -32,8 +34,8 @@ TITLE = "Panels and shapes"
 SECTIONS = {"2P": "What was seen", "1R": "What was seen", "2R": "Rules found", "final": "Rules found"}
 """Headings above what earlier answers said, by the stage that is asked."""
 
-PROMPT_IDENTITY = stable_hash(SYSTEM, NOTICE, ASK_LETTER, ASK_NUMBER, CHOOSE, PAGE, TITLE, SECTIONS, "layout 2")
-"""Part of every episode's identity: runs under other words are other runs."""
+PROMPT_FINGERPRINT = stable_hash(SYSTEM, NOTICE, ASK_LETTER, ASK_NUMBER, CHOOSE, PAGE, TITLE, SECTIONS, "layout 2")
+"""Part of every episode's fingerprint: runs under other words are other runs."""
 
 _SPATIAL = re.compile(
     r"\b(?:(?:top|bottom|upper|lower|middle)[- ](?:left|right|center)|left|middle|right|top|bottom|inner|outer|above|below"
@@ -55,18 +57,19 @@ def _numbered(question: Question) -> bool:
     return question.stage == "final"
 
 
-def prompt(question: Question, priors: Sequence[str], style: Style) -> Chat:
+def prompt(question: Question, priors: Sequence[str], style: Style, order: Order = "paper") -> Chat:
     """The chat of one question.
 
     Args:
         question: What is asked.
         priors: Sentences that earlier answers were made into; empty without prior information.
         style: One of the three.
+        order: With ``question_first``, prompts that differ in their earlier answers share all that stands before those.
     """
     system = message("system", SYSTEM)
-    if style == "document":
+    if style == "document":  # a page is one picture, of which nothing can be shared
         return system, message("user", _page(question, priors), PAGE.format(ask=_ask(question)))
-    text = _structured(question, priors) if style == "structured" else _vanilla(question, priors)
+    text = _structured(question, priors, order) if style == "structured" else _vanilla(question, priors, order)
     return system, message("user", question.picture, text)
 
 
@@ -82,27 +85,28 @@ def _choices(question: Question) -> list[str]:
     return [f"{label}: {option}" for label, option in zip(labels_of(question), question.options, strict=True)]
 
 
-def _vanilla(question: Question, priors: Sequence[str]) -> str:
+def _vanilla(question: Question, priors: Sequence[str], order: Order) -> str:
     told = [f"{NOTICE}\n" + "\n".join(f"- {sentence}" for sentence in priors)] if priors else []
-    choices = _choices(question)
-    blocks = [question.setting, *told, question.text, "\n".join(choices), _ask(question)]
+    asked = [question.text, "\n".join(_choices(question))]
+    blocks = [question.setting, *(asked + told if order == "question_first" else told + asked), _ask(question)]
     return "\n\n".join(block for block in blocks if block)
 
 
-def _structured(question: Question, priors: Sequence[str]) -> str:
-    head = " ".join(text for text in (question.setting, NOTICE if priors else "") if text)
-    lines = [f"<h1>{html.escape(head, quote=False)}</h1>"] if head else []
+def _structured(question: Question, priors: Sequence[str], order: Order) -> str:
+    last = order == "question_first" and bool(priors)
+    head = " ".join(text for text in (question.setting, NOTICE if priors and not last else "") if text)
+    told = []
     if priors:
-        lines += ["<div>", f"<h2>{SECTIONS[question.stage]}</h2>", "<ul>"]
-        lines += [f"<li>{_marked(sentence)}</li>" for sentence in priors]
-        lines += ["</ul>", "</div>"]
-    lines += ["<div>", "<h2>Question</h2>", f"<p>{html.escape(question.text, quote=False)}</p>"]
-    choices = _choices(question)
-    if choices:
-        lines += [f"<p>{CHOOSE}</p>", "<ul>"]
-        lines += [f"<li>{html.escape(choice, quote=False)}</li>" for choice in choices]
-        lines += ["</ul>"]
-    return "\n".join([*lines, f"<p>{_ask(question)}</p>", "</div>"])
+        notice = [f"<p>{NOTICE}</p>"] if last else []
+        sentences = [f"<li>{_marked(sentence)}</li>" for sentence in priors]
+        told = ["<div>", f"<h2>{SECTIONS[question.stage]}</h2>", *notice, "<ul>", *sentences, "</ul>", "</div>"]
+    asked = ["<div>", "<h2>Question</h2>", f"<p>{html.escape(question.text, quote=False)}</p>"]
+    if choices := _choices(question):
+        listed = [f"<li>{html.escape(choice, quote=False)}</li>" for choice in choices]
+        asked += [f"<p>{CHOOSE}</p>", "<ul>", *listed, "</ul>"]
+    ask = [f"<p>{_ask(question)}</p>", "</div>"]
+    body = [*asked, "</div>", *told, "<div>", *ask] if last else [*told, *asked, *ask]
+    return "\n".join([*([f"<h1>{html.escape(head, quote=False)}</h1>"] if head else []), *body])
 
 
 def _marked(sentence: str) -> str:

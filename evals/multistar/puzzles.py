@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from envs.file_picture import FilePicture
 from envs.raven import (
     Generated,
     Imported,
@@ -24,6 +25,7 @@ from envs.raven import (
 )
 from envs.raven.files import content_digest
 from envs.raven.listing import configuration_of, read_index
+from evals.multistar.published_questions.store import published_puzzle
 from evals.multistar.questions import Drawing, Question, chain_questions, direct_nodes, direct_questions
 from evals.multistar.reformat import prior_sentence
 from evals.types import Episode, PlayerError, stable_seed
@@ -47,8 +49,23 @@ UNREADABLE = "unreadable"
 UNKNOWN = "unknown"
 """In place of a configuration, where a file's own cannot be read: such files are played, and fail with their cause."""
 
-Source = Generated | Imported | Path
-"""A problem to generate, one that an index lists with its digest, or a file in a folder."""
+
+@dataclass(frozen=True)
+class PublishedPuzzle:
+    """A puzzle of the authors' questions, in a folder that ``raycade multistar import`` wrote."""
+
+    folder: str
+    digest: str
+    """Of the folder's questions."""
+    subtask: Subtask
+    configuration: str
+    number: int
+    doubtful: bool
+    """Whether questions whose keys are doubtful count."""
+
+
+Source = Generated | Imported | Path | PublishedPuzzle
+"""A problem to generate, one that an index lists with its digest, a file in a folder, or imported questions."""
 
 _STAND_INS = 32
 """Generated problems of a configuration among which every template that it can bear occurs."""
@@ -67,7 +84,10 @@ def asked_by(episode: Episode, questions: Sequence[Question]) -> list[Question]:
     """Those of a puzzle's questions that an episode asks: all of them (chain), or the one of its template, if there is one."""
     if episode.level == CHAIN:
         return [*questions]
-    node = direct_nodes(configuration_named(episode.task))[episode.index % QUESTIONS_PER_PUZZLE]
+    place = episode.index % QUESTIONS_PER_PUZZLE
+    if published := [question for question in questions if isinstance(question.picture, FilePicture)]:
+        return [question for question in published if question.node.endswith(f"/{place}")]
+    node = direct_nodes(configuration_named(episode.task))[place]
     return [question for question in questions if question.node == node]
 
 
@@ -76,7 +96,7 @@ def puzzle_seed(configuration: str, index: int) -> int:
     return stable_seed("multistar", configuration, index)
 
 
-def problem_of(source: Source, configuration: str) -> Problem:
+def problem_of(source: Generated | Imported | Path, configuration: str) -> Problem:
     """The problem of a source, which must be of the configuration that it stands for.
 
     Raises:
@@ -122,17 +142,24 @@ def questions_of(source: Source, selection: Selection) -> tuple[Question, ...]:
     Raises:
         PuzzleUnreadable: as ``problem_of``.
     """
+    if isinstance(source, PublishedPuzzle):
+        asked = published_puzzle(source.folder, source.subtask, source.configuration, source.number, source.doubtful)
+        return _selected(asked, selection)
     problem = problem_of(source, selection.configuration)
     make = direct_questions if selection.subtask == "direct" else chain_questions
     asked = make(problem, QUESTION_SEED, selection.options)
+    return tuple(
+        dataclasses.replace(question, picture=enlarged(question.picture, selection.scale))  # type: ignore[arg-type]
+        for question in _selected(asked, selection)
+    )
+
+
+def _selected(asked: Sequence[Question], selection: Selection) -> tuple[Question, ...]:
+    """The questions on the selected attributes, with those of their parents that are among them."""
     kept = [question for question in asked if question.attribute is None or question.attribute in selection.attributes]
     names = {question.node for question in kept}
     return tuple(
-        dataclasses.replace(
-            question,
-            parents=tuple(parent for parent in question.parents if parent in names),
-            picture=enlarged(question.picture, selection.scale),
-        )
+        dataclasses.replace(question, parents=tuple(parent for parent in question.parents if parent in names))
         for question in kept
     )
 

@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from evals.option_words import sole_option
+from evals.answer_tags import closed
+from evals.conclusion import concluded
+from evals.reply_words import cues
 
-READER_VERSION = 4
-"""Raised whenever a reply may be read otherwise; part of the identity of episodes with written replies."""
+READER_VERSION = 6
+"""Raised whenever a reply may be read otherwise; part of the fingerprint of episodes with written replies."""
 
 Reading = tuple[int | None, str]
 """Index of an option, or None, and the name of the rule that found it, or of why there is none."""
@@ -39,7 +41,10 @@ _UNDECIDED = re.compile(
 _YES_NO_YES = re.compile(r"(?:\byes\b\W{1,3}\bno\b\W{1,3}){2}|(?:\bno\b\W{1,3}\byes\b\W{1,3}){2}", re.IGNORECASE)
 _RUN = re.compile(r"(?<!\w)([A-Z]), (?=[A-Z](?:,| and| or)\s)")
 """Labels in a row are one clause."""
-_ANSWER_LINE = re.compile(r"^\W*(?:the )?(?:final |correct )?answer(?: is)?\W*:([^\n]*)\n(?=.*\S)", re.I | re.M | re.S)
+_ANSWER_LINE = re.compile(
+    r"^\W*(?:the )?(?:final |correct )?(?:answer|ans|option|choice)(?: is)?\W*:([^\n]*?)(?:\n|\.\s)(?=.*\S)",
+    re.I | re.M | re.S,
+)
 _ALTERNATIVE = re.compile(r"\s*(?:,|or|and|/|\?)?\s*(?:<answer>)?", re.IGNORECASE)
 _LIST_MARK = re.compile(r"^\s*(?:[-*•>]+\s+|\d+[.)]\s+(?=[^\W\d_]{2}))")
 _ORDINAL = re.compile(r"\W*(?:option|choice)\s+⟦\d+⟧\W*", re.IGNORECASE)
@@ -68,10 +73,12 @@ _AFTER_A = (
 """Words before which A is a label; before others it is an article."""
 _CLAUSE_END = re.compile(
     r"[.!。！;；]+(?=\s|$|\")|(?<=\?)\s|,\s|，|、|\s[-–—]+\s"
+    r"|[,;](?=所以|因此|于是|故|那么|应|選|选|答案|正确)"
     r"|\b(?:but|however|because|since|although|though|while|whereas|so that|so)\b",
     re.IGNORECASE,
 )
 _EAST = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_EASTERN_ORDINAL = re.compile(r"第\s*(\d)\s*[个個号項项]")
 _TOKEN = re.compile(rf"⟦\d+⟧|[{_EAST}]+|[^\W\d_{_EAST}]+(?:'[a-z]+)?|\d+|[?#]")
 _EASTERN_ANSWER = re.compile(
     r"(?:我|的|最终|最終|正确|正確|答案|是|为|為|应该|选择|选|選|因此|所以|故|正解|答え|は|です|정답|은|는|입니다|이다)+"
@@ -97,6 +104,8 @@ def read_answer(text: str, labels: Sequence[str], options: Sequence[str], *, cut
         cut_off: Whether the reply ended at the token limit; then only an answer in a form that was completed counts.
     """
     text = unicodedata.normalize("NFKC", text).replace("’", "'").rpartition("</think>")[2]
+    text = re.sub(r"<\|[^<>|]{1,40}\|>", " ", closed(text) if cut_off else text)
+    text = _EASTERN_ORDINAL.sub(r"\1 ", text)
     reader = _Reader(tuple(labels), tuple(options))
     formal = _formal(text, reader, cut_off)
     if formal or cut_off:
@@ -151,6 +160,14 @@ class _Reader:
 
     def read(self, text: str) -> Reading:
         """The reading of a text without formal answers."""
+        option, why = self._claimed(text)
+        if option is None and self.said:
+            found = concluded(text, self.options, tuple(self.labels), stated="anything")
+            return (found.option, f"words, {found.rule}") if found.option is not None else (None, why)
+        return option, why
+
+    def _claimed(self, text: str) -> Reading:
+        """The reading by the clauses that claim a choice in the words in which answers are given."""
         if _UNDECIDED.search(text) or (self.yes_no and _YES_NO_YES.search(text)):
             return None, TWO_ANSWERS
         clauses = list(self._clauses(text))
@@ -181,14 +198,6 @@ class _Reader:
         ):
             (left,) = set(self.labels.values()) - taken_back
             return left, "left over"
-        lettered = re.search(r"(?<!\w)[B-Z](?!\w)", text) or re.search(r"\bA\b\s*[:.)]", text)
-        if (
-            not clauses
-            and not lettered
-            and self.said
-            and (only := sole_option(text, self.options, subject=True)) is not None
-        ):
-            return only, "words"
         return None, NO_ANSWER
 
     def _clauses(self, text: str) -> Iterator[_Clause]:
@@ -243,11 +252,15 @@ class _Reader:
             return _Clause("doubt", options)
         if re.search(r"\bno ⟦", clause) or (named and tokens[-1] == "no"):
             return _Clause("reject", options)
+        if any(map(_EASTERN_NEGATION.search, others)) and len(options) > 1:  # which of them it negates is not known
+            return None
         if any(word in _words("negations") or _EASTERN_NEGATION.search(word) for word in others):
             return _Clause("reject", options)
         if any(word in _words("doubts") for word in others) or len(options) > 1:
             known = _words("doubts") | _words("answers")
             return _Clause("doubt", options) if all(word in known for word in others) else None
+        if others[-2:] != ["it", "is"] and others[-1:] == [tokens[-1].casefold()] and others[-1] in cues("open"):
+            return None  # broken off
         known = _words("answers") if named else _words("answers") | _words("statements")
         if not all(word in known or _EASTERN_ANSWER.fullmatch(word) for word in others):
             return None

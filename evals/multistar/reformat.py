@@ -39,7 +39,7 @@ def prior_sentence(parent: Question, option: int, target: Question, paper_litera
         raise ValueError(f"{parent.node} is no parent of {target.node}: its parents are {known}")
     if not 0 <= option < len(parent.options):
         raise IndexError(f"{parent.node} has options 0 to {len(parent.options) - 1}, not {option}")
-    answer = parent.options[option]
+    answer = (parent.said or parent.options)[option]
     if paper_literal and parent.attribute in ("number", "position") and parent.stage != "2R":
         return _as_printed(parent, answer)
     if parent.stage == "1P":

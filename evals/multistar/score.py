@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
@@ -34,9 +33,6 @@ MEASURES = (
     "label mass",
 )
 
-CUT_OFF_SHARE = 0.02
-"""Of all replies; above it a note says so."""
-
 
 def score_multistar(
     plan: pa.Table,
@@ -67,7 +63,6 @@ def score_multistar(
         _measures_table("attributes", "by attribute", ("attribute",), answers, shortcuts, notes),
         _measures_table("configurations", "by configuration", ("configuration",), answers, shortcuts, notes),
     ]
-    tables[0] = dataclasses.replace(tables[0], headline=True)
     if chain:
         tables += [weights_table(answers, convention), _calls_table(played), *effect_tables(answers)]
     cells = run_cells(answers, "chain" if chain else "direct")
@@ -78,7 +73,8 @@ def score_multistar(
 _NOTES = (
     "Brackets: 95 % confidence intervals; the questions on one puzzle are one cluster.",
     "questions: those that count. links: asked so that later questions can build on them, but left out of accuracy and MSEval, "
-    "since their words or options give the answer away too often (docs/multistar_questions.md).",
+    "since their words or options give the answer away too often (docs/multistar_questions.md), or since their published keys "
+    "are doubtful (docs/multistar_published.md).",
     "chance: accuracy of a guess. best shortcut: accuracy of the best player that does without what is asked, if one was "
     "played. cut off: replies that ended at the token limit; only a complete answer in them is read.",
     "MSEval: 1 for a guess; without prior information it is p |A|. MSEval of perfect: as a share of what perfect play scores "
@@ -107,7 +103,15 @@ def _measures_table(
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (*key, *_measures(groups[key], best.get(key[1:]))) for key in in_order(groups)
     )
-    return Table(f"multistar_{name}", f"MultiStAR {title}", (*keys, *MEASURES), rows, notes, headline=name == "stages")
+    return Table(
+        f"multistar_{name}",
+        f"MultiStAR {title}",
+        (*keys, *MEASURES),
+        rows,
+        notes,
+        headline=name == "stages",
+        brief=(*keys, "failed", "accuracy", "chance", "MSEval of perfect"),
+    )
 
 
 def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, ...]:
@@ -116,20 +120,20 @@ def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, 
     done = [answer for answer in answers if not answer.failed]
     scores = [(answer.score, answer.cluster) for answer in done if answer.score]
     scored = [cluster for _, cluster in scores]
-    labelled = [answer for answer in done if answer.argmax_is_label is not None]
-    masses = [answer.mass for answer in labelled if answer.mass is not None]
+    labeled = [answer for answer in done if answer.argmax_is_label is not None]
+    masses = [answer.mass for answer in labeled if answer.mass is not None]
     return (
         len(answers),
         len(asked) - len(answers),
         len(answers) - len(done),
-        sum(answer.cut_off for answer in answers),
+        sum(answer.cut_off for answer in asked),
         proportion_estimate([answer.right for answer in answers], clusters),
         sum(1 / answer.options for answer in answers) / len(answers) if answers else None,
         shortcut,
         mean_estimate([score.value for score, _ in scores], scored),
         mean_estimate([score.share for score, _ in scores], scored),
         len(done) - len(scores),
-        sum(bool(answer.argmax_is_label) for answer in labelled) / len(labelled) if labelled else None,
+        sum(bool(answer.argmax_is_label) for answer in labeled) / len(labeled) if labeled else None,
         sum(masses) / len(masses) if masses else None,
     )
 
@@ -163,11 +167,8 @@ def _state_notes(played: Sequence[Played], answers: Sequence[Answered], unknown:
     inexact = sum(answer.inexact for answer in answers)
     unswept = sum(not (a.score or a.inexact or a.failed) for a in answers)
     unplayed = sum(item.row is None for item in played)
-    cut = sum(answer.cut_off for answer in answers)
     doubtful = sum(a.mass is not None and a.mass < LOW_MASS for a in answers)
     notes = []
-    if cut > CUT_OFF_SHARE * len(answers):
-        notes.append(f"{cut:,} of {len(answers):,} replies were cut off at the token limit: raise max_tokens.")
     if failed:
         notes.append(f"{failed:,} questions of failed episodes count as answered wrong, and have no MSEval.")
     if unknown:

@@ -9,17 +9,24 @@ from typing import Any, ClassVar, Final, get_args
 
 from envs.picture import Picture
 from envs.raven import CONFIGURATIONS, configuration_named
+from envs.suggest import did_you_mean
 from evals.conversation import Conversation
-from evals.multistar.answers import LEDGER_COLUMNS
+from evals.figures import Figure
+from evals.multistar.answers import LEDGER_COLUMNS, Answered, answers_of, join
+from evals.multistar.effects import answer_measures
+from evals.multistar.figures import multistar_figures
 from evals.multistar.mseval import Convention
+from evals.multistar.paper import paper_tables
 from evals.multistar.play import COLUMNS, RECORD_VERSION, AskSettings, ReplyForm, play_chain, play_direct
-from evals.multistar.prompts import PROMPT_IDENTITY, Style, prompt
+from evals.multistar.prompts import PROMPT_FINGERPRINT, Order, Style, prompt
+from evals.multistar.published_questions.store import folder_digest, read_questions
 from evals.multistar.puzzles import (
     CHAIN,
     QUESTIONS_PER_PUZZLE,
     UNKNOWN,
     UNREADABLE,
     Prior,
+    PublishedPuzzle,
     PuzzleUnreadable,
     Selection,
     Source,
@@ -40,9 +47,10 @@ from evals.multistar.read_answer import READER_VERSION
 from evals.multistar.score import score_multistar
 from evals.multistar.shortcuts import SHORTCUT_HELP
 from evals.multistar.view import episode_view
-from evals.reference import Conditions
+from evals.paired import Measured
+from evals.reference import Conditions, published
 from evals.run_data import RunData
-from evals.suite import Column, Needs, Suite
+from evals.suite import Column, Needs, Suite, check_plan_size
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, stable_hash
 from evals.view import EpisodeView
@@ -81,10 +89,16 @@ class MultiStarSuite(Suite):
             such that ``raycade raven import`` wrote, which holds their digests.
         options: ``balanced`` (an option is offered as often as it is true, so that nothing but the picture tells the answer;
             questions that this cannot be done for do not count) or ``uniform`` (as published).
+        wording: ``own``, or ``published``: the authors' questions and pictures in place of ours, from ``source``.
+        source: Folder that ``raycade multistar import`` wrote.
+        doubtful: Published questions whose keys are known to be wrong: ``left_out`` of scores, or ``scored`` as published.
+        order: ``paper`` (earlier answers stand before the question) or ``question_first`` (after the question and its choices,
+            so that the calls of a sweep share a longer prefix and take less time).
         scale: How many times larger panels and pages are drawn than the published 160 pixels a panel.
     """
 
     name: ClassVar[str] = "multistar"
+    title: ClassVar[str] = "MultiStAR"
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUT_HELP
 
@@ -101,7 +115,11 @@ class MultiStarSuite(Suite):
     paper_literal: bool = False
     problems: str = ""
     options: Drawing = "balanced"
+    order: Order = "paper"
     scale: int = 1
+    wording: str = "own"
+    source: str = ""
+    doubtful: str = "left_out"
 
     def __post_init__(self) -> None:
         every = {"configurations": tuple(CONFIGURATIONS), "attributes": QUESTION_ATTRIBUTES, "priors": (), "styles": ()}
@@ -111,8 +129,10 @@ class MultiStarSuite(Suite):
                 continue  # refused by name when the plan is made
             values = (value,) if isinstance(value, str) else tuple(str(item) for item in value)
             object.__setattr__(self, name, known if values == ("all",) and known else values)
-        if self.problems and isinstance(self.problems, str):  # runners may have another working directory
-            object.__setattr__(self, "problems", str(Path(self.problems).expanduser().absolute()))
+        for setting in ("problems", "source"):
+            value = getattr(self, setting)
+            if value and isinstance(value, str):  # runners may have another working directory
+                object.__setattr__(self, setting, str(Path(value).expanduser().absolute()))
 
     def plan(self) -> Sequence[Episode]:
         """One episode per question (direct), or per puzzle, style and prior (chain).
@@ -121,6 +141,8 @@ class MultiStarSuite(Suite):
             ValueError: a setting names something that does not exist.
         """
         self._check()
+        chains = len(self.styles) * len(self.priors) if self.subtask == "chain" else 1
+        check_plan_size(puzzles=sum(map(self._count, self._configurations)), chains=chains)
         return [
             episode
             for configuration in (*self._configurations, *self._unknown)
@@ -144,11 +166,25 @@ class MultiStarSuite(Suite):
         """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""
         if section == "performance":
             return []
+        if section == "paper":
+            return paper_tables(self._answers(run))
         ledger = run.episodes(LEDGER_COLUMNS)
         tables = score_multistar(
             run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self._conditions
         )
         return [table for table in tables if table.section == section]
+
+    def figures(self, run: RunData) -> Iterable[Figure]:
+        """Accuracy by stage and by attribute, and the weights of the questions before."""
+        return multistar_figures(self._answers(run))
+
+    def measures(self, run: RunData, player: str) -> Iterable[Measured]:
+        """Accuracy and MSEval of the questions."""
+        return answer_measures(self._answers(run), player)
+
+    def _answers(self, run: RunData) -> list[Answered]:
+        played = join(run.plan, run.episodes(LEDGER_COLUMNS))
+        return answers_of(played, self._lost, Convention.named(self.convention))
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """The episode with its graph: answers, keys, parents and their weights; each step with its label probabilities."""
@@ -157,6 +193,14 @@ class MultiStarSuite(Suite):
     @property
     def _conditions(self) -> Conditions:
         """How these questions are asked, in the words of the paper's own."""
+        if self.wording == "published":
+            theirs = published(self.name).conditions
+            return Conditions(
+                games=theirs.games + (", doubtful keys left out" if self.doubtful == "left_out" else ""),
+                pictures=theirs.pictures,
+                prompts="published questions in our frame",
+                decoder="most likely of the labels" if self.reply == "labels" else "written replies",
+            )
         return Conditions(
             games="problems from files" if self.problems else "drawn from seeds",
             pictures="own" if self.scale == 1 else f"own, {self.scale} times as large",
@@ -185,6 +229,7 @@ class MultiStarSuite(Suite):
             reply=self.reply,
             sweep=self.sweep and self.reply == "labels",
             paper_literal=self.paper_literal,
+            order=self.order,
         )
 
     @property
@@ -197,6 +242,9 @@ class MultiStarSuite(Suite):
         return [UNKNOWN] if self.problems and imported(self.problems, UNKNOWN, self._most) else []
 
     def _count(self, configuration: str) -> int:
+        if self.wording == "published":
+            found = len(read_questions(self.source).get((self.subtask, configuration), ()))
+            return found if self.puzzles is None else min(found, self.puzzles)
         if not self.problems:
             return self._most
         found = len(imported(self.problems, configuration, self._most))
@@ -205,6 +253,9 @@ class MultiStarSuite(Suite):
         return found
 
     def _source(self, configuration: str, puzzle: int) -> Source:
+        if self.wording == "published":
+            digest, doubtful = folder_digest(self.source), self.doubtful == "scored"
+            return PublishedPuzzle(self.source, digest, self.subtask, configuration, puzzle, doubtful)
         if self.problems:
             return imported(self.problems, configuration, self._most)[puzzle]
         return generated(configuration, puzzle, ANSWER_SETS[self.answer_sets])  # type: ignore[arg-type]
@@ -221,14 +272,15 @@ class MultiStarSuite(Suite):
 
     def _asked(self, episode: Episode) -> list[Question]:
         configuration, puzzle = episode.task, puzzle_of(episode)
-        if self.problems:
+        if self.problems or self.wording == "published":
             try:
                 changed = self._group(configuration, puzzle) != episode.group
             except (ValueError, IndexError):
                 changed = True
             if changed:
+                place = f"suite.source={self.source}" if self.source else f"suite.problems={self.problems}"
                 raise PuzzleUnreadable(
-                    f"suite.problems={self.problems} has changed since the plan was made: problem {puzzle + 1} of "
+                    f"{place} has changed since the plan was made: problem {puzzle + 1} of "
                     f"configuration {configuration} is another one, or gone"
                 )
         return asked_by(episode, self._questions(configuration, puzzle))
@@ -237,6 +289,8 @@ class MultiStarSuite(Suite):
         """Questions of the kinds that an episode without outcome would have asked; none where the plan does not say."""
         if episode.level == UNREADABLE:
             return []
+        if self.wording == "published":
+            return asked_by(episode, self._questions(episode.task, puzzle_of(episode)))
         return asked_by(episode, stand_ins(self._selection(episode.task)))
 
     def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:
@@ -251,7 +305,7 @@ class MultiStarSuite(Suite):
                 index=puzzle if draft.level == CHAIN else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
                 repeat=0,
                 seed=puzzle_seed(configuration, puzzle),
-                identity=stable_hash(PROMPT_IDENTITY, RECORD_VERSION, self.subtask, reply, draft.content),
+                fingerprint=stable_hash(PROMPT_FINGERPRINT, RECORD_VERSION, self.subtask, reply, draft.content),
                 budget=draft.calls,
                 calls=float(draft.calls),
                 prompt_tokens=draft.tokens,
@@ -265,6 +319,7 @@ class MultiStarSuite(Suite):
             level = CHAIN if self.subtask == "chain" and configuration != UNKNOWN else UNREADABLE
             yield from (_Draft(mode, level, str(error)) for mode in self._modes)
             return
+        asks_published = self.wording == "published"
         templates = direct_nodes(configuration_named(configuration))
         for mode in self._modes:
             settings = self._ask_settings(mode)
@@ -272,7 +327,8 @@ class MultiStarSuite(Suite):
                 yield _chain_draft(mode, questions, settings)
                 continue
             for question in questions:
-                content, number = stable_hash(_content(question)), templates.index(question.node)
+                number = int(question.node.rpartition("/")[2]) if asks_published else templates.index(question.node)
+                content = stable_hash(_content(question))
                 yield _Draft(mode, question.stage, content, number, 1, _tokens(question, settings.style))
 
     # --- settings ---
@@ -286,32 +342,56 @@ class MultiStarSuite(Suite):
             "styles": get_args(Style),
             "reply": get_args(ReplyForm),
             "options": get_args(Drawing),
+            "wording": ("own", "published"),
+            "doubtful": ("left_out", "scored"),
+            "order": get_args(Order),
         }
         for setting in ("configurations", "attributes", "priors", "styles"):
             if not isinstance(getattr(self, setting), tuple):
                 raise ValueError(f"suite.{setting} must be a name or a list of names, not {getattr(self, setting)!r}")
-        for setting in ("convention", "problems"):
+        for setting in ("convention", "problems", "source"):
             if not isinstance(getattr(self, setting), str):
-                raise ValueError(f"suite.{setting} must be a text, not {getattr(self, setting)!r}")
+                raise ValueError(f"suite.{setting} must be a string, not {getattr(self, setting)!r}")
         for setting, names in known.items():
             value = getattr(self, setting)
             for name in value if isinstance(value, tuple) else (value,):
                 if name not in names:
-                    raise ValueError(f"suite.{setting}: there is no {name!r}; there are {', '.join(names)}")
+                    near = did_you_mean(name, names)
+                    raise ValueError(f"suite.{setting}: there is no {name!r}; there are {', '.join(names)}{near}")
         _check_list("configurations", self.configurations, lambda name: configuration_named(name).name)
         for setting in ("attributes", "priors", "styles"):
             _check_list(setting, getattr(self, setting))
         if self.puzzles is not None and (type(self.puzzles) is not int or self.puzzles < 1):
-            raise ValueError(f"suite.puzzles must be a whole number of at least 1, not {self.puzzles!r}")
+            raise ValueError(f"suite.puzzles must be an integer of at least 1, not {self.puzzles!r}")
         if type(self.scale) is not int or not 1 <= self.scale <= MOST_SCALE:
-            raise ValueError(f"suite.scale must be a whole number from 1 to {MOST_SCALE}, not {self.scale!r}")
+            raise ValueError(f"suite.scale must be an integer from 1 to {MOST_SCALE}, not {self.scale!r}")
         for setting in ("sweep", "paper_literal"):
             if not isinstance(getattr(self, setting), bool):
                 raise ValueError(f"suite.{setting} must be true or false, not {getattr(self, setting)!r}")
+        self._check_source()
         try:
             Convention.named(self.convention)
         except ValueError as error:
             raise ValueError(f"suite.convention: {error}") from error
+
+    def _check_source(self) -> None:
+        if self.wording == "own":
+            if self.source:
+                raise ValueError("suite.source is set, but suite.wording is own; set suite.wording=published")
+            return
+        for setting, default in (("problems", ""), ("scale", 1)):
+            if getattr(self, setting) != default:
+                raise ValueError(f"suite.{setting} has no meaning with suite.wording=published: leave it out")
+        if not self.source:
+            raise ValueError("suite.wording=published needs suite.source, a folder of `raycade multistar import`")
+        try:
+            known = read_questions(self.source)
+        except ValueError as error:
+            raise ValueError(f"suite.source: {error}") from error
+        if not any((self.subtask, name) in known for name in self._configurations):
+            raise ValueError(
+                f"suite.source={self.source} holds no {self.subtask} questions of {', '.join(self._configurations)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -336,7 +416,8 @@ def _chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings
     ]
     calls = planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal)
     tokens = calls / len(questions) * sum(_tokens(question, settings.style) for question in questions)
-    content = stable_hash([_content(question) for question in questions], told, settings.sweep and bool(told))
+    order = [settings.order] if settings.order != "paper" and any(told) else []  # without earlier answers it is none
+    content = stable_hash([_content(question) for question in questions], told, settings.sweep and bool(told), *order)
     return _Draft(mode, CHAIN, content, 0, calls, tokens)
 
 

@@ -10,13 +10,13 @@ from typing import Any
 from evals.multistar.answers import scores_of
 from evals.multistar.mseval import Convention, Score
 from evals.multistar.prompts import option_labels
-from evals.view import EpisodeView, Facts, default_view
+from evals.view import EpisodeView, Facts, Question, StepView, default_view
 
 Node = Mapping[str, Any]
 
 
 def episode_view(row: Mapping[str, Any], convention: Convention) -> EpisodeView:
-    """The episode with its graph as a fact, and every turn with the question and the label probabilities it had.
+    """The episode with its graph, and every turn with the question and the label probabilities it had.
 
     Args:
         row: A ledger row; ``nodes`` under its short name.
@@ -27,30 +27,36 @@ def episode_view(row: Mapping[str, Any], convention: Convention) -> EpisodeView:
     scores = scores_of(nodes, convention)
     asked = {turn: facts for node in nodes for turn, facts in _turns(node)}
     steps = tuple(
-        dataclasses.replace(step, facts={**asked.get(number, {}), **_probabilities(turn)})
+        _step(step, asked.get(number, {}), _probabilities(turn))
         for number, (step, turn) in enumerate(zip(plain.steps, row["turns"], strict=True))
     )
-    graph = [_graph_node(node, scores.get(node["node"])) for node in nodes]
-    return EpisodeView(steps, {**plain.facts, "graph": graph} if graph else plain.facts)
+    graph = tuple(_question(node, scores.get(node["node"])) for node in nodes)
+    return EpisodeView(steps, plain.facts, regret_unit="nats", graph=graph)
 
 
-def _graph_node(node: Node, score: Score | None) -> Facts:
-    """A question in the graph: its answer and key as they were labelled, and what its parents weigh."""
+def _step(step: StepView, facts: Facts, probabilities: Mapping[str, float]) -> StepView:
+    """A turn with its key, and what it lost in log score: perfect play gives the key probability 1."""
+    key = facts.get("key")
+    likely = probabilities.get(key, 0.0) if key else 0.0
+    regret = -math.log(likely) if likely else None
+    return dataclasses.replace(step, facts=facts, best=key, regret=regret, probabilities=probabilities)
+
+
+def _question(node: Node, score: Score | None) -> Question:
+    """A question in the graph: its answer and key as they were labeled, and what its parents weigh."""
     labels = option_labels(node["stage"], node["options"])
     answer = node["answer"]
-    return {
-        "node": node["node"],
-        "stage": node["stage"],
-        "answer": None if answer is None else labels[answer],
-        "key": labels[node["key"]],
-        "right": answer == node["key"],
-        "counts": node["counts"],
-        "turn": node["turn"],
-        "parents": list(node["parents"]),
-        "weights": None if score is None else list(score.weights),
-        "MSEval": None if score is None else score.value,
-        "MSEval of perfect": None if score is None else score.share,
-    }
+    return Question(
+        name=node["node"],
+        stage=node["stage"],
+        answer=None if answer is None else labels[answer],
+        key=labels[node["key"]],
+        parents=tuple(node["parents"]),
+        weights=() if score is None else score.weights,
+        turn=node["turn"],
+        counts=node["counts"],
+        score=None if score is None else score.share,
+    )
 
 
 def _turns(node: Node) -> list[tuple[int, Facts]]:
@@ -63,8 +69,7 @@ def _turns(node: Node) -> list[tuple[int, Facts]]:
     return [*swept, (node["turn"], {"question": node["node"], "key": key})]
 
 
-def _probabilities(turn: Mapping[str, Any]) -> Facts:
+def _probabilities(turn: Mapping[str, Any]) -> Mapping[str, float]:
     """Of the labels, among all tokens; none for written replies."""
     labels = turn.get("labels") or []
-    known = {each["label"]: math.exp(each["logprob"]) for each in labels if not math.isnan(each["logprob"])}
-    return {"probabilities": known} if known else {}
+    return {each["label"]: math.exp(each["logprob"]) for each in labels if not math.isnan(each["logprob"])}

@@ -28,7 +28,7 @@ def run_here(capsys, *arguments: str) -> tuple[int, str, str]:
 def test_help_names_every_command_and_the_common_overrides(capsys):
     code, out, _ = run_here(capsys, "--help")
     assert code == 0
-    for command in ("run", "plan", "report", "merge", "kumo", "raven"):
+    for command in ("run", "plan", "report", "merge", "kidgym", "kumo", "multistar", "play", "raven"):
         assert command in out
     code, out, _ = run_here(capsys, "run", "--help")
     for override in ("suite=", "model=", "decoding=", "cluster=", "tracker=", "run_dir=", "shard="):
@@ -43,7 +43,7 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["suite=kumo", "suite.domains=[medicine]"], ["medicine", "medical"]),
         (["suite=kumo", "suite.difficulties=[medium]"], ["medium", "easy"]),
         (["suite=kumo", "suite.repeats=0"], ["repeats", "0"]),
-        (["suite=kumo", "suite.repeat=3"], ["suite.repeat", "suite has: ", "repeats"]),
+        (["suite=kumo", "suite.repeat=3"], ["suite: unknown key repeat", "Did you mean repeats"]),
         (["suite=kidgym", "suite.tasks=[XX]"], ["XX", "CL"]),
         (["suite=kidgym", "suite.resolution=50"], ["50", "64"]),
         (["suite=multistar", "suite.configurations=[middle]"], ["middle", "center_single"]),
@@ -61,7 +61,7 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["tracker=wandb", "+tracker.api_key=123"], ["tracker: unknown key api_key", "project"]),
         (["cluster.grace_seconds=abc"], ["cluster.grace_seconds=abc", "a number, above 0"]),
         (["cluster=5"], ["Config group override"]),
-        (["cluster.replicas=true"], ["cluster.replicas=True", "a whole number, or fit"]),
+        (["cluster.replicas=true"], ["cluster.replicas=True", "an integer, or fit"]),
         (["model.sampling.temperature=hot"], ["model.sampling.temperature=hot", "a number"]),
         (["model.sampling.max_tokens=-5"], ["model.sampling.max_tokens=-5", "from 1 up"]),
         (["+model.sampling.stop=abc"], ["model.sampling.stop=abc", "a list"]),
@@ -69,12 +69,12 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["model.replica.gpus=two"], ["model.replica.gpus=two", "a number"]),
         (["+model.replica.nodes=0"], ["model.replica.nodes=0", "from 1 up"]),
         (["model.engine.max_num_seqs=0"], ["model.engine.max_num_seqs=0", "from 1 up"]),
-        (["model=simulated", "model.engine.max_num_seqs=many"], ["model.engine.max_num_seqs=many", "a whole number"]),
+        (["model=simulated", "model.engine.max_num_seqs=many"], ["model.engine.max_num_seqs=many", "an integer"]),
         (["+model.engine.temperature=1"], ["model.engine: unknown key temperature", "max_num_seqs"]),
         (["+model.dtype=float16"], ["model: unknown key dtype", "engine"]),
         (["+api_key=1"], ["unknown key api_key", "run_dir"]),
         (["baselines=random"], ["baselines=random", "a list"]),
-        (["suite=kumo", "suite.repeats=many"], ["suite.repeats=many", "a whole number"]),
+        (["suite=kumo", "suite.repeats=many"], ["suite.repeats=many", "an integer"]),
         (["model=openai"], ["model.engine.model"]),
         (["model=openai", "model.engine.model=m", "cluster.replicas=2"], ["cluster.replicas=2", "max_num_seqs"]),
     ],

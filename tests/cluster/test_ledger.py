@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import os
 import signal
@@ -9,6 +10,7 @@ import pytest
 
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
+from cluster.storage.lock import LeaseLostError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_episodes, read_plan
 from evals.players import BUILT_IN_PLAYERS
@@ -121,12 +123,69 @@ async def test_an_episode_that_is_there_twice_is_reported(directory):
         read_episodes(directory.path)
 
 
-async def test_parts_of_a_resumed_run_get_new_names(directory):
-    first = directory.commit(await rows(PLAN[:1]))
+def number(part):
+    return int(part.name.split("-")[1])
+
+
+async def test_parts_are_numbered_from_one_and_on_when_a_run_is_resumed(directory):
+    assert [number(directory.commit(await rows([episode]))) for episode in PLAN[:2]] == [1, 2]
     directory.release()
     resumed = RunDirectory(directory.path)
     resumed.claim()
-    assert resumed.commit(await rows(PLAN[1:2])).name > first.name
+    assert number(resumed.commit(await rows(PLAN[2:3]))) == 3
+
+
+async def test_rows_are_of_the_session_and_the_attempt_that_the_directory_states(directory):
+    directory.commit(await rows(PLAN[:1]))
+    directory.session, directory.attempts = "s2", {PLAN[1].id: 3}
+    directory.commit(await rows(PLAN[1:3]))
+    stored = read_episodes(directory.path, ["session", "attempt"]).to_pylist()
+    assert [tuple(row.values()) for row in stored] == [("", 1), ("s2", 4), ("s2", 1)]
+
+
+def test_files_that_a_crash_left_half_written_are_removed(directory):
+    left = [directory.path / ".config.yaml.1a.tmp", directory.episodes / ".part-000001-x.parquet.2b.tmp"]
+    for path in left:
+        path.write_text("half")
+    directory.release()
+    RunDirectory(directory.path).claim()
+    assert not any(path.exists() for path in left)
+    assert (directory.path / "config.yaml").exists()
+
+
+def test_a_directory_where_a_start_died_before_its_plan_may_be_used(tmp_path):
+    RunDirectory(tmp_path / "run").claim()
+    RunDirectory(tmp_path / "run").check_plan(PLAN)
+
+
+def test_a_plan_is_compared_by_its_ids(directory, monkeypatch):
+    """Without reading it as episodes, which takes long for a million."""
+    monkeypatch.setattr("cluster.storage.run_directory.read_plan", lambda path: pytest.fail("read whole"))
+    RunDirectory(directory.path).check_plan(PLAN)
+    RunDirectory(directory.path).check_plan(PLAN[::-1])
+
+
+def test_a_plan_of_many_tasks_is_named_in_short(directory):
+    def refusal(names):
+        other = [dataclasses.replace(PLAN[0], task=name) for name in names]
+        with pytest.raises(UserError) as raised:
+            RunDirectory(directory.path).check_plan(other)
+        return str(raised.value)
+
+    assert str(directory.path) in refusal("a") and "asked for a, b, c\n" in refusal("abc") + "\n"
+    assert "asked for a, b, c and 1 more" in refusal("abcd") and "c and 2 more" in refusal("abcde")
+
+
+def test_a_full_disk_at_the_end_still_releases_the_run(directory, monkeypatch):
+    for error in (OSError("no space"), LeaseLostError("gone")):
+
+        def fail(*_, error=error):
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(RunDirectory, "remove_replaced", fail)
+            directory.release()
+        directory.claim()
 
 
 def test_a_half_written_file_never_takes_the_old_one_s_place(tmp_path):
@@ -142,3 +201,12 @@ def test_a_half_written_file_never_takes_the_old_one_s_place(tmp_path):
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert target.read_bytes() in (b"old", b"x" * 3_000_000)
+
+
+def test_a_file_that_cannot_be_created_says_why(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(OSError, match="no space left"):
+        write_durably(tmp_path / "file", b"new")

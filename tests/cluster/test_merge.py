@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import yaml
@@ -29,37 +30,45 @@ SMALL = [
 ]
 
 
+async def leave_run(
+    run_dir: Path,
+    *overrides: str,
+    player: str = "oracle",
+    commit: str = "same",
+    failing: Sequence[str] = (),
+    most: int | None = None,
+    cutting: int = 0,
+) -> Path:
+    """Leave a run as `raycade run` would, played by the oracle in the model's name.
+
+    ``failing`` are the first episodes' causes of failure; at most so many episodes are played, and in the first ``cutting``
+    all replies but one are cut off.
+    """
+    settings = load_settings([*SMALL, "model=simulated", f"run_dir={run_dir}", *overrides])
+    directory = RunDirectory(settings.run_dir)
+    directory.claim()
+    directory.begin(settings.plan, {"config.yaml": settings.config})
+    directory.session = run_dir.name
+    write_versions(settings.run_dir, [{"id": run_dir.name, "git_commit": commit}])
+    records = []
+    for episode in settings.plan[:most]:
+        asked = dataclasses.replace(episode, player=player)
+        record = await play_episode(settings.suite, asked, BUILT_IN_PLAYERS[player])
+        records.append(dataclasses.replace(record, episode=episode))
+    for number in range(cutting):
+        for played in records[number].turns[1:]:
+            played.reply = dataclasses.replace(played.reply, finish="length")
+    for number, cause in enumerate(failing):
+        records[number] = Record(records[number].episode, None, cause, (), 1.0, "model")
+    directory.commit(records_to_table(records, ledger_columns(settings.suite)))
+    directory.release()
+    return settings.run_dir
+
+
 @pytest.fixture
 def play(tmp_path):
-    """Leaves a run as `raycade run` would, played by the oracle in the model's name."""
-
-    async def run(
-        name: str,
-        *overrides: str,
-        player: str = "oracle",
-        commit: str = "same",
-        failing: Sequence[str] = (),
-        most: int | None = None,
-    ):
-        """``failing`` are the first episodes' causes of failure; at most so many episodes are played."""
-        settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / name}", *overrides])
-        directory = RunDirectory(settings.run_dir)
-        directory.claim()
-        directory.begin(settings.plan, {"config.yaml": settings.config})
-        directory.session = name
-        write_versions(settings.run_dir, [{"id": name, "git_commit": commit}])
-        records = []
-        for episode in settings.plan[:most]:
-            asked = dataclasses.replace(episode, player=player)
-            record = await play_episode(settings.suite, asked, BUILT_IN_PLAYERS[player])
-            records.append(dataclasses.replace(record, episode=episode))
-        for number, cause in enumerate(failing):
-            records[number] = Record(records[number].episode, None, cause, (), 1.0, "model")
-        directory.commit(records_to_table(records, ledger_columns(settings.suite)))
-        directory.release()
-        return settings.run_dir
-
-    return run
+    """Leaves a run below the test's folder; see ``leave_run``."""
+    return lambda name, *overrides, **more: leave_run(tmp_path / name, *overrides, **more)
 
 
 def counts(run_dir):

@@ -32,8 +32,8 @@ def player(*replicas: FakeReplica, decoding="choice", batch=4) -> ModelPlayer:
 async def test_options_are_sent_only_where_decoding_is_constrained():
     for decoding, sent in (("choice", OPTIONS), ("free", ())):
         replica = FakeReplica()
-        await player(replica, decoding=decoding).reply(turn())
-        assert replica.asked[0].options == sent
+        await player(replica, decoding=decoding).reply(turn(schema="{}"))
+        assert replica.asked[0].options == sent and replica.asked[0].schema == ("{}" if sent else "")
 
 
 async def test_a_turn_has_the_same_seed_in_every_try():

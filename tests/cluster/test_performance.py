@@ -1,6 +1,7 @@
 """Timings of a run's sessions: noted, read again whatever became of the file, and summed into tables."""
 
 import json
+import time
 
 import pytest
 
@@ -18,6 +19,7 @@ from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
 
 COUNTS = PlayerCounts(
     turns=50,
+    shared=9,
     prompt_tokens=1000,
     completion_tokens=200,
     cached_tokens=250,
@@ -51,6 +53,8 @@ def test_a_session_is_noted_as_one_line_of_json(tmp_path):
         "replicas": 2,
         "replicas_lost": 1,
         "moves": 7,
+        "gpu_hours": 0.0,
+        "gpu_cost": 0.0,
         **vars(COUNTS),
         "use": {"replica-0.0": use},
     }
@@ -105,6 +109,7 @@ def test_the_table_sums_all_sessions(tmp_path):
             "slots idle while work was queued": 0.15,
             "slots idle in the tail": 0.15,
             "episodes moved": 14,
+            "shared calls": 18,
             "retries": 6,
             "hedged requests": 8,
             "hedges won": 4,
@@ -170,3 +175,17 @@ def test_a_first_line_that_lacks_figures_hides_none_of_the_others(tmp_path):
     )
     found = values(performance.performance_table(tmp_path))
     assert (found["sessions"], found["requests"], found["requests/s"], found["retries"]) == (2, 4, 2.0, 0)
+
+
+def test_gpu_hours_are_those_of_all_replicas_and_cost_what_they_are_said_to(tmp_path):
+    stats = statistics()
+    stats.gpus, stats.gpu_hour_price, stats._started = 2.0, 3.0, time.monotonic() - 1800
+    assert stats.gpu_hours == pytest.approx(2.0, rel=0.01) and stats.gpu_cost == pytest.approx(6.0, rel=0.01)
+    assert {"gpu_hours", "gpu_cost"} <= stats.to_json().keys()
+    note_session(tmp_path, stats)
+    note_session(tmp_path, stats)
+    found = values(performance_table(tmp_path))
+    assert found["GPU hours"] == pytest.approx(4.0, rel=0.01) and found["cost of GPUs"] == pytest.approx(12.0, rel=0.01)
+    (tmp_path / "cpu").mkdir()
+    note_session(tmp_path / "cpu", statistics())
+    assert "GPU hours" not in values(performance_table(tmp_path / "cpu"))

@@ -40,11 +40,11 @@ def test_every_cell_has_its_episodes_and_the_models_calls():
     assert len(by_cell) == len(cells.rows) == 4
     for (player, task), row in by_cell.items():
         episodes = [each for each in made.plan if (each.player, each.task) == (player, task)]
-        modelled = episodes if player == "simulated" else []
+        modeled = episodes if player == "simulated" else []
         assert row[1:5] == ("kumo", task, episodes[0].level, episodes[0].mode)
         assert row[5] == len(episodes) > 0
-        assert row[6] == round(sum(each.calls for each in modelled))
-        assert row[7] == round(sum(each.prompt_tokens for each in modelled))
+        assert row[6] == round(sum(each.calls for each in modeled))
+        assert row[7] == round(sum(each.prompt_tokens for each in modeled))
     ours = [row for row in cells.rows if row[0] == "simulated"]
     assert all(row[6] > 0 and row[7] > row[6] for row in ours)
     asked = [each for each in made.plan if each.player == "simulated"]
@@ -55,6 +55,23 @@ def test_every_cell_has_its_episodes_and_the_models_calls():
     assert "kumo" in cells.title and "simulated" in cells.title and str(made.run_dir) in whole.notes[0]
     assert whole.columns == ("metric", "value")
     assert whole.rows[0][0] == "episodes"
+
+
+def test_gpu_hours_are_twice_the_parameters_for_each_token_at_the_assumed_speed():
+    made = load_settings([*SMALL, "model=qwen2_5_7b"])
+    rows = dict(describe_plan(made, None)[1].rows)
+    prompts, whole = (float(value) for name, value in rows.items() if name.startswith("GPU-hours"))
+    tokens, replies = rows["expected prompt tokens"], rows["completion tokens (upper bound)"]
+    assert prompts == pytest.approx(14e9 * tokens / 1e14 / 3600, rel=0.01)
+    assert whole == pytest.approx(14e9 * (tokens + replies) / 1e14 / 3600, rel=0.01)
+
+
+def test_label_questions_have_replies_of_one_token():
+    made = load_settings(
+        ["suite=multistar", "suite.configurations=center_single", "suite.puzzles=1", "model=qwen2_5_vl_7b"]
+    )
+    rows = dict(describe_plan(made, None)[1].rows)
+    assert rows["completion tokens (upper bound)"] == rows["expected model calls"] > 0
 
 
 def test_a_built_in_player_makes_no_model_calls():
@@ -83,5 +100,37 @@ def test_the_time_follows_the_speed_of_a_past_run(tmp_path, replicas, counted):
 def test_a_past_run_that_played_nothing_tells_no_speed(tmp_path):
     with pytest.raises(UserError, match=str(tmp_path)):
         describe_plan(settings(), tmp_path)
-    with pytest.raises(UserError, match=TIMINGS):
-        describe_plan(settings(), past_run(tmp_path, {"playing_seconds": 0.0, "replicas": 2, "turns": 0}))
+    for seconds in (0.0, 9.0):
+        with pytest.raises(UserError, match=TIMINGS):
+            describe_plan(settings(), past_run(tmp_path, {"playing_seconds": seconds, "replicas": 2, "turns": 0}))
+
+
+PRICED = ["model=openai", "model.engine.model=m", "model.engine.prompt_price=2", "model.engine.completion_price=10"]
+
+
+def test_prices_say_what_a_run_may_cost(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
+    made = load_settings([*SMALL, *PRICED, "model.sampling.max_tokens=100"])
+    like = past_run(tmp_path, {"playing_seconds": 1.0, "replicas": 1, "turns": 4, "completion_tokens": 80})
+    rows = dict(describe_plan(made, like)[1].rows)
+    calls, tokens = rows["expected model calls"], rows["expected prompt tokens"]
+    assert rows["cost of the prompts"] == f"{tokens * 2 / 1e6:.2f}"
+    assert rows["cost (upper bound)"] == f"{(tokens * 2 + calls * 100 * 10) / 1e6:.2f}"
+    (expected,) = [value for name, value in rows.items() if name.startswith("cost at the 20 tokens a reply")]
+    assert expected == f"{(tokens * 2 + calls * 20 * 10) / 1e6:.2f}"
+    assert not any("cost" in name for name in dict(describe_plan(settings(), None)[1].rows))
+
+
+@pytest.mark.parametrize("free", ["prompt_price", "completion_price"])
+def test_one_price_alone_is_a_price(free, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
+    rows = dict(describe_plan(load_settings([*SMALL, *PRICED, f"model.engine.{free}=0"]), None)[1].rows)
+    assert (float(rows["cost of the prompts"]) > 0) == (free == "completion_price")
+    assert float(rows["cost (upper bound)"]) > 0
+
+
+def test_gpus_cost_what_an_hour_of_them_does(tmp_path):
+    like = past_run(tmp_path, {"playing_seconds": 36000.0, "replicas": 1, "turns": 1, "completion_tokens": 0})
+    gpus = ("cluster.gpu_hour_price=2.5", "model.replica.gpus=4", "cluster.replicas=2", "model.replica.nodes=3")
+    rows = dict(describe_plan(settings(*gpus), like)[1].rows)
+    assert float(rows["cost of GPUs"]) == pytest.approx(rows["expected model calls"] * 10 * 4 * 3 * 2.5, rel=0.001)

@@ -46,13 +46,15 @@ def test_a_line_has_each_player_and_the_time():
 
 def test_causes_of_failure_are_named_the_commonest_first():
     stats = Stats(players=players(model=(20, 0, 10, 0)))
-    stats.errors.update({"Rare": 1, "Common": 5, "Some": 3, "Few": 2})
+    for cause, count in {"Rare": 1, "Common": 5, "Some \x1b[2J": 3, "Few": 2}.items():
+        for _ in range(count):
+            stats.errors.add(cause)
     made, _ = progress(stats)
-    assert made._line().startswith("model 10/20 success 0.000, 10 failed (5 Common, 3 Some, 2 Few) | ")
+    assert made._line().startswith("model 10/20 success 0.000, 10 failed (5 × Common, 3 × Some \\x1b[2J, 2 × Few) | ")
 
 
 def test_a_busy_run_shows_its_machine():
-    stats = Stats(replicas_wanted=4, replicas_up=3, spent_before=1.25)
+    stats = Stats(replicas_wanted=4, replicas_up=3, spent_before=1.25, cut_off=9)
     stats.left = 3725.0
     counts = PlayerCounts(prompt_tokens=200, cached_tokens=50, retries=6, hedges=7)
     use = {"r.0": ReplicaUse(1), "s.0": ReplicaUse(2), "t.0": ReplicaUse(0)}
@@ -65,7 +67,7 @@ def test_a_busy_run_shows_its_machine():
             "34,568 tokens/s",
             "replicas 2 busy, 3 up of 4",
             "prefix-cache hit rate 0.25",
-            "5 queued, 6 retries, 7 hedged",
+            "5 queued, 6 retries, 7 hedged, 9 replies cut off",
             "spent 1.25",
             "8 episodes moved",
             "elapsed 1:15, ETA 1:02:05",

@@ -28,7 +28,7 @@ def test_every_key_of_the_root_and_of_what_it_names_stands_on_the_page():
         assert f"| `{name}` |" in page
     for name in ("suite.repeats", "suite.subtask", "model.engine.tensor_parallel_size", "cluster.commit_seconds"):
         assert f"| `{name}` |" in page
-    assert "| `model.engine.max_num_seqs` | a whole number | `64` | no |" in page
+    assert "| `model.engine.max_num_seqs` | an integer | `64` | no |" in page
     assert "`model.engine.sampling`" not in page and "`model.engine.answer`" not in page
 
 

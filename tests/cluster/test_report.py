@@ -9,6 +9,7 @@ from cluster.commands import report as module
 from cluster.commands.report import report, score_run, write_results
 from cluster.errors import UserError
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_plan
 from evals.ledger import LedgerChangedError
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import play as play  # a fixture
@@ -25,7 +26,7 @@ def shown(capsys):
 
 
 async def test_it_shows_and_writes(run_dir, capsys):
-    report(run_dir)
+    report([run_dir])
     out, err = shown(capsys)
     assert "Episodes" in out and not err
     summary = json.loads((run_dir / "summary.json").read_text())
@@ -38,7 +39,7 @@ async def test_it_shows_where_nothing_can_be_written(run_dir, capsys, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "write_durably", full)
-    report(run_dir)
+    report([run_dir])
     out, err = shown(capsys)
     assert "Episodes" in out and "No space left on device" in err
 
@@ -48,7 +49,7 @@ async def test_it_shows_what_only_may_be_read(run_dir, capsys, monkeypatch):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr("cluster.storage.lock.RunLock.acquire", read_only)
-    report(run_dir)
+    report([run_dir])
     out, err = shown(capsys)
     assert "Episodes" in out and "Read-only file system" in err
     assert not (run_dir / "summary.json").exists()
@@ -57,7 +58,7 @@ async def test_it_shows_what_only_may_be_read(run_dir, capsys, monkeypatch):
 async def test_it_writes_nothing_while_a_driver_works(run_dir, capsys):
     driver = RunDirectory(run_dir)
     driver.claim()
-    report(run_dir)
+    report([run_dir])
     out, err = shown(capsys)
     assert "Episodes" in out and "another driver" in err
     assert not (run_dir / "summary.json").exists()
@@ -75,7 +76,7 @@ async def test_it_never_overwrites_results_of_a_later_ledger(run_dir, capsys, mo
         write_results(run_dir, score_run(run_dir))
 
     monkeypatch.setattr(module, "show", show)
-    report(run_dir)
+    report([run_dir])
     out, err = shown(capsys)
     assert "24" in out and "meanwhile" in err
     assert json.loads((run_dir / "summary.json").read_text())["missing"] == 0
@@ -138,9 +139,17 @@ async def test_a_plan_that_was_edited_is_refused(run_dir):
 
 
 async def test_failures_are_counted_by_cause(play):
-    run_dir = await play("run", failing=("EngineKilled: one", "EngineKilled: two", "PromptTooLong: three"))
-    [coverage] = [table for table in score_run(run_dir).tables if table.name == "coverage"]
-    assert coverage.rows == (("simulated", "kumo", 24, 21, 3, 0, "2 × EngineKilled, 1 × PromptTooLong"),)
+    run_dir = await play("run", failing=("EngineKilled: in 1 s", "PromptTooLong: three", "EngineKilled: in 2 s"))
+    results = score_run(run_dir)
+    tables = {table.name: table for table in results.tables}
+    assert tables["coverage"].rows == (("simulated", "kumo", 24, 21, 3, 0, 0),)
+    planned = read_plan(run_dir)
+    killed = sorted([planned[0].id, planned[2].id])
+    assert tables["failures"].rows == (
+        ("simulated", "kumo", 2, "model", "EngineKilled: in # s", killed[0]),
+        ("simulated", "kumo", 1, "model", "PromptTooLong: three", planned[1].id),
+    )
+    assert [entry["episodes"] for entry in results.summary["failures"]] == [killed, [planned[1].id]]
 
 
 async def test_players_and_suites_are_counted_apart_in_the_order_of_the_plan(play):
@@ -150,3 +159,23 @@ async def test_players_and_suites_are_counted_apart_in_the_order_of_the_plan(pla
         ("simulated", "kumo", 24, 24, 0, 0),
         ("random", "kumo", 24, 6, 0, 18),
     ]
+
+
+async def test_replies_that_were_cut_off_are_counted_and_warned_of(play, capsys):
+    run_dir = await play("run", "baselines=[random]", most=48, cutting=1)
+    report([run_dir])
+    out, err = shown(capsys)
+    assert "cut off" in out and "1 of 24 episodes (4.2%)" in err and "random" not in err
+    summary = json.loads((run_dir / "summary.json").read_text())
+    [warning] = summary["warnings"]
+    assert warning in err
+    [coverage] = [table for table in summary["tables"] if table["name"] == "coverage"]
+    column = coverage["columns"].index("cut off")
+    assert coverage["rows"][0][column] > 1 and coverage["rows"][1][column] == 0
+
+
+async def test_few_replies_that_were_cut_off_are_no_reason_to_warn(play, capsys):
+    run_dir = await play("run", "suite.tasks_per_domain=25", cutting=1)
+    report([run_dir])
+    assert not shown(capsys)[1]
+    assert json.loads((run_dir / "summary.json").read_text())["warnings"] == []

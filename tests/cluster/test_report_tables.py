@@ -6,6 +6,8 @@ import json
 import pyarrow as pa
 
 from cluster.commands.report import Results, coverage, sessions_table, summarize, write_results
+from evals.cut_off import CutOff
+from evals.failures import causes_of
 from evals.run_data import RunData
 from evals.tables import Table
 
@@ -13,10 +15,15 @@ from evals.tables import Table
 def run(plan: list[tuple], ledger: list[tuple], sessions=()) -> RunData:
     """``plan``: player, suite; ``ledger``: player, suite, status, error, session, success."""
     planned = pa.table(dict(zip(("player", "suite"), map(list, zip(*plan, strict=True)), strict=True)))
-    names = ("player", "suite", "status", "error", "session", "success")
+    names = ("player", "suite", "status", "error", "session", "success", "episode_id", "error_kind")
     kinds = [pa.bool_() if name == "success" else pa.string() for name in names]
-    columns = [pa.array([row[n] for row in ledger], kind) for n, kind in enumerate(kinds)]
-    made = RunData.of_tables(planned, pa.table(columns, names=list(names)))
+    rows = [(*row, f"e{LEDGER.index(row)}", "engine" if row[3] else "") for row in ledger]
+    columns = [pa.array([row[n] for row in rows], kind) for n, kind in enumerate(kinds)]
+    table = pa.table(columns, names=list(names))
+    for name, number in (("prompt_tokens", 100), ("completion_tokens", 10), ("reasoning_tokens", 0)):
+        table = table.append_column(name, pa.array([number] * len(rows), pa.int64()))
+    table = table.append_column("cost", pa.array([0.25] * len(rows), pa.float64()))
+    made = RunData.of_tables(planned, table)
     return dataclasses.replace(made, sessions=sessions)
 
 
@@ -26,6 +33,11 @@ def done(player: str, suite: str = "kumo", session: str = "s1", success: bool = 
 
 def failed(player: str, error: str, suite: str = "kumo", session: str = "s1") -> tuple:
     return player, suite, "failed", error, session, None
+
+
+def failure(cause: str, *episodes: str) -> dict:
+    found = {"player": "zeta", "suite": "kumo", "cause": cause, "kind": "engine"}
+    return {**found, "count": len(episodes), "episodes": list(episodes)}
 
 
 PLAN = [("zeta", "kumo")] * 5 + [("alpha", "kumo")] * 4 + [("zeta", "kidgym")] * 3
@@ -41,22 +53,23 @@ LEDGER = [
 
 
 def test_episodes_are_counted_by_player_and_suite():
-    table = coverage(run(PLAN, LEDGER))
+    table = coverage(run(PLAN, LEDGER), {("alpha", "kumo"): CutOff(2, 1, 7)})
     assert table.rows == (
-        ("zeta", "kumo", 5, 1, 3, 1, "2 × EngineKilled, 1 × PromptTooLong"),
-        ("alpha", "kumo", 4, 2, 0, 2, ""),
-        ("zeta", "kidgym", 3, 1, 0, 2, ""),
+        ("zeta", "kumo", 5, 1, 3, 1, 0),
+        ("alpha", "kumo", 4, 2, 0, 2, 7),
+        ("zeta", "kidgym", 3, 1, 0, 2, 0),
     )
-    assert table.name == "coverage" and len(table.columns) == 7
-    assert table.columns[:6] == ("player", "suite", "planned", "done", "failed", "missing")
+    assert table.name == "coverage"
+    assert table.columns == ("player", "suite", "planned", "done", "failed", "missing", "cut off")
 
 
 def test_batches_add_up():
     whole = run(PLAN, LEDGER)
     halves = [run(PLAN, LEDGER[:4]), run(PLAN, LEDGER[4:])]
     split = dataclasses.replace(whole, _read=lambda columns: (b for half in halves for b in half._read(columns)))
-    assert coverage(split) == coverage(whole)
-    assert summarize(split, []) == summarize(whole, [])
+    assert coverage(split, {}) == coverage(whole, {})
+    assert summarize(split, [], {}) == summarize(whole, [], {})
+    assert causes_of(split) == causes_of(whole)
     sessions = ({"id": "s1"}, {"id": "s2"})
     both = [dataclasses.replace(each, sessions=sessions) for each in (split, whole)]
     assert sessions_table(both[0]) == sessions_table(both[1])
@@ -64,11 +77,20 @@ def test_batches_add_up():
 
 def test_the_summary_counts_rows_and_holds_the_tables():
     table = Table("t", "T", ("a",), ((1,),))
-    assert summarize(run(PLAN, LEDGER), [table]) == {
+    made = run(PLAN, LEDGER)
+    assert summarize(made, [table], causes_of(made)) == {
         "planned": 12,
         "done": 4,
         "failed": 3,
         "missing": 5,
+        "prompt_tokens": 700,
+        "completion_tokens": 70,
+        "cost": 1.75,
+        "failures": [
+            failure("EngineKilled: one", "e3"),
+            failure("EngineKilled: two", "e4"),
+            failure("PromptTooLong: by 3: or more", "e1"),
+        ],
         "tables": [table.to_json()],
     }
 

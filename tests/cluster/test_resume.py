@@ -45,13 +45,17 @@ class World:
 @pytest.fixture
 def world(monkeypatch):
     made = World()
-    monkeypatch.setattr(module, "_play", made.play)
+    monkeypatch.setattr(module, "play_on_cluster", made.play)
     return made
 
 
 @pytest.fixture
 def start(tmp_path):
-    return lambda *overrides: run(load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}", *overrides]))
+    def start(*overrides):
+        code, results = run(load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}", *overrides]))
+        return code, results.tables
+
+    return start
 
 
 def coverage(tables):

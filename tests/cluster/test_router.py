@@ -269,7 +269,7 @@ def test_by_default_turns_are_sticky_equal_and_share_a_replica():
     router.add("r0", 1)
     first, second = (router.request("a", lambda name: None) for _ in range(2))
     assert router.policy == "sticky" and first.priority == second.priority == 0
-    assert first.inside and second.inside and not (first.exclusive or second.exclusive)
+    assert first.has_slot and second.has_slot and not (first.exclusive or second.exclusive)
 
 
 def test_a_replica_that_left_takes_its_counts_along():
@@ -314,7 +314,7 @@ def test_a_hedge_takes_a_slot_at_the_idlest_other_replica():
     assert t.ask("a-0", "a", priority=-3.0) == "r0" and t.ask("b-0", "b") == "r1"
     late = t.tickets["a-0"]
     second = late_and_hedged(t, "a-0")
-    assert second.replica.name == "r2" and second.inside
+    assert second.replica.name == "r2" and second.has_slot
     assert (second.priority, second.affinity, second.granted) == (late.priority, late.affinity, late.granted)
     assert second.order > late.order
     third = late_and_hedged(t, "a-0")

@@ -41,7 +41,7 @@ def played(monkeypatch):
         return len(todo) > play.episodes
 
     play.episodes = 100
-    monkeypatch.setattr(module, "_play", play)
+    monkeypatch.setattr(module, "play_on_cluster", play)
     return play
 
 

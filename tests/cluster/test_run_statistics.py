@@ -14,11 +14,11 @@ from evals.types import Episode
 
 def episode(index: int, player: str = "model", calls: float = 1.0, prompt_tokens: float = 0.0) -> Episode:
     numbers = {"index": index, "repeat": 0, "seed": index, "budget": 5}
-    words = {"suite": "toy", "task": "t", "level": "l", "mode": "m", "identity": "i"}
+    words = {"suite": "toy", "task": "t", "level": "l", "mode": "m", "fingerprint": "i"}
     return Episode(**numbers, **words, player=player, calls=calls, prompt_tokens=prompt_tokens)
 
 
-def rows(*episodes: Episode, success=True, error: str = "") -> pa.Table:
+def rows(*episodes: Episode, success=True, error: str = "", cut_off: int = 0) -> pa.Table:
     """Ledger rows as far as the statistics read them; failed ones if there is an error."""
     count = len(episodes)
     return pa.table(
@@ -28,12 +28,13 @@ def rows(*episodes: Episode, success=True, error: str = "") -> pa.Table:
             "status": ["failed" if error else "done"] * count,
             "success": pa.array([None if error else success] * count, pa.bool_()),
             "error": [error] * count,
+            "cut_off": [cut_off] * count,
         }
     )
 
 
 def report(counts: PlayerCounts | None = None, **numbers) -> Report:
-    return Report(None, **{"room": 0, "begun": 0, **numbers}, counts=counts or PlayerCounts())
+    return Report(None, **{"room": 0, "running": 0, **numbers}, counts=counts or PlayerCounts())
 
 
 @pytest.fixture
@@ -49,6 +50,10 @@ def stats(clock) -> RunStatistics:
     return RunStatistics(_started=0.0)
 
 
+def causes(stats):
+    return {cause.text: cause.count for cause in stats.errors.most_common()}
+
+
 def test_episodes_are_counted_by_player(stats):
     ours, theirs = [episode(number) for number in range(5)], [episode(number, "random") for number in range(3)]
     stats.plan([*ours, *theirs])
@@ -60,14 +65,23 @@ def test_episodes_are_counted_by_player(stats):
     assert stats.players == {"model": PlayerStatistics(5, 2, 2, 1), "random": PlayerStatistics(3, 2, 0, 2)}
     assert stats.players["model"].finished == 4
     assert (stats.planned, stats.done, stats.failed) == (8, 4, 2)
-    assert stats.errors == {"EngineKilled": 1, "PromptTooLong": 1}
+    assert causes(stats) == {"EngineKilled: it died: twice": 1, "PromptTooLong: by 3": 1}
+
+
+def test_replies_that_were_cut_off_are_summed_over_sessions_and_batches(stats):
+    plan = [episode(number) for number in range(4)]
+    stats.plan(plan)
+    stats.resume(rows(plan[0], cut_off=2))
+    stats.finished(rows(plan[1], plan[2], cut_off=3), by_model=True)
+    stats.finished(rows(plan[3]), by_model=True)
+    assert stats.cut_off == 8 and stats.to_json()["replies/cut_off"] == 8
 
 
 def test_failures_of_one_batch_are_all_counted(stats):
     both = [episode(1), episode(2)]
     stats.plan(both)
     stats.finished(rows(*both, error="EngineKilled: one"), by_model=True)
-    assert stats.failed == 2 and stats.errors == {"EngineKilled": 2}
+    assert stats.failed == 2 and causes(stats) == {"EngineKilled: one": 2}
 
 
 def test_the_time_of_play_is_from_the_first_replica_to_the_models_last_episode(stats, clock):
@@ -125,9 +139,9 @@ def test_rows_that_were_not_planned_do_no_harm(stats):
 
 
 def test_counts_are_the_sum_of_the_runners_latest(stats):
-    stats.report("a", report(PlayerCounts(turns=3, cost=0.5), moves=1, begun=4, waiting=2))
-    stats.report("b", report(PlayerCounts(turns=10), moves=5, begun=2, waiting=1))
-    stats.report("a", report(PlayerCounts(turns=7, cost=2.0, retries=1), moves=2, begun=3, waiting=6))
+    stats.report("a", report(PlayerCounts(turns=3, cost=0.5), moves=1, running=4, waiting=2))
+    stats.report("b", report(PlayerCounts(turns=10), moves=5, running=2, waiting=1))
+    stats.report("a", report(PlayerCounts(turns=7, cost=2.0, retries=1), moves=2, running=3, waiting=6))
     assert stats.counts == PlayerCounts(turns=17, cost=2.0, retries=1)
     assert (stats.moves, stats.alive, stats.waiting) == (7, 5, 7)
     stats.runner_ended("a")
@@ -242,7 +256,7 @@ def test_a_tracker_gets_every_figure(stats, clock):
         engine_seconds=20.0,
     )
     use = {"r.0": ReplicaUse(1, 10.0, 5.0, 2.0), "s.1": ReplicaUse(0, 30.0, 27.0, 2.0), "t.0": ReplicaUse()}
-    stats.report("a", report(counts, begun=7, moves=4, waiting=9, use=use))
+    stats.report("a", report(counts, running=7, moves=4, waiting=9, use=use))
     assert stats.to_json() == pytest.approx(
         {
             "episodes/done": 4,
@@ -250,6 +264,9 @@ def test_a_tracker_gets_every_figure(stats, clock):
             "episodes/planned": 21,
             "requests_per_second": 5.0,
             "tokens_per_second": 120.0,
+            "tokens/prompt": 200,
+            "tokens/completion": 40,
+            "tokens/reasoning": 0,
             "replicas/up": 2,
             "replicas/busy": 1,
             "replicas/lost": 3,
@@ -259,6 +276,7 @@ def test_a_tracker_gets_every_figure(stats, clock):
             "requests/queued": 9,
             "requests/retries": 11,
             "requests/hedged": 12,
+            "replies/cut_off": 0,
             "spent": 1.5,
             "success/model": 1 / 6,
             "prefix_cache_hit_rate": 0.25,

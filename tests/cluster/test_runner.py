@@ -111,7 +111,7 @@ def test_the_longest_expected_episodes_come_first():
 
 async def test_an_idle_runner_sends_heartbeats():
     report = await asyncio.wait_for(Runner(ToySuite(), None).exchange(Assignment()), 5)
-    assert (report.finished, report.begun) == (None, 0)
+    assert (report.finished, report.running) == (None, 0)
 
 
 async def test_a_draining_runner_starts_no_episode_and_finishes_running_ones():
@@ -119,12 +119,12 @@ async def test_a_draining_runner_starts_no_episode_and_finishes_running_ones():
     runner = Runner(suite, ModelPlayer(Router(), "choice"))
     report = await runner.exchange(Assignment(episodes(suite), (NewReplica("r", FakeReplica(seconds=0.02), 4),)))
     finished = 0 if report.finished is None else report.finished.num_rows
-    begun = report.begun
-    assert 0 < begun + finished < 40
-    while report.begun:
+    running = report.running
+    assert 0 < running + finished < 40
+    while report.running:
         report = await runner.exchange(Assignment(draining=True))
         finished += 0 if report.finished is None else report.finished.num_rows
-    assert begun <= finished <= begun + 6
+    assert running <= finished <= running + 6
 
 
 def test_the_queue_assigns_each_episode_once_and_requeues():

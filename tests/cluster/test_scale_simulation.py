@@ -139,7 +139,7 @@ def test_a_freed_slot_is_kept_for_the_episode_that_freed_it():
     assert "late" not in granted and router.moves == 0
     again = router.request(f"e{elsewhere}", lambda r: granted.update(again=r))
     assert granted["again"] == granted[elsewhere]
-    assert {late.inside, again.inside} == {False, True}
+    assert {late.has_slot, again.has_slot} == {False, True}
 
 
 def test_admission_fills_the_slots_and_requests_a_quarter_more():

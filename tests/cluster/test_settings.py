@@ -1,10 +1,11 @@
-"""What a configuration may name, what belongs to a run's identity, and where a run lives."""
+"""What a configuration may name, what belongs to a run's fingerprint, and where a run lives."""
 
 import pytest
 
 from cluster.config.settings import Settings, load_settings, make_suite
 from cluster.errors import UserError
-from cluster.observe.tracker import WandbTracker, make_tracker
+from cluster.observe.tracker import make_tracker
+from cluster.observe.wandb_tracker import WandbTracker
 from cluster.storage.stored_run import read_config
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import SMALL

@@ -3,6 +3,7 @@
 import pytest
 
 from cluster.commands import sweep as module
+from cluster.commands.report import Results
 from tests.cluster.test_cli import SMALL, run_here
 
 
@@ -17,7 +18,7 @@ def sweep(monkeypatch, tmp_path, capsys):
             played.append(settings.model.name)
             if isinstance(code := next(ends), BaseException):
                 raise code
-            return code, []
+            return code, Results([], {}, frozenset())
 
         monkeypatch.setattr(module, "run", run)
         monkeypatch.setattr(module, "_announce", lambda: None)  # its log handlers would outlive the test

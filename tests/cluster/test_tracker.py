@@ -3,11 +3,14 @@ import time
 
 import pytest
 
-from cluster.observe import tracker as module
-from cluster.observe.tracker import Watcher, make_tracker
+from cluster.observe.tracker import FinalResults, Watcher, make_tracker
+
+RESULTS = FinalResults({"episodes/done": 2.0}, {"planned": 2, "tables": []}, (), lambda count: [])
 
 
 class Recording:
+    finish_seconds = 20.0
+
     def __init__(self, fails_at=""):
         self.calls, self.fails_at = [], fails_at
 
@@ -22,8 +25,11 @@ class Recording:
     def log(self, numbers):
         self._note("log", numbers)
 
-    def finish(self, tables):
-        self._note("finish", tables)
+    def finish(self, results):
+        self._note("finish", results)
+
+    def abandon(self):
+        self._note("abandon")
 
 
 def test_a_tracker_receives_the_whole_run(tmp_path):
@@ -31,9 +37,9 @@ def test_a_tracker_receives_the_whole_run(tmp_path):
     watcher = Watcher(tracker)
     watcher.start(tmp_path, "id", {})
     watcher.log({"episodes/done": 1.0})
-    watcher.finish([])
-    assert tracker.calls == [("start", "id"), ("log", {"episodes/done": 1.0}), ("finish", [])]
-    assert watcher.trouble == ""
+    watcher.finish(RESULTS)
+    assert tracker.calls == [("start", "id"), ("log", {"episodes/done": 1.0}), ("finish", RESULTS)]
+    assert watcher.failure == ""
 
 
 @pytest.mark.parametrize("moment", ["start", "log", "finish"])
@@ -42,41 +48,34 @@ def test_a_failing_tracker_is_disabled_and_named(tmp_path, moment):
     watcher.start(tmp_path, "id", {})
     for _ in range(200):
         watcher.log({})
-    watcher.finish([])
-    assert watcher.trouble == "ConnectionError: unreachable"
+    watcher.finish(RESULTS)
+    assert watcher.failure == "ConnectionError: unreachable"
 
 
-def test_a_hanging_tracker_delays_only_the_end_of_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "CLOSING_SECONDS", 0.2)
+def test_a_hanging_tracker_delays_only_the_end_of_the_run(tmp_path):
     release = threading.Event()
 
     class Hanging(Recording):
+        finish_seconds = 0.2
+
         def start(self, run_dir, run_id, config):
             release.wait()
 
-    watcher = Watcher(Hanging())
+    tracker = Hanging()
+    watcher = Watcher(tracker)
     began = time.monotonic()
     watcher.start(tmp_path, "id", {})
     for _ in range(1000):
         watcher.log({})
     assert time.monotonic() - began < 5
-    watcher.finish([])
-    assert "did not finish" in watcher.trouble
+    watcher.finish(RESULTS)
+    assert "did not finish" in watcher.failure and tracker.calls == [("abandon",)]
     release.set()
-
-
-def test_wandb_offline_writes_a_run_below_the_run_directory(tmp_path):
-    watcher = Watcher(make_tracker({"type": "wandb", "project": "test", "mode": "offline"}))
-    watcher.start(tmp_path, "abc123", {"suite": "toy"})
-    watcher.log({"episodes/done": 3.0})
-    watcher.finish([{"name": "toy", "columns": ["x"], "rows": [[{"mean": 1.0}]]}])
-    assert watcher.trouble == ""
-    assert list(tmp_path.glob("wandb/offline-run-*-abc123/*.wandb"))
 
 
 def test_no_tracker_is_no_trouble(tmp_path):
     watcher = Watcher(make_tracker({}))
     watcher.start(tmp_path, "id", {})
     watcher.log({})
-    watcher.finish([])
-    assert watcher.trouble == ""
+    watcher.finish(RESULTS)
+    assert watcher.failure == ""

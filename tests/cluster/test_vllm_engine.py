@@ -20,6 +20,7 @@ from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.child_log import ChildLog
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm import VLLMEngine
+from cluster.engines.vllm_chat import VLLMChat
 from envs.picture import Picture
 from evals.types import Chat, PlayerError, PromptTooLong, Reply, message
 
@@ -206,20 +207,23 @@ class Tokens:
         return None if label in self.split else ord(label[0])
 
 
+def chat_with(*split: str, multimodal: bool = True) -> VLLMChat:
+    """Prompts without an engine, of a model that has several tokens for some labels."""
+    return VLLMChat("tiny", None, Tokens(*split), multimodal, {})  # type: ignore[arg-type]
+
+
 async def test_labels_that_cannot_be_scored_are_named_when_the_engine_starts(caplog: pytest.LogCaptureFixture) -> None:
-    engine = make_engine()
-    engine._tokens = Tokens()  # type: ignore[assignment]
-    engine._check_choices("Answer:")
+    chat_with().check_choices("Answer:")
     assert not caplog.messages
-    engine._tokens = Tokens("C", "7", "8")  # type: ignore[assignment]
-    engine._check_choices("Answer:")
+    chat = chat_with("C", "7", "8")
+    chat.check_choices("Answer:")
     assert caplog.messages == [
         "the labels 'C', '7', '8' are not single tokens of tiny after its chat template; turns that ask for their scores "
         "will fail"
     ]
-    assert engine._label_tokens("Answer:", ("A", "B")) == [65, 66]
+    assert chat.label_tokens("Answer:", ("A", "B")) == [65, 66]
     with pytest.raises(PlayerError, match="the labels '7', '8' are not single tokens"):
-        engine._label_tokens("Answer:", tuple("12345678"))
+        chat.label_tokens("Answer:", tuple("12345678"))
 
 
 async def test_a_prompt_that_leaves_no_room_is_too_long(engine: VLLMEngine) -> None:
@@ -259,6 +263,23 @@ async def test_earlier_messages_hit_the_prefix_cache(engine: VLLMEngine) -> None
     assert first.cached_tokens < 128
     assert second.cached_tokens >= first.prompt_tokens // 128 * 128 - 128 > 0  # whole blocks of 128 tokens
     assert second.prompt_tokens > first.prompt_tokens
+
+
+async def test_further_sampling_parameters_of_vllm_have_their_effect(engine: VLLMEngine) -> None:
+    usual, (letter,) = engine.sampling, engine._tokens.encode("Q")
+    chat, options = ask("Say it."), ("go left", "go right")
+    try:
+        engine.sampling = Sampling(max_tokens=4, extra={"logit_bias": {str(letter): 100.0}})
+        assert (await engine.complete(Request("bias", chat))).text == "QQQQ"
+        engine.sampling = Sampling(max_tokens=4, extra={"logit_bias": {letter: 100.0}, "stop_token_ids": [letter]})
+        stopped = await engine.complete(Request("stop", chat))
+        assert (stopped.completion_tokens, stopped.finish) == (1, "stop")
+        engine.sampling = Sampling(max_tokens=4, extra={"allowed_token_ids": [letter], "ignore_eos": True})
+        assert (await engine.complete(Request("allowed", chat))).text == "QQQQ"
+        engine.sampling = Sampling(max_tokens=16, extra={"min_tokens": 16, "stop_token_ids": [letter]})
+        assert (await engine.complete(Request("choice", chat, options=options))).text in options
+    finally:
+        engine.sampling = usual
 
 
 async def test_closing_leaves_no_child_process(engine: VLLMEngine) -> None:
@@ -327,14 +348,10 @@ class Torn(Stripes):
 
 
 async def test_a_picture_that_cannot_be_rendered_fails_that_request_only() -> None:
-    engine = make_engine()
-    engine.multimodal = True
     with pytest.raises(PlayerError, match=r"cannot be rendered: no such puzzle.*test_torn"):
-        engine._rendered(ask(Torn()))
+        chat_with().rendered(ask(Torn()))
 
 
 async def test_a_model_that_reads_text_only_says_so() -> None:
-    engine = make_engine()
-    engine.multimodal = False
     with pytest.raises(PlayerError, match="tiny reads text only"):
-        engine._rendered(ask(Stripes()))
+        chat_with(multimodal=False).rendered(ask(Stripes()))

@@ -1,5 +1,6 @@
 """A real OpenAI-compatible server: ``vllm serve`` with the tiny model, asked by the API engine and by a whole run."""
 
+import json
 import math
 import os
 import socket
@@ -28,14 +29,14 @@ pytestmark = pytest.mark.vllm
 @dataclass(frozen=True)
 class Square(Picture):
     kind: ClassVar[str] = "serve_square"
-    grey: int
+    gray: int
 
     @property
     def size(self):
         return (56, 56)
 
     def render(self):
-        return np.full((56, 56, 3), self.grey, np.uint8)
+        return np.full((56, 56, 3), self.gray, np.uint8)
 
 
 @pytest.fixture(scope="module")
@@ -99,4 +100,5 @@ def test_a_whole_run_through_the_api(url, tmp_path):
         "run", *games, *api, "decoding=choice", "model.sampling.max_tokens=32", f"run_dir={tmp_path / 'run'}"
     )
     assert result.returncode == 0, result.stderr
-    assert "│ tiny   │ kumo  │       3 │    3 │      0 │" in result.stdout, result.stdout
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert [summary[name] for name in ("planned", "done", "failed", "missing")] == [3, 3, 0, 0]

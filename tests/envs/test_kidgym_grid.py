@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from envs.kidgym import Item, make
 from envs.kidgym import grid as grid_module
-from envs.kidgym.grid import ALL, CELLS, NEIGHBOURS, at, mask, members, nearest, region, scatter, within_reach
+from envs.kidgym.grid import ALL, CELLS, NEIGHBORS, at, mask, members, nearest, region, scatter, within_reach
 
 SETS = st.sets(st.sampled_from(list(CELLS)), max_size=14)
 
@@ -48,7 +48,7 @@ def test_the_agent_walks_to_the_nearest_cell_beside_and_faces_the_target(blocked
     world.scene = {cell: Item("wall") for cell in blocked | {target}}
     world.agent, world.facing = agent, grid_module.DOWN
     known = distances(set(world.scene), agent)
-    beside = [known[cell] for cell in members(NEIGHBOURS[target]) if cell in known]
+    beside = [known[cell] for cell in members(NEIGHBORS[target]) if cell in known]
     if world.walk_to(target):
         assert known[world.agent] == min(beside)
         assert world.agent + {0: 5, 1: 1, 2: -5, 3: -1}[world.facing] == target
@@ -62,7 +62,7 @@ def test_an_unreachable_target_picks_up_nothing_else():
     world = make("MA", 1, 0)
     world.agent, world.facing = at(0, 0), grid_module.DOWN
     world.scene = {at(0, 1): Item("key/blue", "0"), at(1, 0): Item("wall"), at(4, 4): Item("diamond", "1")}
-    world.scene |= {cell: Item("wall") for cell in members(NEIGHBOURS[at(4, 4)])}
+    world.scene |= {cell: Item("wall") for cell in members(NEIGHBORS[at(4, 4)])}
     before = world.frame
     result = world.step(world.actions.index("obtain item with label 1"))
     assert not result.accepted
@@ -110,7 +110,7 @@ def test_scattered_objects_are_distinct_and_within_reach(count, seed):
     assert len({agent, *cells}) == count + 1
     assert within_reach(agent, cells)
     walkable = distances(set(cells), agent)
-    assert all(any(beside in walkable for beside in members(NEIGHBOURS[cell])) for cell in cells)
+    assert all(any(beside in walkable for beside in members(NEIGHBORS[cell])) for cell in cells)
 
 
 def test_scattering_ends_even_if_no_draw_ever_fits(monkeypatch):

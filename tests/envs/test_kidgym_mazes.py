@@ -6,7 +6,7 @@ import pytest
 
 from envs.kidgym import Item, make, solve
 from envs.kidgym import layout as layout_module
-from envs.kidgym.grid import ALL, NEIGHBOURS, mask, members, region
+from envs.kidgym.grid import ALL, NEIGHBORS, mask, members, region
 from envs.kidgym.layout import lay_out
 from envs.kidgym.world import Action
 
@@ -19,7 +19,7 @@ def reachable_through(layout, doors_open):
     free = layout.field & ~shut & ~(1 << layout.treasure)
     if layout.distractor is not None:
         free |= 1 << layout.distractor
-    return bool(region(free, layout.agent) & NEIGHBOURS[layout.treasure])
+    return bool(region(free, layout.agent) & NEIGHBORS[layout.treasure])
 
 
 def check(layout, doors, walls, chests, distractor):
@@ -33,7 +33,7 @@ def check(layout, doors, walls, chests, distractor):
     for door in layout.doors:
         assert not reachable_through(layout, set(layout.doors) - {door})
     for place in [*layout.chests, *([layout.distractor] if distractor else [])]:
-        assert region(layout.field & ~(1 << layout.treasure), layout.agent) & NEIGHBOURS[place]
+        assert region(layout.field & ~(1 << layout.treasure), layout.agent) & NEIGHBORS[place]
     # Every key can be taken while its own door and all later ones are still locked.
     for number, key in enumerate(layout.keys):
         shut = mask(layout.doors[number:])

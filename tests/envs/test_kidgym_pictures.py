@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from envs.kidgym import TASKS, Frame, Hint, Item, contact_sheets, make
-from envs.kidgym.catalogue import BACKGROUNDS, ITEMS, PILED, QUARTERED, ROMAN, SLOTS, SPRITES, words
+from envs.kidgym.catalog import BACKGROUNDS, ITEMS, PILED, QUARTERED, ROMAN, SLOTS, SPRITES, words
 from envs.kidgym.render import check_skin, compose, export_skin, glyphs, layout, sources, sprite
-from envs.kidgym.render.compose import DIRECTIONS, label_plate, labelled
+from envs.kidgym.render.compose import DIRECTIONS, label_plate, labeled
 from envs.kidgym.render.sprites import backdrop, fitted, pile
 from envs.kidgym.scene import RESOLUTIONS, skin_digest
 from envs.picture import picture_from_description
@@ -151,11 +151,11 @@ def test_labels_can_be_told_apart(cell):
 
 @pytest.mark.parametrize("cell", [32, 64, 96])
 def test_a_label_stands_in_full_at_the_bottom_center_of_its_cell(cell):
-    plain, labelled = (
+    plain, labeled = (
         dataclasses.replace(FARM, cells=((1, 1, Item("wall", label)),), cell_pixels=cell).render().astype(int)
         for label in ("", "5")
     )
-    rows, columns = np.nonzero((abs(plain - labelled) > 0).any(axis=-1))
+    rows, columns = np.nonzero((abs(plain - labeled) > 0).any(axis=-1))
     left, top = (2 + 1 + 1) * cell, (3 + 1) * cell
     assert columns.min() >= left + cell // 4
     assert columns.max() < left + cell - cell // 4
@@ -259,7 +259,7 @@ def test_a_puzzle_piece_is_a_bare_triangle():
 def test_two_clear_pixels_lie_between_the_things_in_a_pile_at_the_smallest_size(item, count):
     from scipy.ndimage import label
 
-    drawn = np.asarray(labelled(f"pile/{item}/{count}", "1", 32, ""))[:20, :, 3] > 0
+    drawn = np.asarray(labeled(f"pile/{item}/{count}", "1", 32, ""))[:20, :, 3] > 0
     widened = drawn | np.roll(drawn, 1, 0) | np.roll(drawn, 1, 1)
     assert label(widened)[1] == count
 
@@ -267,7 +267,7 @@ def test_two_clear_pixels_lie_between_the_things_in_a_pile_at_the_smallest_size(
 @pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
 def test_a_pile_of_three_lies_alike_at_every_resolution(item):
     def rows(cell):
-        filled = np.asarray(labelled(f"pile/{item}/3", "1", cell, ""))[: 20 * cell // 32, :, 3].any(axis=1)
+        filled = np.asarray(labeled(f"pile/{item}/3", "1", cell, ""))[: 20 * cell // 32, :, 3].any(axis=1)
         return int((np.diff(filled.astype(int)) == 1).sum())
 
     assert rows(32) == rows(64) == rows(96)
@@ -292,14 +292,14 @@ def test_piles_labels_and_neighboring_piles_stand_apart(item, cell):
 
 
 @pytest.mark.parametrize("name", [f"{kind}/{name}" for kind, names in ITEMS.items() for name in names])
-def test_a_labelled_item_is_large_and_leaves_its_label_clear(monkeypatch, name):
+def test_a_labeled_item_is_large_and_leaves_its_label_clear(monkeypatch, name):
     for cell in RESOLUTIONS:
         plate = label_plate("4", cell)
         opaque = np.asarray(plate)[..., 3] == 255
         with monkeypatch.context() as without_plate:
-            assert (np.asarray(labelled(name, "4", cell, ""))[opaque] == np.asarray(plate)[opaque]).all()
+            assert (np.asarray(labeled(name, "4", cell, ""))[opaque] == np.asarray(plate)[opaque]).all()
             without_plate.setattr(compose, "label_plate", lambda text, edge: Image.new("RGBA", (edge, edge)))
-            left, top, right, bottom = labelled(name, "4", cell, "").getchannel("A").getbbox()
+            left, top, right, bottom = labeled(name, "4", cell, "").getchannel("A").getbbox()
         width, height = fitted(name, 60 * cell // 64, 44 * cell // 64).size
         assert right - left >= width - 2
         assert bottom - top >= height - 2

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from envs.kidgym import Hint, Item, make, solve
-from envs.kidgym.catalogue import ITEMS, SCENE_OF_TYPE
+from envs.kidgym.catalog import ITEMS, SCENE_OF_TYPE
 from envs.kidgym.grid import at
-from envs.kidgym.tasks.placement import CENTRE
+from envs.kidgym.tasks.placement import CENTER
 
 
 def family(sprite):
@@ -144,7 +144,7 @@ CLOCKWISE = ["north", "northeast", "east", "southeast", "south", "southwest", "w
 
 
 def compass(cell):
-    """The direction of a cell from the centre, read off the screen."""
+    """The direction of a cell from the center, read off the screen."""
     x, y = cell % 5 - 2, cell // 5 - 2
     return {-1: "north", 0: "", 1: "south"}[y] + {-1: "west", 0: "", 1: "east"}[x]
 
@@ -171,8 +171,8 @@ def test_placement_s_markers_stand_around_the_centre_in_random_order():
     orders = set()
     for seed in range(40):
         world = make("PL", 2, seed)
-        assert (world.agent, world.scene[CENTRE].label) == (at(2, 4), "")
-        assert world.scene[CENTRE].sprite != world.backpack[0].sprite
+        assert (world.agent, world.scene[CENTER].label) == (at(2, 4), "")
+        assert world.scene[CENTER].sprite != world.backpack[0].sprite
         orders.add(world.positions)
     assert len(orders) == 40
 

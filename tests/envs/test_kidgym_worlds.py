@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from envs.kidgym import CONTINUE, TASKS, make, plan
-from envs.kidgym.catalogue import SPRITES
+from envs.kidgym.catalog import SPRITES
 from envs.kidgym.tasks import ALL_TASKS
 from envs.picture import picture_from_description
 

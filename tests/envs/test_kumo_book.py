@@ -1,15 +1,16 @@
 """A knowledge book says all of a task's rules and no more, as a reader of its own finds."""
 
 import dataclasses
+import random
 import re
-from pathlib import Path
 
 import pytest
 
 from benchmarks import kumo_books
 from envs.kumo import BOOK_STYLES, DIFFICULTIES, available_domains, generate_tasks, load_domain, write_book
 from envs.kumo.book_reader import BookError, read_book, table_of
-from envs.kumo.domain import Phrasings
+from envs.kumo.domain import Action, Phrasings, State
+from envs.kumo.prose import NOTHING, RULES_OUT, _articles, _Writer
 from tests.envs.kumo_games import made_domain
 
 
@@ -25,6 +26,71 @@ def test_every_book_reads_back_as_its_tasks_table(name, style):
     for size, count in (("easy", 6), ("hard", 2)):
         for task in generate_tasks(domain, *DIFFICULTIES[size], count=count):
             assert read_book(write_book(task, domain, style), task, domain, style) == table_of(task)
+
+
+def test_articles_suit_the_sound_of_the_next_word():
+    text = "A apple, a European owl, a one-way street, a oval, a unit, a unclear hint, A ice floe, a hill"
+    suited = "An apple, a European owl, a one-way street, an oval, a unit, an unclear hint, An ice floe, a hill"
+    assert _articles(text) == suited
+
+
+def game_of(*actions):
+    """A task of made-up tests, and its domain."""
+    task, domain = medical()
+    definitions = {**domain.definitions, **{action.name: "A test." for action in actions}}
+    truths = ("Gout", "Malaria", "Asthma", "Migraine")
+    task = dataclasses.replace(task, truths=truths, actions=actions, valid_truth="Gout")
+    return task, dataclasses.replace(domain, actions=actions, definitions=definitions)
+
+
+def test_outcomes_that_share_a_sentence_are_told_as_alternatives():
+    gone = ("Gout", "Malaria")
+    ranges = State((0, 9), gone), State((20, 5000), gone), State((6000, 10000), ())
+    words = State("red", gone), State("blue", gone), State("gray", gone), State("none", ())
+    task, domain = game_of(Action("Weight", "float", ranges, "kg"), Action("Color", "str", words))
+    book = write_book(task, domain)
+    assert "either 0 to 9 or 20 to 5,000 kg" in book and "any of “red”, “blue”, or “gray”" in book
+    assert "either 6,000" not in book and "any of “none”" not in book
+    assert not changed(book, task, domain)
+
+
+def test_symbols_have_plain_numbers_and_units_after_the_names():
+    states = State((20, 5000), ("Gout",)), State((6000, 10000), ())
+    weights = [Action(name, "float", states, "kg") for name in ("Weight", "Weight (dry)")]
+    task, domain = game_of(*weights)
+    for style in ("symbolic", "table"):
+        book = write_book(task, domain, style)
+        assert "Weight (kg)\n" in book and "Weight (dry) (kg)\n" in book
+        assert ("[6000, 10000]" if style == "symbolic" else "6,000 to 10,000:") in book
+        assert not changed(book, task, domain, style)
+
+
+def test_what_a_range_ends_with_is_not_read_as_another_range():
+    states = State((1, 2), ("Gout",)), State((200, 300), ("Asthma",)), State((1200, 3000), ())
+    task, domain = game_of(Action("Weight", "float", states, "kg"))
+    book = write_book(task, domain)
+    assert not changed(book, task, domain)
+    for wrong in ("1 to 2,000", "1 to 2.5", "5,1 to 2", "5.1 to 2", "-1 to 2"):
+        spoiled = book.replace(" 1 to 2 ", f" {wrong} ")
+        assert spoiled != book and changed(spoiled, task, domain), wrong
+
+
+def test_two_short_sentences_may_be_joined():
+    task, domain = game_of(
+        *(Action(f"Test {n}", "str", (State("x", ("Gout",)), State("y", ("Asthma",)))) for n in range(400))
+    )
+    book = write_book(task, domain)
+    assert not changed(book, task, domain)
+    assert re.search(r"A result of “x” [^.;]+; a result of “y” [^.;]+\.", book)
+
+
+def test_no_form_of_sentence_comes_again_within_three():
+    task, domain = medical()
+    writer = _Writer(domain, task.truths, random.Random(1))
+    forms = [writer.choose(writer.rules_out if place % 3 else writer.nothing) for place in range(200)]
+    assert all(form not in forms[max(0, place - 2) : place] for place, form in enumerate(forms))
+    assert set(forms) == {*RULES_OUT, *NOTHING, *domain.phrasings.rules_out, *domain.phrasings.nothing}
+    assert len(set(writer.rules_out)) == len(writer.rules_out), "none is more likely than the others"
 
 
 @pytest.mark.parametrize("style", BOOK_STYLES)
@@ -130,6 +196,6 @@ def test_the_reader_notices_sentences_that_are_lost_doubled_or_unclear(sentence,
     assert again != book and changed(again, task, domain)
 
 
-def test_the_page_of_books_is_what_its_command_writes():
-    page = Path(__file__).parents[2] / "docs" / "kumo_books.md"
-    assert page.read_text(encoding="utf-8") == kumo_books.page(), "run python -m benchmarks.kumo_books --page"
+def test_the_pages_of_books_are_what_their_command_writes():
+    for path, made in ((kumo_books.PAGE, kumo_books.page()), (kumo_books.SAMPLES, kumo_books.samples())):
+        assert path.read_text(encoding="utf-8") == made, "run python -m benchmarks.kumo_books --page"

@@ -8,7 +8,7 @@ from envs.kumo import DIFFICULTIES, available_domains, generate_tasks, load_doma
 @pytest.mark.parametrize("name", available_domains())
 def test_a_domain_is_large_enough_and_makes_tasks_of_both_difficulties(name):
     domain = load_domain(name)
-    assert len(domain.truths) >= 50 and len(domain.actions) >= 30
+    assert len(domain.truths) >= 50 and len(domain.actions) >= 30 and domain.category
     numeric = {any(not isinstance(state.value, str) for state in action.states) for action in domain.actions}
     assert numeric == {True, False}, "tests that show a number and tests that show words"
     for truths, actions in DIFFICULTIES.values():

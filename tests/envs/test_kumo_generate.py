@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.kumo_tasks import left_by, search
 from envs.kumo import (
     DIFFICULTIES,
     GenerationError,
@@ -99,6 +100,21 @@ def test_tasks_carry_the_rules_of_their_domain():
                 assert ours.rules_out == tuple(truth for truth in task.truths if truth in theirs.rules_out)
 
 
+@pytest.mark.parametrize("domain", domains(), ids=lambda domain: domain.name)
+def test_a_reading_of_the_json_that_shares_no_code_finds_the_same_truths_left(domain):
+    for valid in (1, 2):
+        for task in generate_tasks(domain, 6, 9, count=10, valid_truths=valid):
+            assert left_by(task.to_json()) == list(task.valid_truths)
+    fields = task.to_json()
+    assert left_by({**fields, "observations": {}}) == fields["truths"], "without outcomes every truth is left"
+    action = fields["actions"][0]
+    never = "never" if fields["action_types"][action] == "str" else -1e9
+    with pytest.raises(ValueError, match="no outcome"):
+        left_by({**fields, "observations": {action: never}})
+    unit = search("easy", generate_tasks(domain, count=1)[0])
+    assert unit.right and unit.left == 1 and unit.tests >= 1 and unit.expected >= 1
+
+
 def test_numbers_lie_in_their_range_and_have_as_many_digits_as_its_ends():
     numbers = [
         (action.state_of(shown).value, shown)
@@ -154,14 +170,33 @@ def test_the_command_writes_what_is_generated(tmp_path, capsys):
     assert command("generate", "medical", str(out), "--count", "3", "--difficulty", "hard", "--seed", "5") == 0
     tasks = generate_tasks(load_domain("medical"), *DIFFICULTIES["hard"], count=3, seed=5)
     assert out.read_text().splitlines() == [json.dumps(task.to_json(), ensure_ascii=False) for task in tasks]
-    assert "3 hard tasks of medical" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert all(part in told for part in ("3 tasks of medical", "12 truths", "1 of them", "16 actions", "seed 5"))
+
+
+def test_the_command_takes_any_size_and_number_of_valid_truths(tmp_path, capsys):
+    out = tmp_path / "tasks.jsonl"
+    words = ("--truths", "7", "--actions", "9", "--valid-truths", "2", "--count", "3", "--seed", "4")
+    assert command("generate", "medical", str(out), *words) == 0
+    assert read_tasks(out, []) == generate_tasks(load_domain("medical"), 7, 9, count=3, seed=4, valid_truths=2)
+    told = capsys.readouterr().out
+    assert all(part in told for part in ("7 truths", "2 of them", "9 actions", "seed 4"))
+
+
+def test_a_file_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path, capsys):
+    out = tmp_path / "tasks.jsonl"
+    out.write_text("precious")
+    assert command("generate", "medical", str(out), "--count", "1") == 2
+    assert out.read_text() == "precious" and "--overwrite" in capsys.readouterr().err
+    assert command("generate", "medical", str(out), "--count", "1", "--overwrite") == 0
+    assert len(read_tasks(out, [])) == 1
 
 
 @pytest.mark.parametrize("count", ["-3", "0"])
 def test_no_tasks_are_refused_and_a_file_that_is_there_stays_as_it_was(count, tmp_path, capsys):
     out = tmp_path / "tasks.jsonl"
     out.write_text("precious")
-    assert command("generate", "medical", str(out), "--count", count) == 2
+    assert command("generate", "medical", str(out), "--count", count, "--overwrite") == 2
     assert f"at least 1, not {count}" in capsys.readouterr().err
     assert out.read_text() == "precious"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from envs.kumo import Action, Game, OptimalSearch, State, Task, generate_tasks, load_domain
+from envs.kumo.published.ties import mean_actions
 from envs.kumo.search import ACTIONS, TRUTHS
 from envs.kumo.tables import HORIZON
 from tests.envs.kumo_games import MAIN_DOMAINS, made_domain, random_game
@@ -277,3 +278,34 @@ def test_rollouts_do_not_depend_on_the_hash_seed():
             [sys.executable, "-c", script], env=env, cwd=root, capture_output=True, text=True, check=True
         )
         assert json.loads(result.stdout) == here
+
+
+def mean_over_ties(task: Task, left: frozenset[str], unused: tuple[Action, ...]) -> Fraction:
+    """Tests and prediction if of all tests that attain the value each is taken equally often, on fractions."""
+    exact = value(task, left, unused)
+    best = [a for a in unused if exact and value_of(task, left, unused, a) == exact]
+    shown = dict(zip(task.action_names, task.observations, strict=True))
+    after = [
+        mean_over_ties(
+            task, left - set(a.state_of(shown[a.name]).rules_out), tuple(other for other in unused if other is not a)
+        )
+        for a in best
+    ]
+    return 1 + (sum(after, Fraction(0)) / len(after) if after else 0)
+
+
+def test_perfect_play_over_all_ties_is_averaged():
+    names = ("A1", "A2", "B1", "B2", "C1", "C2")
+    actions = tuple(Action(name, "str", (State("hit", (name[0],)), State("none", ()))) for name in names)
+    for shown in (("none", "hit", "none", "hit"), ("hit", "none", "hit", "none")):
+        task = Task("toy", ("A", "B", "C"), actions, (*shown, "none", "none"), "C")
+        search, exact = OptimalSearch(task), mean_over_ties(task, frozenset("ABC"), actions)
+        assert mean_actions(search) == pytest.approx(float(exact), abs=1e-9)
+        assert exact != len(search.rollout())
+
+
+def test_a_name_that_is_a_test_and_a_truth_ends_no_search_in_a_circle():
+    first, second = State("yes", ("B",)), State("no", ())
+    actions = (Action("A", "str", (first, second)), Action("C", "str", (State("yes", ("A",)), State("no", ()))))
+    for shown, play in ((("yes", "no"), ("A", "A")), (("no", "yes"), ("A", "B"))):
+        assert OptimalSearch(Task("toy", ("A", "B"), actions, shown, play[-1])).rollout() == play

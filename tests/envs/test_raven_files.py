@@ -77,7 +77,7 @@ def test_the_solver_finds_the_stated_answer_of_an_official_problem(path):
 def test_our_panels_differ_little_from_official_ones_on_average(path):
     file = read(path)
     apart = np.abs(render_problem(file.problem).astype(int) - file.images)
-    assert apart.mean() < 1.25, "grey levels of 255 on average"
+    assert apart.mean() < 1.25, "gray levels of 255 on average"
     assert apart.mean(axis=(1, 2)).max() < 2.0
 
 

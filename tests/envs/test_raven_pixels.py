@@ -32,7 +32,7 @@ def ink_of(raster):
 
 
 @pytest.mark.parametrize(("extent", "sizes"), [(1, range(6)), (0.5, range(6)), (0.33, range(6)), (0.15, range(2, 6))])
-def test_shapes_of_other_type_size_or_colour_never_look_the_same(extent, sizes):
+def test_shapes_of_other_type_size_or_color_never_look_the_same(extent, sizes):
     for angle in (3, 0, 6):
         seen = {}
         for type_level, size, color in product(range(1, 6), sizes, range(10)):
@@ -50,7 +50,7 @@ def test_a_black_square_covers_what_its_size_says():
     panel = panel_of("center_single", [Entity(0, 2, 0, 9, 3)])
     assert panel.shape == (160, 160)
     rows, columns = np.nonzero(panel < 255)
-    # Half side 22 around the centre pixel (80, 80), and one pixel more for the outline.
+    # Half side 22 around the center pixel (80, 80), and one pixel more for the outline.
     assert (rows.min(), rows.max(), columns.min(), columns.max()) == (57, 103, 57, 103)
     assert panel[80, 80] == 0
 
@@ -115,28 +115,28 @@ def test_question_pictures_have_the_published_sizes_and_begin_with_their_first_p
 
 def test_rows_follow_one_another():
     problem = generate("distribute_nine", 2)
-    grey, panels = two_rows(problem).render()[:, :, 0], render_problem(problem)
+    gray, panels = two_rows(problem).render()[:, :, 0], render_problem(problem)
     for panel in range(6):
         top, left = 30 + panel // 3 * 180, 30 + panel % 3 * 180
-        np.testing.assert_array_equal(grey[top : top + 160, left : left + 160], panels[panel])
+        np.testing.assert_array_equal(gray[top : top + 160, left : left + 160], panels[panel])
 
 
 def test_the_left_panel_of_a_pair_is_the_first():
     problem = generate("center_single", 4)
-    grey = two_panels(problem, 1, 2).render()[:, :, 0]
-    np.testing.assert_array_equal(grey[30:190, 30:190], render_problem(problem)[1])
-    np.testing.assert_array_equal(grey[30:190, 210:370], render_problem(problem)[2])
+    gray = two_panels(problem, 1, 2).render()[:, :, 0]
+    np.testing.assert_array_equal(gray[30:190, 30:190], render_problem(problem)[1])
+    np.testing.assert_array_equal(gray[30:190, 210:370], render_problem(problem)[2])
 
 
 def test_candidates_stand_in_reading_order_below_the_matrix():
     problem = generate("center_single", 4)
-    grey, panels = puzzle(problem).render()[:, :, 0], render_problem(problem)
+    gray, panels = puzzle(problem).render()[:, :, 0], render_problem(problem)
     places = []
     for candidate in range(8):
         hits = [
             (y, x)
             for y, x in product(range(600, 1056 - 160), range(40, 780 - 160, 180))
-            if np.array_equal(grey[y : y + 160, x : x + 160], panels[8 + candidate])
+            if np.array_equal(gray[y : y + 160, x : x + 160], panels[8 + candidate])
         ]
         assert len(hits) == 1
         places += hits

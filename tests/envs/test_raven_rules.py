@@ -56,7 +56,7 @@ def test_a_component_with_one_slot_has_constant_number_and_position():
             assert [rule for rule, _ in valid_rules(layout, 0)] == [Rule("Constant", "Number/Position")]
 
 
-def test_the_outer_component_keeps_its_colour_and_changes_size_by_one_at_most():
+def test_the_outer_component_keeps_its_color_and_changes_size_by_one_at_most():
     out = LAYOUTS["Out_Center_Single"]
     assert {rule.name for rule, _ in valid_rules(out, 3)} == {"Constant"}
     assert {(rule.name, rule.parameter) for rule, _ in valid_rules(out, 2)} == {

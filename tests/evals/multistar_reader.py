@@ -23,19 +23,19 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Thing:
-    """An object as seen: centre, half diameter (in panels), shape word, grey, and the part it belongs to."""
+    """An object as seen: center, half diameter (in panels), shape word, gray, and the part it belongs to."""
 
     row: float
     column: float
     part: str
     shape: str
-    grey: int
+    gray: int
     step: int
     reach: float
 
 
 @dataclass
-class Judgement:
+class Judgment:
     """What the reader found."""
 
     stage: str
@@ -63,7 +63,7 @@ def look_at(problem: Problem, index: int) -> list[Thing]:
     return things
 
 
-def read(problem: Problem, picture: RavenPicture, setting: str, text: str, options: tuple[str, ...]) -> Judgement:
+def read(problem: Problem, picture: RavenPicture, setting: str, text: str, options: tuple[str, ...]) -> Judgment:
     """Judge all options of a question.
 
     Raises:
@@ -109,7 +109,7 @@ def _check_edge_note(notes: list[str]) -> None:
     raise UnreadableError(f"no order of edges among the notes {notes}")
 
 
-def _final(problem: Problem, text: str, options: tuple[str, ...]) -> Judgement:
+def _final(problem: Problem, text: str, options: tuple[str, ...]) -> Judgment:
     if not re.search(r"numbered|number", text) or "1 to 8" not in text:
         raise UnreadableError(text)
     parts = {"Left_Right": "left.*right", "Up_Down": "top.*bottom", "Out_In": "inner.*outer"}
@@ -117,7 +117,7 @@ def _final(problem: Problem, text: str, options: tuple[str, ...]) -> Judgement:
     if bool(own) != ("each follow their own rules" in text) or (own and not re.search(own, text)):
         raise UnreadableError(text)
     complete = {str(answer + 1) for answer in solve(problem).answers}
-    return Judgement("final", None, None, [option in complete for option in options])
+    return Judgment("final", None, None, [option in complete for option in options])
 
 
 # --- references ------------------------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ _RANKS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "ei
 _MOST = {
     "largest": lambda thing: -thing.reach,
     "smallest": lambda thing: thing.reach,
-    "darkest": lambda thing: thing.grey,
-    "brightest": lambda thing: -thing.grey,
+    "darkest": lambda thing: thing.gray,
+    "brightest": lambda thing: -thing.gray,
 }
 
 
@@ -178,7 +178,7 @@ def named(things: list[Thing], words: str) -> list[Thing]:
 
 
 def _looks(things: list[Thing], attribute: str) -> list[object]:
-    return [{"shape": thing.shape, "size": thing.reach, "color": thing.grey}[attribute] for thing in things]
+    return [{"shape": thing.shape, "size": thing.reach, "color": thing.gray}[attribute] for thing in things]
 
 
 def _area(things: list[Thing], words: str) -> tuple[list[Thing], str | None]:
@@ -198,21 +198,21 @@ def _code(part: str) -> str:
 _THIS = r"((?:the \w+ part of )?this panel)"
 
 
-def _single(problem: Problem, things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement:
+def _single(problem: Problem, things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgment:
     if found := re.fullmatch(
         rf"(?:How many objects are there in {_THIS}\?|Count the objects in {_THIS}\. How many are there\?|"
         rf"What is the number of objects in {_THIS}\?|How many objects does {_THIS} contain\?)",
         text,
     ):
         own, part = _area(things, next(filter(None, found.groups())))
-        return Judgement("1P-B", "number", part, [int(option) == len(own) for option in options])
+        return Judgment("1P-B", "number", part, [int(option) == len(own) for option in options])
     for judge in (_alike_or_single, _all_the_same, _compare, _relation, _shape_at):
-        if judgement := judge(things, text, notes, options):
-            return judgement
+        if judgment := judge(things, text, notes, options):
+            return judgment
     return _where(problem, things, text, notes, options)
 
 
-def _alike_or_single(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
+def _alike_or_single(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgment | None:
     noun = r"(?P<noun{}>size|color)"
     forms = (
         rf"Which statement about the {noun} of the objects in {_THIS} is true\?",
@@ -237,10 +237,10 @@ def _alike_or_single(things: list[Thing], text: str, notes: list[str], options: 
     if len(attributes) != 1:
         raise UnreadableError(f"{text} {options}")
     (attribute,) = attributes
-    return Judgement("1P", attribute, part, truths)
+    return Judgment("1P", attribute, part, truths)
 
 
-def _all_the_same(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
+def _all_the_same(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgment | None:
     found = re.fullmatch(
         r"(?:Do all objects in this panel have the same (\w+)\?|Are all objects in this panel of one (\w+)\?|"
         r"Is there only one (\w+) among the objects in this panel\?|"
@@ -251,7 +251,7 @@ def _all_the_same(things: list[Thing], text: str, notes: list[str], options: tup
         return None
     attribute = next(filter(None, found.groups()))
     same = len(set(_looks(things, attribute))) == 1
-    return Judgement(
+    return Judgment(
         "1P-C", attribute, None, [{"yes": same, "no": not same}[option] for option in options], vague=len(things) < 2
     )
 
@@ -270,7 +270,7 @@ _RATIOS = {
 
 
 def _amount(thing: Thing, attribute: str) -> float:
-    return {"shape": EDGES[thing.shape], "size": thing.reach, "color": 255 - thing.grey}[attribute]
+    return {"shape": EDGES[thing.shape], "size": thing.reach, "color": 255 - thing.gray}[attribute]
 
 
 def _ratio_truths(options: tuple[str, ...], text: str, one: float, other: float, attribute: str) -> list[bool]:
@@ -280,7 +280,7 @@ def _ratio_truths(options: tuple[str, ...], text: str, one: float, other: float,
     return [_RATIOS[option] == (attribute, (one > other) - (one < other)) for option in options]
 
 
-def _compare(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
+def _compare(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgment | None:
     by = r"(?:number of edges|size|color)"
     one, other = (f"the object {_PLACE.replace('((', f'(?P<{name}>(', 1)}" for name in ("one", "other"))
     forms = (
@@ -298,10 +298,10 @@ def _compare(things: list[Thing], text: str, notes: list[str], options: tuple[st
     firsts, seconds = at(things, found["one"]), at(things, found["other"])
     vague = (len(firsts) != 1) + (len(seconds) != 1) + (firsts == seconds)
     amounts = _amount(firsts[0], attribute), _amount(seconds[0], attribute)
-    return Judgement("1P-C", attribute, None, _ratio_truths(options, text, *amounts, attribute), vague)
+    return Judgment("1P-C", attribute, None, _ratio_truths(options, text, *amounts, attribute), vague)
 
 
-def _relation(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
+def _relation(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgment | None:
     one, other = r"the (?P<one>\w+)", r"the (?P<other>\w+)"
     forms = (
         rf"Seen from {other}, where is {one}\?",
@@ -321,7 +321,7 @@ def _relation(things: list[Thing], text: str, notes: list[str], options: tuple[s
             truths.append(missing)
         else:
             truths.append(not missing and _stands(firsts[0], option, seconds[0]))
-    return Judgement("1P-C", "position", None, truths, vague)
+    return Judgment("1P-C", "position", None, truths, vague)
 
 
 def _stands(one: Thing, relation: str, other: Thing) -> bool:
@@ -341,7 +341,7 @@ def _stands(one: Thing, relation: str, other: Thing) -> bool:
     raise UnreadableError(f"relation {relation!r}")
 
 
-def _shape_at(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement | None:
+def _shape_at(things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgment | None:
     found = re.fullmatch(
         rf"(?:What is the shape of the object {_PLACE}\?|Which shape does the object {_PLACE} have\?|"
         rf"There is an object {_PLACE}\. What is its shape\?|Name the shape of the object {_PLACE}\.)",
@@ -351,14 +351,14 @@ def _shape_at(things: list[Thing], text: str, notes: list[str], options: tuple[s
         return None
     there = at(things, next(filter(None, found.groups())))
     truths = [EDGES[option] == EDGES[there[0].shape] for option in options]
-    return Judgement("1P-B", "shape", _part_of(there[0]), truths, vague=len(there) != 1)
+    return Judgment("1P-B", "shape", _part_of(there[0]), truths, vague=len(there) != 1)
 
 
 def _part_of(thing: Thing) -> str | None:
     return _code(thing.part) if thing.part else None
 
 
-def _where(problem: Problem, things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement:
+def _where(problem: Problem, things: list[Thing], text: str, notes: list[str], options: tuple[str, ...]) -> Judgment:
     found = re.fullmatch(
         r"(?:Where in this panel is the (.+)\?|In which position is the (.+)\?|"
         r"What is the position of the (.+) in this panel\?|Find the (.+) in this panel\. Where is it\?)",
@@ -377,7 +377,7 @@ def _where(problem: Problem, things: list[Thing], text: str, notes: list[str], o
         else:
             truths.append(any(thing in at(things, option) for thing in meant))
     vague = len(meant) > 1 or (not meant and none not in options)
-    return Judgement("1P-B", "position", _part_of(meant[0]) if meant else None, truths, vague)
+    return Judgment("1P-B", "position", _part_of(meant[0]) if meant else None, truths, vague)
 
 
 # --- two panels ------------------------------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ def _where(problem: Problem, things: list[Thing], text: str, notes: list[str], o
 _SIDE = r"the (?:(\w+) part of the )?(left|right) panel"
 
 
-def _pair(panels: list[list[Thing]], text: str, notes: list[str], options: tuple[str, ...]) -> Judgement:
+def _pair(panels: list[list[Thing]], text: str, notes: list[str], options: tuple[str, ...]) -> Judgment:
     by = r"(?:number of edges|size|color)"
     one, other = r"(?P<one>the (?:\w+ part of the )?\w+ panel)", r"(?P<other>the (?:\w+ part of the )?\w+ panel)"
     forms = {
@@ -438,14 +438,14 @@ def _pair_judged(
     first: list[Thing],
     second: list[Thing],
     part: str | None,
-) -> Judgement:
+) -> Judgment:
     if kind == "number":
         more = len(first) - len(second)
         said = {"the same number of objects": more == 0, "more objects": more > 0, "fewer objects": more < 0}
-        return Judgement("2P", "number", part, [said[option] for option in options])
+        return Judgment("2P", "number", part, [said[option] for option in options])
     if kind == "position":
         same = {(t.row, t.column) for t in first} == {(t.row, t.column) for t in second}
-        return Judgement("2P", "position", part, [{"yes": same, "no": not same}[option] for option in options])
+        return Judgment("2P", "position", part, [{"yes": same, "no": not same}[option] for option in options])
     ratios = tuple(option for option in options if option != "not comparable")
     attribute = _RATIOS[ratios[0]][0]
     if (
@@ -456,10 +456,10 @@ def _pair_judged(
     if attribute == "shape":
         _check_edge_note(notes)
     if any(len(set(_looks(things, attribute))) > 1 for things in (first, second)):
-        return Judgement("2P", attribute, part, [option == "not comparable" for option in options])
+        return Judgment("2P", attribute, part, [option == "not comparable" for option in options])
     amounts = _amount(first[0], attribute), _amount(second[0], attribute)
     truths = iter(_ratio_truths(ratios, text, *amounts, attribute))
-    return Judgement("2P", attribute, part, [option != "not comparable" and next(truths) for option in options])
+    return Judgment("2P", attribute, part, [option != "not comparable" and next(truths) for option in options])
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -510,7 +510,7 @@ class _Rows:
         elif notes != [note for note in [wanted[self.attribute]] if note]:
             raise UnreadableError(f"notes {notes} for {self.attribute}")
 
-    def judge(self, options: tuple[str, ...]) -> Judgement:
+    def judge(self, options: tuple[str, ...]) -> Judgment:
         truths = [all(self._true(option, row) for row in self.rows) for option in options]
         if len(self.rows) == 2:
             truths = [
@@ -519,7 +519,7 @@ class _Rows:
             ]
         truths = [self._no_rule() if o == NO_RULE else truth for o, truth in zip(options, truths, strict=True)]
         stage = f"{len(self.rows)}R"
-        return Judgement(stage, self.attribute, _code(self.part) if self.part else None, truths)
+        return Judgment(stage, self.attribute, _code(self.part) if self.part else None, truths)
 
     def _value(self, things: list[Thing]) -> object:
         """A number where the panel has one value of the attribute, a set of cell numbers for positions; else None."""
@@ -529,7 +529,7 @@ class _Rows:
             return frozenset(self.cells.index((thing.row, thing.column)) for thing in things)
         numbers = {
             "shape": [list(EDGES).index(thing.shape) for thing in things],
-            "color": [COLOR_VALUES.index(thing.grey) for thing in things],
+            "color": [COLOR_VALUES.index(thing.gray) for thing in things],
             "size": [thing.step + 1 for thing in things],
         }[self.attribute]
         return numbers[0] if len(set(numbers)) == 1 else None

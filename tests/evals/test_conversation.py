@@ -57,7 +57,7 @@ def test_hashes_and_seeds_are_the_same_in_every_process_and_version():
     "change",
     [
         *({"suite": "go"}, {"task": "music"}, {"level": "hard"}, {"mode": "cot"}, {"index": 1}, {"repeat": 0}),
-        *({"seed": 5}, {"identity": "abd"}, {"player": "other"}),
+        *({"seed": 5}, {"fingerprint": "abd"}, {"player": "other"}),
     ],
 )
 def test_an_id_depends_on_what_defines_the_episode(change):
@@ -69,10 +69,10 @@ def test_an_id_does_not_depend_on_what_the_scheduler_expects():
 
 
 def test_an_assigned_episode_is_the_same_game_for_that_player():
-    one, same, other = (EPISODE.assigned("p", identity) for identity in ("x", "x", "y"))
+    one, same, other = (EPISODE.assigned("p", fingerprint) for fingerprint in ("x", "x", "y"))
     assert one == same and one.id != other.id and one.player == other.player == "p"
     assert (one.seed, one.index, one.budget) == (EPISODE.seed, EPISODE.index, EPISODE.budget)
-    assert one.identity == stable_hash("abc", "x"), "the suite's own part stays in it"
+    assert one.fingerprint == stable_hash("abc", "x"), "the suite's own part stays in it"
     assert EPISODE.assigned("q", "x").id != one.id
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.intervals import _row as benchmark_row
 from evals.paired import independent_effects, paired_effects
 from evals.statistics import mean_estimate, proportion_estimate
 from tests.evals.test_paired import side
@@ -107,3 +108,10 @@ def test_forgetting_that_repeats_belong_together_would_find_too_much():
         together.append(paired_effects(side(ones, repeats=5), side(others, repeats=5))[0].p)
         apart.append(paired_effects(side(ones), side(others))[0].p)
     assert np.mean(np.array(together) <= 0.05) <= 0.09 < 0.3 < np.mean(np.array(apart) <= 0.05)
+
+
+def test_the_benchmark_of_intervals_finds_what_is_promised():
+    row = benchmark_row(20, 5, 0.5, 120)
+    games, repeats, share, covered, alarms, _, power, naive = row
+    assert (games, repeats, share) == (20, 5, 0.5)
+    assert covered >= 0.9 > naive and alarms <= 0.11 and power >= 0.6

@@ -107,6 +107,7 @@ READ = [
     # --- what is rejected is not chosen
     ("The answer isn't A; it's B", "B", "no tag, declared"),
     ("<answer>not A but B</answer>", "B", "tag, declared"),
+    ("<answer>Not A, B or C</answer>", "D", "tag, words, left over"),
     ("Option A can't work, so option B.", "B", "no tag, declared"),
     ("A and B are wrong, C is right.", "C", "no tag, declared"),
     ("Should I choose A? No, B.", "B", "no tag, declared"),
@@ -131,7 +132,6 @@ UNREAD = [
     ("<answer>pick up the item with label 7</answer>", "no answer"),
     ("<answer>not A</answer>", "no answer"),
     ("<answer>I would never choose B</answer>", "no answer"),
-    ("<answer>Not A, B or C</answer>", "two answers"),
     ("It is not B.", "no answer"),
     ("Option B is wrong.", "no answer"),
     ('The letter "B" does not help.', "no answer"),

@@ -113,7 +113,7 @@ def test_estimates_of_calls_and_tokens_are_those_of_perfect_play(task):
             assert episode.prompt_tokens / episode.calls == pytest.approx(tokens / len(record.turns), rel=0.25)
 
 
-def test_what_is_asked_is_part_of_an_episodes_identity(tmp_path):
+def test_what_is_asked_is_part_of_an_episodes_fingerprint(tmp_path):
     def ids(**settings):
         return [episode.id for episode in small("SE", **settings).plan()]
 
@@ -157,10 +157,10 @@ def test_settings_may_be_typed_as_on_the_command_line():
         ({"modes": ["zeroshot"]}, "suite.modes: no mode 'zeroshot'; there are zero_shot, cot, icl"),
         ({"resolution": 48}, "suite.resolution: no resolution 48; there are 32, 64, 96"),
         ({"resolution": 64.0}, "suite.resolution: no resolution 64.0; there are 32, 64, 96"),
-        ({"levels": 1.5}, "suite.levels must be a whole number or a list of them, not 1.5"),
+        ({"levels": 1.5}, "suite.levels must be an integer or a list of them, not 1.5"),
         ({"levels": [1.0]}, "suite.levels: no level 1.0 of CL; there are 1, 2, 3"),
-        ({"levels": None}, "suite.levels must be a whole number or a list of them, not None"),
-        ({"levels": True}, "suite.levels must be a whole number or a list of them, not True"),
+        ({"levels": None}, "suite.levels must be an integer or a list of them, not None"),
+        ({"levels": True}, "suite.levels must be an integer or a list of them, not True"),
         ({"tasks": 5}, "suite.tasks must be a name or a list of them, not 5"),
         ({"tasks": [5]}, "suite.tasks: no task 5; there are CL"),
         ({"modes": None}, "suite.modes must be a name or a list of them, not None"),
@@ -168,8 +168,8 @@ def test_settings_may_be_typed_as_on_the_command_line():
         ({"templates": None}, "suite.templates must be the name of a folder, or empty, not None"),
         ({"decoder": "strict"}, "suite.decoder: no decoder 'strict'; there are lenient, paper, published"),
         ({"mde_decoys": "none"}, "suite.mde_decoys: no mde_decoys 'none'; there are table, published"),
-        ({"episodes": 0}, "suite.episodes must be a whole number of at least 1, not 0"),
-        ({"episodes": 2.5}, "suite.episodes must be a whole number of at least 1, not 2.5"),
+        ({"episodes": 0}, "suite.episodes must be an integer of at least 1, not 0"),
+        ({"episodes": 2.5}, "suite.episodes must be an integer of at least 1, not 2.5"),
         ({"tasks": []}, "suite.tasks is empty"),
         ({"tasks": ["CL", "CL"]}, "suite.tasks names CL twice"),
         ({"skin": "no/such/folder"}, "suite.skin: skin '.*no/such/folder' is not a folder"),
@@ -477,13 +477,24 @@ def test_the_settings_are_the_documented_ones():
         "templates": "",
         "decoder": "lenient",
         "mde_decoys": "table",
+        "environments": ("own",),
+        "recording": "",
+        "checkout": "",
+        "python": "",
     }
 
 
-def test_memory_tasks_need_room_for_all_their_frames():
-    assert KidGymSuite(tasks=["CL"]).needs.pictures == 1
-    suite = KidGymSuite(tasks=["MFI"], levels=[3], modes=["zero_shot"], episodes=2)
-    records = [asyncio.run(play_episode(suite, episode, OraclePlayer())) for episode in suite.plan()]
-    chats = [played.turn.chat for record in records for played in record.turns]
-    shown = max(sum(not isinstance(part, str) for said in chat for part in said.parts) for chat in chats)
-    assert 1 < shown <= suite.needs.pictures
+@pytest.mark.parametrize("mode", ["zero_shot", "icl"])
+@pytest.mark.parametrize("level", [1, 3])
+@pytest.mark.parametrize("task", [*MEMORY_TASKS, "CL", "PL"])
+def test_a_suite_needs_exactly_the_pictures_of_its_longest_prompt(task, level, mode):
+    suite = small(task, level, mode, episodes=30)
+    records = [play(suite, RandomPlayer(), episode) for episode in suite.plan()]
+    shown = max(len(pictures(played.turn.chat)) for record in records for played in record.turns)
+    assert suite.needs.pictures == shown
+
+
+def test_several_tasks_need_the_pictures_of_the_longest():
+    together = KidGymSuite(tasks=["CL", "SE", "MMA"], levels=[1, 2, 3], modes=["zero_shot", "icl"])
+    alone = [small(task, level, mode).needs.pictures for task, level, mode in (("MMA", 3, "icl"), ("SE", 3, "icl"))]
+    assert together.needs.pictures == max(alone) > small("MMA", 3).needs.pictures

@@ -8,6 +8,7 @@ import pytest
 
 from envs.kidgym import TASKS
 from envs.kidgym.tasks.placement import Placement
+from envs.picture import picture_from_description
 from evals.kidgym import KidGymSuite, replay
 from evals.kidgym import user_tasks as suite_module
 from evals.ledger import open_ledger
@@ -131,6 +132,11 @@ def test_a_view_tells_of_each_step_what_came_of_it_and_what_perfect_play_would_h
         assert len(view.steps) == len(row["turns"]) == len(asked)
         for step, played in zip(view.steps, asked, strict=True):
             assert step.decoded == played.chosen and step.facts["accepted"] == played.accepted
-            assert step.facts["perfect play"] in (*played.actions, "nothing wins any more")
+            assert step.best in played.actions or (step.best is None and not step.facts["winnable"])
+            assert picture_from_description(step.after).size == played.frame.size
+            assert (step.regret is None) == (step.lost or step.best is None)
+        pictures = [step.after for step in view.steps]
+        assert pictures[-1] == replay(row).final.description
+        assert sum(step.lost for step in view.steps) == (not row["success"])
         assert row["success"] or view.facts["mistake"] == row["mistake"]
     assert "other pictures" in suite.view({**row, "seed": row["seed"] + 1}).facts["replay"]

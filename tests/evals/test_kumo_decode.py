@@ -230,7 +230,7 @@ def test_the_strict_decoder_is_the_published_one(reply, name):
         ("<answer> Brain MRI </answer> In other words, the patient", "Brain MRI"),
         ("<think> <ANSWER> MRI </ANSWER> </think> <ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
         ("<ANSWER> Brain MRI", None),
-        ("<ANSWER> Brain MRI </ANS", None),
+        ("<ANSWER> Brain MRI </ANS", "Brain MRI"),
         ("Brain MRI", None),
         ("Brain MRI </ANSWER>", None),
         ("<ANSWER> MRI </ANSWER> No: <ANSWER> Brain", None),

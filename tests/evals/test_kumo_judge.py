@@ -239,15 +239,24 @@ def test_a_view_shows_what_remains_after_each_step_and_what_perfect_play_would_d
     view = SUITE.view(row)
     first, unread, last = view.steps
     state = puzzle.task.actions[0].state_of(puzzle.task.observations[0])
-    assert first.facts["best"] == puzzle.optimal_play[0]
+    assert first.best == puzzle.optimal_play[0]
     assert first.facts["outcome"] == puzzle.task.observation_text(test) and first.facts["rules out"] == list(
         state.rules_out
     )
-    assert first.facts["remaining"] == [name for name in puzzle.task.truths if name not in state.rules_out]
+    assert view.candidates == puzzle.task.truths
+    assert first.remaining == tuple(name for name in view.candidates if name not in state.rules_out)
+    worth = first.facts["expected steps"]
+    assert view.regret_unit == "expected steps"
+    assert first.regret == pytest.approx(worth[test] - min(worth.values()), abs=1e-3)
+    used = [rule for rule in view.book if rule.used is not None]
+    assert [(rule.test, rule.outcome, rule.rules_out, rule.used) for rule in used] == [
+        (test, state.text, state.rules_out, 0)
+    ]
+    assert len(view.book) == sum(len(action.states) for action in puzzle.task.actions)
     assert min(first.facts["expected steps"].values()) == pytest.approx(
         OptimalSearch(puzzle.task).expected_steps, abs=1e-3
     )
-    assert "remaining" not in unread.facts and last.facts["named"] == "right"
+    assert unread.remaining is None and unread.regret is None and last.facts["named"] == "right"
     assert view.facts["right one"] == truth and view.facts["perfect play"] == list(puzzle.optimal_play)
     assert view.facts["ending"] == row["ending"]
 
@@ -260,7 +269,13 @@ def test_hard_games_are_viewed_without_a_search_and_judged_with_one_only_on_requ
     assert record.outcome.extra["regret"] == [None] * (len(moves) - 1)
     row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
     view = suite.view({name.removeprefix("kumo."): value for name, value in row.items()})
-    assert [step.facts["best"] for step in view.steps] == list(moves)
+    assert [step.best for step in view.steps] == list(moves)
+    assert [step.regret for step in view.steps] == [0] * len(moves)
+    strayed = {**row, "kumo.regret": [0.25, *row["kumo.regret"][1:]], "turns": row["turns"][1:]}
+    view = suite.view({name.removeprefix("kumo."): value for name, value in strayed.items()})
+    assert (
+        view.steps[0].best == moves[0] and view.steps[0].regret == 0.25
+    )  # another test than perfect play's: as stored
     assert not any("expected steps" in step.facts for step in view.steps)
     searching = KumoSuite(domains=["medical"], difficulties=["hard"], tasks_per_domain=1, repeats=1, hard_regret=True)
     record = asyncio.run(play_episode(searching, searching.plan()[0], Following(*moves)))

@@ -74,6 +74,7 @@ def test_the_default_plan_is_the_papers():
         "decoder": "lenient",
         "max_steps": 50,
         "hard_regret": False,
+        **{"source": None, "prompt": "own", "malformed": "scored", "transcripts": None},
     }
 
 
@@ -98,7 +99,7 @@ def test_what_changes_the_conversation_changes_the_ids(change):
     assert not {episode.id for episode in changed} & {episode.id for episode in SMALL.plan()}
 
 
-@pytest.mark.parametrize("version", ["DECODER_VERSION", "PROMPT_IDENTITY"])
+@pytest.mark.parametrize("version", ["DECODER_VERSION", "PROMPT_FINGERPRINT"])
 def test_another_reading_or_other_words_change_the_ids(version, monkeypatch):
     before = {episode.id for episode in SMALL.plan()}
     monkeypatch.setattr(f"evals.kumo.suite.{version}", "another")

@@ -18,7 +18,7 @@ from evals.types import Episode, Outcome, Reply, Turn
 
 
 def an_episode(player="model", domain="medical", index=0, repeat=0, level="easy"):
-    return Episode("kumo", domain, level, "zero_shot", index, repeat, 7, "identity", 50, player=player)
+    return Episode("kumo", domain, level, "zero_shot", index, repeat, 7, "fingerprint", 50, player=player)
 
 
 def a_record(episode, outcome, tokens, error=""):

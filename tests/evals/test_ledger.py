@@ -1,12 +1,22 @@
 """Which rows of a ledger count, and what is said of those that do not."""
 
+import errno
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from evals import ledger as module
-from evals.ledger import LedgerChangedError, open_ledger, until_unchanged, write_part
-from evals.ledger_columns import SCHEMA_VERSION, VERSION_KEY, Column, columns_of
+from evals.ledger import (
+    Damage,
+    LedgerChangedError,
+    LedgerDamagedError,
+    describe_part,
+    open_ledger,
+    until_unchanged,
+    write_part,
+)
+from evals.ledger_columns import SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
 from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.run_data import RunData
 from evals.types import Outcome
@@ -138,7 +148,7 @@ def test_a_merge_between_listing_and_reading_loses_no_row(tmp_path, monkeypatch)
     old = write_records(tmp_path, "part-000001-x", [done(1)])
     write_records(tmp_path, "part-000002-x", [done(2)])
     table = pq.read_table(old)
-    real = module._read_identity
+    real = module._read_fingerprint
 
     def read(path):
         if old.exists():
@@ -147,7 +157,7 @@ def test_a_merge_between_listing_and_reading_loses_no_row(tmp_path, monkeypatch)
         return real(path)
 
     listing = type(tmp_path).glob
-    monkeypatch.setattr(module, "_read_identity", read)
+    monkeypatch.setattr(module, "_read_fingerprint", read)
     monkeypatch.setattr(
         type(tmp_path), "glob", lambda self, what: (path for path in listing(self, what) if path != old)
     )
@@ -245,3 +255,188 @@ def test_a_written_part_states_its_version_and_survives_a_copy(tmp_path):
     path = tmp_path / "part.parquet"
     pq.write_table(rows, path, **PARQUET_OPTIONS)
     assert pq.read_schema(path).metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
+
+
+def merged_part(run_dir, name, parts, replaces=None):
+    """A part with the rows of ``parts`` that says it replaces ``replaces``."""
+    tables = [pq.read_table(path) for path in parts]
+    path = run_dir / "episodes" / f"{name}.parquet"
+    path.write_bytes(write_part(tables, tables[0].schema, replaces or [part.name for part in parts]))
+    return path
+
+
+def flip_a_byte(path, column):
+    """Damage the last page of a column."""
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    [chunk] = [each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == column]
+    start = chunk.data_page_offset if chunk.dictionary_page_offset is None else chunk.dictionary_page_offset
+    content = bytearray(path.read_bytes())
+    content[start + chunk.total_compressed_size - 2] ^= 255
+    path.write_bytes(content)
+
+
+def test_parts_are_ordered_by_number_not_by_name(tmp_path):
+    late = write_records(tmp_path, "part-1000000-a", [done(0), done(9)])
+    early = write_records(tmp_path, "part-999999-b", [done(1), done(8)])
+    other = write_records(tmp_path, "part-x", [done(2), done(7)])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [2, 1, 0]
+    assert [damage.path for damage in ledger.damage] == [other, early, late]
+
+
+def test_several_merged_parts_each_hide_what_they_replace(tmp_path):
+    one, two, five = (write_records(tmp_path, f"part-00000{n}-x", [done(n)]) for n in (1, 2, 5))
+    merged_part(tmp_path, "part-000003-x", [two])
+    write_records(tmp_path, "part-000004-x", [done(4)])
+    merged_part(tmp_path, "part-000006-x", [one, five])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [2, 4, 1, 5] and ledger.damage == []
+    assert set(ledger.replaced) == {one, two, five}
+
+
+def test_a_ledger_is_opened_a_limited_number_of_times(tmp_path):
+    calls = []
+
+    def read():
+        calls.append(1)
+        raise LedgerChangedError("part-7")
+
+    with pytest.raises(LedgerChangedError, match="part-7"):
+        until_unchanged(read)
+    assert len(calls) == module.OPENINGS > 2
+
+    def later():
+        calls.append(1)
+        if len(calls) < module.OPENINGS:
+            raise LedgerChangedError
+        return "read"
+
+    calls.clear()
+    assert until_unchanged(later) == "read"
+
+
+def test_a_part_that_is_damaged_is_described_with_its_path_and_cause(tmp_path):
+    path = tmp_path / "part-000001-x.parquet"
+    path.write_text("not Parquet")
+    with pytest.raises(LedgerDamagedError) as raised:
+        describe_part(path)
+    [damage] = raised.value.damage
+    assert damage.path == path and "Parquet" in damage.reason
+    sound = write_records(tmp_path, "a", [done(0)])
+    assert describe_part(sound).path == sound
+    two = LedgerDamagedError([Damage(path, "torn"), Damage(sound, "flipped")])
+    assert str(two).split("\n") == [f"  {path}: torn", f"  {sound}: flipped"]
+
+
+def test_a_damaged_part_that_appears_meanwhile_is_left_to_the_next_reading(tmp_path, monkeypatch):
+    write_records(tmp_path, "part-000001-x", [done(1)])
+    real = module._read_fingerprint
+
+    def read(path):
+        (tmp_path / "episodes" / "part-000002-x.parquet").write_text("half")
+        return real(path)
+
+    monkeypatch.setattr(module, "_read_fingerprint", read)
+    assert numbers(open_ledger(tmp_path, PLAN)) == [1]
+
+
+def test_a_column_that_is_not_asked_for_is_not_read(tmp_path):
+    path = write_records(tmp_path, "a", [done(0), done(1)])
+    flip_a_byte(path, "seconds")
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0, 1]
+    with pytest.raises(LedgerDamagedError) as raised:
+        ledger.table(["seconds"])
+    assert [damage.path for damage in raised.value.damage] == [path] and "None" not in raised.value.damage[0].reason
+
+
+def test_a_column_that_only_other_parts_have_is_null_for_each_row(tmp_path):
+    write_records(tmp_path, "a", [a_record(index, Outcome(True, 1)) for index in (0, 1)], extra={})
+    write_records(tmp_path, "b", [done(2)])
+    table = open_ledger(tmp_path, PLAN).table(["kumo.tests"])
+    assert table.to_pydict() == {"kumo.tests": [None, None, 2]} and table.schema.field(0).type == pa.int32()
+
+
+def test_only_the_rows_that_count_are_given_of_many_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 1)
+    write_attempt(tmp_path, "a", [done(0), done(1), failed(2), done(3), failed(4)], 1)
+    write_attempt(tmp_path, "b", [done(2), done(4)], 2)
+    assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 3, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("number", "there", "changed"),
+    [(errno.ESTALE, True, True), (errno.ENOENT, True, True), (errno.EIO, True, False), (errno.EIO, False, True)],
+)
+def test_a_part_that_was_removed_is_told_from_one_that_cannot_be_read(tmp_path, monkeypatch, number, there, changed):
+    path = tmp_path / "part-000001-x.parquet"
+    if there:
+        path.write_text("x")
+
+    def fail(*_, **__):
+        raise OSError(number, "no luck")
+
+    monkeypatch.setattr(pq, "ParquetFile", fail)
+    with pytest.raises(LedgerChangedError if changed else LedgerDamagedError, match=path.name):
+        describe_part(path)
+
+
+def test_a_merged_part_is_compressed_and_keeps_checksums(tmp_path):
+    path = merged_part(tmp_path, "part-000002-x", [write_records(tmp_path, "part-000001-x", [done(0)])])
+    assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression.lower() == PARQUET_OPTIONS["compression"]
+    flip_a_byte(path, "episode_id")
+    assert [damage.path for damage in open_ledger(tmp_path, PLAN).damage] == [path]
+
+
+def test_the_first_planned_episode_is_held_against_the_plan_too(tmp_path):
+    path = write_records(tmp_path, "a", [done(0)])
+    change(path, "seed", [5])
+    [damage] = open_ledger(tmp_path, PLAN).damage
+    assert an_episode(0).id in damage.reason and damage.reason.endswith("otherwise")
+
+
+def test_an_empty_ledger_has_no_rows_of_any_kind():
+    empty = module.Ledger()
+    assert len(empty) == 0 and list(empty.batches(every_attempt=True)) == []
+    assert empty.checked.sound.dtype == empty.checked.latest.dtype == bool
+    assert len(empty.checked.sound) == len(empty.checked.latest) == 0
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {VERSION_KEY: b"\xff"}, {VERSION_KEY: b"-1"}])
+def test_a_schema_without_a_readable_version_is_refused(metadata):
+    with pytest.raises(ValueError, match="states no schema version"):
+        check_version(metadata, {1: None})
+
+
+def test_an_unknown_schema_version_is_named_with_those_that_can_be_read():
+    with pytest.raises(ValueError, match=r"version 7.*reads 1, 2, 3"):
+        check_version({VERSION_KEY: b"7"}, {2: None, 1: None, 3: None})
+
+
+def test_episodes_are_found_by_id_with_their_turns_in_any_part_and_row_group(tmp_path):
+    first = write_attempt(tmp_path, "part-000001-x", [failed(0), done(1)], 1)
+    second = write_attempt(tmp_path, "part-000002-x", [done(0), done(4)], 2)
+    third = write_attempt(tmp_path, "part-000003-x", [done(2), done(3)], 2)
+    merged_part(tmp_path, "part-000004-x", [first, second, third])
+    write_records(tmp_path, "part-000005-x", [a_record(5, Outcome(True, 1)), a_record(2, Outcome(True, 1))], extra={})
+    ledger = open_ledger(tmp_path, PLAN)
+    found = ledger.find([an_episode(index).id for index in (5, 0, 4, 3)])
+    assert [(row["index"], row["attempt"], row["status"]) for row in found] == [
+        (0, 2, "done"),
+        (4, 2, "done"),
+        (3, 2, "done"),
+        (5, 1, "done"),
+    ]
+    assert [row["kumo.tests"] for row in found] == [2, 2, 2, None], "a column that a part lacks is null"
+    assert [len(row["turns"]) for row in found] == [3, 3, 3, 3]
+    assert {tuple(row) for row in found} == {tuple(ledger.schema.names)}
+    assert ledger.find([]) == [] == ledger.find(["unknown"])
+
+
+def test_a_part_that_is_damaged_where_an_episode_stands_is_named(tmp_path):
+    path = write_records(tmp_path, "a", [done(0), done(1)])
+    ledger = open_ledger(tmp_path, PLAN)
+    flip_a_byte(path, "seconds")
+    with pytest.raises(LedgerDamagedError) as raised:
+        ledger.find([an_episode(1).id])
+    assert [damage.path for damage in raised.value.damage] == [path]

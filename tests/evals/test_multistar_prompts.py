@@ -133,3 +133,18 @@ def test_prompts_are_the_same_for_the_same_question_and_differ_with_any_sentence
     for style in STYLES:
         assert prompt(asked, PRIORS, style) == prompt(dataclasses.replace(asked), list(PRIORS), style)
         assert len({prompt(asked, priors, style) for priors in ((), PRIORS[:1], PRIORS[1:], PRIORS)}) == 4
+
+
+@pytest.mark.parametrize("style", ["vanilla", "structured"])
+def test_question_first_puts_the_earlier_answers_after_the_choices(style):
+    asked = question("number/one_row")
+    texts = [prompt(asked, [sentence], style, "question_first")[1].parts[1] for sentence in ("It is so.", "It is not.")]
+    shared = next(place for place, (one, other) in enumerate(zip(*texts, strict=False)) if one != other)
+    for text, sentence in zip(texts, ("It is so.", "It is not."), strict=True):
+        assert text.index(asked.text) < text.index(asked.options[-1]) < text.index(NOTICE) < text.index(sentence)
+        assert text.count(NOTICE) == text.count(sentence) == 1
+    assert all(option in texts[0][:shared] for option in asked.options)
+    paper = prompt(asked, ["It is so."], style)[1].parts[1]
+    assert paper.index("It is so.") < paper.index(asked.text)
+    assert sorted(re.findall(r"\w+", paper)) == sorted(re.findall(r"\w+", texts[0])) or style == "structured"
+    assert prompt(asked, [], style) == prompt(asked, [], style, "question_first")

@@ -177,8 +177,8 @@ def test_white_that_stays_is_also_its_own_sum_and_difference():
     true, offered = asked(problem_of(CENTER, [component([0], color=0)] * 6), "1R/color")
     assert true == {"The color of the objects stays the same throughout the row."}
     assert not any("that of the second" in option for option in offered)
-    _, grey = asked(problem_of(CENTER, [component([0], color=4)] * 6), "1R/color")
-    assert any("plus that of the second" in option for option in grey)
+    _, gray = asked(problem_of(CENTER, [component([0], color=4)] * 6), "1R/color")
+    assert any("plus that of the second" in option for option in gray)
 
 
 def test_sums_count_sizes_from_one_and_shades_from_zero():

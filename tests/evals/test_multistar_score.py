@@ -1,4 +1,4 @@
-"""MultiStAR's tables: MSEval and accuracy of players whose behaviour is known, and what is said of what is missing."""
+"""MultiStAR's tables: MSEval and accuracy of players whose behavior is known, and what is said of what is missing."""
 
 import math
 import random

@@ -16,11 +16,13 @@ import evals.kumo.effects as kumo_effects
 import evals.kumo.published as kumo
 import evals.multistar.effects as multistar_effects
 import evals.multistar.published as multistar
+from evals.kidgym.published_environment.recording import SUFFIX
 from evals.kidgym.score import CAPABILITIES, capability_score
 from evals.published import RunCell, difference, published_tables
 from evals.reference import Conditions, Figure, published
 from evals.run_data import RunData
 from evals.statistics import mean_estimate, proportion_estimate, wilson_estimate
+from evals.terminal import LaidOut
 
 HERE = Conditions(games="drawn from seeds", prompts="own", decoder="the authors'", temperature="0.7")
 
@@ -32,7 +34,7 @@ def cell(player="qwen2_5_vl_7b", task="CL", level="1", mode="zero_shot", share=0
 
 def shown(table, width=80):
     out = io.StringIO()
-    Console(width=width, file=out).print(table.to_rich())
+    Console(width=width, file=out).print(LaidOut(table))
     return out.getvalue()
 
 
@@ -180,7 +182,8 @@ def kidgym_run(players=("qwen2_5_vl_7b",), tasks=("CL", "MFI", "FI"), seed=0, ga
         )
     ]
     rows[0] |= {"status": "failed", "success": None}
-    return RunData.of_tables(pa.table({"suite": ["kidgym"]}), pa.Table.from_pylist(rows)).of("kidgym")
+    ledger = pa.Table.from_pylist(rows)
+    return RunData.of_tables(ledger, ledger).of("kidgym")
 
 
 def test_kidgym_cells_count_failed_episodes_as_no_success():
@@ -188,6 +191,24 @@ def test_kidgym_cells_count_failed_episodes_as_no_success():
     assert len(cells) == 27 and all(len(cell.values) == 12 for cell in cells)
     assert cells[0].values[0] == 0.0 and set(cells[0].games) == set(range(12))
     assert len(published_tables("kidgym", "KidGym", cells, HERE)[0].rows) == 27
+
+
+def test_games_of_the_published_environment_are_kept_apart_from_our_own():
+    rows = [
+        {"suite": "kidgym", "player": "p", "mode": "cot", "task": task, "level": "1", "index": index, "repeat": 0}
+        | {"episode_id": f"{task}{index}", "status": "done", "success": success}
+        for index, (task, success) in enumerate(
+            [("CL", True), (f"CL{SUFFIX}", False), ("CL", True), (f"CL{SUFFIX}", False), (f"SE{SUFFIX}", True)]
+        )
+    ]
+    ledger = pa.Table.from_pylist(rows)
+    run = RunData.of_tables(ledger, ledger).of("kidgym")
+    own, theirs = kidgym.run_cells(run), kidgym.run_cells(run, suffix=SUFFIX)
+    assert [(cell.cell["task"], list(cell.values)) for cell in own] == [("CL", [1.0, 1.0])]
+    assert [(cell.cell["task"], list(cell.values)) for cell in theirs] == [("CL", [0.0, 0.0]), ("SE", [1.0])]
+    (effect,) = kidgym_effects.environment_tables(run)
+    row = dict(zip(effect.columns, effect.rows[0], strict=True))
+    assert (float(row["own"]), float(row["published"])) == (1.0, 0.0)
 
 
 def test_other_resolutions_stand_beside_table_3_only():
@@ -355,14 +376,6 @@ def test_kidgym_effects_pair_modes_and_compare_tasks():
     assert mfi.columns[:4] == ("mode", "level", "MFI", "FI") and len(mfi.rows) == 9
 
 
-def test_resolutions_are_compared_across_runs_on_the_same_games():
-    (table,) = kidgym_effects.resolution_tables(kidgym_run(seed=1), kidgym_run(seed=2))
-    assert len(table.rows) == 27 and table.columns[3:5] == ("96 px", "32 px")
-    assert table.rows[1][5].n == 12
-    (same,) = kidgym_effects.resolution_tables(kidgym_run(), kidgym_run())
-    assert all(row[5].mean == 0 and row[6] == 1 for row in same.rows)
-
-
 def kumo_run(seed):
     chance = random.Random(seed)
     rows = [
@@ -373,13 +386,10 @@ def kumo_run(seed):
     return RunData.of_tables(pa.table({"suite": ["kumo"]}), pa.Table.from_pylist(rows)).of("kumo")
 
 
-def test_kumo_effects_of_difficulty_and_book():
+def test_kumo_effects_of_difficulty():
     (table,) = kumo_effects.effect_tables(kumo_run(1))
     assert table.columns[:3] == ("domain", "hard", "easy") and [row[0] for row in table.rows] == ["a", "b"]
     assert all(row[3].mean < -0.3 and row[4] < 0.01 for row in table.rows) and "40 games" in table.notes[0]
-    (book,) = kumo_effects.book_tables(kumo_run(1), kumo_run(2))
-    assert book.columns[:4] == ("level", "domain", "prose", "table") and "20 games" in book.notes[0]
-    assert [row[4].n for row in book.rows] == [60] * 4
 
 
 def test_multistar_effects_of_priors_and_styles():
@@ -413,8 +423,6 @@ def test_all_tables_fit_eighty_columns():
             HERE,
         ),
         *kidgym_effects.effect_tables(kidgym_run()),
-        *kidgym_effects.resolution_tables(kidgym_run(seed=1), kidgym_run(seed=2)),
-        *kumo_effects.book_tables(kumo_run(1), kumo_run(2)),
         *multistar_effects.effect_tables(answers()),
         kidgym.capability_table(capability_score, tuple(CAPABILITIES)),
     ]

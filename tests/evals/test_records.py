@@ -30,19 +30,19 @@ EXTRA = {"kumo.tests": pa.int32(), "kumo.predicted": pa.string()}
 @dataclass(frozen=True)
 class Patch(Picture):
     kind: ClassVar[str] = "test_patch"
-    colour: tuple[int, int, int]
+    color: tuple[int, int, int]
 
     @property
     def size(self):
         return 8, 8
 
     def render(self):
-        return np.full((8, 8, 3), self.colour, np.uint8)
+        return np.full((8, 8, 3), self.color, np.uint8)
 
 
 def an_episode(index=0, **changes):
     fields = {"suite": "kumo", "task": "medical", "level": "easy", "mode": "zero_shot", "repeat": 2, "seed": 2**62 + 1}
-    return Episode(**{**fields, "index": index, "identity": "abc", "budget": 50, "player": "tiny", **changes})
+    return Episode(**{**fields, "index": index, "fingerprint": "abc", "budget": 50, "player": "tiny", **changes})
 
 
 def a_record(index=0, outcome=None, error="", **changes):

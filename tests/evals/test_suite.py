@@ -11,12 +11,25 @@ import pytest
 from evals import suite as module
 from evals.bundle import Bundle
 from evals.cells import success_table
+from evals.kidgym import KidGymSuite
+from evals.kumo import KumoSuite
 from evals.ledger_columns import Column
+from evals.multistar import MultiStarSuite
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.records import plan_to_table, records_to_table
 from evals.run_data import RunData
 from evals.statistics import NO_ESTIMATE, proportion_estimate
-from evals.suite import Needs, Suite, built_in_players, ledger_columns, plan_for, play_episode, suite_results
+from evals.suite import (
+    MOST_EPISODES,
+    Needs,
+    Suite,
+    built_in_players,
+    check_plan_size,
+    ledger_columns,
+    plan_for,
+    play_episode,
+    suite_results,
+)
 from evals.tables import Table
 from evals.types import Outcome, PlayerError, PromptTooLong, Reply, stable_hash
 from evals.view import EpisodeView, StepView, default_view
@@ -39,7 +52,7 @@ class Coins(Suite):
         return self.asks
 
     def plan(self):
-        return [an_episode(index, suite="coins", identity="c", player="") for index in range(self.count)]
+        return [an_episode(index, suite="coins", fingerprint="c", player="") for index in range(self.count)]
 
     async def play(self, episode, conversation):
         said = {"oracle": lambda: "heads", "shortcuts": {"cheat": lambda: "heads"}}
@@ -71,9 +84,9 @@ def test_a_plan_has_every_episode_for_each_player_in_order():
 
 def test_ids_depend_on_suite_version_player_and_what_decides_its_answers():
     plans = [(Coins(), "a", "x"), (Coins(), "b", "x"), (Coins(), "a", "y"), (NewCoins(), "a", "x")]
-    assert len({plan_for(suite, {player: identity})[0].id for suite, player, identity in plans}) == 4
+    assert len({plan_for(suite, {player: fingerprint})[0].id for suite, player, fingerprint in plans}) == 4
     (first, _) = plan_for(Coins(), {"a": "x"})
-    assert first.identity == stable_hash(stable_hash(1, "c"), "x")
+    assert first.fingerprint == stable_hash(stable_hash(1, "c"), "x")
 
 
 def test_a_shortcut_plays_only_those_suites_that_offer_it():
@@ -267,3 +280,23 @@ def test_a_bundle_plans_its_suites_in_order_and_lets_each_play_its_own():
 def test_a_bundle_with_one_suite_twice_is_refused():
     with pytest.raises(ValueError, match=r"mine.*toy"):
         Bundle("mine", (ToySuite(), Coins(), ToySuite(episodes=1)))
+
+
+@pytest.mark.parametrize(
+    ("suite", "factor"),
+    [
+        (KidGymSuite(tasks=("CL",), levels=(1,), modes=("cot",), episodes=5_000_001), "5,000,001 episodes"),
+        (KumoSuite(domains=["medical"], difficulties=["easy"], repeats=10**9), "1,000,000,000 repeats"),
+        (KumoSuite(domains=["medical"], tasks_per_domain=10**9), "1,000,000,000 tasks"),
+        (MultiStarSuite(configurations=["center_single"], puzzles=10**10), "10,000,000,000 puzzles"),
+    ],
+)
+def test_a_plan_of_absurd_size_is_refused_before_it_is_made(suite, factor):
+    with pytest.raises(ValueError, match=factor):
+        suite.plan()
+
+
+def test_the_size_of_a_plan_is_the_product_of_its_settings():
+    check_plan_size(tasks=5, episodes=MOST_EPISODES // 5)
+    with pytest.raises(ValueError, match=r"12,000,000 episodes \(3 tasks x 4,000,000 episodes\)"):
+        check_plan_size(tasks=3, episodes=4_000_000)

@@ -51,12 +51,12 @@ class ChangedPlan(ToySuite):
 
 class IdsOfTheProcess(ChangedPlan):
     def change(self, episode):
-        return dataclasses.replace(episode, identity=stable_hash(os.getpid()))
+        return dataclasses.replace(episode, fingerprint=stable_hash(os.getpid()))
 
 
 class IdsOfTheMoment(ChangedPlan):
     def change(self, episode):
-        return dataclasses.replace(episode, identity=stable_hash(next(COUNT)))
+        return dataclasses.replace(episode, fingerprint=stable_hash(next(COUNT)))
 
 
 class IdsShared(ChangedPlan):

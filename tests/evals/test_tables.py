@@ -76,20 +76,6 @@ def test_markdown_keeps_every_cell_in_its_column():
     assert PLAIN.to_markdown().endswith("| 2 | False |\n"), "no notes, no blank lines"
 
 
-def test_a_terminal_shows_plain_text_with_numbers_at_the_right():
-    shown = Table(
-        "x", "[red]title[/]", ("[b]name[/]", "n", "share"), (("[u]a", 1, SHARE), ("b", None, None)), ("N.", "M.")
-    )
-    table = shown.to_rich()
-    assert table.title.plain == "[red]title[/]" and table.caption.plain == "N.\nM."
-    assert (table.title_justify, table.caption_justify) == ("left", "left")
-    assert [column.header.plain for column in table.columns] == ["[b]name[/]", "n", "share"]
-    assert [column.justify for column in table.columns] == ["left", "right", "right"]
-    cells = [[cell.plain for cell in column.cells] for column in table.columns]
-    assert cells == [["[u]a", "b"], ["1", "–"], ["0.500 [0.250, 0.750]", "–"]]
-    assert PLAIN.to_rich().caption is None
-
-
 @pytest.mark.parametrize(
     ("cell", "shown"),
     [
@@ -97,7 +83,14 @@ def test_a_terminal_shows_plain_text_with_numbers_at_the_right():
         *((SHARE, "0.500 [0.250, 0.750]"), (UNKNOWN_SPREAD, "0.500 [–, –]")),
         *((0.12345, "0.123"), (9.9987, "9.999"), (-9.5, "-9.500"), (10.0, "10.0"), (-12.34, "-12.3")),
         *((999.94, "999.9"), (1000.0, "1,000"), (-1234567.8, "-1,234,568"), (0.0, "0.000"), (math.inf, "inf")),
-        *((3, "3"), (12345, "12345"), (True, "True"), ("any | text", "any | text"), ("", "")),
+        *(
+            (3, "3"),
+            (12345, "12345"),
+            (True, "True"),
+            ("any | text", "any | text"),
+            ("", ""),
+            ("\x1b[2J\u202e", "\\x1b[2J\\u202e"),
+        ),
     ],
 )
 def test_numbers_are_shown_to_three_significant_digits_and_a_dash_stands_for_nothing(cell, shown):

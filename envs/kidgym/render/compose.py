@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from envs.kidgym.catalogue import BACKGROUNDS, SLOTS
+from envs.kidgym.catalog import BACKGROUNDS, SLOTS
 from envs.kidgym.render import glyphs, layout, skins
 from envs.kidgym.render.sprites import FULL_CELL, backdrop, fitted, pile, rasterize, skin_file, sprite
 from envs.kidgym.scene import FIELD_CELLS, GRID_CELLS, RESOLUTIONS, Hint, Item, Scene
@@ -37,14 +37,14 @@ GROUND: Final[dict[str, tuple[str, str]]] = {
 OPEN: Final = "park"
 """The scene whose playfield and ground a skin's own scenes have."""
 
-LABELLED_WIDTH: Final = 60
-LABELLED_HEIGHTS: Final = (49, 44)
-"""Most width and height of a labelled sprite in drawing units. It reaches down behind its label, by the first of the heights
+LABELED_WIDTH: Final = 60
+LABELED_HEIGHTS: Final = (49, 44)
+"""Most width and height of a labeled sprite in drawing units. It reaches down behind its label, by the first of the heights
 where it is wide enough to be seen on both sides of it."""
-LABELLED_TOP: Final = 2
+LABELED_TOP: Final = 2
 LABEL_WIDTH: Final = 22
 PILE: Final = (6, 5, 52, 32)
-"""Where a labelled pile stands in its cell: upper left corner, width and height in drawing units. The margins are wider than
+"""Where a labeled pile stands in its cell: upper left corner, width and height in drawing units. The margins are wider than
 the gaps within a pile, so that neighboring piles do not run together, and no pile touches a label."""
 
 
@@ -150,14 +150,14 @@ def _tile(background: str, place: tuple[int, int], name: str, label: str, cell: 
     left, top = (edge * cell // layout.CELL for edge in layout.FIELD.get(background, layout.FIELD[OPEN]))
     x, y = 2 * cell + left + place[0] * cell, top + place[1] * cell
     ground = _canvas(background, cell, skin)[y : y + cell, x : x + cell]
-    return _over(ground, labelled(name, label, cell, skin))
+    return _over(ground, labeled(name, label, cell, skin))
 
 
 @lru_cache(maxsize=1024)
 def _patch(item: Item, edge: int, ground: layout.Color, skin: str) -> Pixels:
     """An item on a plain ground, for the backpack and the hint block."""
     plain = np.asarray(Image.new("RGB", (edge, edge), ground))
-    return _over(plain, labelled(item.sprite, item.label, edge, skin))
+    return _over(plain, labeled(item.sprite, item.label, edge, skin))
 
 
 @lru_cache(maxsize=16)
@@ -168,7 +168,7 @@ def _box(edge: int, line: int) -> Pixels:
     return np.asarray(box)
 
 
-def labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
+def labeled(name: str, label: str, edge: int, skin: str) -> Image.Image:
     """A sprite on a transparent square, above its label if it has one."""
     if not label:
         return sprite(name, edge, skin)
@@ -180,12 +180,12 @@ def labelled(name: str, label: str, edge: int, skin: str) -> Image.Image:
         left, top, width, height = (length * edge // layout.CELL for length in PILE)
         square.paste(pile(rest[0], int(rest[1]), width, height, skin), (left, top))
     else:
-        width, tall, low = (length * edge // layout.CELL for length in (LABELLED_WIDTH, *LABELLED_HEIGHTS))
+        width, tall, low = (length * edge // layout.CELL for length in (LABELED_WIDTH, *LABELED_HEIGHTS))
         picture = fitted(name, width, tall, skin)
         if picture.width < 2 * LABEL_WIDTH * edge // layout.CELL:
             picture = fitted(name, width, low, skin)
         above = glyphs.PLATE_TOP * edge // layout.CELL - picture.height
-        square.paste(picture, ((edge - picture.width) // 2, max(LABELLED_TOP * edge // layout.CELL, above // 2)))
+        square.paste(picture, ((edge - picture.width) // 2, max(LABELED_TOP * edge // layout.CELL, above // 2)))
     square.alpha_composite(label_plate(label, edge))
     return square
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from envs.kidgym.catalogue import ROMAN
+from envs.kidgym.catalog import ROMAN
 
 STROKES: Final[dict[str, str]] = {
     "0": "M5 1C8 1 9 4 9 7C9 10 8 13 5 13C2 13 1 10 1 7C1 4 2 1 5 1Z",

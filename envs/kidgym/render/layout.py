@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from envs.kidgym.catalogue import BACKGROUNDS
+from envs.kidgym.catalog import BACKGROUNDS
 from envs.kidgym.scene import GRID_CELLS, HINT_COLUMNS, Hint, Item
 
 CELL: Final = 64

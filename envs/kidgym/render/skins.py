@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from envs.kidgym.catalogue import BACKGROUNDS, SPRITES
+from envs.kidgym.catalog import BACKGROUNDS, SPRITES
 from envs.kidgym.render.sprites import backdrop, fitted, skin_file, sprite
 from envs.kidgym.scene import Scene, skin_digest
 

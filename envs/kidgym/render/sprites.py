@@ -1,4 +1,4 @@
-"""Sprites as pixels: each name of the catalogue drawn at any size, from the built-in drawings or from a skin."""
+"""Sprites as pixels: each name of the catalog drawn at any size, from the built-in drawings or from a skin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 import resvg_py
 from PIL import Image
 
-from envs.kidgym.catalogue import PILED, SPRITES
+from envs.kidgym.catalog import PILED, SPRITES
 from envs.kidgym.render import sources
 
 FULL_CELL: Final = ("quarter", "tile", "wall", "door")
@@ -34,7 +34,7 @@ def sprite(name: str, pixels: int, skin: str = "") -> Image.Image:
     """A sprite on a transparent square.
 
     Args:
-        name: One of ``envs.kidgym.catalogue.SPRITES``, ``agent/DIRECTION``, ``arrow``, or any name that the skin draws.
+        name: One of ``envs.kidgym.catalog.SPRITES``, ``agent/DIRECTION``, ``arrow``, or any name that the skin draws.
         pixels: Edge of the square.
         skin: Folder of user drawings, which come before the built-in ones; empty for none.
 
@@ -78,7 +78,7 @@ def _fine(name: str, edge: int, skin: str) -> Image.Image:
     except KeyError:
         where = f"neither the built-in drawings nor skin {skin!r} have" if skin else "there is no"
         raise ValueError(
-            f"{where} sprite {name!r}: see envs/kidgym/catalogue.py, or name a skin with a file {name}.svg or {name}.png"
+            f"{where} sprite {name!r}: see envs/kidgym/catalog.py, or name a skin with a file {name}.svg or {name}.png"
         ) from None
     return drawing.crop(drawing.getbbox()) if name in sources.OPENMOJI else drawing  # without OpenMoji's empty border
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from envs.kidgym.catalogue import BASKET_COLORS, ITEMS, SCENE_OF_TYPE, words
+from envs.kidgym.catalog import BASKET_COLORS, ITEMS, SCENE_OF_TYPE, words
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, slots
 
@@ -12,7 +12,7 @@ from envs.kidgym.world import Action, World, slots
 class Classification(World):
     """Two kinds of things lie about, and each kind belongs in the basket of a given color.
 
-    Description: 1, 2 or 3 (by level) of each of two items of one type, and two baskets, all labelled.
+    Description: 1, 2 or 3 (by level) of each of two items of one type, and two baskets, all labeled.
     Actions: pick up a thing; put a thing from the backpack into a basket. The wrong basket refuses it. A full backpack
         offers no more picking up.
     Reward: 1 when everything is in its basket.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from envs.kidgym.catalogue import PILED, SCENE_OF_TYPE, words
+from envs.kidgym.catalog import PILED, SCENE_OF_TYPE, words
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World
 
@@ -12,7 +12,7 @@ from envs.kidgym.world import Action, World
 class Counting(World):
     """Piles of one, two and three of a thing lie about, and a given number has to be collected and declared.
 
-    Description: 1, 2 or 3 (by level) piles of each size, all labelled, and a number from 1 to 3, 2 to 6 or 3 to 9.
+    Description: 1, 2 or 3 (by level) piles of each size, all labeled, and a number from 1 to 3, 2 to 6 or 3 to 9.
     Actions: pick up a pile, which a full backpack refuses; declare that the number has been collected.
     Reward: 1 when the declaration is true.
     Termination: with the declaration, or when the backpack is full and still holds too few; 5 steps (needed are 2 to 4).

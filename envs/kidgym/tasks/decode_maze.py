@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from envs.kidgym.catalogue import LOCK_COLORS
+from envs.kidgym.catalog import LOCK_COLORS
 from envs.kidgym.layout import lay_out
 from envs.kidgym.scene import Hint, Item
 from envs.kidgym.tasks.maze import Maze

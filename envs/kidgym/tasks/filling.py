@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from envs.kidgym.catalogue import QUARTERED, ROMAN
+from envs.kidgym.catalog import QUARTERED, ROMAN
 from envs.kidgym.grid import at
 from envs.kidgym.scene import Hint, Item
 from envs.kidgym.world import Action, World, slots

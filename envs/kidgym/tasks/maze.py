@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import ClassVar
 
-from envs.kidgym.catalogue import LOCK_COLORS
+from envs.kidgym.catalog import LOCK_COLORS
 from envs.kidgym.layout import Layout, lay_out
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, label, slots
@@ -16,7 +16,7 @@ class Maze(World):
 
     Every maze is drawn from the seed, can be solved, and needs all of its doors opened.
 
-    Description: 1, 2 or 3 (by level) doors with as many keys, and the diamond, all labelled, between walls.
+    Description: 1, 2 or 3 (by level) doors with as many keys, and the diamond, all labeled, between walls.
     Actions: obtain a key or the diamond, within reach or not; use a key from the backpack on a door. What is out of reach
         or does not fit is refused. The key is used up.
     Reward: 1 when the diamond is obtained.

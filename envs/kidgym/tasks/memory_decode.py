@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from envs.kidgym.catalogue import ITEMS
+from envs.kidgym.catalog import ITEMS
 from envs.kidgym.scene import Hint, Item
 from envs.kidgym.world import Action, World
 

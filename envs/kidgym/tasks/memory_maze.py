@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from envs.kidgym import grid
-from envs.kidgym.catalogue import LOCK_COLORS
+from envs.kidgym.catalog import LOCK_COLORS
 from envs.kidgym.layout import ATTEMPTS, Layout, lay_out
 from envs.kidgym.scene import Item
 from envs.kidgym.tasks.maze import Maze
@@ -19,7 +19,7 @@ def behind_all_doors(layout: Layout) -> list[int]:
     open_ways = layout.field & ~(1 << layout.treasure)
     after = grid.region(open_ways, layout.agent)
     before = grid.region(open_ways & ~(1 << layout.doors[-1]), layout.agent)
-    return [wall for wall in layout.walls if grid.NEIGHBOURS[wall] & after and not grid.NEIGHBOURS[wall] & before]
+    return [wall for wall in layout.walls if grid.NEIGHBORS[wall] & after and not grid.NEIGHBORS[wall] & before]
 
 
 class MemoryMaze(Maze):

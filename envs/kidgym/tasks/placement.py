@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from envs.kidgym.catalogue import ITEMS, ROMAN, SCENE_OF_TYPE, words
+from envs.kidgym.catalog import ITEMS, ROMAN, SCENE_OF_TYPE, words
 from envs.kidgym.grid import at
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World
@@ -20,8 +20,8 @@ RING: Final = {
     "west": at(1, 2),
     "northwest": at(1, 1),
 }
-"""The cells around the centre by direction, clockwise."""
-CENTRE: Final = at(2, 2)
+"""The cells around the center by direction, clockwise."""
+CENTER: Final = at(2, 2)
 START: Final = at(2, 4)
 
 
@@ -44,8 +44,8 @@ class Placement(World):
         """Draw the two things, a direction, a turn, and the positions' numbers."""
         kind, other = rng.choice(list(ITEMS)), rng.choice(list(ITEMS))
         self.background = SCENE_OF_TYPE[kind]
-        self.centre = f"{kind}/{rng.choice(ITEMS[kind])}"
-        self.item = rng.choice([f"{other}/{name}" for name in ITEMS[other] if f"{other}/{name}" != self.centre])
+        self.center = f"{kind}/{rng.choice(ITEMS[kind])}"
+        self.item = rng.choice([f"{other}/{name}" for name in ITEMS[other] if f"{other}/{name}" != self.center])
         directions = list(RING)[:: 2 if self.level == 1 else 1]
         self.direction = rng.choice(directions)
         self.turn = rng.choice((1, -1)) if self.level == 3 else 0
@@ -55,13 +55,13 @@ class Placement(World):
         self.agent = START
         self.positions = tuple(rng.sample([RING[name] for name in directions], len(directions)))
         self.scene = {cell: Item(f"roman/{number}") for number, cell in enumerate(self.positions, 1)}
-        self.scene[CENTRE] = Item(self.centre)
+        self.scene[CENTER] = Item(self.center)
         self.backpack = [Item(self.item)]
 
     @property
     def goal(self) -> str:
         """Direction, what to make of it, and what to place."""
-        place = f"place the {words(self.item)} at the corresponding grid around the {words(self.centre)}. North is up."
+        place = f"place the {words(self.item)} at the corresponding grid around the {words(self.center)}. North is up."
         if self.turn:
             turn = "clockwise" if self.turn > 0 else "counterclockwise"
             return (

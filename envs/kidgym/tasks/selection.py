@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from envs.kidgym.catalogue import ITEMS, SCENE_OF_TYPE
+from envs.kidgym.catalog import ITEMS, SCENE_OF_TYPE
 from envs.kidgym.scene import Hint, Item
 from envs.kidgym.world import Action, World
 
@@ -12,7 +12,7 @@ from envs.kidgym.world import Action, World
 class Selection(World):
     """Things are shown in the hint block once; afterwards they have to be found among others of their type.
 
-    Description: 1, 2 or 3 (by level) targets, shown at first; then 3, 4 or 5 distractors lie beside them, all labelled.
+    Description: 1, 2 or 3 (by level) targets, shown at first; then 3, 4 or 5 distractors lie beside them, all labeled.
     Actions: continue; then choose a thing, which moves to the backpack.
     Reward: 1 when exactly the targets were chosen, in any order.
     Termination: when as many things were chosen as there are targets; 2, 3 or 4 steps, which is the fewest possible.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from envs.kidgym.catalogue import ROMAN
+from envs.kidgym.catalog import ROMAN
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, slots
 
@@ -49,7 +49,7 @@ class Sorting(World):
         drawn = rng.sample(SCALES[self.known], count)
         ranked = [name for name in SCALES[self.known] if name in drawn]
         self.answer = tuple(f"animal/{name}" for name in (ranked if premise ^ conclusion == first else ranked[::-1]))
-        self.scene = self.scatter(rng, [Item(f"roman/{number}") for number in range(1, count + 1)], labelled=False)
+        self.scene = self.scatter(rng, [Item(f"roman/{number}") for number in range(1, count + 1)], labeled=False)
         self.positions = tuple(self.scene)
         self.backpack = [Item(sprite) for sprite in rng.sample(self.answer, count)]
 

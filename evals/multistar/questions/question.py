@@ -47,6 +47,8 @@ class Question:
     counts: bool = True
     """Whether it counts in accuracy. A link of the chain whose answer its words give away too often does not: it is asked so
     that later questions can build on it."""
+    said: tuple[str, ...] = ()
+    """The options as later questions are told them, where that is not as they are offered."""
     rates: tuple[float, ...] = field(default=(), compare=False)
     """Of each option, how often it is true where such a question is asked: all that can be known without the picture."""
 

@@ -20,13 +20,13 @@ class Object:
     place: str
     row: float
     column: float
-    """Its centre, as fractions of the panel."""
+    """Its center, as fractions of the panel."""
     shape: int
     size: int
     color: int
     """Levels."""
     radius: float
-    """From its centre to its outermost point, in panel widths; comparable between parts, as size levels are not."""
+    """From its center to its outermost point, in panel widths; comparable between parts, as size levels are not."""
 
     @property
     def shape_name(self) -> str:

@@ -55,18 +55,18 @@ async def test_no_more_places_than_the_limit_are_given():
 
     async def hold_a_place():
         nonlocal most
-        async with limit.place():
-            most = max(most, limit.inside)
+        async with limit.slot():
+            most = max(most, limit.in_flight)
             await free.wait()
 
     limit.limit = 3.7
     holders = [asyncio.create_task(hold_a_place()) for _ in range(10)]
     for _ in range(20):
         await asyncio.sleep(0)
-    assert limit.inside == 3
+    assert limit.in_flight == 3
     free.set()
     await asyncio.gather(*holders)
-    assert (limit.inside, most) == (0, 3)
+    assert (limit.in_flight, most) == (0, 3)
 
 
 def test_concurrency_halves_once_for_requests_that_fail_together_and_grows_back():

@@ -23,14 +23,14 @@ from tests.cluster.openai_api.stub import engine, request
 @dataclass(frozen=True)
 class Dot(Picture):
     kind: ClassVar[str] = "dot"
-    grey: int
+    gray: int
 
     @property
     def size(self):
         return (4, 3)
 
     def render(self):
-        return np.full((3, 4, 3), self.grey, np.uint8)
+        return np.full((3, 4, 3), self.gray, np.uint8)
 
 
 def test_pictures_are_sent_as_png_with_the_very_pixels():
@@ -54,6 +54,10 @@ async def test_constrained_replies_need_a_server_that_can(stub):
         await engine(stub).complete(request(options=("a", "b")))
     await engine(stub, choices="vllm").complete(request(options=("a", "b")))
     assert stub.bodies[0]["structured_outputs"] == {"choice": ["a", "b"]}
+    with pytest.raises(EngineClosedError, match="decoding=free"):
+        await engine(stub).complete(request(schema='{"type": "array"}'))
+    await engine(stub, choices="vllm").complete(request(schema='{"type": "array"}'))
+    assert stub.bodies[1]["structured_outputs"] == {"json": {"type": "array"}}
 
 
 SAMPLED = Sampling(
@@ -73,6 +77,7 @@ async def test_every_sampling_parameter_is_sent(stub):
     await engine(stub, SAMPLED).complete(request(number=3))
     sent = stub.bodies[0]
     asked = dataclasses.asdict(SAMPLED) | {"stop": ["END"], "seed": 3}
+    del asked["extra"]  # parameters of vLLM alone
     assert {name: sent[name] for name in asked} == asked
 
 

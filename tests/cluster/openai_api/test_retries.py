@@ -124,11 +124,11 @@ async def test_requests_that_wait_for_their_turn_are_held_back_too_and_give_thei
     made = engine(stub, requests_per_minute=60, tokens_per_minute=6_000_000)
     made._endpoint._requests._left = 0.0  # a turn comes in a second
     waiting = asyncio.create_task(made.complete(request()))
-    await until(lambda: made._endpoint.concurrency.inside)
+    await until(lambda: made._endpoint.concurrency.in_flight)
     made._endpoint.concurrency.hold(240)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(waiting, 1.5)
-    assert not stub.bodies and made._endpoint.concurrency.inside == 0
+    assert not stub.bodies and made._endpoint.concurrency.in_flight == 0
     assert made._endpoint._requests._left >= 0 and made._endpoint._tokens._left == 600_000
 
 

@@ -1,1 +1,1 @@
-"""Our own SVG drawings; `$main`, `$shade` and `$light` stand for the shades of a colour."""
+"""Our own SVG drawings; `$main`, `$shade` and `$light` stand for the shades of a color."""

@@ -1,0 +1,1 @@
+"""What raycade does on a GPU, without weights and without network: ``python -m benchmarks.gpu`` (docs/gpu.md)."""

@@ -1,0 +1,118 @@
+"""``raycade compare``: differences on identical games, between runs or between the players of one."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import string
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster.commands.merge import SHARD_SETTINGS
+from cluster.config.registry import class_of
+from cluster.config.settings import make_suite
+from cluster.console import show
+from cluster.errors import UserError
+from cluster.storage.stored_run import open_run, reading
+from envs.suggest import did_you_mean
+from evals.compare import Side, comparison_tables, flip_table, flips
+from evals.differences import differences_table
+from evals.tables import Table
+
+DESCRIPTION = """\
+Pairs the episodes of two sides by game (suite, task, level, mode, index, repeat and seed) and reports the difference of
+every measure with its interval and p-value, overall and by cell; the smallest difference that so many games could show;
+what differs in settings, versions, prompts and pictures; and the games that one side won and the other did not.
+Of several runs, the model of each is compared with that of the first; within one run, the model with every other player.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade compare``."""
+    parser.description = DESCRIPTION
+    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--players", metavar="A,B", help="compare these players, in every run that has them")
+    parser.add_argument("--measure", metavar="COLUMN", help="compare this column of the ledger, such as steps or cost")
+    parser.add_argument(
+        "--detect", type=float, metavar="X", help="also say how many games would show a difference of X, such as 0.05"
+    )
+    parser.add_argument("--flips", type=int, default=5, metavar="N", help="games to list in each direction (default 5)")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Compare, and print the tables."""
+    if options.detect is not None and not 0 < options.detect <= 1:
+        raise UserError(f"--detect {options.detect:g}: must be above 0 and at most 1")
+    if options.flips < 0:
+        raise UserError(f"--flips {options.flips}: must be 0 or more")
+    players = options.players.split(",") if options.players else None
+    show(reading(lambda: compare(options.run_dirs, players, options.measure, options.detect, options.flips)))
+
+
+def compare(
+    run_dirs: Sequence[Path],
+    players: Sequence[str] | None = None,
+    column: str | None = None,
+    detect: float | None = None,
+    most_flips: int = 5,
+) -> list[Table]:
+    """All tables of a comparison; the options are those of the command.
+
+    Raises:
+        UserError: there is no such run or player, only one side, or nothing that both have played.
+    """
+    first, *others = sides_of(run_dirs, players)
+    if not others:
+        raise UserError(
+            f"{run_dirs[0]}: has one player only, {first.player}; name a second run, or add baselines=[random,oracle]"
+        )
+    tables = []
+    for other in others:
+        try:
+            tables += comparison_tables(first, other, detect, column)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        tables.append(differences_table(first, other, _unimportant(first, other)))
+        if most_flips:
+            tables.append(flip_table(flips(first, other), first, other, most_flips))
+    return tables
+
+
+def sides_of(run_dirs: Sequence[Path], players: Sequence[str] | None = None) -> list[Side]:
+    """Who is compared, the side that the others are compared with in front.
+
+    Raises:
+        UserError: there is no such run or player.
+    """
+    found, known = [], set[str]()
+    for run_dir in dict.fromkeys(run_dirs):
+        run = open_run(run_dir)
+        here = list(dict.fromkeys(run.plan["player"].to_pylist()))
+        known.update(here)
+        default = here[:1] if len(run_dirs) > 1 else here  # the model is planned first
+        chosen = [player for player in here if player in (players or default)]
+        suite = make_suite(run.settings["suite"])
+        found += [(run_dir, run, suite, player) for player in chosen]
+    for name in players or ():
+        if not any(player == name for *_, player in found):
+            raise UserError(f"--players: no run has a player {name}{did_you_mean(name, known)}")
+    if players and len(run_dirs) == 1:
+        found.sort(key=lambda side: players.index(side[3]))
+    return [
+        Side(label, player, run, suite, str(run_dir) if len(run_dirs) > 1 else "")
+        for label, (run_dir, run, suite, player) in zip(_labels(), found, strict=False)
+    ]
+
+
+def _labels() -> itertools.chain[str]:
+    return itertools.chain(string.ascii_uppercase, (f"R{number}" for number in itertools.count(27)))
+
+
+def _unimportant(first: Side, second: Side) -> set[str]:
+    """Settings that change no answer: where and how fast a run was played."""
+    ignored = {*SHARD_SETTINGS, "baselines", "suite.name"}
+    for side in (first, second):
+        engine = (side.run.settings.get("model") or {}).get("engine")
+        if engine:
+            ignored |= {f"model.engine.{name}" for name in class_of("model.engine", engine).operational}
+    return ignored

@@ -1,0 +1,157 @@
+"""``raycade play``: a person plays a suite, in the terminal or the browser, into a run directory like any other."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from cluster.commands.run import play_on_cluster, run_and_show, stop_on_signals
+from cluster.config.settings import Settings, load_settings
+from cluster.console import warn
+from cluster.errors import UserError
+from cluster.observe.progress import Progress
+from cluster.observe.run_statistics import RunStatistics
+from cluster.observe.tracker import Watcher
+from cluster.storage.run_directory import RunDirectory
+from evals.conversation import Record
+from evals.human import HumanPlayer, Interface, QuitError, human_name, is_human
+from evals.human.browser import Browser, listen
+from evals.human.terminal import Terminal
+from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
+from evals.types import Episode
+
+SMALL: Final[Mapping[str, tuple[str, ...]]] = {
+    "kidgym": ("suite.modes=[zero_shot]", "suite.episodes=1"),
+    "kumo": ("suite.tasks_per_domain=1", "suite.repeats=1"),
+    "multistar": ("suite.subtask=direct", "suite.puzzles=1", "suite.reply=text"),
+}
+"""What a person plays by default: each game once, as the human studies of the papers did. Own settings come after."""
+
+HELP = """\
+You play the games that a model plays, with the same prompts and pictures, through the same loop, into a run directory like
+any other. Stop whenever you like (:quit, Ctrl-C): finished games are kept, and the same command goes on.
+
+examples:
+  raycade play suite=kidgym suite.tasks=[CL,SO] suite.levels=[1]
+  raycade play --browser suite=kumo suite.domains=[medical] suite.difficulties=[easy] suite.tasks_per_domain=5
+  raycade play --participant ann suite=multistar suite.configurations=[center_single] baselines=[random,oracle]
+
+By default each game is played once: one episode for each KidGym task and level (zero-shot), one KUMO task for each domain and
+difficulty, and the direct questions on one RAVEN problem of each configuration.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.description, parser.formatter_class = HELP, argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--browser", action="store_true", help="play on a page in the browser, served on this machine only"
+    )
+    parser.add_argument("--port", type=int, default=0, help="port of the page; any free one by default")
+    parser.add_argument(
+        "--participant", default="", metavar="NAME", help="who plays: the player is called human_NAME (default: human)"
+    )
+    parser.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="as for `raycade run`; suite=NAME is required"
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    """Let a person play what the run directory lacks, then the baselines; show the tables.
+
+    Raises:
+        UserError: the settings name no suite, another player, or a participant by a name that is none.
+    """
+    settings = load_settings(play_overrides(options.overrides, options.participant))
+    return run_and_show(settings, functools.partial(_play, options))
+
+
+def play_overrides(given: Sequence[str], participant: str) -> list[str]:
+    """The overrides of a run that a person plays: a small default for the suite, then those given.
+
+    Raises:
+        UserError: see ``main``.
+    """
+    chosen = dict(override.partition("=")[::2] for override in given)
+    if "suite" not in chosen:
+        raise UserError("suite: is missing; say what to play, such as suite=kidgym, suite=kumo or suite=multistar")
+    for key in ("model", "model.name"):
+        if key in chosen:
+            raise UserError(f"{key}={chosen[key]}: you are the player; --participant NAME gives you a name")
+    try:
+        player = human_name(participant)
+    except ValueError as error:
+        raise UserError(f"--participant: {error}") from error
+    return [f"suite={chosen['suite']}", *SMALL.get(chosen["suite"], ()), *given, "model=human", f"model.name={player}"]
+
+
+def _play(
+    options: argparse.Namespace,
+    settings: Settings,
+    todo: list[Episode],
+    directory: RunDirectory,
+    stats: RunStatistics,
+    progress: Progress,
+    watcher: Watcher,
+) -> bool:
+    """The person's games first, then those of the built-in players; returns whether any are left."""
+    games = [episode for episode in todo if is_human(episode.player)]
+    others = [episode for episode in todo if not is_human(episode.player)]
+    left = False
+    if games:
+        commit = functools.partial(_commit, settings, directory, stats, watcher)
+        with stop_on_signals():
+            left = asyncio.run(_ask(options, settings, games, commit))
+    if others:
+        return play_on_cluster(settings, others, directory, stats, progress, watcher) or left
+    return left
+
+
+Commit = Callable[[Record], None]
+
+
+async def _ask(options: argparse.Namespace, settings: Settings, games: Sequence[Episode], commit: Commit) -> bool:
+    """Play in the interface that was asked for; returns whether games are left."""
+    if not options.browser:
+        with tempfile.TemporaryDirectory(prefix="raycade-") as folder:
+            return await play_games(settings, games, Terminal(Path(folder)), commit)
+    try:
+        listener = listen(options.port)
+    except (OSError, OverflowError) as error:
+        raise UserError(f"--port={options.port}: {error}") from error
+    browser = Browser()
+    async with browser.serving(listener) as address:
+        print(f"open this page in a browser: {address}", flush=True)
+        return await play_games(settings, games, browser, commit)
+
+
+async def play_games(settings: Settings, games: Sequence[Episode], interface: Interface, commit: Commit) -> bool:
+    """Play one game after the other, each committed as it ends; returns whether the person stopped before the last."""
+    player = HumanPlayer(interface)
+    for number, episode in enumerate(games, 1):
+        interface.begin(number, len(games))
+        try:
+            record = await play_episode(settings.suite, episode, player)
+        except QuitError:
+            return True
+        except Exception as error:  # a defect in a suite fails its game, never the run
+            record = Record.of_defect(episode, error)
+        commit(record)
+        if record.error:
+            warn(f"this game failed: {record.error}")
+    return False
+
+
+def _commit(
+    settings: Settings, directory: RunDirectory, stats: RunStatistics, watcher: Watcher, record: Record
+) -> None:
+    rows = records_to_table([record], ledger_columns(settings.suite))
+    directory.commit(rows)
+    stats.finished(rows, by_model=False)
+    watcher.log(stats.to_json())

@@ -1,0 +1,81 @@
+"""``raycade rescore``: reads the stored replies of a run anew, and leaves the ledger as it is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from cluster.config.settings import make_suite
+from cluster.console import show
+from cluster.errors import UserError
+from cluster.storage.stored_run import open_run, read_plan, reading
+from evals.rescore import changes_table, rescore, rescored_run, rescored_table
+from evals.run_data import RunData
+from evals.suite import suite_results
+from evals.tables import Table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade rescore``."""
+    parser.description = (
+        "Plays the stored replies through the suite again, with its present decoder and the settings that are named, and "
+        "shows old and new success side by side. The ledger stays as it is. Settings of one suite are named by "
+        "suite.KEY=VALUE, those of a suite in a bundle by its place: suite.suites.0.decoder=strict."
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN")
+    parser.add_argument("overrides", nargs="*", metavar="suite.KEY=VALUE")
+    parser.add_argument(
+        "--turns", type=int, default=10, metavar="N", help="turns read differently to list (default 10)"
+    )
+    parser.add_argument("--full", action="store_true", help="also the suite's tables of scores, computed anew")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Print the tables."""
+    show(reading(lambda: rescored_tables(options.run_dir, options.overrides, options.turns, options.full)))
+
+
+def rescored_tables(run_dir: Path, overrides: Sequence[str], turns: int = 10, full: bool = False) -> list[Table]:
+    """Old and new success, the turns that are read differently and, if asked for, the new score tables.
+
+    Raises:
+        UserError: there is no run, or the suite rejects the settings.
+    """
+    run = open_run(run_dir)
+    suite = make_suite(changed(run.settings["suite"], overrides))
+    episodes = {episode.id: episode for episode in read_plan(run_dir)}
+    found = rescore(suite, episodes, _rows(run))
+    tables = [rescored_table(found), changes_table(found, turns)]
+    if full:
+        tables += suite_results(suite, rescored_run(found, run), "scores")
+    return tables
+
+
+def _rows(run: RunData) -> Iterator[Mapping[str, Any]]:
+    for batch in run.batches(["episode_id", "error", "success", "turns"]):
+        yield from batch.to_pylist()
+
+
+def changed(section: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The suite's section with other values for some of its keys.
+
+    Raises:
+        UserError: an override is not suite.KEY=VALUE, or there is no such place.
+    """
+    config = OmegaConf.create({"suite": dict(section)})
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.startswith("suite."):
+            raise UserError(f"{override}: name settings of the suite, as suite.KEY=VALUE")
+        try:
+            OmegaConf.update(config, key, yaml.safe_load(value), force_add=False)
+        except (OmegaConfBaseException, yaml.YAMLError, TypeError, ValueError) as error:
+            raise UserError(f"{override}: {str(error).splitlines()[0]}") from error
+    found: dict[str, Any] = OmegaConf.to_container(config, resolve=True)["suite"]  # type: ignore[index, call-overload, assignment]
+    return found

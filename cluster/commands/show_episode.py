@@ -1,0 +1,108 @@
+"""``raycade show``: one episode in the terminal, turn by turn, as its suite shows it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+from rich.console import Console
+
+from cluster.completion import complete_episode
+from cluster.config.settings import make_suite
+from cluster.console import show
+from cluster.errors import UserError
+from cluster.observe.episode_text import Pictures, print_episode
+from cluster.storage.stored_run import open_run, reading
+from envs.suggest import did_you_mean
+from evals.compare import SHORT_ID
+from evals.run_data import RunData
+from evals.suite import Suite
+from evals.tables import Cell, Table
+
+LISTED = 20
+"""Episodes that are listed where none is named."""
+_SUGGESTED_FROM = 10_000
+"""Ids that a misspelled one is compared with, at most."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade show``."""
+    parser.description = (
+        "Shows one episode: what each turn added to the prompt, the reply, what was decoded from it and by which rule, and "
+        "what the suite knows of the step. Without EPISODE it lists episodes, failed and lost ones first."
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN")
+    complete_episode(
+        parser.add_argument("episode", nargs="?", metavar="EPISODE", help="an episode's id, or its first few digits")
+    )
+    parser.add_argument(
+        "--pictures",
+        choices=("auto", "blocks", "sixel", "kitty", "none"),
+        default="auto",
+        help="how pictures are drawn; auto: as well as the terminal can, and not at all on a pipe",
+    )
+    parser.add_argument("--full", action="store_true", help="whole texts, however long")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Print an episode, or the list of them."""
+    if options.episode is None:
+        show([reading(lambda: list_episodes(open_run(options.run_dir)))])
+        return
+    suite, row = reading(lambda: read_episode(options.run_dir, options.episode))
+    console = Console() if sys.stdout.isatty() else Console(width=100)
+    pictures: Pictures = options.pictures
+    print_episode(console, suite, row, pictures, full=options.full)
+
+
+def list_episodes(run: RunData, most: int = LISTED) -> Table:
+    """The first episodes, failed ones in front, then lost ones."""
+    names = ("episode_id", "player", "suite", "task", "level", "mode", "status", "success", "steps", "error")
+    rows = run.episodes(names).to_pylist()
+    rows.sort(key=lambda row: (row["status"] == "done", bool(row["success"])))
+    return Table(
+        name="episodes",
+        title="Episodes",
+        columns=("episode", "player", "suite", "task", "level", "mode", "outcome", "steps"),
+        rows=tuple(_listed(row) for row in rows[:most]),
+        notes=(f"{min(most, len(rows))} of {len(rows):,} finished episodes ({len(run.plan):,} planned).",),
+    )
+
+
+def _listed(row: dict[str, Any]) -> tuple[Cell, ...]:
+    outcome = row["error"].partition(":")[0] if row["status"] == "failed" else "won" if row["success"] else "lost"
+    names = ("player", "suite", "task", "level", "mode")
+    return (row["episode_id"][:SHORT_ID], *(row[name] for name in names), outcome, row["steps"])
+
+
+def read_episode(run_dir: Path, episode: str) -> tuple[Suite, dict[str, Any]]:
+    """An episode's row, its suite's own columns under their short names, and the suite.
+
+    Raises:
+        UserError: there is no such episode, there are several, or it has not been played.
+    """
+    run = open_run(run_dir)
+    name = _whole_id(run, run_dir, episode.lower())
+    rows = run.find([name])
+    if not rows:
+        raise UserError(f"{run_dir}: episode {name} is planned, but not played yet")
+    suite = make_suite(run.settings["suite"])
+    part = next(part for part in suite.parts if part.name == rows[0]["suite"])
+    return part, {name.removeprefix(f"{part.name}."): value for name, value in rows[0].items()}
+
+
+def _whole_id(run: RunData, run_dir: Path, start: str) -> str:
+    ids = run.plan["episode_id"]
+    found: list[str] = ids.filter(pc.starts_with(ids, start)).to_pylist() if start else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UserError(f"{run_dir}: {len(found)} episodes begin with {start}: {', '.join(found[:3])} ...")
+    near = ids.filter(pc.starts_with(ids, start[:2])) if len(ids) > _SUGGESTED_FROM else ids
+    known = [name[: max(len(start), SHORT_ID)] for name in near.slice(0, _SUGGESTED_FROM).to_pylist()]
+    raise UserError(
+        f"{run_dir}: no episode begins with {start}{did_you_mean(start, known)}\n`raycade show {run_dir}` lists episodes"
+    )

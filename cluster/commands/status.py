@@ -1,0 +1,37 @@
+"""``raycade status``: how far a run is, from another shell."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from cluster.console import show
+from cluster.observe.progress import clock
+from cluster.observe.run_status import Pace, run_status
+from cluster.storage.stored_run import reading
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade status``."""
+    parser.description = (
+        "Says whether a run is at work, complete, stopped or dead, how far each player is, how fast it goes and how long it "
+        "will take. It reads plan, ledger and lease only, so it works from any machine that sees the folder."
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Print the status."""
+    status = reading(lambda: run_status(options.run_dir))
+    print(f"{options.run_dir}: {status.state}")
+    if status.pace is not None:
+        print(_pace(status.pace))
+    print()
+    show([status.players])
+
+
+def _pace(pace: Pace) -> str:
+    minutes = pace.seconds / 60
+    rate = f", {pace.finished / minutes:,.1f} a minute" if minutes > 0 else ""
+    left = f", ETA {clock(pace.seconds_left)}" if pace.seconds_left is not None else ""
+    return f"latest session: {pace.finished:,} episodes finished in {clock(pace.seconds)}{rate}{left}"

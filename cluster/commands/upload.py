@@ -1,0 +1,118 @@
+"""``raycade upload``: sends what a run has left to its tracker, whenever that is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from omegaconf import OmegaConf
+
+from cluster.commands.report import score_run
+from cluster.config.registry import check_section
+from cluster.config.settings import compose_config, make_suite
+from cluster.errors import RunFailedError, UserError
+from cluster.observe.run_statistics import RunStatistics
+from cluster.observe.tracker import final_results, make_tracker, tracked_id
+from cluster.storage.lock import writer_of
+from cluster.storage.stored_run import read_config, read_episodes, read_plan
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade upload``."""
+    parser.description = (
+        "Scores a run and sends scores, tables, sampled episodes and artifacts to its tracker, under the id that the run "
+        "itself would use. It works for complete, stopped and failed runs; settings of the tracker that are not named are "
+        "those of the run, else those of conf/tracker/wandb.yaml."
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN")
+    parser.add_argument("overrides", nargs="*", metavar="tracker.KEY=VALUE")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Send the run; the tracker may take as long as it needs."""
+    upload(options.run_dir, options.overrides)
+
+
+def upload(run_dir: Path, overrides: Sequence[str]) -> None:
+    """Send a run.
+
+    Raises:
+        UserError: there is no run, a driver is at work there, or the overrides are no settings of a tracker.
+        RunFailedError: the tracker fails.
+    """
+    section = tracker_section(read_config(run_dir).get("tracker"), overrides)
+    writer = writer_of(run_dir)
+    if writer is not None and writer.state == "at work":
+        raise UserError(f"{run_dir}: the run is still played ({writer.name}), and sends its results at its end")
+    send(run_dir, section)
+    offline = section.get("mode") == "offline"
+    print(
+        f"{run_dir}: written for {section['type']}" + (f"; send it by: wandb sync {run_dir}/wandb/*" if offline else "")
+    )
+
+
+def send(run_dir: Path, section: Mapping[str, Any]) -> None:
+    """Score a run and send it to the tracker of a ``tracker`` section.
+
+    Raises:
+        UserError: there is no such tracker.
+        RunFailedError: the tracker fails.
+    """
+    config, plan, results = read_config(run_dir), read_plan(run_dir), score_run(run_dir)
+    stats = RunStatistics()
+    stats.plan(plan)
+    stats.resume(read_episodes(run_dir))
+    numbers = {name: value for name, value in stats.to_json().items() if name.startswith(("episodes/", "success/"))}
+    tracker = make_tracker(dict(section))
+    assert tracker is not None
+    try:
+        tracker.start(run_dir, tracked_id(plan), config)
+        tracker.finish(final_results(run_dir, make_suite(config["suite"]), numbers, results.summary, results.tables))
+    except Exception as error:  # whatever a tracker raises
+        raise RunFailedError(f"the tracker failed: {type(error).__name__}: {error}") from error
+
+
+def sent_by_another_process(run_dir: Path, section: Mapping[str, Any], seconds: float) -> bool:
+    """Whether a process that shares nothing with this one, where the tracker failed, sent a run within so many seconds."""
+    process = multiprocessing.get_context("spawn").Process(target=_send_or_exit, args=(run_dir, section))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+        process.kill()
+        process.join()
+    return process.exitcode == 0
+
+
+def _send_or_exit(run_dir: Path, section: Mapping[str, Any]) -> None:
+    try:
+        send(run_dir, section)
+    except (UserError, RunFailedError):  # the first failure was told
+        sys.exit(1)
+
+
+def tracker_section(stored: Mapping[str, Any] | None, overrides: Sequence[str]) -> dict[str, Any]:
+    """The tracker's settings: as named, else as the run had them, else as the tracker's file says.
+
+    Raises:
+        UserError: an override is none of a tracker's.
+    """
+    for override in overrides:
+        if not override.lstrip("+").startswith(("tracker.", "tracker=")):
+            raise UserError(f"{override}: only the tracker's settings can be given here, as tracker.KEY=VALUE")
+    chosen = [] if any(override.startswith("tracker=") for override in overrides) else ["tracker=wandb"]
+    composed = OmegaConf.to_container(compose_config([*chosen, *overrides]).tracker or OmegaConf.create(), resolve=True)
+    if not composed:
+        raise UserError("tracker=none: there is nothing to send to")
+    named = {override.lstrip("+").partition("=")[0].removeprefix("tracker.") for override in overrides}
+    section = {**composed, **{key: value for key, value in (stored or {}).items() if key not in named}}  # type: ignore[dict-item]
+    check_section("tracker", section)
+    return section

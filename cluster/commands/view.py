@@ -1,0 +1,125 @@
+"""``raycade view``: a local web app that shows the episodes of runs."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+import uvicorn
+
+from cluster.config.settings import make_suite
+from cluster.console import warn
+from cluster.errors import UserError
+from cluster.storage.stored_run import read_config
+from evals.suite import Suite
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.runs import ViewedRun
+from evals.viewer.server import Viewer, make_app
+
+RUNS = Path("runs")
+LOOPBACK = "127.0.0.1"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.description = (
+        "Shows the episodes of runs in a browser: filter, search, step through one, put two side by side. "
+        "Serves one page on this machine; finished and running runs alike."
+    )
+    parser.add_argument(
+        "run_dirs", nargs="*", type=Path, metavar="RUN", help="run directories; by default all in runs/"
+    )
+    parser.add_argument(
+        "--episode", metavar="ID", default="", help="open this episode (of the first run; of others RUN/ID)"
+    )
+    parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any that is free)")
+    parser.add_argument("--no-token", action="store_true", help="let in whoever reaches the port")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Serve until interrupted.
+
+    Raises:
+        UserError: a run directory holds no run, or the address cannot be listened on.
+    """
+    found = _Finder(options.run_dirs)
+    index = EpisodeIndex(found())
+    if not index.runs:
+        raise UserError(f"there are no runs in {RUNS}/; name run directories, or start one: raycade run")
+    viewer = Viewer(index, found if not options.run_dirs else lambda: [])
+    listener = listen(options.host, options.port)
+    port = listener.getsockname()[1]
+    token = "" if options.no_token else secrets.token_urlsafe(24)
+    episode = (
+        options.episode if "/" in options.episode or not options.episode else f"{index.runs[0].name}/{options.episode}"
+    )
+    address = urlencode({name: value for name, value in (("episode", episode), ("token", token)) if value})
+    host = "localhost" if options.host in ("", "0.0.0.0", "::") else options.host
+    shown = f"[{host}]" if ":" in host else host
+    runs = f"{len(index.runs)} runs" if len(index.runs) > 1 else str(index.runs[0].path)
+    print(
+        f"showing {runs} at\n\n    http://{shown}:{port}/{'?' if address else ''}{address}\n\nCtrl-C ends.", flush=True
+    )
+    viewer.watch()
+    config = uvicorn.Config(make_app(viewer, token, f"raycade_{port}"), log_level="warning", ws="none", lifespan="off")
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    finally:
+        viewer.close()
+    return 0
+
+
+class _Finder:
+    """Finds runs that were not found before."""
+
+    def __init__(self, run_dirs: Sequence[Path]) -> None:
+        self._given = run_dirs
+        self._known: set[Path] = set()
+        self._names: set[str] = set()
+
+    def __call__(self) -> list[ViewedRun]:
+        if self._given:
+            paths = [*self._given]
+        else:
+            paths = sorted(path.parent for depth in ("*", "*/*") for path in RUNS.glob(f"{depth}/plan.parquet"))
+        return [run for path in paths if path not in self._known and (run := self._run(path))]
+
+    def _run(self, path: Path) -> ViewedRun | None:
+        self._known.add(path)
+        try:
+            config = read_config(path)
+            if not (path / "plan.parquet").exists():
+                raise UserError(f"{path}: no run here (there is no plan.parquet)")
+        except UserError as error:
+            if self._given:
+                raise
+            warn(str(error))
+            return None
+        name = path.name if path.name and path.name not in self._names else str(path)
+        self._names.add(name)
+        return ViewedRun(name, path, _suite_of(config["suite"]))
+
+
+def _suite_of(config: object) -> Callable[[], Suite]:
+    return functools.cache(lambda: make_suite(config))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        UserError: that is not possible.
+    """
+    try:
+        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=64)
+    except (OSError, OverflowError) as error:
+        raise UserError(f"cannot listen on {host}:{port}: {error}") from error

@@ -1,0 +1,142 @@
+"""From chats to what vLLM's engine takes: the model's chat template, tokens, pictures as tensors, label tokens."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from PIL import Image
+
+from cluster.engines.chat_tokens import ChatTokens
+from envs.picture import Picture
+from evals.types import Chat, PlayerError, PromptTooLong
+
+logger = logging.getLogger(__name__)
+
+MOST_LABELS = 128
+"""Labels that vLLM scores in one request."""
+CHOICE_LABELS = (*"ABCD", *"12345678")
+"""Labels that suites use for choices; checked when the engine starts."""
+PICTURES = 256
+"""Cached rendered pictures; one of 576 x 576 pixels takes a megabyte."""
+
+
+class VLLMChat:
+    """Makes prompts for one engine; repeated text is tokenized once and repeated pictures are rendered once."""
+
+    def __init__(
+        self, model: str, renderer: Any, tokens: ChatTokens, multimodal: bool, template: Mapping[str, Any]
+    ) -> None:
+        """Wrap vLLM's own renderer.
+
+        Args:
+            model: The model's name, for messages.
+            renderer: vLLM's.
+            tokens: The model's tokenizer.
+            multimodal: Whether the model reads pictures.
+            template: Further arguments of the chat template, such as a thinking switch.
+        """
+        self.model, self.multimodal = model, multimodal
+        self._renderer, self._tokens = renderer, tokens
+        self._template_arguments = {**template, "add_generation_prompt": True, "tokenize": False}
+        self._render = lru_cache(maxsize=PICTURES)(_image)
+
+    def rendered(self, chat: Chat) -> dict[str, Any]:
+        """The chat in the model's own format: ``prompt`` (text), pictures and their ids.
+
+        Raises:
+            PlayerError: the model cannot read it.
+        """
+        if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
+            raise PlayerError(f"{self.model} reads text only, but the prompt contains a picture")
+        return self.template([{"role": said.role, "content": [*map(self._part, said.parts)]} for said in chat])
+
+    def template(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Messages in vLLM's form, formatted by the chat template.
+
+        Raises:
+            PlayerError: the template rejects them.
+        """
+        from vllm.renderers import ChatParams
+
+        settings = ChatParams(chat_template_kwargs=self._template_arguments)
+        try:
+            rendered: dict[str, Any] = self._renderer.render_messages(list(messages), settings)[1]
+        except Exception as error:
+            # Templates and picture limits reject a chat with arbitrary exceptions; none of them harms the engine.
+            raise PlayerError(f"{self.model} cannot read this chat: {brief(error)}") from error
+        return rendered
+
+    async def engine_input(self, rendered: Mapping[str, Any]) -> dict[str, Any]:
+        """Token ids with every picture's placeholder expanded, and the pictures as the model's tensors.
+
+        Raises:
+            PlayerError: the model's processor rejects them.
+        """
+        prompt = {**rendered, "prompt_token_ids": self._tokens.encode(rendered["prompt"])}
+        del prompt["prompt"]
+        try:
+            ready: dict[str, Any] = await self._renderer.process_for_engine_async(prompt, time.time())
+        except Exception as error:
+            raise PlayerError(f"{self.model} cannot read this chat: {brief(error)}") from error
+        return ready
+
+    def label_tokens(self, text: str, labels: Sequence[str]) -> list[int]:
+        """The token of each label, as it would follow ``text``.
+
+        Raises:
+            PlayerError: a label is not a single token, or there are too many.
+        """
+        if len(labels) > MOST_LABELS:
+            raise PlayerError(f"{len(labels)} labels in one turn; vLLM scores {MOST_LABELS} at most")
+        found = [(label, self._tokens.label_token(text, label)) for label in labels]
+        split = [label for label, token in found if token is None]
+        if split:
+            raise PlayerError(self._split_labels(split))
+        return [token for _, token in found if token is not None]
+
+    def check_choices(self, text: str) -> None:
+        """Warn at startup about usual labels that cannot be scored, instead of late in a chain of questions."""
+        split = [label for label in CHOICE_LABELS if self._tokens.label_token(text, label) is None]
+        if split:
+            logger.warning("%s; turns that ask for their scores will fail", self._split_labels(split))
+
+    def _part(self, part: str | Picture) -> dict[str, Any]:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        try:
+            return {"type": "image_pil", "image_pil": self._render(part), "uuid": part.key}
+        except Exception as error:
+            raise PlayerError(f"a picture cannot be rendered: {brief(error)}: {part.description[:200]}") from error
+
+    def _split_labels(self, labels: Sequence[str]) -> str:
+        names = ", ".join(map(repr, labels))
+        what = f"label {names} is not a single token" if len(labels) == 1 else f"labels {names} are not single tokens"
+        return f"the {what} of {self.model} after its chat template"
+
+
+def room_for_reply(length: int, max_model_len: int, max_tokens: int) -> int:
+    """Tokens that a prompt of ``length`` tokens leaves.
+
+    Raises:
+        PromptTooLong: none.
+    """
+    if length >= max_model_len:
+        raise PromptTooLong(
+            f"the prompt has {length} tokens, pictures included; with max_model_len={max_model_len} "
+            f"leaves no room for a reply (max_tokens={max_tokens})"
+        )
+    return max_model_len - length
+
+
+def brief(error: BaseException) -> str:
+    """An error's message on one line, shortened."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    return message if len(message) <= 400 else f"{message[:400]} ..."
+
+
+def _image(picture: Picture) -> Image.Image:
+    return Image.fromarray(picture.render())

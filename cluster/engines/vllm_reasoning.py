@@ -1,0 +1,118 @@
+"""Separates reasoning from answers in vLLM's replies: by one of vLLM's reasoning parsers, or by the tags of the text.
+
+Chat templates of thinking models open a thought themselves, so a reply may close a tag that it never opened, or be cut off
+within a thought without any tag. Only the rendered prompt tells.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cluster.engines.base import EngineError
+from cluster.engines.chat_tokens import ChatTokens
+from evals.reasoning import separate_reasoning
+from evals.types import Reply
+
+_OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")
+"""The end of a prompt whose template opened a thought."""
+_ENDS: tuple[str, ...] = ("</think>", "</thinking>", "</reasoning>")
+
+
+def thinks(parser: str | None, chat_template_kwargs: Mapping[str, Any]) -> bool:
+    """Whether replies begin with reasoning, as far as the settings tell before the model is loaded."""
+    switch = chat_template_kwargs.get("enable_thinking", chat_template_kwargs.get("thinking", True))
+    return bool(parser) and switch is not False
+
+
+class Reasoning:
+    """Reads replies of one model."""
+
+    def __init__(
+        self, tokenizer: Any, tokens: ChatTokens, parser: str | None, chat_template_kwargs: Mapping[str, Any]
+    ) -> None:
+        """Load the parser.
+
+        Args:
+            tokenizer: The model's.
+            tokens: The same tokenizer, as it encodes prompts.
+            parser: One of vLLM's reasoning parsers; by default thoughts are told by their tags.
+            chat_template_kwargs: Of the model; some parsers depend on its thinking switch.
+
+        Raises:
+            EngineError: there is no such parser, or the tokenizer lacks its tokens.
+        """
+        self._tokens = tokens
+        self._parser: Any = None
+        self._request: Any = None
+        ends = _ENDS
+        if parser:
+            try:
+                self._parser = _parser_class(parser)(tokenizer, chat_template_kwargs=dict(chat_template_kwargs))
+            except (KeyError, RuntimeError, ValueError) as error:
+                raise EngineError(f"model.engine.vllm.reasoning_parser={parser}: {error.args[0]}") from error
+            self._request = self._parser.adjust_request(_empty_request())
+            ends = (self._parser.reasoning_end_str or _ENDS[0],)
+        self._ends = [tokens.encode(end) for end in ends]
+
+    @property
+    def parsed(self) -> bool:
+        """Whether one of vLLM's parsers reads the replies; constrained replies then begin after the reasoning."""
+        return self._parser is not None
+
+    @property
+    def skip_special_tokens(self) -> bool:
+        """Whether the text of replies may lack special tokens; some parsers look for them."""
+        return self._request is None or bool(self._request.skip_special_tokens)
+
+    def opened(self, prompt: str) -> bool:
+        """Whether the rendered prompt ends with an open thought."""
+        return _OPENED.search(prompt) is not None
+
+    def separate(self, reply: Reply, ids: Sequence[int], opened: bool) -> Reply:
+        """Move the reasoning out of a reply's text, and count its tokens.
+
+        Args:
+            reply: With all that the model wrote as its text.
+            ids: The same as tokens.
+            opened: Whether the prompt had opened a thought.
+        """
+        if self._parser is not None:
+            thought, answer = self._parser.extract_reasoning(reply.text, self._request)
+            found = dataclasses.replace(reply, text=(answer or "").lstrip(), reasoning=(thought or "").strip())
+        else:
+            found = separate_reasoning(dataclasses.replace(reply, text="<think>" * opened + reply.text))
+        if not found.reasoning and found.text == reply.text.lstrip():
+            return reply
+        return dataclasses.replace(found, reasoning_tokens=self._count(found, list(ids)))
+
+    def _count(self, reply: Reply, ids: list[int]) -> int:
+        """Tokens of a reply up to the end of its reasoning, tags included.
+
+        To vLLM's parsers that is the first end, to ``separate_reasoning`` the last one.
+        """
+        if not reply.text:
+            return len(ids)
+        ended = [
+            place + len(end)
+            for end in self._ends
+            for place in range(len(ids) - len(end) + 1)
+            if ids[place : place + len(end)] == end
+        ]
+        last = min if self.parsed else max
+        return last(ended, default=max(0, len(ids) - len(self._tokens.encode(reply.text))))
+
+
+def _parser_class(name: str) -> Any:
+    from vllm.reasoning import ReasoningParserManager
+
+    return ReasoningParserManager.get_reasoning_parser(name)
+
+
+def _empty_request() -> Any:
+    """Parsers are written for vLLM's server and expect its kind of request."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+
+    return ChatCompletionRequest(model="", messages=[])

@@ -1,0 +1,138 @@
+"""How far a run is, from its plan, ledger and lease alone: for another shell, whether the run is at work or not."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cluster.observe.progress import clock
+from cluster.runner.episode_queue import expected_work
+from cluster.storage.lock import Writer, writer_of
+from cluster.storage.provenance import read_versions
+from cluster.storage.stored_run import read_plan, read_plan_table, sound_ledger
+from evals.printable import printable
+from evals.tables import Cell, Table
+
+CAUSES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast the latest session plays."""
+
+    seconds: float
+    """Since the session began, or from then to its last commit if it is over."""
+    finished: int
+    """Episodes of the session."""
+    seconds_left: float | None
+    """At its speed so far; None before anything is finished, and where nothing is left."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A run as it is now."""
+
+    state: str
+    """One sentence."""
+    players: Table
+    pace: Pace | None
+    """None for a run without a session."""
+
+
+def run_status(run_dir: Path) -> Status:
+    """Read a run's state; it may be at work, and need not have begun.
+
+    Raises:
+        UserError: there is no run, or its ledger is damaged.
+    """
+    plan = read_plan_table(run_dir)
+    ledger = sound_ledger(run_dir, plan)
+    rows = ledger.table(["episode_id", "player", "status", "error", "session", "success", *_SUMS])
+    writer = writer_of(run_dir)
+    left = len(plan) - len(rows)
+    return Status(_state(writer, left), _players(plan, rows), _pace(run_dir, rows, writer))
+
+
+_SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")
+
+
+def _state(writer: Writer | None, left: int) -> str:
+    if writer is None:
+        return "not started"
+    seen = f"last sign of life {clock(writer.silent_seconds)} ago"
+    if writer.state == "at work":
+        return f"at work: {writer.name}, {seen}"
+    if not left:
+        return "complete"
+    states = {
+        "silent": f"{writer.name} is overdue ({seen}); its node may be gone. The same command resumes the run",
+        "gone": f"dead: {writer.name} is gone without ending the run. The same command resumes it",
+        "done": f"stopped {clock(writer.silent_seconds)} ago. The same command resumes the run",
+    }
+    return states[writer.state]
+
+
+def _players(plan: pa.Table, rows: pa.Table) -> Table:
+    table = [_player(name, count, rows) for name, count in Counter(plan["player"].to_pylist()).items()]
+    columns = ("player", "planned", "done", "failed", "left", "won", *_SUMS)
+    kept = [place for place, name in enumerate(columns) if name not in _SUMS or any(row[place] for row in table)]
+    return Table(
+        "status",
+        "Episodes",
+        tuple(columns[place].replace("_", " ") for place in kept),
+        tuple(tuple(row[place] for place in kept) for row in table),
+        tuple(_causes(rows)),
+    )
+
+
+def _player(name: str, planned: int, rows: pa.Table) -> tuple[Cell, ...]:
+    mine = rows.filter(pc.equal(rows["player"], name))
+    failed = pc.sum(pc.equal(mine["status"], "failed")).as_py() or 0
+    won = pc.sum(pc.fill_null(mine["success"], False)).as_py() or 0
+    sums = (pc.sum(mine[column]).as_py() or 0 for column in _SUMS)
+    return (
+        name,
+        planned,
+        len(mine) - failed,
+        failed,
+        planned - len(mine),
+        won / len(mine) if len(mine) else None,
+        *sums,
+    )
+
+
+def _causes(rows: pa.Table) -> Iterator[str]:
+    failed = Counter(rows.filter(pc.equal(rows["status"], "failed"))["error"].to_pylist())
+    for cause, count in failed.most_common(CAUSES_SHOWN):
+        yield f"{count} failed: {printable(cause)[:200]}"
+    if len(failed) > CAUSES_SHOWN:
+        yield f"and {len(failed) - CAUSES_SHOWN} other causes of failure"
+
+
+def _pace(run_dir: Path, rows: pa.Table, writer: Writer | None) -> Pace | None:
+    """The pace of the latest session; work is weighted as the queue weighs it, by calls and prompt tokens."""
+    sessions = read_versions(run_dir)
+    if writer is None or not sessions or "began" not in sessions[-1]:
+        return None
+    session = sessions[-1]
+    began = datetime.datetime.fromisoformat(str(session["began"])).timestamp()
+    last = max((part.stat().st_mtime for part in (run_dir / "episodes").glob("*.parquet")), default=began)
+    at_work = writer.state == "at work"
+    now = datetime.datetime.now(datetime.UTC).timestamp() if at_work else last
+    mine = rows.filter(pc.equal(rows["session"], session["id"]))
+    finished: Collection[str] = set(rows["episode_id"].to_pylist())
+    of_session = set(mine["episode_id"].to_pylist())
+    done = left = 0.0
+    for episode in read_plan(run_dir):
+        if episode.id in of_session:
+            done += expected_work(episode)
+        elif episode.id not in finished:
+            left += expected_work(episode)
+    seconds = max(now - began, 0.0)
+    return Pace(seconds, len(mine), left / done * seconds if done and left and at_work else None)

@@ -1,0 +1,131 @@
+"""A picture that a file holds: imported ones, and those of an environment that is not ours."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from envs.picture import Picture
+
+MOST_BYTES = 16 * 2**20
+MOST_PIXELS = 4096
+"""Of an edge: larger pictures are refused before they are decoded."""
+
+
+@dataclass(frozen=True)
+class FilePicture(Picture):
+    """A PNG or JPEG file, told by the hash of its content.
+
+    Attributes:
+        path: Where it lies; every machine that renders it must see it there.
+        digest: Of its bytes (BLAKE2b, 16 bytes, hexadecimal).
+        width: In pixels.
+        height: In pixels.
+    """
+
+    path: str
+    digest: str
+    width: int
+    height: int
+
+    kind = "file"
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The picture in a file.
+
+        Raises:
+            ValueError: it is missing, too large, or no picture; the message names it.
+        """
+        content = picture_content(path)
+        return cls(str(path), picture_digest(content), *_size(str(path), content))
+
+    @classmethod
+    def store(cls, content: bytes, folder: Path) -> Self:
+        """Keep the bytes of a picture in a folder, under the name of their hash, once.
+
+        Raises:
+            ValueError: they are no picture, or too large.
+        """
+        size, digest = _size("picture", content), picture_digest(content)
+        path = folder / f"{digest}.png"
+        if not path.exists():
+            handle, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(temporary).replace(path)
+        return cls(str(path), digest, *size)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self.width, self.height
+
+    def render(self) -> NDArray[np.uint8]:
+        """The pixels, shape (height, width, 3), RGB; what is transparent is white.
+
+        Raises:
+            ValueError: the file is missing, or is another one by now.
+        """
+        content = picture_content(Path(self.path))
+        if picture_digest(content) != self.digest:
+            raise ValueError(f"{self.path}: this picture is not the one that was stored")
+        _size(self.path, content)
+        with Image.open(io.BytesIO(content)) as image:
+            pixels = image.convert("RGBA")
+            return np.asarray(Image.alpha_composite(Image.new("RGBA", pixels.size, "white"), pixels).convert("RGB"))
+
+    @cached_property
+    def key(self) -> str:
+        """The file's hash: the same pixels wherever it lies."""
+        return self.digest
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        """The inverse of ``to_json``."""
+        return cls(**fields)
+
+
+def picture_digest(content: bytes) -> str:
+    """Hash of a picture's bytes."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def picture_content(path: Path) -> bytes:
+    """The bytes of a picture's file.
+
+    Raises:
+        ValueError: it cannot be read, or is too large.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"{path}: this picture cannot be read ({error.strerror})") from error
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"{path}: a picture of more than {MOST_BYTES // 2**20} MiB")
+    return content
+
+
+def _size(name: str, content: bytes) -> tuple[int, int]:
+    try:
+        with Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
+            width, height = image.size
+            if max(width, height) > MOST_PIXELS:
+                raise ValueError(
+                    f"{name}: a picture of {width}x{height} pixels; at most {MOST_PIXELS} an edge are read"
+                )
+            image.load()
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
+        raise ValueError(f"{name}: no PNG or JPEG picture") from error
+    return width, height

@@ -1,0 +1,106 @@
+"""Halves of a domain that have no truth and no test in common: one to train on, one to see what carries over.
+
+The truths and tests of a domain are a graph: a test is joined to every truth that one of its outcomes rules out. Where the
+graph falls into several connected components, these can be shared out, and no rule is cut (the paper's MedicalIND and
+MedicalOOD, section on the overfitting experiment). ``NAME@in`` is the larger half, ``NAME@out`` the smaller one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar, get_args
+
+from envs.kumo.domain import Domain, DomainError
+
+Half = Literal["in", "out"]
+_Item = TypeVar("_Item")
+HALVES: tuple[Half, ...] = get_args(Half)
+LEAST_SHARE = 0.3
+"""Of the truths, that the smaller half must hold for the split to be called balanced."""
+LEAST_TRUTHS, LEAST_TESTS = 4, 6
+"""That each half needs: those of an easy task."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """Truths and tests that are connected with each other and with nothing else, as positions in the domain."""
+
+    truths: tuple[int, ...]
+    tests: tuple[int, ...]
+
+
+def components(domain: Domain) -> tuple[Component, ...]:
+    """The connected components that have both truths and tests, largest first; ties in the domain's order."""
+    groups: list[tuple[int, list[int]]] = []
+    for test, states in enumerate(domain.rules_out):
+        reached, tests = 0, [test]
+        for gone in states:
+            reached |= gone
+        apart = []
+        for truths, others in groups:
+            if truths & reached:
+                reached, tests = reached | truths, [*others, *tests]
+            else:
+                apart.append((truths, others))
+        groups = [*apart, (reached, tests)] if reached else apart
+    found = [Component(_places(truths), tuple(sorted(tests))) for truths, tests in groups]
+    return tuple(sorted(found, key=lambda each: (-len(each.truths), -len(each.tests), each.truths)))
+
+
+def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
+    """The larger and the smaller half, as near to equal numbers of truths as the components allow.
+
+    None if the domain has no balanced split: its graph is connected, or every split leaves one side with too little.
+    """
+    parts = components(domain)
+    total = sum(len(part.truths) for part in parts)
+    reachable: dict[int, tuple[Component, ...]] = {0: ()}  # by number of truths the first choice that has so many
+    for part in parts:
+        for size, chosen in list(reachable.items()):
+            reachable.setdefault(size + len(part.truths), (*chosen, part))
+    smaller = reachable[max(size for size in reachable if 2 * size <= total)]
+    larger = [part for part in parts if part not in smaller]
+    halves = _restricted(domain, larger, "in"), _restricted(domain, smaller, "out")
+    enough = all(len(half.truths) >= LEAST_TRUTHS and len(half.actions) >= LEAST_TESTS for half in halves)
+    return halves if enough and len(halves[1].truths) >= LEAST_SHARE * total else None
+
+
+def parse_half(source: str) -> tuple[str, Half] | None:
+    """Domain and half of a name such as ``reptiles@out``; None for any other name."""
+    name, _, end = source.rpartition("@")
+    return next(((name, half) for half in HALVES if name and end == half), None)
+
+
+def half_of(domain: Domain, half: Half) -> Domain:
+    """One half of a domain, which is called ``NAME@in`` or ``NAME@out``.
+
+    Raises:
+        DomainError: the domain has no balanced split; its components are described.
+    """
+    halves = split_of(domain)
+    if halves is None:
+        sizes = " + ".join(str(len(part.truths)) for part in components(domain))
+        raise DomainError(
+            [
+                f"domain {domain.name!r} has no halves @in and @out (truths in its connected components: {sizes}); "
+                f"each half needs {LEAST_SHARE:.0%} of the truths; raycade kumo halves lists the domains that have them"
+            ]
+        )
+    return halves[HALVES.index(half)]
+
+
+def _restricted(domain: Domain, parts: Iterable[Component], half: Half) -> Domain:
+    """The domain with only these components, in the order of the whole one."""
+    chosen = list(parts)
+    truths = _picked(domain.truths, [place for part in chosen for place in part.truths])
+    actions = _picked(domain.actions, [place for part in chosen for place in part.tests])
+    return replace(domain, name=f"{domain.name}@{half}", truths=truths, actions=actions)
+
+
+def _picked(items: Sequence[_Item], places: Sequence[int]) -> tuple[_Item, ...]:
+    return tuple(items[place] for place in sorted(places))
+
+
+def _places(mask: int) -> tuple[int, ...]:
+    return tuple(place for place in range(mask.bit_length()) if mask >> place & 1)

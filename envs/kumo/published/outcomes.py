@@ -1,0 +1,131 @@
+"""The outcome tables of a published domain: read from its variables, as ``Action`` values, with what is wrong with them.
+
+The published code reads a table so: a named outcome by equality, a number by closed ranges, and other types not at all.
+Where several ranges hold a number, its search goes by the first, its scoring by all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from envs.kumo.domain import Action, State
+from envs.kumo.published.literals import Names, NotDataError
+
+_VARIABLES = (("Truths", "Actions"), ("Diseases", "Diagnosis"), ("Abilities", "Tests"))
+"""What the published modules call their truths and actions."""
+
+
+def read_table(variables: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Action, ...], list[str]]:
+    """Truths, actions and warnings of a domain.
+
+    Args:
+        variables: Of the domain's module (``literals.read_variables``).
+
+    Raises:
+        NotDataError: the variables are not those of a domain.
+    """
+    for truths_name, actions_name in _VARIABLES:
+        if truths_name in variables and actions_name in variables:
+            break
+    else:
+        raise NotDataError("has no Truths and Actions")
+    warnings: list[str] = []
+    truths = _list_of_names(variables[truths_name], truths_name, warnings)
+    listed = _list_of_names(variables[actions_name], actions_name, warnings)
+    outcomes = variables.get("Outcomes")
+    if not isinstance(outcomes, dict):
+        raise NotDataError("has no dictionary Outcomes")
+    actions = tuple(_action(name, entry, truths, warnings) for name, entry in outcomes.items())
+    warnings += [f"{name!r} has no outcomes" for name in listed if name not in outcomes]
+    warnings += _problems(truths, actions)
+    return truths, actions, warnings
+
+
+def _list_of_names(value: Any, what: str, warnings: list[str]) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value) or not value:
+        raise NotDataError(f"{what} is no list of names")
+    unique = tuple(dict.fromkeys(value))
+    if len(unique) < len(value):
+        twice = sorted({name for name in value if list(value).count(name) > 1})
+        warnings.append(f"{what} holds {', '.join(map(repr, twice))} twice")
+    return unique
+
+
+def _action(name: Any, entry: Any, truths: Sequence[str], warnings: list[str]) -> Action:
+    states = entry.get("states") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or not isinstance(states, dict) or not isinstance(entry.get("type"), str):
+        raise NotDataError(f"Outcomes[{name!r}] is not a type with states")
+    kind, place = entry["type"], {truth: number for number, truth in enumerate(truths)}
+    table = []
+    for key, gone in states.items():
+        if not isinstance(gone, Names | list | tuple):
+            raise NotDataError(f"Outcomes[{name!r}][{key!r}] is no set of names")
+        if unknown := [truth for truth in gone if truth not in place]:
+            warnings.append(f"{name!r}, outcome {key!r} rules out {', '.join(map(repr, unknown))}, no truth")
+        table.append(State(_state_value(key), tuple(sorted((t for t in gone if t in place), key=place.__getitem__))))
+    if kind not in ("str", "float"):
+        warnings.append(f"{name!r} has outcomes of the type {kind!r}, which the published code never reads")
+    elif odd := [key for key in states if not (isinstance(key, str) if kind == "str" else _is_range(key))]:
+        warnings.append(f"{name!r}, of the type {kind!r}, has outcomes such as {odd[0]!r}")
+    return Action(name, kind if kind in ("str", "float") else "other", tuple(table))  # type: ignore[arg-type]
+
+
+def _is_range(key: Any) -> bool:
+    return isinstance(key, tuple) and len(key) == 2 and all(isinstance(end, int | float) for end in key)
+
+
+def _state_value(key: Any) -> str | tuple[float, float]:
+    return key if isinstance(key, str) or _is_range(key) else repr(key)
+
+
+def _problems(truths: Sequence[str], actions: Sequence[Action]) -> Iterator[str]:
+    """What is wrong with a whole domain."""
+    for action in actions:
+        ranges = [state.value for state in action.states if not isinstance(state.value, str)]
+        if action.outcome == "float":
+            for low, high in ranges:
+                if low > high:
+                    yield f"{action.name!r} has the reversed range {low} to {high}, which holds no number"
+            for first, second in itertools.combinations(ranges, 2):
+                if max(first[0], second[0]) < min(first[1], second[1]):
+                    yield f"{action.name!r} has overlapping ranges, {_text(first)} and {_text(second)}"
+        if len(action.states) > 1:
+            everywhere = set(action.states[0].rules_out).intersection(*(state.rules_out for state in action.states))
+            for truth in truths:
+                if truth in everywhere:
+                    yield f"{action.name!r} rules out {truth!r} in every outcome"
+    able = {truth for action in actions for state in action.states for truth in state.rules_out}
+    yield from (f"{truth!r} can be ruled out by no action" for truth in truths if truth not in able)
+    names = {action.name for action in actions}
+    yield from (f"{truth!r} is a truth and an action" for truth in truths if truth in names)
+
+
+def touching(actions: Sequence[Action]) -> int:
+    """Pairs of ranges of one action that share an end, where the first decides."""
+    return sum(
+        first[1] == second[0] or second[1] == first[0]
+        for action in actions
+        if action.outcome == "float"
+        for first, second in itertools.combinations(
+            [state.value for state in action.states if not isinstance(state.value, str)], 2
+        )
+    )
+
+
+def matching(action: Action, observation: Any) -> list[State]:
+    """The states that an observation is in as the published scoring reads it: none, one, or several ranges."""
+    if action.outcome == "str":
+        return [
+            s
+            for s in action.states
+            if isinstance(s.value, str) and isinstance(observation, str) and s.value == observation
+        ]
+    if action.outcome == "float" and isinstance(observation, int | float):
+        return [s for s in action.states if not isinstance(s.value, str) and s.value[0] <= observation <= s.value[1]]
+    return []
+
+
+def _text(ends: tuple[float, float]) -> str:
+    return f"{ends[0]} to {ends[1]}"

@@ -1,0 +1,121 @@
+"""What a domain is like as material for games: sizes, structure, how much play its tasks take, how many there are."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from dataclasses import dataclass
+
+import numpy as np
+
+from envs.kumo.domain import Domain
+from envs.kumo.generate import DIFFICULTIES, GenerationError, generate_tasks
+from envs.kumo.halves import components
+from envs.kumo.search import OptimalSearch
+from envs.kumo.structure import density, overlap
+
+_DRAWS = 200
+"""Choices of truths and tests over which the number of tasks is estimated."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Figures of one domain."""
+
+    name: str
+    category: str
+    truths: int
+    actions: int
+    numeric: int
+    """Tests that show a number."""
+    outcomes: int
+    idle: float
+    """Share of the outcomes that rule out nothing."""
+    density: float
+    """Share of all pairs of an outcome and a truth in which the outcome rules the truth out."""
+    overlap: float
+    """How alike the truths are (``envs.kumo.structure.Structure``)."""
+    components: int
+    """Groups of truths that no test connects."""
+    fewest: int
+    """Tests that can rule out the truth that the fewest can."""
+    steps: dict[str, float | None]
+    """Mean of the expected tests of perfect play, by difficulty; None if not searched, or if there are not so many tasks."""
+    tasks: dict[str, float]
+    """Common logarithm of the number of different tasks, by difficulty, estimated."""
+
+
+def quality_of(domain: Domain, easy: int = 20, hard: int = 0) -> Quality:
+    """Measure a domain.
+
+    Args:
+        domain: what to measure.
+        easy: tasks to search for the mean of expected tests.
+        hard: likewise; each takes a second, on average.
+    """
+    states = [gone for outcomes in domain.rules_out for gone in outcomes]
+    against = [
+        sum(any(gone >> place & 1 for gone in outcomes) for outcomes in domain.rules_out)
+        for place in range(len(domain.truths))
+    ]
+    return Quality(
+        name=domain.name,
+        category=domain.category,
+        truths=len(domain.truths),
+        actions=len(domain.actions),
+        numeric=sum(action.outcome == "float" for action in domain.actions),
+        outcomes=len(states),
+        idle=sum(not gone for gone in states) / len(states),
+        density=density(domain),
+        overlap=overlap(domain),
+        components=len(components(domain)),
+        fewest=min(against),
+        steps={"easy": _mean_steps(domain, "easy", easy), "hard": _mean_steps(domain, "hard", hard)},
+        tasks={difficulty: possible_tasks(domain, *size) for difficulty, size in DIFFICULTIES.items()},
+    )
+
+
+def possible_tasks(domain: Domain, truths: int, actions: int) -> float:
+    """Common logarithm of the number of different tasks that ``generate_tasks`` could draw, -inf for none.
+
+    Each is a solution of its constraints: truths, one of them valid, tests, and for each test an outcome, so that the
+    outcomes rule out every truth but the valid one. For a sample of truths and tests the outcomes are counted exactly, by
+    inclusion and exclusion over the sets of wrong truths.
+    """
+    if truths > len(domain.truths) or actions > len(domain.actions):
+        return -math.inf
+    rng = random.Random(f"kumo/quality/{domain.name}/{truths}/{actions}")
+    subsets = np.arange(1 << (truths - 1), dtype=np.int64)
+    signs = 1 - 2 * ((truths - 1 - np.bitwise_count(subsets).astype(np.int64)) & 1)
+    total = 0.0
+    for _ in range(_DRAWS):
+        sample = rng.sample(range(len(domain.truths)), truths)
+        # Bit i: the i-th wrong truth; the last bit: the valid one.
+        table = [[sum((gone >> t & 1) << i for i, t in enumerate(sample)) for gone in o] for o in domain.rules_out]
+        related = [action for action, outcomes in enumerate(table) if any(outcomes)]
+        chosen, others = rng.sample(related, min(actions, len(related))), actions - len(related)
+        ways = math.comb(len(related), len(chosen))
+        if others > 0:
+            unrelated = [action for action in range(len(table)) if action not in related]
+            chosen, ways = chosen + rng.sample(unrelated, others), ways * math.comb(len(unrelated), others)
+        valid = 1 << (truths - 1)
+        if not any(hit & valid for action in chosen for hit in table[action]):
+            continue  # nothing could rule out the valid truth: it would be known before the first test
+        choices = np.ones(subsets.size)
+        for action in chosen:
+            allowed = np.array([hit for hit in table[action] if not hit & valid], np.int64)
+            choices *= ((allowed[:, None] & ~subsets) == 0).sum(axis=0)
+        total += ways * float((signs * choices).sum())
+    mean = total / _DRAWS * math.comb(len(domain.truths), truths) * truths
+    return math.log10(mean) if mean >= 1 else -math.inf
+
+
+def _mean_steps(domain: Domain, difficulty: str, count: int) -> float | None:
+    if not count:
+        return None
+    try:
+        tasks = generate_tasks(domain, *DIFFICULTIES[difficulty], count)
+    except GenerationError:  # too small for tasks of this size, or for so many
+        return None
+    return statistics.mean(OptimalSearch(task).expected_steps for task in tasks)

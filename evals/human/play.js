@@ -1,0 +1,101 @@
+"use strict";
+// Shows the state that the server tells, and posts the option that is chosen. Texts are set as text, never as HTML.
+const at = (id) => document.getElementById(id);
+let version = -1;
+let options = [];
+let turns = 0;
+
+function shape(parts) {
+  return parts.map((part) => {
+    if (part.picture !== undefined) {
+      const image = document.createElement("img");
+      image.src = `pictures/${part.picture}.png`;
+      image.alt = "The game's picture";
+      [image.width, image.height] = part.size;
+      return image;
+    }
+    const text = document.createElement("p");
+    text.className = "text";
+    text.textContent = part.text.trim();
+    return text;
+  });
+}
+
+function earlier(said) {
+  const box = document.createElement("div");
+  box.className = said.role;
+  if (said.role === "assistant") box.append("Your answer: ");
+  box.append(...shape(said.parts));
+  return box;
+}
+
+function button(caption, index) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = caption;
+  made.addEventListener("click", () => choose(index));
+  return made;
+}
+
+function show(state) {
+  version = state.version;
+  at("progress").textContent = state.over
+    ? "The game is over. The scores are in the terminal; you can close this page."
+    : `Game ${state.game} of ${state.games}`;
+  at("quit").hidden = state.over;
+  const question = state.question;
+  if (!question) {
+    options = [];
+    at("options").replaceChildren();
+    if (state.over) for (const id of ["past", "shown"]) at(id).replaceChildren();
+    return;
+  }
+  at("title").textContent = question.title;
+  at("rules-body").replaceChildren(...shape(question.rules));
+  at("past").replaceChildren(...question.past.map(earlier));
+  at("shown").replaceChildren(...shape(question.shown));
+  options = question.options;
+  at("options").replaceChildren(...question.captions.map(button));
+  if (turns++) at("turn").scrollIntoView();
+}
+
+async function choose(index) {
+  for (const each of at("options").children) each.disabled = true;
+  await fetch("answer", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ version, option: index }),
+  });
+}
+
+// Keys: an option's own letter or digit; the arrow keys move between options, Enter chooses.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  const buttons = [...at("options").children];
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    const now = buttons.indexOf(document.activeElement);
+    const next = event.key === "ArrowDown" ? now + 1 : now < 0 ? buttons.length - 1 : now - 1;
+    const target = buttons[Math.min(Math.max(next, 0), buttons.length - 1)];
+    if (target) { target.focus(); event.preventDefault(); }
+    return;
+  }
+  const index = options.findIndex((option) => option.toLowerCase() === event.key.toLowerCase());
+  if (index >= 0 && buttons[index] && !buttons[index].disabled) { event.preventDefault(); choose(index); }
+});
+
+at("quit").addEventListener("click", () => fetch("quit", { method: "POST" }));
+
+async function follow() {
+  for (;;) {
+    try {
+      const answer = await fetch(`state?known=${version}`);
+      const state = await answer.json();
+      if (state.version !== version) show(state);
+      if (state.over) return;
+    } catch {
+      at("progress").textContent = "The server does not answer: has `raycade play` ended?";
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
+}
+follow();

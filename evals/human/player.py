@@ -1,0 +1,131 @@
+"""The human player: shows each turn through an interface, and replies with the option that the person chose."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from evals.players import certain
+from evals.types import Chat, Episode, Message, Part, PlayerError, Reply, Turn
+
+HUMAN: Final = "human"
+_PARTICIPANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,31}")
+
+
+def human_name(participant: str = "") -> str:
+    """The player's name of a participant: ``human``, or ``human_NAME``.
+
+    Raises:
+        ValueError: the participant's name has other characters than letters, digits and hyphens, or too many.
+    """
+    if participant and not _PARTICIPANT.fullmatch(participant):
+        raise ValueError(f"{participant!r} must be up to 32 letters, digits and hyphens, such as ann or p07")
+    return f"{HUMAN}_{participant}" if participant else HUMAN
+
+
+def is_human(player: str) -> bool:
+    """Whether a player's name is that of a person."""
+    name, _, participant = player.partition("_")
+    return name == HUMAN and (player == HUMAN or _PARTICIPANT.fullmatch(participant) is not None)
+
+
+class QuitError(Exception):
+    """The person stops; the game in progress leaves no row and begins anew when the run is resumed."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One turn as a person sees it."""
+
+    episode: Episode
+    number: int
+    """Of the turn in its game, from 0."""
+    rules: tuple[Part, ...]
+    """What holds for the whole game (the system message)."""
+    past: tuple[Message, ...]
+    """What was said earlier in the game, where it is still part of the prompt."""
+    shown: tuple[Part, ...]
+    """What this turn adds."""
+    options: tuple[str, ...]
+    captions: tuple[str, ...]
+    """What each option stands for, as far as the texts say; else the option itself."""
+
+
+class Interface(Protocol):
+    """Asks a person: the terminal, or a page in the browser."""
+
+    def begin(self, number: int, games: int) -> None:
+        """A game begins: the ``number``-th of so many, from 1."""
+        ...
+
+    async def ask(self, question: Question) -> int:
+        """Show a question; the index of the option that the person chose.
+
+        Raises:
+            QuitError: the person stops.
+        """
+        ...
+
+
+class HumanPlayer:
+    """Asks a person one question at a time. A reply is always one of the options, as with ``decoding=choice``."""
+
+    def __init__(self, interface: Interface) -> None:
+        """Nothing is shown yet."""
+        self._interface = interface
+        self._before: Chat = ()
+        self._episode = ""
+        self._one_at_a_time = asyncio.Lock()
+
+    async def reply(self, turn: Turn) -> Reply:
+        """Show the turn and wait for an answer; the reply's ``seconds`` are the time that the person took.
+
+        Raises:
+            PlayerError: the turn offers no options.
+            QuitError: the person stops.
+        """
+        options = turn.options or turn.labels
+        if not options:
+            raise PlayerError(
+                f"the suite {turn.episode.suite!r} offers no options for this turn, so no person can play it"
+            )
+        async with self._one_at_a_time:
+            question = self._question(turn, options)
+            start = time.monotonic()
+            text = options[await self._interface.ask(question)]
+            seconds = time.monotonic() - start
+        return Reply(text, seconds=seconds, label_scores=certain(turn.labels, text) if turn.labels else None)
+
+    def _question(self, turn: Turn, options: tuple[str, ...]) -> Question:
+        before = self._before if self._episode == turn.episode.id else ()
+        self._before, self._episode = turn.chat, turn.episode.id
+        kept = 0
+        while kept < min(len(before), len(turn.chat)) and before[kept] == turn.chat[kept]:
+            kept += 1
+        if kept < len(turn.chat) and turn.chat[kept].role == "assistant":  # the person's own last reply
+            kept += 1
+        shown = _parts(turn.chat[kept:], "user")
+        return Question(
+            episode=turn.episode,
+            number=turn.number,
+            rules=_parts(turn.chat, "system"),
+            past=tuple(message for message in turn.chat[:kept] if message.role != "system"),
+            shown=shown,
+            options=options,
+            captions=tuple(_caption(option, shown) for option in options),
+        )
+
+
+def _parts(chat: Sequence[Message], role: str) -> tuple[Part, ...]:
+    return tuple(part for message in chat if message.role == role for part in message.parts)
+
+
+def _caption(option: str, shown: Sequence[Part]) -> str:
+    """The last line of the texts that explains the option (``B) unlock the door``, ``B: red``), or the option."""
+    line = re.compile(rf"^{re.escape(option)}[):] \S.*$", re.MULTILINE)
+    found = [match for part in shown if isinstance(part, str) for match in line.findall(part)]
+    return found[-1] if found else option

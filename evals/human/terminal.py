@@ -1,0 +1,117 @@
+"""A person plays in the terminal: texts at 80 columns, pictures as half blocks and as files, options as numbers."""
+
+from __future__ import annotations
+
+import select
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from PIL import Image
+from rich.console import Console
+from rich.text import Text
+
+from envs.picture import Picture
+from evals.human.drawing import can_draw, half_blocks
+from evals.human.player import Question, QuitError
+from evals.types import Part
+
+COLUMNS: Final = 80
+SIGNAL_SECONDS: Final = 0.2
+"""How soon a signal is noticed while a person thinks."""
+HELP: Final = ":rules shows the rules again, :quit stops and keeps the finished games."
+
+
+class Terminal:
+    """Asks on a console, and reads answers from standard input."""
+
+    def __init__(self, folder: Path, console: Console | None = None) -> None:
+        """``folder`` takes the pictures, which are too fine for most terminals."""
+        self._folder = folder
+        self._console = console or Console(highlight=False)
+        self._rules: tuple[Part, ...] = ()
+        self._pictures = 0
+
+    def begin(self, number: int, games: int) -> None:
+        """Announce a game."""
+        self._print(f"\n=== Game {number} of {games} ===  {HELP if number == 1 else ''}")
+
+    async def ask(self, question: Question) -> int:
+        """Show a question and read the number of an option, or its text, until there is one.
+
+        Raises:
+            QuitError: the person types ``:quit`` or closes the input.
+        """
+        if question.number == 0:
+            episode = question.episode
+            self._print(f"{episode.suite}, {episode.task}, {episode.level}")
+        if question.rules != self._rules:
+            self._rules = question.rules
+            self._show(question.rules)
+        self._show(question.shown)
+        for number, caption in enumerate(question.captions, 1):
+            self._print(f"{number:4}" + (f"  {caption}" if caption != str(number) else ""), indent=6)
+        while True:
+            typed = self._read()
+            if typed == ":quit":
+                raise QuitError
+            if typed == ":rules":
+                self._show(question.rules)
+            elif (chosen := option_index(typed, question.options)) is not None:
+                return chosen
+            else:
+                self._print(f"Type a number from 1 to {len(question.options)}. {HELP}")
+
+    def _read(self) -> str:
+        # A signal that comes after the prompt and before the read would be handled only when a line was typed.
+        prompt = "> "
+        if sys.stdin.isatty():
+            print(prompt, end="", flush=True)
+            prompt = ""
+            while not select.select([sys.stdin], [], [], SIGNAL_SECONDS)[0]:
+                pass
+        try:
+            return input(prompt).strip()
+        except EOFError as error:
+            raise QuitError from error
+
+    def _show(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            if isinstance(part, Picture):
+                self._picture(part)
+            else:
+                self._print(part)
+
+    def _print(self, text: str, indent: int = 0) -> None:
+        """Plain text in lines of at most 80 columns; control characters, which a task file may hold, are not sent."""
+        width = min(COLUMNS, self._console.width)
+        for line in printable(text).split("\n"):
+            later = " " * (indent or (2 if line.startswith("- ") else 0))
+            wrapped = textwrap.wrap(line, width, subsequent_indent=later, break_on_hyphens=False) or [""]
+            self._console.print(Text("\n".join(wrapped)), soft_wrap=True)
+
+    def _picture(self, picture: Picture) -> None:
+        pixels = picture.render()
+        self._pictures += 1
+        path = self._folder / f"picture-{self._pictures}.png"
+        Image.fromarray(pixels).save(path)
+        if can_draw(self._console):
+            self._console.print(half_blocks(pixels, self._console.width), soft_wrap=True)
+        self._console.print(Text(f"[picture: {path}]"), soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """The text with spaces for characters that a terminal would not show but obey."""
+    return "".join(character if character.isprintable() or character == "\n" else " " for character in text)
+
+
+def option_index(typed: str, options: Sequence[str]) -> int | None:
+    """Which option was typed, by its own text in any case, or by its number from 1."""
+    for index, option in enumerate(options):
+        if typed.casefold() == option.casefold():
+            return index
+    if typed.isascii() and typed.isdecimal() and len(typed) < 4 and 1 <= int(typed) <= len(options):
+        return int(typed) - 1
+    return None

@@ -1,0 +1,119 @@
+"""The files of a report: the page, tables as LaTeX, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, get_args
+
+from evals.figures import Figure
+from evals.report.draw import Format, draw
+from evals.report.episodes import Selection, select
+from evals.report.joint import Report
+from evals.report.latex import document, latex
+from evals.report.page import Page, Section, figure_parts, html, table_parts
+from evals.report.pictures import Album
+from evals.report.told import episode_parts, prompt_parts, settings_text, versions_table
+from evals.suite import built_in_players
+from evals.tables import Table
+
+LARGEST: Final = 5_000_000
+"""Bytes of a page."""
+
+
+def page_of(report: Report) -> str:
+    """The HTML page, below ``LARGEST`` bytes: episodes are left out, the last ones first, until it is."""
+    baselines = report.baselines
+    tables, paper = report.tables(), report.paper_tables()
+    figures = {figure.name: figure_parts(figure) for figure in report.figures()}
+    album = Album()
+    chosen = [
+        (one, select(one.run.of(part.name), part, built_in_players(part)))
+        for one in report.runs
+        for part in one.suite.parts
+    ]
+    episodes = [episode_parts(shown, album) for _, selection in chosen for shown in selection.episodes]
+    prompts = _prompts([selection for _, selection in chosen], album)
+    title = ", ".join(one.name for one in report.runs)
+    for kept in range(len(episodes), -1, -1):
+        sections = [
+            *_results(report, tables, paper, figures, baselines),
+            _episodes(episodes[:kept], len(episodes) - kept),
+            Section("Prompts", ["The first prompt of one episode of each mode."] * bool(prompts), prompts=prompts),
+            _performance(tables),
+            _made(report),
+        ]
+        text = html(Page(title, report.status, [section for section in sections if not section.empty]))
+        if len(text.encode()) < LARGEST:
+            break
+    return text
+
+
+def _results(
+    report: Report,
+    tables: Sequence[Table],
+    paper: Sequence[Table],
+    figures: Mapping[str, Mapping[str, Any]],
+    baselines: Collection[str],
+) -> list[Section]:
+    """The common tables, then a section for each suite."""
+    suites = {part.name: part.title or part.name for one in report.runs for part in one.suite.parts}
+    scored = [table for table in tables if table.section != "performance"]
+    common = [table for table in scored if _suite_of(table.name, suites) is None]
+    sections = [Section("Episodes played", tables=[table_parts(table) for table in common])]
+    for suite, title in suites.items():
+        mine = [table for table in scored if _suite_of(table.name, suites) == suite]
+        first = [table for table in mine if table.headline]
+        rest = [
+            *(table for table in paper if _suite_of(table.name, suites) == suite),
+            *(t for t in mine if not t.headline),
+        ]
+        sections.append(
+            Section(
+                title,
+                tables=[table_parts(table, baselines) for table in first],
+                figures=[figure for name, figure in figures.items() if _suite_of(name, suites) == suite],
+                more=[table_parts(table, baselines) for table in rest],
+            )
+        )
+    return sections
+
+
+def _suite_of(name: str, suites: Collection[str]) -> str | None:
+    """The suite whose name a table's or figure's begins with; of several the longest."""
+    owners = [suite for suite in suites if name == suite or name.startswith(f"{suite}_")]
+    return max(owners, key=len, default=None)
+
+
+def _episodes(episodes: Sequence[Mapping[str, Any]], left_out: int) -> Section:
+    lines = ["Of each player some episodes that failed, were cut off, lost and won, the first of their kind."]
+    lines += [f"{left_out} more were left out to keep this file small."] * bool(left_out)
+    return Section("Episodes to look at", lines if episodes else lines[1:], episodes=episodes)
+
+
+def _prompts(selections: Sequence[Selection], album: Album) -> list[dict[str, Any]]:
+    """One of each suite and mode, whichever run it is of."""
+    found = {(prompt.suite, prompt.mode): prompt for selection in selections for prompt in selection.prompts}
+    return [prompt_parts(prompt, album) for prompt in found.values()]
+
+
+def _performance(tables: Sequence[Table]) -> Section:
+    mine = [table for table in tables if table.section == "performance"]
+    return Section("Cost and time", tables=[table_parts(table) for table in mine])
+
+
+def _made(report: Report) -> Section:
+    versions = [versions_table(one.run, one.name) for one in report.runs]
+    texts = [{"title": f"Configuration of {one.name}", "text": settings_text(one.run)} for one in report.runs]
+    return Section("How the runs were made", tables=[table_parts(table) for table in versions if table], texts=texts)
+
+
+def latex_files(report: Report) -> dict[str, str]:
+    """A file for each table, those in the papers' layouts first, and a document with all of them."""
+    tables = [*report.paper_tables(), *(table for table in report.tables() if table.section == "scores")]
+    files = {f"{table.name}.tex": latex(table, report.baselines) for table in tables}
+    return {**files, "report.tex": document(tables, ", ".join(one.name for one in report.runs))}
+
+
+def figure_files(figures: Iterable[Figure]) -> dict[str, bytes]:
+    """Each figure as SVG, PDF and PNG."""
+    return {f"{figure.name}.{form}": draw(figure, form) for figure in figures for form in get_args(Format)}

@@ -1,0 +1,138 @@
+"""Several runs in one report: players of one name are told apart, tables and figures of one name become one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evals.figures import Figure, joined
+from evals.paired import file_stem
+from evals.records import plan_from_table, plan_to_table
+from evals.run_data import RunData
+from evals.suite import Suite, built_in_players, suite_figures, suite_results
+from evals.tables import Table
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One run and the tables that all suites have in common."""
+
+    name: str
+    run: RunData
+    """With names of players that no other run of the report has."""
+    suite: Suite
+    tables: Sequence[Table]
+    """Scores and diagnostics, then performance."""
+    status: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All runs together."""
+
+    runs: Sequence[RunReport]
+
+    @property
+    def baselines(self) -> frozenset[str]:
+        """The built-in players, which do not compete for the best value."""
+        return frozenset(name for one in self.runs for name in built_in_players(one.suite))
+
+    @property
+    def status(self) -> list[str]:
+        """What must be known of each run before its scores are read."""
+        return [f"{one.name}: {line}" if len(self.runs) > 1 else line for one in self.runs for line in one.status]
+
+    def tables(self) -> list[Table]:
+        """All tables, those of one name joined."""
+        return joined_tables({one.name: one.tables for one in self.runs})
+
+    def paper_tables(self) -> list[Table]:
+        """Tables in the layouts of the papers, joined."""
+        return joined_tables({one.name: suite_results(one.suite, one.run, "paper") for one in self.runs})
+
+    def figures(self) -> list[Figure]:
+        """All figures, those of one name joined."""
+        return joined(figure for one in self.runs for figure in suite_figures(one.suite, one.run))
+
+
+def relabeled(runs: Mapping[str, RunData], built_in: Collection[str]) -> dict[str, RunData]:
+    """The runs with each player under a name of its own.
+
+    A player that plays one suite in several runs gets its run's name behind its own. A built-in player that was planned for the
+    same episodes in an earlier run is left out: its games are the same.
+
+    Args:
+        runs: By name.
+        built_in: Names of built-in players.
+    """
+    counts = Counter(pair for run in runs.values() for pair in _pairs(run))
+    seen: list[tuple[str, frozenset[str]]] = []
+    found = {}
+    for name, run in runs.items():
+        labels: dict[str, str | None] = {}
+        for player in dict.fromkeys(player for player, suite in _pairs(run) if counts[player, suite] > 1):
+            labels[player] = f"{player} ({name})"
+            if player in built_in:
+                ids = pc.filter(run.plan["episode_id"], pc.equal(run.plan["player"], player))
+                games = (player, frozenset(ids.to_pylist()))
+                labels[player] = None if games in seen else player if player not in dict(seen) else labels[player]
+                seen.append(games)
+        found[name] = with_labels(run, labels) if labels else run
+    return found
+
+
+def _pairs(run: RunData) -> list[tuple[str, str]]:
+    """Players with the suites that they play."""
+    pairs = run.plan.group_by(["player", "suite"], use_threads=False).aggregate([])
+    return list(zip(pairs["player"].to_pylist(), pairs["suite"].to_pylist(), strict=True))
+
+
+def with_labels(run: RunData, labels: Mapping[str, str | None]) -> RunData:
+    """The run with other names of players; those named None are left out. Episodes get the ids of their new names."""
+    planned = [
+        (episode.id, dataclasses.replace(episode, player=label))
+        for episode in plan_from_table(run.plan)
+        if (label := labels.get(episode.player, episode.player)) is not None
+    ]
+    ids = {old: episode.id for old, episode in planned}
+    names = {episode.id: episode.player for _, episode in planned}
+
+    def rename(batch: pa.Table) -> pa.Table:
+        batch = batch.filter(pc.is_in(batch["episode_id"], pa.array(ids, pa.string())))
+        new = [ids[old] for old in batch["episode_id"].to_pylist()]
+        columns: dict[str, list[Any]] = {"episode_id": new, "player": [names[each] for each in new]}
+        for name in {*columns} & {*batch.column_names}:
+            batch = batch.set_column(batch.column_names.index(name), name, pa.array(columns[name], pa.string()))
+        return batch
+
+    return run.renamed(plan_to_table(episode for _, episode in planned), rename)
+
+
+def joined_tables(runs: Mapping[str, Sequence[Table]]) -> list[Table]:
+    """One table of those that have one name and the same columns; others get their run's name into the title.
+
+    Tables of a run's performance that do not tell players apart stay by themselves.
+
+    Args:
+        runs: The tables of each run, by its name.
+    """
+    found: dict[str, Table] = {}
+    for run, tables in runs.items():
+        for table in tables:
+            first = found.get(table.name)
+            if first is None:
+                found[table.name] = table
+            elif first.columns == table.columns and ("player" in table.columns or table.section != "performance"):
+                rows = (*first.rows, *(row for row in table.rows if row not in first.rows))
+                notes = tuple(dict.fromkeys((*first.notes, *table.notes)))
+                found[table.name] = dataclasses.replace(first, rows=rows, notes=notes)
+            else:
+                name = f"{table.name}_{file_stem(run)}"
+                found[name] = dataclasses.replace(table, name=name, title=f"{table.title} ({run})")
+    return list(found.values())

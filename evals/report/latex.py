@@ -1,0 +1,146 @@
+r"""Tables as LaTeX with booktabs: a file for each to be pasted or ``\input``, and a document with all of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Final
+
+from pylatexenc.latexencode import UnicodeToLatexEncoder
+
+from evals.printable import printable
+from evals.statistics import Estimate
+from evals.tables import Cell, Table, format_cell, is_number
+
+_LONG: Final = 40
+"""Rows of the longest table that stays on one page."""
+_WIDE: Final = 9
+"""Columns above which a table is set smaller."""
+
+_ENCODER = UnicodeToLatexEncoder(unknown_char_policy="replace", unknown_char_warning=False)
+
+
+def document(tables: Iterable[Table], title: str) -> str:
+    """A document that inputs the file of each table, to be compiled as it is."""
+    inputs = "".join(f"\\input{{{table.name}.tex}}\n" for table in tables)
+    return (
+        "\\documentclass{article}\n\\usepackage[T1]{fontenc}\n\\usepackage[margin=2cm,landscape]{geometry}\n"
+        "\\usepackage{booktabs,longtable}\n\\begin{document}\n"
+        f"\\section*{{{_escaped(title)}}}\n{inputs}\\end{{document}}\n"
+    )
+
+
+def latex(table: Table, baselines: Collection[str] = ()) -> str:
+    """One table with caption and label; long ones break across pages.
+
+    The first column names models: it is written once for rows that follow each other. The best value of the columns in
+    ``Table.better`` is bold, among rows that differ in that first column only.
+
+    Args:
+        table: What is set.
+        baselines: Players that do not compete for it.
+    """
+    rows = _body(table, best_cells(table, baselines))
+    spec = "".join("r" if _numeric(table, column) else "l" for column in range(len(table.columns)))
+    head = _head(table.columns)
+    caption = f"\\caption{{{_escaped(' '.join([table.title + '.', *table.notes]))}}}"
+    label = f"\\label{{tab:{table.name}}}"
+    size = "\\footnotesize\\setlength{\\tabcolsep}{3pt}\n" if len(table.columns) > _WIDE else "\\small\n"
+    needs = "% needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs}"
+    if len(table.rows) > _LONG:
+        return (
+            f"{needs} and \\usepackage{{longtable}}\n{{{size}\\begin{{longtable}}{{{spec}}}\n{caption}{label}\\\\\n"
+            f"\\toprule\n{head}\\midrule\n\\endhead\n\\bottomrule\n\\endfoot\n{rows}\\end{{longtable}}}}\n"
+        )
+    return (
+        f"{needs}\n\\begin{{table}}[htbp]\n\\centering{size}{caption}\n{label}\n\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
+        f"{head}\\midrule\n{rows}\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
+    )
+
+
+def best_cells(table: Table, baselines: Collection[str] = ()) -> set[tuple[int, int]]:
+    """Row and column of the best values, as they are printed: ties are all of them, a value without rival is none.
+
+    Args:
+        table: Its first column names the players.
+        baselines: Players that do not compete, such as the oracle.
+    """
+    labels = [column for column in range(1, len(table.columns)) if not _numeric(table, column)]
+    groups: dict[tuple[Cell, ...], list[int]] = {}
+    for number, row in enumerate(table.rows):
+        if row[0] in baselines:
+            continue
+        groups.setdefault(tuple(row[column] for column in labels), []).append(number)
+    best = set()
+    for name, which in table.better.items():
+        column = table.columns.index(name)
+        for members in groups.values():
+            known = {number: value for number in members if (value := _value(table.rows[number][column])) is not None}
+            if len(known) > 1:
+                top = max(known.values()) if which == "higher" else min(known.values())
+                best |= {(number, column) for number, value in known.items() if value == top}
+    return best
+
+
+def _value(cell: Cell) -> float | None:
+    """The number that is compared: of an estimate its mean, as printed."""
+    number = cell.mean if isinstance(cell, Estimate) and cell.n else cell
+    if not isinstance(number, int | float | Decimal) or math.isnan(number):
+        return None
+    return float(number if isinstance(number, Decimal) else format_cell(number).replace(",", ""))
+
+
+def _numeric(table: Table, column: int) -> bool:
+    return any(is_number(row[column]) for row in table.rows)
+
+
+def _head(columns: Sequence[str]) -> str:
+    """The header; neighbors that share what stands before a colon are grouped below it."""
+    parts = [name.rpartition(": ") for name in columns]
+    names = " & ".join(_escaped(name) for *_, name in parts) + " \\\\\n"
+    if not any(group for group, *_ in parts):
+        return names
+    groups, rules, place = [], [], 1
+    for group, members in itertools.groupby(parts, key=lambda part: part[0]):
+        count = len(list(members))
+        groups.append(f"\\multicolumn{{{count}}}{{c}}{{{_escaped(group)}}}" if group else " & " * (count - 1))
+        rules += [f"\\cmidrule(lr){{{place}-{place + count - 1}}}"] * bool(group)
+        place += count
+    return f"{' & '.join(groups)} \\\\\n{''.join(rules)}\n{names}"
+
+
+def _body(table: Table, best: Collection[tuple[int, int]]) -> str:
+    names = [row[0] for row in table.rows]
+    several = len(set(names)) < len(names)
+    lines = []
+    for number, row in enumerate(table.rows):
+        same = number > 0 and names[number - 1] == row[0] and isinstance(row[0], str)
+        cells = [_cell(cell, bold=(number, column) in best) for column, cell in enumerate(row)]
+        if same:
+            cells[0] = ""
+        elif several and number:
+            lines.append("\\addlinespace\n")
+        lines.append(" & ".join(cells) + " \\\\\n")
+    return "".join(lines)
+
+
+def _cell(cell: Cell, bold: bool) -> str:
+    if isinstance(cell, Estimate) and cell.n:
+        mean, _, interval = format_cell(cell).partition(" ")
+        text = f"{_set(mean, bold)} {{\\scriptsize {_escaped(interval)}}}"
+    else:
+        text = _set(format_cell(cell), bold)
+    return f"{{{text}}}" if text.startswith("[") else text  # else an argument of the line break before it
+
+
+def _set(text: str, bold: bool) -> str:
+    return f"\\textbf{{{_escaped(text)}}}" if bold else _escaped(text)
+
+
+@cache
+def _escaped(text: str) -> str:
+    escaped: str = _ENCODER.unicode_to_latex(" ".join(printable(text).split()))
+    return escaped

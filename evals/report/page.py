@@ -1,0 +1,141 @@
+"""The report as one HTML file: no network, no scripts, and nothing that a model wrote is markup."""
+
+from __future__ import annotations
+
+import base64
+import importlib.metadata
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from evals.figures import Figure
+from evals.printable import printable
+from evals.report.draw import draw
+from evals.report.latex import best_cells
+from evals.statistics import Estimate
+from evals.tables import Cell, Table, format_cell, is_number
+
+_TEMPLATES: Final = Path(__file__).with_name("templates")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page; everything in it is optional."""
+
+    title: str
+    lines: Sequence[str] = ()
+    tables: Sequence[Mapping[str, Any]] = ()
+    """As ``table_parts`` makes them."""
+    figures: Sequence[Mapping[str, Any]] = ()
+    """As ``figure_parts`` makes them."""
+    more: Sequence[Mapping[str, Any]] = ()
+    """Tables that are folded away."""
+    episodes: Sequence[Mapping[str, Any]] = ()
+    """As ``evals.report.told.episode_parts`` makes them."""
+    prompts: Sequence[Mapping[str, Any]] = ()
+    texts: Sequence[Mapping[str, str]] = ()
+    """Long texts, each with a title."""
+
+    @property
+    def id(self) -> str:
+        """The anchor of the section."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return not any((self.lines, self.tables, self.figures, self.more, self.episodes, self.prompts, self.texts))
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the template shows."""
+
+    title: str
+    status: Sequence[str]
+    """What must be known before the scores are read."""
+    sections: Sequence[Section] = field(default=())
+
+
+def html(page: Page) -> str:
+    """The page as a document."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_safe,
+        trim_blocks=True,
+    )
+    style = Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8"))
+    version = importlib.metadata.version("raycade")
+    return environment.get_template("page.html").render(page=page, style=style, version=version)
+
+
+def _safe(value: Any) -> Any:
+    """Text without characters that command a terminal or reorder lines; markup is only ever the template's own."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+# --- tables and figures ----------------------------------------------------------------------------------------------
+
+
+def table_parts(table: Table, baselines: Collection[str] = ()) -> dict[str, Any]:
+    """A table for the template.
+
+    Args:
+        table: What is shown.
+        baselines: Players that do not compete for the best value.
+    """
+    shared, best = table.shared(), best_cells(table, baselines)
+    places = [place for place in range(len(table.columns)) if place not in shared]
+    numbers = {place for place in places if any(is_number(row[place]) for row in table.rows)}
+    return {
+        "title": table.title,
+        "shared": [f"{table.columns[place]} {text}".strip() for place, text in shared.items()],
+        "columns": [{"name": table.columns[place], "number": place in numbers} for place in places],
+        "rows": [
+            [_cell(row[place], place in numbers, (number, place) in best) for place in places]
+            for number, row in enumerate(table.rows)
+        ],
+        "notes": table.notes,
+    }
+
+
+def _cell(cell: Cell, number: bool, best: bool) -> dict[str, Any]:
+    text = format_cell(cell)
+    mean, _, interval = text.partition(" ") if isinstance(cell, Estimate) else (text, "", "")
+    return {"text": mean, "interval": interval, "number": number, "best": best}
+
+
+def figure_parts(
+    figure: Figure, drawn: Callable[[Figure], bytes] = lambda figure: draw(figure, "svg")
+) -> dict[str, Any]:
+    """A figure for the template, as a picture that cannot touch the page.
+
+    Args:
+        figure: What is drawn.
+        drawn: Draws it as SVG.
+    """
+    content = drawn(figure)
+    width, height = (float(found[1]) * 4 / 3 for found in (_attribute(content, "width"), _attribute(content, "height")))
+    names = ", ".join(dict.fromkeys(series.name for series in figure.series))
+    return {
+        "title": figure.title,
+        "source": "data:image/svg+xml;base64," + base64.b64encode(content).decode(),
+        "width": round(width),
+        "height": round(height),
+        "alt": f"{figure.title}. Shows: {names}. The same values stand in the tables.",
+        "notes": figure.notes,
+    }
+
+
+def _attribute(svg: bytes, name: str) -> re.Match[bytes]:
+    found = re.search(rf'<svg[^>]*?\s{name}="([\d.]+)pt"'.encode(), svg)
+    if found is None:
+        raise ValueError(f"an SVG file without {name}")
+    return found

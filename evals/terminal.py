@@ -1,0 +1,164 @@
+"""Tables on a terminal: 80 columns are enough for any, no number is cut, and what all rows share is said once.
+
+A table that is too wide is turned (few rows) or split into blocks that repeat its first columns. Texts wrap, numbers never do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rich import box
+from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from evals.printable import printable
+from evals.tables import Table, format_cell, is_number
+
+_GAP = 2
+"""Columns of the terminal between two of a table."""
+_TEXT_WIDTHS = (16, 12, 8, 4)
+"""How far texts are narrowed, one after the other, until the widest number fits beside the first columns."""
+_LONGEST_WORD = 36
+"""So long a word, such as an episode's id, stays whole where there is room."""
+_MOST_TURNED = 4
+"""Rows of a table that may be turned."""
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """A table as something that rich prints, at whatever width it is given."""
+
+    table: Table
+    brief: bool = False
+    """Only the columns that a summary needs (``Table.brief``), without notes."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """The title, what all rows share, the cells, the notes."""
+        yield Text(printable(self.table.title), style="bold")
+        columns, shared = _columns(self.table, self.table.brief if self.brief else ())
+        if shared:
+            yield Text(printable(f"in every row: {', '.join(shared)}"), style="dim")
+        for number, block in enumerate(_arranged(columns, options.max_width)):
+            yield from [""] * bool(number)
+            yield _grid(block)
+        if not self.brief and self.table.notes:
+            yield Text(printable("\n".join(self.table.notes)), style="dim")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as text."""
+
+    name: str
+    cells: tuple[str, ...]
+    numeric: bool
+
+    @cached_property
+    def natural(self) -> int:
+        """Width without any wrapping of cells."""
+        words = max(map(cell_len, _words(self.name)), default=0)
+        return max([words, *(cell_len(line) for cell in self.cells for line in cell.split("\n"))])
+
+    def least(self, text_width: int) -> int:
+        """The narrowest that it may become."""
+        if self.numeric:
+            return self.natural
+        unbroken = max((cell_len(word) for cell in self.cells for word in _words(cell)), default=0)
+        kept = unbroken if unbroken <= _LONGEST_WORD and text_width == _TEXT_WIDTHS[0] else 0
+        return min(self.natural, max(text_width, kept))
+
+
+def _columns(table: Table, chosen: Sequence[str]) -> tuple[list[_Column], list[str]]:
+    """The columns that tell rows apart, or measure them, and what the others say in every row."""
+    columns, said = [], []
+    shared = table.shared()
+    for place, name in enumerate(table.columns):
+        if chosen and name not in chosen:
+            continue
+        if place in shared:
+            said.append(f"{name} {shared[place]}".strip())
+            continue
+        values = [row[place] for row in table.rows]
+        columns.append(_Column(printable(name), tuple(map(format_cell, values)), any(map(is_number, values))))
+    return columns, said
+
+
+def _arranged(columns: Sequence[_Column], width: int) -> list[list[tuple[_Column, int]]]:
+    """Blocks of columns, each with its width, that fit side by side."""
+    if not columns or _needed(columns, _TEXT_WIDTHS[0]) <= width:
+        return [_widened(columns, _TEXT_WIDTHS[0], width)] if columns else []
+    if len(columns[0].cells) <= _MOST_TURNED and _needed(turned := _turned(columns), _TEXT_WIDTHS[0]) <= width:
+        return [_widened(turned, _TEXT_WIDTHS[0], width)]
+    count = next((number for number, column in enumerate(columns) if column.numeric), 1)
+    keys, rest = columns[:count], columns[count:] or columns[:0]
+    widest = max((column.least(_TEXT_WIDTHS[0]) for column in rest), default=0)
+    text_width = next((each for each in _TEXT_WIDTHS if _needed(keys, each) + _GAP + widest <= width), _TEXT_WIDTHS[-1])
+    blocks: list[list[_Column]] = [[*keys]]
+    for column in rest:
+        if len(blocks[-1]) > len(keys) and _needed([*blocks[-1], column], text_width) > width:
+            blocks.append([*keys])
+        blocks[-1].append(column)
+    return [_widened(block, text_width, width) for block in blocks]
+
+
+def _needed(columns: Sequence[_Column], text_width: int) -> int:
+    return sum(column.least(text_width) for column in columns) + _GAP * (len(columns) - 1)
+
+
+def _turned(columns: Sequence[_Column]) -> list[_Column]:
+    """Each row as a column under its first cell."""
+    head, *rest = columns
+    names = _Column(head.name, tuple(column.name for column in rest), False)
+    rows = range(len(head.cells))
+    return [names, *(_Column(head.cells[row], tuple(column.cells[row] for column in rest), True) for row in rows)]
+
+
+def _widened(columns: Sequence[_Column], text_width: int, width: int) -> list[tuple[_Column, int]]:
+    """Columns with their widths: texts share the space that is left, the first ones first."""
+    left = width - _needed(columns, text_width)
+    found = []
+    for column in columns:
+        least = column.least(text_width)
+        more = min(column.natural - least, max(0, left))
+        left -= more
+        found.append((column, least + more))
+    return found
+
+
+def _grid(block: Sequence[tuple[_Column, int]]) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), pad_edge=False, show_edge=False)
+    for column, room in block:
+        title = Text("\n".join(_wrapped(column.name, room)))
+        grid.add_column(title, justify="right" if column.numeric else "left", width=room, no_wrap=True, overflow="fold")
+    for cells in zip(*(column.cells for column, _ in block), strict=True):
+        grid.add_row(
+            *(Text("\n".join(_wrapped(cell, room))) for cell, (_, room) in zip(cells, block, strict=True)),
+        )
+    return grid
+
+
+_BREAKS = re.compile(r"(?<=[\s_/,;-])")
+
+
+def _words(text: str) -> list[str]:
+    return [part.rstrip() for part in _BREAKS.split(text)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most this width, broken behind spaces, commas, slashes and joining marks where possible."""
+    lines = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for part in _BREAKS.split(paragraph):
+            if cell_len((line + part).rstrip()) > width and line:
+                lines.append(line.rstrip())
+                line = ""
+            *full, line = chop_cells(line + part, width) if cell_len((line + part).rstrip()) > width else [line + part]
+            lines += full
+        lines.append(line.rstrip())
+    return lines

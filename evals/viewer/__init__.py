@@ -1,0 +1,1 @@
+"""A local web app that shows the episodes of runs; it reads plans and ledgers and knows no Ray."""

@@ -1,0 +1,159 @@
+// One episode, or two of the same game side by side, step by step.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { changed, filters, type Change } from "./address";
+import { ask, named, reference, type Episode, type Row } from "./api";
+import { Copy } from "./copy";
+import { EpisodeView, title } from "./episode";
+import { number, outcome } from "./text";
+
+interface Given {
+  address: URLSearchParams;
+  go: (change: Change, replace?: boolean) => void;
+  version: number;
+}
+
+export function Compared({ address, go, version }: Given) {
+  const [left, leftError] = useEpisode(address.get("episode"), filters(address).toString(), version);
+  const [right, rightError] = useEpisode(address.get("beside"), "", version);
+  const beside = address.has("beside") ? right : null;
+  const most = Math.max(left?.steps.length ?? 0, beside?.steps.length ?? 0, 1);
+  const step = Math.max(1, Math.min(most, Number(address.get("step")) || 1));
+  const heading = useRef<HTMLHeadingElement>(null);
+  const whole = address.get("prompt") === "all";
+  const to = (row: Row | null | undefined) => row && go({ episode: reference(row), step: null, beside: null });
+  const toStep = (next: number) => go({ step: String(Math.max(1, Math.min(most, next))) }, true);
+  const back = () => go({ episode: null, step: null, beside: null, prompt: null });
+
+  useEffect(() => heading.current?.focus({ preventScroll: true }), [left?.listed.id]);
+  useEffect(() => {
+    if (left) document.title = `${title(left.listed)} · raycade`;
+  }, [left?.listed.id]);
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const busy = event.target instanceof Element && event.target.closest("input, select, textarea, [role=grid]");
+      if (busy || event.ctrlKey || event.metaKey || event.altKey) return;
+      const keys: Record<string, () => unknown> = {
+        ArrowRight: () => toStep(step + 1),
+        ArrowLeft: () => toStep(step - 1),
+        Home: () => toStep(1),
+        End: () => toStep(most),
+        j: () => to(left?.place.after),
+        k: () => to(left?.place.before),
+        p: () => go({ prompt: whole ? null : "all" }, true),
+        Escape: back,
+      };
+      if (!(event.key in keys)) return;
+      event.preventDefault();
+      keys[event.key]();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  });
+
+  if (leftError) return <Problem text={leftError} back={back} />;
+  if (!left) return <main class="episode-page waiting" aria-busy="true" />;
+  const { position, total, before, after } = left.place;
+  return (
+    <main class="episode-page">
+      <nav class="bar" aria-label="Episode">
+        <button type="button" onClick={back}>
+          <span aria-hidden="true">← </span>all episodes
+        </button>
+        <span class="group">
+          <button type="button" disabled={!before} onClick={() => to(before)}>
+            previous <kbd>k</kbd>
+          </button>
+          <span class="position">{position === null ? "" : `${number(position + 1)} of ${number(total)}`}</span>
+          <button type="button" disabled={!after} onClick={() => to(after)}>
+            next <kbd>j</kbd>
+          </button>
+        </span>
+        <label class="beside">
+          beside
+          <select
+            value={address.get("beside") ?? ""}
+            onChange={(event) => go({ beside: event.currentTarget.value || null }, true)}
+          >
+            <option value="">nothing</option>
+            {left.same_game.map((row) => (
+              <option key={row.id} value={reference(row)}>
+                {besideName(row, left.listed)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <Copy episode={left} />
+      </nav>
+      <h1 tabIndex={-1} ref={heading}>
+        {title(left.listed)}
+      </h1>
+      <div class="stepper" role="group" aria-label="Steps">
+        <button type="button" disabled={step <= 1} onClick={() => toStep(step - 1)} aria-label="previous step">
+          ←
+        </button>
+        <span role="status">
+          step {number(step)} of {number(most)}
+        </span>
+        <button type="button" disabled={step >= most} onClick={() => toStep(step + 1)} aria-label="next step">
+          →
+        </button>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={whole}
+            onChange={(event) => go({ prompt: event.currentTarget.checked ? "all" : null }, true)}
+          />
+          whole prompt <kbd>p</kbd>
+        </label>
+      </div>
+      <div class={address.has("beside") ? "panes two" : "panes"}>
+        <EpisodeView episode={left} step={step} toStep={toStep} whole={whole} />
+        {beside && <EpisodeView episode={beside} step={step} toStep={toStep} whole={whole} />}
+        {rightError && <p role="alert">{rightError}</p>}
+      </div>
+    </main>
+  );
+}
+
+function Problem({ text, back }: { text: string; back: () => void }) {
+  return (
+    <main class="episode-page">
+      <h1>Episode</h1>
+      <p role="alert">{text}</p>
+      <button type="button" onClick={back}>
+        all episodes
+      </button>
+    </main>
+  );
+}
+
+function besideName(row: Row, other: Row): string {
+  const differs = [
+    row.player,
+    row.run !== other.run && row.run,
+    row.mode !== other.mode && row.mode,
+    row.repeat !== other.repeat && `repeat ${row.repeat}`,
+    outcome(row)[1],
+  ];
+  return differs.filter(Boolean).join(" · ");
+}
+
+/** An episode by run and id; while another one is under way the old one stays. */
+function useEpisode(name: string | null, asked: string, version: number): [Episode | null, string] {
+  const [episode, setEpisode] = useState<Episode | null>(null);
+  const [error, setError] = useState("");
+  useEffect(() => {
+    if (!name) return;
+    const stop = new AbortController();
+    const given = changed(new URLSearchParams(asked), Object.fromEntries(named(name)));
+    ask<Episode>("episode", given, stop.signal)
+      .then((found) => {
+        setEpisode(found);
+        setError("");
+      })
+      .catch((problem: Error) => stop.signal.aborted || setError(problem.message));
+    return () => stop.abort();
+  }, [name, asked, version]);
+  return [episode, error];
+}

@@ -1,0 +1,61 @@
+import { useState } from "preact/hooks";
+import { named, reference, type Episode } from "./api";
+
+export function Copy({ episode }: { episode: Episode }) {
+  const [said, setSaid] = useState("");
+  const [text, setText] = useState("");
+  const copy = async (what: string, make: () => string | Promise<string>) => {
+    const made = await make();
+    try {
+      await navigator.clipboard.writeText(made);
+      setText("");
+      setSaid(`${what} copied`);
+    } catch {
+      setText(made); // no clipboard here: to be copied by hand
+      setSaid(`${what}: copy it from below`);
+    }
+  };
+  const ways: Record<string, () => string | Promise<string>> = {
+    JSON: () => fetch(`api/raw?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`).then((it) => it.text()),
+    Python: () => python(episode),
+    command: () => `raycade view ${quoted(episode.folder)} --episode ${episode.listed.episode_id}`,
+    link: () => location.href,
+  };
+  return (
+    <div class="copy" role="group" aria-label="Copy">
+      <span>copy as</span>
+      {Object.entries(ways).map(([what, make]) => (
+        <button type="button" key={what} onClick={() => void copy(what, make)}>
+          {what}
+        </button>
+      ))}
+      <span role="status">{said}</span>
+      {text && <textarea aria-label="Text to copy" readOnly value={text} />}
+    </div>
+  );
+}
+
+function python(episode: Episode): string {
+  const { episode_id: id, suite } = episode.listed;
+  const lines = [
+    "import pyarrow.compute as pc",
+    "from evals.ledger import open_ledger",
+    "",
+    `ledger = open_ledger(${JSON.stringify(episode.folder)})`,
+    "for rows in ledger.batches(ledger.schema.names):",
+    `    for row in rows.filter(pc.equal(rows["episode_id"], ${JSON.stringify(id)})).to_pylist():`,
+    '        for turn in row["turns"]:',
+    '            print(turn["action"], turn["rule"], turn["reply"])',
+  ];
+  const replay = [
+    "        from evals.kidgym import replay",
+    "",
+    "        for step in replay(row).steps:",
+    "            print(step.chosen, step.accepted, step.frame.render().shape)",
+  ];
+  return [...lines, ...(suite === "kidgym" ? replay : []), ""].join("\n");
+}
+
+function quoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,75 @@
+// The first view: filters, the heat map or the causes of failure, and the list.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { filters, type Change } from "./address";
+import { ask, type Cause, type Cell, type State, type Values } from "./api";
+import { Causes } from "./causes";
+import { Filters } from "./filters";
+import { HeatMap } from "./heat";
+import { List } from "./list";
+
+interface Given {
+  address: URLSearchParams;
+  go: (change: Change, replace?: boolean) => void;
+  state: State | null;
+}
+
+export function Episodes({ address, go, state }: Given) {
+  const version = state?.version ?? 0;
+  const asked = filters(address).toString();
+  const panel = address.get("panel") === "failures" ? "failures" : "cells";
+  const values = useAnswer<Values>(state ? "values" : "", "", version);
+  const cells = useAnswer<Cell[]>(state && panel === "cells" ? "cells" : "", asked, version);
+  const causes = useAnswer<Cause[]>(state && panel === "failures" ? "causes" : "", asked, version);
+  useEffect(() => {
+    document.title = "Episodes · raycade";
+  }, []);
+  const failed = state?.runs.reduce((all, run) => all + run.failed, 0) ?? 0;
+  return (
+    <main class="episodes">
+      <h1 class="for-readers">Episodes</h1>
+      <Filters address={address} go={go} values={values ?? {}} runs={state?.runs ?? []} />
+      <div class="results">
+        <section class="panel" aria-label="Overview">
+          <div class="tabs">
+            {(["cells", "failures"] as const).map((name) => (
+              <button
+                type="button"
+                key={name}
+                aria-pressed={panel === name}
+                onClick={() => go({ panel: name === "cells" ? null : name }, true)}
+              >
+                {name === "cells" ? "success by cell (%)" : `causes of failure (${failed.toLocaleString("en")})`}
+              </button>
+            ))}
+          </div>
+          {panel === "cells" ? (
+            <HeatMap cells={cells ?? []} address={address} go={go} />
+          ) : (
+            <Causes causes={causes} address={address} go={go} />
+          )}
+        </section>
+        {state ? (
+          <List address={address} go={go} version={version} loading={!state.loaded} runs={state.runs.length} />
+        ) : (
+          <section class="list" aria-busy="true" /> // its columns depend on the number of runs
+        )}
+      </div>
+    </main>
+  );
+}
+
+/** The server's last answer; while a newer one is under way the old one stays, so that nothing jumps. */
+export function useAnswer<T>(path: string, asked: string, version: number): T | null {
+  const [answer, setAnswer] = useState<{ path: string; value: T } | null>(null);
+  const stop = useMemo(() => ({ current: new AbortController() }), []);
+  useEffect(() => {
+    if (!path) return;
+    stop.current.abort();
+    stop.current = new AbortController();
+    ask<T>(path, new URLSearchParams(asked), stop.current.signal)
+      .then((value) => setAnswer({ path, value }))
+      .catch(() => undefined); // the list says what is wrong
+  }, [path, asked, version]);
+  return answer?.path === path ? answer.value : null;
+}

@@ -1,0 +1,93 @@
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { useAddress } from "./address";
+import { ask, type State } from "./api";
+import { Compared } from "./compared";
+import { Episodes } from "./episodes";
+import { number } from "./text";
+import { Theme } from "./theme";
+
+const POLL = 2000;
+
+function App() {
+  const [address, go] = useAddress();
+  const [state, setState] = useState<State | null>(null);
+  const [lost, setLost] = useState("");
+  useEffect(() => {
+    let timer = 0;
+    let stopped = false;
+    const poll = async () => {
+      try {
+        const next = await ask<State>("state", new URLSearchParams());
+        setState((old) => (old && JSON.stringify(old) === JSON.stringify(next) ? old : next));
+        setLost(next.trouble);
+      } catch (error) {
+        setLost(`The server does not answer: ${(error as Error).message}`);
+      }
+      if (!stopped) timer = setTimeout(poll, document.hidden ? 5 * POLL : POLL);
+    };
+    void poll();
+    return () => {
+      stopped = true;
+      clearTimeout(timer);
+    };
+  }, []);
+  const open = address.get("episode");
+  return (
+    <>
+      <header class="top">
+        <a
+          class="home"
+          href="./"
+          onClick={(event) => {
+            event.preventDefault();
+            go(Object.fromEntries([...address.keys()].map((name) => [name, null])));
+          }}
+        >
+          raycade
+        </a>
+        <Runs state={state} />
+        <Theme />
+      </header>
+      <p class="disconnected" role="alert" hidden={!lost}>
+        {lost}
+      </p>
+      {open ? (
+        <Compared address={address} go={go} version={state?.version ?? 0} />
+      ) : (
+        <Episodes address={address} go={go} state={state} />
+      )}
+    </>
+  );
+}
+
+function Runs({ state }: { state: State | null }) {
+  if (!state) return <p class="runs">reading …</p>;
+  const sum = (name: "planned" | "done" | "failed" | "waiting") => state.runs.reduce((all, run) => all + run[name], 0);
+  const damage = state.runs.flatMap((run) => run.damage.map((what) => `${run.name}: ${what}`));
+  const played = sum("done") + sum("failed");
+  return (
+    <div class="runs">
+      <span>
+        {state.runs.length === 1 ? state.runs[0].name : `${state.runs.length} runs`}
+        {" · "}
+        {number(played)} of {number(sum("planned"))} episodes
+        {sum("failed") > 0 && <span class="failed"> · {number(sum("failed"))} failed</span>}
+        {(!state.loaded || sum("waiting") > 0) && <span> · reading the ledger …</span>}
+      </span>
+      <progress value={played} max={sum("planned") || 1} aria-label="episodes played" />
+      {damage.length > 0 && (
+        <details class="damage">
+          <summary>{damage.length} not readable</summary>
+          <ul>
+            {damage.map((what) => (
+              <li key={what}>{what}</li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </div>
+  );
+}
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,158 @@
+import { named, reference, type Episode, type Message, type Step } from "./api";
+import { FactList, Fold } from "./episode";
+import { Bars, Remaining } from "./figures";
+import { number, percent, seconds, Text } from "./text";
+
+interface Given {
+  episode: Episode;
+  number: number;
+  whole: boolean;
+  ended: boolean;
+}
+
+export function StepView({ episode, number: place, whole, ended }: Given) {
+  const step = episode.steps[place];
+  const messages = whole ? chatOf(episode.steps, place) : step.shown;
+  return (
+    <div class="step">
+      {ended && <p class="notice">ended here, after {number(episode.steps.length)} steps</p>}
+      <div role="group" class="asked" aria-label={whole ? "Whole prompt" : "New in the prompt"}>
+        <h3>{whole ? "whole prompt" : step.kept ? "new in the prompt" : "prompt"}</h3>
+        {!messages.length && <p class="nothing">nothing new</p>}
+        {messages.map((message, order) =>
+          message.role === "system" && !whole ? (
+            <details key={order} class="said system">
+              <summary>system</summary>
+              <Parts message={message} episode={episode} />
+            </details>
+          ) : (
+            <div key={order} class={`said ${message.role}`}>
+              <h4>{message.role}</h4>
+              <Parts message={message} episode={episode} />
+            </div>
+          ),
+        )}
+      </div>
+      <div role="group" class="answered" aria-label="Reply">
+        <Decision step={step} unit={episode.regret_unit} />
+        {step.reasoning && (
+          <Fold title={`reasoning (${number(step.reasoning.length)} characters)`} open>
+            <div class="words reasoning">
+              <Text value={step.reasoning} />
+            </div>
+          </Fold>
+        )}
+        <h3>reply</h3>
+        <div class="words reply">
+          {step.reply ? <Text value={step.reply} /> : <span class="nothing">empty</span>}
+        </div>
+        {Object.keys(step.probabilities).length > 0 && <Bars step={step} />}
+        {step.after && (
+          <>
+            <h3>after the step</h3>
+            <Picture episode={episode} id={step.after} alt="the game after the step" />
+          </>
+        )}
+        {episode.candidates.length > 0 && <Remaining episode={episode} number={place} />}
+        <FactList facts={step.facts} />
+        <Counts step={step} />
+      </div>
+    </div>
+  );
+}
+
+function Decision({ step, unit }: { step: Step; unit: string }) {
+  const agrees = step.best !== null && step.best === step.decoded;
+  return (
+    <dl class="decision">
+      <div class={step.decoded === null ? "bad" : ""}>
+        <dt>decoded</dt>
+        <dd>{step.decoded === null ? "nothing" : <Text value={step.decoded} />}</dd>
+      </div>
+      <div>
+        <dt>rule</dt>
+        <dd>
+          <Text value={step.rule || "–"} />
+          {step.finish !== "stop" && <span class="tag">{step.finish === "length" ? "cut off" : step.finish}</span>}
+        </dd>
+      </div>
+      <div class={agrees ? "good" : ""}>
+        <dt>oracle</dt>
+        <dd>{step.best === null ? "–" : <Text value={step.best} />}</dd>
+      </div>
+      <div class={step.lost || (!agrees && step.regret !== null && step.regret > 1e-6) ? "bad" : ""}>
+        <dt>regret</dt>
+        <dd>
+          {step.lost ? "game lost" : number(step.regret)}
+          {!step.lost && step.regret !== null && <span class="unit"> {unit}</span>}
+        </dd>
+      </div>
+    </dl>
+  );
+}
+
+function Counts({ step }: { step: Step }) {
+  const cached = step.prompt_tokens ? step.cached_tokens / step.prompt_tokens : 0;
+  return (
+    <dl class="counts">
+      <div>
+        <dt>prompt tokens</dt>
+        <dd>{number(step.prompt_tokens)}</dd>
+      </div>
+      <div>
+        <dt>from the prefix cache</dt>
+        <dd>{percent(cached)}</dd>
+      </div>
+      <div>
+        <dt>written</dt>
+        <dd>
+          {number(step.completion_tokens)}
+          {step.reasoning_tokens ? `, reasoning ${number(step.reasoning_tokens)}` : ""}
+        </dd>
+      </div>
+      <div>
+        <dt>time</dt>
+        <dd>{seconds(step.seconds)}</dd>
+      </div>
+      {step.cost > 0 && (
+        <div>
+          <dt>cost</dt>
+          <dd>{number(step.cost, 5)}</dd>
+        </div>
+      )}
+    </dl>
+  );
+}
+
+const LONG = 1500;
+
+function Parts({ message, episode }: { message: Message; episode: Episode }) {
+  let pictures = 0;
+  return (
+    <>
+      {message.parts.map((part, order) =>
+        part.picture === undefined ? (
+          <div class={part.text.length > LONG ? "words long" : "words"} tabIndex={part.text.length > LONG ? 0 : undefined} key={order}>
+            <Text value={part.text} />
+          </div>
+        ) : (
+          <Picture key={order} episode={episode} id={part.picture} alt={`picture ${++pictures} of the prompt`} />
+        ),
+      )}
+    </>
+  );
+}
+
+function Picture({ episode, id, alt }: { episode: Episode; id: string; alt: string }) {
+  const { width, height, error } = episode.pictures[id];
+  if (error) return <p class="error">this picture cannot be rendered any more: {error}</p>;
+  const address = `api/picture/${id}?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`;
+  return <img src={address} width={width} height={height} alt={`${alt}, ${width} by ${height} pixels`} decoding="sync" />;
+}
+
+/** The chat as the player got it: each turn keeps the beginning of the one before. */
+function chatOf(steps: Step[], place: number): Message[] {
+  let chat: Message[] = [];
+  for (const step of steps.slice(0, place + 1)) chat = [...chat.slice(0, step.kept), ...step.shown];
+  return chat;
+}

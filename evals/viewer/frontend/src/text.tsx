@@ -1,0 +1,65 @@
+// Text that a model or a suite wrote: shown as it is, with characters made visible that would hide or turn others.
+
+import { useState } from "preact/hooks";
+
+const HIDDEN = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb])/u;
+const SHOWN_AT_FIRST = 20_000;
+
+export function Text({ value, short = false }: { value: string; short?: boolean }) {
+  const [all, setAll] = useState(false);
+  const long = value.length > SHOWN_AT_FIRST && !short;
+  const text = short ? value.slice(0, 300) : long && !all ? value.slice(0, SHOWN_AT_FIRST) : value;
+  return (
+    <>
+      <bdi>
+        {text.split(HIDDEN).map((piece, place) =>
+          place % 2 ? (
+            <span class="hidden-character" key={place}>
+              U+{piece.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}
+            </span>
+          ) : (
+            piece
+          ),
+        )}
+      </bdi>
+      {long && (
+        <button type="button" class="more" onClick={() => setAll(!all)}>
+          {all ? "show less" : `show all ${value.length.toLocaleString("en")} characters`}
+        </button>
+      )}
+    </>
+  );
+}
+
+export function number(value: number | null | undefined, digits = 3): string {
+  if (value === null || value === undefined) return "–";
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: Math.min(digits, 1) });
+}
+
+export function percent(share: number): string {
+  return `${Math.round(100 * share)} %`;
+}
+
+export function seconds(value: number): string {
+  if (value >= 60) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
+  return value >= 1 ? `${value.toFixed(1)} s` : `${Math.round(1000 * value)} ms`;
+}
+
+export function words(name: string): string {
+  return name.replaceAll("_", " ");
+}
+
+export function outcome(row: { status: string; success: boolean | null }): [mark: string, word: string] {
+  if (row.status === "failed") return ["!", "failed"];
+  return row.success ? ["✓", "won"] : ["✗", "lost"];
+}
+
+export function Outcome({ row }: { row: { status: string; success: boolean | null } }) {
+  const [mark, word] = outcome(row);
+  return (
+    <span class={`outcome ${word}`}>
+      <span aria-hidden="true">{mark}</span> {word}
+    </span>
+  );
+}

@@ -1,0 +1,319 @@
+"""The list of episodes: what it takes to filter, sort and count them, in memory; their turns stay in the ledger."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from evals.viewer.filters import CAUSE, CHOICES, GAME, PARTNER, Filter, order_of
+from evals.viewer.runs import (
+    LISTED,
+    LISTED_SCHEMA,
+    Arrivals,
+    ViewedRun,
+    arrivals,
+    planned_cells,
+    read_plan,
+    unread_parts,
+)
+
+SHOWN = ("run", *LISTED)
+MEMORY = "512MB"
+ORDERS_KEPT = 8
+EXAMPLES = 20
+"""Episodes that are named with each cause of failure."""
+
+Ids = npt.NDArray[np.int32]
+
+
+class EpisodeIndex:
+    """Rows of all runs' ledgers without their turns; more come in with each ``refresh``."""
+
+    def __init__(self, runs: Sequence[ViewedRun]) -> None:
+        self.runs = list(runs)
+        self.version = 0
+        """Changes whenever an answer may."""
+        self._parts: list[Path] = []
+        self._size = 0
+        overflow = str(Path(tempfile.gettempdir()) / f"raycade-view-{os.getpid()}")  # made when it is needed
+        self._database = duckdb.connect(
+            config={"memory_limit": MEMORY, "temp_directory": overflow, "preserve_insertion_order": False}
+        )
+        arriving = LISTED_SCHEMA.empty_table()
+        columns = ", ".join(f'"{name}"' for name in LISTED)
+        self._database.register("arriving", arriving)
+        self._database.execute(
+            "CREATE TABLE episodes AS SELECT 0::INTEGER AS id, 0::SMALLINT AS run, 0::INTEGER AS part, "
+            f"0::INTEGER AS place, true AS latest, {columns} FROM arriving"
+        )
+        self._database.unregister("arriving")
+        self._database.execute("CREATE TABLE hits (search INTEGER, id INTEGER)")
+        self._database.execute(
+            "CREATE TABLE planned (run SMALLINT, suite VARCHAR, task VARCHAR, level VARCHAR, mode VARCHAR, "
+            "player VARCHAR, planned INTEGER)"
+        )
+        self._ordered = lru_cache(ORDERS_KEPT)(self._order)
+
+    # --- what comes in ---
+
+    def add_run(self, run: ViewedRun) -> None:
+        """Show another run, too."""
+        self.runs.append(run)
+        self.version += 1
+
+    def refresh(self) -> bool:
+        """Read what the runs' ledgers hold that was not read yet; whether there was anything."""
+        before = self.version
+        for number, run in enumerate(self.runs):
+            paths = unread_parts(run)
+            if not paths and run.planned:
+                continue
+            try:
+                plan = read_plan(run)
+            except (OSError, pa.ArrowException) as error:
+                run.damage["plan.parquet"] = str(error)
+                continue
+            if not run.planned:
+                self._note_plan(number, plan)
+            for found in arrivals(run, paths, plan):
+                self._insert(number, found)
+        return self.version != before
+
+    def _note_plan(self, number: int, plan: pa.Table) -> None:
+        run = self.runs[number]
+        cells = [(number, *cell, count) for cell, count in planned_cells(plan).items()]
+        if cells:
+            self._database.cursor().executemany("INSERT INTO planned VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
+        run.planned = len(plan)
+        self.version += 1
+
+    def _insert(self, number: int, found: Arrivals) -> None:
+        """Add the rows of some parts in place of those that they replace; of each episode the latest attempt counts."""
+        run, first, size = self.runs[number], len(self._parts), self._size
+        cursor = self._database.cursor()
+        self._parts += [run.path / "episodes" / name for name in found.parts]
+        gone = [place for name in found.replaced if (place := run.parts.get(name, -1)) >= 0]
+        ids = pa.array(np.arange(size, size + len(found.rows)), pa.int32())
+        cursor.register("arriving", found.rows.append_column("id", ids))
+        columns = ", ".join(f'"{name}"' for name in LISTED)
+        cursor.begin()
+        if gone:
+            cursor.execute(f"DELETE FROM episodes WHERE part IN ({', '.join('?' * len(gone))})", gone)
+        cursor.execute(
+            f"INSERT INTO episodes SELECT id, ?, part + ?, place, true, {columns} FROM arriving", [number, first]
+        )
+        cursor.execute(
+            "UPDATE episodes SET latest = false WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER "
+            "(PARTITION BY episode_id ORDER BY attempt DESC, id) AS place FROM episodes WHERE run = ? AND episode_id IN "
+            "(SELECT episode_id FROM arriving)) WHERE place > 1)",
+            [number],
+        )
+        cursor.commit()
+        cursor.unregister("arriving")
+        run.parts.update({name: first + place for place, name in enumerate(found.parts)})
+        self._size += len(found.rows)
+        self.version += 1
+
+    # --- searches for text, which fill the table of hits ---
+
+    def add_hits(self, search: int, ids: Ids) -> None:
+        """Note episodes that a search has found."""
+        cursor = self._database.cursor()
+        cursor.register("found", pa.table({"id": ids}))
+        cursor.execute("INSERT INTO hits SELECT ?, id FROM found", [search])
+        cursor.unregister("found")
+        self.version += 1
+
+    def drop_hits(self, search: int) -> None:
+        """Forget what a search has found."""
+        self._database.cursor().execute("DELETE FROM hits WHERE search = ?", [search])
+
+    def ledger_parts(self) -> list[tuple[Path, int]]:
+        """The parts whose rows are listed, with their numbers, in the order of the list."""
+        with self._read("SELECT DISTINCT part FROM episodes ORDER BY part") as rows:
+            return [(self._parts[part], part) for (part,) in rows.fetchall()]
+
+    def ids_of(self, part: int, places: npt.NDArray[np.int64]) -> Ids:
+        """The rows of the list for these rows of a part."""
+        with self._read("SELECT id, place FROM episodes WHERE part = ?", [part]) as rows:
+            found = rows.fetchnumpy()
+        ids: Ids = np.asarray(found["id"])[np.isin(found["place"], places)]
+        return ids
+
+    # --- what is asked ---
+
+    def run_number(self, name: str) -> int:
+        """The number of the run of this name, -1 if there is none."""
+        return next((number for number, run in enumerate(self.runs) if run.name == name), -1)
+
+    def page(self, chosen: Filter, search: int | None, sort: str, start: int, count: int) -> dict[str, Any]:
+        """Some rows of the filtered and sorted list, and how many there are.
+
+        Raises:
+            ValueError: ``sort`` names no column.
+        """
+        ids = self._ordered(chosen, search, order_of(sort), self.version)
+        here = ids[start : start + count]
+        rows = self._rows(here)
+        return {"total": len(ids), "from": start, "rows": self._with_partners(rows, *chosen.versus)}
+
+    def neighbors(self, chosen: Filter, search: int | None, sort: str, row: int) -> dict[str, Any]:
+        """Where an episode stands in the list, and those before and after it."""
+        ids = self._ordered(chosen, search, order_of(sort), self.version)
+        places = np.flatnonzero(ids == row)
+        if not len(places):
+            return {"position": None, "total": len(ids), "before": None, "after": None}
+        place = int(places[0])
+        before = self._rows(ids[max(place - 1, 0) : place])
+        after = self._rows(ids[place + 1 : place + 2])
+        return {
+            "position": place,
+            "total": len(ids),
+            "before": before[0] if before else None,
+            "after": after[0] if after else None,
+        }
+
+    def cells(self, chosen: Filter, search: int | None) -> list[dict[str, Any]]:
+        """For each suite, task, level, mode, player and run: episodes planned, played, won and failed."""
+        where, values = chosen.clause(self.run_number, search)
+        keys = "run, suite, task, level, mode, player"
+        asked = (
+            f"SELECT {keys}, played, won, failed, planned FROM (SELECT {keys}, count(*) AS played, "
+            "count(*) FILTER (success) AS won, count(*) FILTER (status = 'failed') AS failed FROM episodes "
+            f"WHERE {where} GROUP BY {keys}) LEFT JOIN planned USING ({keys}) ORDER BY {keys}"
+        )
+        return self._named(asked, values)
+
+    def causes(self, chosen: Filter, search: int | None) -> list[dict[str, Any]]:
+        """Failures by cause, the most frequent first, with some of their episodes."""
+        where, values = chosen.clause(self.run_number, search)
+        asked = (
+            f"SELECT {CAUSE} AS cause, error_kind, count(*) AS count, min(error) AS example, "
+            f"list(DISTINCT player) AS players, list(id)[1:{EXAMPLES}] AS ids "
+            f"FROM episodes WHERE {where} AND status = 'failed' GROUP BY ALL ORDER BY count DESC, cause"
+        )
+        found = self._named(asked, values)
+        return [{**cause, "episodes": self._rows(np.asarray(cause.pop("ids"), np.int32))} for cause in found]
+
+    def values(self) -> dict[str, dict[str, int]]:
+        """What there is to choose from, with the number of episodes of each value."""
+        found: dict[str, Counter[str]] = {name: Counter() for name in CHOICES}
+        keys = ", ".join(CHOICES)
+        asked = f"SELECT {keys}, count(*) AS count FROM episodes WHERE latest GROUP BY {keys} ORDER BY {keys}"
+        for row in self._named(asked, ()):
+            for name in CHOICES:
+                if row[name] != "":
+                    found[name][row[name]] += row["count"]
+        return {name: dict(sorted(counts.items())) for name, counts in found.items()}
+
+    def find(self, run: str, episode_id: str, attempt: int | None = None) -> dict[str, Any] | None:
+        """The row of an episode, of its latest attempt or of this one; ``attempts`` says which there are."""
+        asked = "run = ? AND episode_id = ? AND (latest OR attempt = ?) ORDER BY attempt = ? DESC, latest DESC LIMIT 1"
+        row = self._one(asked, [self.run_number(run), episode_id, attempt, attempt])
+        if row is not None:
+            with self._read(
+                "SELECT DISTINCT attempt FROM episodes WHERE run = ? AND episode_id = ? ORDER BY attempt",
+                [self.run_number(run), episode_id],
+            ) as rows:
+                row["attempts"] = [number for (number,) in rows.fetchall()]
+        return row
+
+    def place_of(self, row: int) -> tuple[Path, int]:
+        """The part that holds a row of the list, and the row's number in it."""
+        with self._read("SELECT part, place FROM episodes WHERE id = ?", [row]) as rows:
+            part, place = rows.fetchone() or (-1, -1)
+        return self._parts[part], place
+
+    def same_game(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The other episodes of the same game: of other runs, players, modes, or repeats."""
+        conditions = " AND ".join(f'"{name}" = ?' for name in GAME)
+        values = [row[name] for name in GAME]
+        asked = f"SELECT id FROM episodes WHERE latest AND {conditions} AND id <> ? ORDER BY mode <> ?, repeat <> ?, run, id"
+        with self._read(asked, [*values, row["id"], row["mode"], row["repeat"]]) as rows:
+            ids = rows.fetchnumpy()["id"]
+        return self._rows(np.asarray(ids[:200], np.int32))
+
+    def status(self) -> list[dict[str, Any]]:
+        """Of each run: episodes planned, done, failed; what could not be read; parts that were not read yet."""
+        asked = "SELECT run, status, count(*) FROM episodes WHERE latest GROUP BY 1, 2"
+        with self._read(asked) as rows:
+            counted = {(run, status): count for run, status, count in rows.fetchall()}
+        with self._read("SELECT run, list(DISTINCT player ORDER BY player) FROM planned GROUP BY run") as rows:
+            players = dict(rows.fetchall())
+        return [
+            {
+                "name": run.name,
+                "path": str(run.path),
+                "planned": run.planned,
+                "done": counted.get((number, "done"), 0),
+                "failed": counted.get((number, "failed"), 0),
+                "waiting": run.waiting,
+                "players": players.get(number, []),
+                "damage": [f"{name}: {reason}" for name, reason in run.damage.items()],
+            }
+            for number, run in enumerate(self.runs)
+        ]
+
+    # --- reading ---
+
+    def _order(self, chosen: Filter, search: int | None, order: str, version: int) -> Ids:
+        where, values = chosen.clause(self.run_number, search)
+        with self._read(f"SELECT id FROM episodes WHERE {where} ORDER BY {order}", values) as rows:
+            ids: Ids = np.asarray(rows.fetchnumpy()["id"], np.int32)
+        return ids
+
+    def _rows(self, ids: Ids) -> list[dict[str, Any]]:
+        if not len(ids):
+            return []
+        columns = ", ".join(f'"{name}"' for name in ("id", *SHOWN))
+        marks = ", ".join("?" * len(ids))
+        found = {
+            row["id"]: row for row in self._named(f"SELECT {columns} FROM episodes WHERE id IN ({marks})", ids.tolist())
+        }
+        return [found[number] for number in ids.tolist() if number in found]
+
+    def _with_partners(self, rows: list[dict[str, Any]], run: str, player: str) -> list[dict[str, Any]]:
+        """The rows, each with the same game of a run and player as ``other``."""
+        if not player or not rows:
+            return rows
+        asked = (
+            "SELECT episodes.id AS id, other.run AS run, other.episode_id AS episode_id, other.status AS status, "
+            "other.success AS success, other.error AS error FROM episodes JOIN episodes AS other "
+            f"ON {PARTNER} AND other.latest AND other.run = ? AND other.player = ? "
+            f"WHERE episodes.id IN ({', '.join('?' * len(rows))})"
+        )
+        values = [self.run_number(run), player, *(row["id"] for row in rows)]
+        partners = {each.pop("id"): each for each in self._named(asked, values)}
+        return [{**row, "other": partners.get(row["id"])} for row in rows]
+
+    def _one(self, condition: str, values: Sequence[Any]) -> dict[str, Any] | None:
+        columns = ", ".join(f'"{name}"' for name in ("id", *SHOWN))
+        return next(iter(self._named(f"SELECT {columns} FROM episodes WHERE {condition}", values)), None)
+
+    def _named(self, asked: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+        with self._read(asked, values) as rows:
+            names = [each[0] for each in rows.description]
+            found = [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
+        for row in found:
+            if "run" in row:
+                row["run"] = self.runs[row["run"]].name
+        return found
+
+    @contextmanager
+    def _read(self, asked: str, values: Sequence[Any] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
+        cursor = self._database.cursor()
+        try:
+            yield cursor.execute(asked, list(values))
+        finally:
+            cursor.close()

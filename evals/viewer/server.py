@@ -1,0 +1,248 @@
+"""The viewer's web server: one page, and JSON for it. Every request needs the token; nothing that a model wrote is markup."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pyarrow as pa
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from evals.ledger import LedgerChangedError
+from evals.viewer.episode import Episodes, for_the_page, whole
+from evals.viewer.filters import CELL, Filter, filter_of
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.runs import ViewedRun
+from evals.viewer.search import TextSearches
+
+STATIC = Path(__file__).with_name("static")
+MOST_ROWS = 500
+"""Rows of the list in one answer."""
+REFRESH_SECONDS = 2.0
+PAUSE = 10
+"""Times as long as reading took is waited before the next look, so that watching a large run costs it little."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+Next = Callable[[Request], Awaitable[Response]]
+
+
+class Viewer:
+    """What the server knows: the list of episodes, searches in it, and the episodes opened last."""
+
+    def __init__(self, index: EpisodeIndex, discover: Callable[[], list[ViewedRun]] = lambda: []) -> None:
+        """``discover`` gives runs that were not there before."""
+        self.index = index
+        self.searches = TextSearches(index)
+        self.episodes = Episodes(index)
+        self.loaded = False
+        self.trouble = ""
+        """Why the ledgers cannot be read at the moment."""
+        self._discover = discover
+        self._stop = threading.Event()
+        self._refreshing = threading.Lock()
+
+    def watch(self) -> None:
+        """Read the runs, and what is added to them, until ``close`` is called."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stop.set()
+
+    def refresh(self) -> None:
+        """Read what is new."""
+        with self._refreshing:
+            for run in self._discover():
+                self.index.add_run(run)
+            self.index.refresh()
+            self.loaded = True
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            start = time.monotonic()
+            try:
+                self.refresh()
+                self.trouble = ""
+            except Exception as error:  # whatever it is, the page says so, and what was read can be looked at
+                self.trouble = f"reading the ledgers: {type(error).__name__}: {error}"
+            self._stop.wait(max(REFRESH_SECONDS, PAUSE * (time.monotonic() - start)))
+
+    # --- what is asked ---
+
+    def asked(self, request: Request) -> tuple[Filter, int | None, dict[str, Any] | None]:
+        """The filter of a request; the number and progress of its text search, if it has one."""
+        chosen = _or_400(lambda: filter_of(request.query_params.multi_items()))
+        search = self.searches.of(chosen.text)
+        if search is None:
+            return chosen, None, None
+        return chosen, search.number, {"searched": len(search.parts), "of": search.total, "running": search.running}
+
+    def state(self, request: Request) -> Response:
+        """What runs there are and how far they have come; ``version`` says whether anything else may have changed."""
+        known = {"version": self.index.version, "loaded": self.loaded, "trouble": self.trouble}
+        return JSONResponse({**known, "runs": self.index.status()})
+
+    def values(self, request: Request) -> Response:
+        """What the filters may choose from."""
+        return JSONResponse(self.index.values())
+
+    def rows(self, request: Request) -> Response:
+        """Some rows of the list."""
+        chosen, search, progress = self.asked(request)
+        start = _whole_number(request, "from", 0)
+        count = min(_whole_number(request, "count", 100), MOST_ROWS)
+        sort = request.query_params.get("sort", "")
+        page = _or_400(lambda: self.index.page(chosen, search, sort, start, count))
+        return JSONResponse({**page, "search": progress, "version": self.index.version})
+
+    def cells(self, request: Request) -> Response:
+        """The cells of the heat map; a choice of cells does not narrow it."""
+        chosen, search, _ = self.asked(request)
+        return JSONResponse(self.index.cells(chosen.without(*CELL), search))
+
+    def causes(self, request: Request) -> Response:
+        """Failures by cause."""
+        chosen, search, _ = self.asked(request)
+        return JSONResponse(self.index.causes(chosen, search))
+
+    def episode(self, request: Request) -> Response:
+        """One episode, where it stands in the list, and who else played the same game."""
+        run, row = self._row(request)
+        chosen, search, _ = self.asked(request)
+        sort = request.query_params.get("sort", "")
+        shown = self._open(run, row)
+        return JSONResponse(
+            {
+                **for_the_page(shown),
+                "listed": row,
+                "place": _or_400(lambda: self.index.neighbors(chosen, search, sort, row["id"])),
+                "same_game": self.index.same_game(row),
+                "folder": str(run.path),
+            }
+        )
+
+    def raw(self, request: Request) -> Response:
+        """One episode as JSON text to be copied, pictures as descriptions."""
+        return Response(whole(self._open(*self._row(request))), media_type="application/json")
+
+    def picture(self, request: Request) -> Response:
+        """A picture of an episode, rendered again."""
+        run, row = self._row(request)
+        content = self.episodes.picture(run, row, request.path_params["key"])
+        if content is None:
+            raise HTTPException(404, "no such picture, or it cannot be rendered any more")
+        return Response(content, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})
+
+    def _row(self, request: Request) -> tuple[ViewedRun, dict[str, Any]]:
+        name, _, episode = request.query_params.get("at", "").rpartition("/")
+        attempt = _whole_number(request, "attempt", 0) or None
+        row = self.index.find(name, episode, attempt)
+        if row is None:
+            raise HTTPException(404, f"run {name!r} has no episode {episode!r}" + ("" if self.loaded else " yet"))
+        return self.index.runs[self.index.run_number(name)], row
+
+    def _open(self, run: ViewedRun, row: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return self.episodes.open(run, row)
+        except LedgerChangedError:
+            self.refresh()
+            row = self.index.find(run.name, row["episode_id"], row["attempt"]) or row
+            return self.episodes.open(run, row)
+        except (OSError, pa.ArrowException) as error:
+            raise HTTPException(500, f"the ledger cannot be read: {error}") from error
+
+
+def make_app(viewer: Viewer, token: str, cookie: str = "raycade") -> Starlette:
+    """The web app.
+
+    Args:
+        viewer: What it shows.
+        token: What the first address must bring as ``token``; a cookie does afterwards. Empty to ask for none.
+        cookie: The cookie's name; servers on one host tell theirs apart by it.
+    """
+    api = {
+        "state": viewer.state,
+        "values": viewer.values,
+        "episodes": viewer.rows,
+        "cells": viewer.cells,
+        "causes": viewer.causes,
+        "episode": viewer.episode,
+        "raw": viewer.raw,
+        "picture/{key}": viewer.picture,
+    }
+    routes = [Route("/", _page), *(Route(f"/api/{path}", answer) for path, answer in api.items())]
+    return Starlette(
+        routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=_guard(token, cookie))],
+        exception_handlers={HTTPException: _error},  # type: ignore[dict-item]
+    )
+
+
+def _guard(token: str, cookie: str) -> Callable[[Request, Next], Awaitable[Response]]:
+    """Lets in who has the token, in the address or as a cookie, and adds the security headers to every answer."""
+
+    def knows(given: str | None) -> bool:
+        return given is not None and secrets.compare_digest(given.encode(), token.encode())
+
+    async def guard(request: Request, call_next: Next) -> Response:
+        given = request.query_params.get("token")
+        response: Response
+        if token and given is not None and knows(given) and request.url.path == "/":
+            rest = [item for item in request.query_params.multi_items() if item[0] != "token"]
+            response = RedirectResponse(f"/?{urlencode(rest)}", 303)
+            response.set_cookie(cookie, token, httponly=True, samesite="strict")
+        elif token and not knows(request.cookies.get(cookie)):
+            text = "This viewer asks for its token: open the address that `raycade view` has printed."
+            response = Response(text, 403, media_type="text/plain; charset=utf-8")
+        else:
+            response = await call_next(request)
+        for name, value in HEADERS.items():
+            response.headers[name] = value
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    return guard
+
+
+def _page(request: Request) -> Response:
+    return Response((STATIC / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
+
+
+async def _error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+def _or_400(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from error
+
+
+def _whole_number(request: Request, name: str, default: int) -> int:
+    given = request.query_params.get(name, "")
+    if given and not given.isdecimal():
+        raise HTTPException(400, f"{name}: {json.dumps(given)} is not a whole number")
+    return int(given) if given else default

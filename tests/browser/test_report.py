@@ -1,0 +1,107 @@
+"""The report's page in a real browser: readable at any width, light and dark, by keyboard and screen reader; nothing runs."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from evals.report.build import page_of
+from evals.report.joint import Report, RunReport
+from evals.suite import suite_results
+from tests.small_runs import MODELS, SUITES, small_run
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed").Axe
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here (Debian: apt-get install chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> str:
+    """A page of a hostile model's and a random player's KidGym games, on disk."""
+    run = small_run("kidgym", ("hostile", MODELS[0], "oracle"))
+    tables = [table for section in ("scores", "diagnostics") for table in suite_results(SUITES["kidgym"], run, section)]
+    report = Report([RunReport("games", run, SUITES["kidgym"], tables, ["Partial run"])])
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(page_of(report))
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser(request) -> Iterator:
+    try:
+        yield request.getfixturevalue("chromium")
+    except pytest.FixtureLookupError:
+        with playwright.sync_playwright() as driver:
+            started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            yield started
+            started.close()
+
+
+@pytest.fixture
+def open_page(browser, address):
+    """Opens the page; whatever it asks for or complains of is collected in ``page.heard``."""
+    contexts = []
+
+    def open_(width: int = 1400, scheme: str = "light"):
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme))
+        page = contexts[-1].new_page()
+        page.heard = []
+        page.on("console", lambda message: page.heard.append(message.text))
+        page.on("pageerror", lambda error: page.heard.append(str(error)))
+        page.on("request", lambda request: page.heard.append(request.url) if request.url[:5] != "data:" else None)
+        page.goto(address)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_and_axe_finds_no_violation(open_page, width, scheme, address):
+    page = open_page(width, scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("[...document.querySelectorAll('details')].slice(0, 4).forEach(each => each.open = true)")
+    page.locator("details.episode summary").first.click()
+    found = Axe().run(page).response["violations"]
+    assert not found, [(each["id"], each["nodes"][0]["html"]) for each in found]
+    assert page.heard == [address], "it asks for nothing and has nothing to complain of"
+
+
+def test_hostile_replies_stay_text(open_page):
+    page = open_page()
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert page.title() == "games – raycade report"
+    assert page.locator("script").count() == 0
+    assert page.locator(".message.reply pre", has_text="<script>document.title='hit'</script>").count() > 0
+
+
+def test_pictures_and_figures_are_there(open_page):
+    page = open_page()
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    sizes = page.evaluate("[...document.images].map(each => each.naturalWidth)")
+    assert len(sizes) > 3 and all(sizes)
+
+
+def test_it_is_read_by_keyboard_alone(open_page):
+    page = open_page()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "A"
+    page.keyboard.press("Enter")
+    assert "#" in page.url
+    episode = page.locator("details.episode").first
+    episode.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert episode.evaluate("each => each.open")
+
+
+def test_sections_are_linked(open_page):
+    page = open_page()
+    page.get_by_role("link", name="Episodes to look at").click()
+    assert page.url.endswith("#episodes-to-look-at") and page.locator("#episodes-to-look-at").is_visible()

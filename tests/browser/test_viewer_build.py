@@ -1,0 +1,22 @@
+"""The built page in the repository is what its source builds to."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.cluster.conftest import ROOT
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_built_files_match_their_source(frontend):
+    done = subprocess.run([shutil.which("npm"), "run", "build"], cwd=frontend, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = {path.name: path.read_bytes() for path in (frontend.parent / "static").iterdir()}
+    stored = {path.name: path.read_bytes() for path in (ROOT / "evals" / "viewer" / "static").iterdir()}
+    assert built.keys() == stored.keys()
+    for name, content in built.items():
+        assert content == stored[name], (
+            f"static/{name} is not what its source builds to: npm run build in evals/viewer/frontend"
+        )

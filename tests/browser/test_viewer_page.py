@@ -1,0 +1,324 @@
+"""The viewer in a real browser: filter, step, compare, follow links, keyboard only; hostile text; accessibility."""
+
+import json
+import re
+import time
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.server import Viewer
+from tests.browser.conftest import serving
+from tests.viewer_runs import HOSTILE, MEGABYTE, add_part, calm_rows, hostile_rows, viewed, write_run
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here").expect
+expect.set_options(timeout=20_000)  # what a page shows, it shows some time after the key or click that asked for it
+pytestmark = pytest.mark.browser
+
+
+def everything():
+    return len(calm_rows()[0]) + len(hostile_rows()[0])
+
+
+def until(page, predicate, arg=None):
+    """Wait for an expression to hold; the page's own security policy forbids ``wait_for_function``."""
+    for _ in range(400):
+        if page.evaluate(predicate, arg):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never came true: {predicate}")
+
+
+def expect_count(page, count):
+    until(
+        page,
+        "count => document.querySelector('.count')?.textContent.startsWith(count + ' episodes') ?? false",
+        str(count),
+    )
+
+
+def address(page):
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def filtered(page, **choices):
+    """The page with these filters in its address, loaded anew."""
+    query = "&".join(f"{name}={value}" for name, value in choices.items())
+    page.goto(f"{page.url.split('?')[0]}?{query}")
+    page.wait_for_selector(".row .outcome")
+
+
+def open_first(page):
+    page.click(".row >> nth=0")
+    page.wait_for_selector(".episode h2")
+
+
+def cells_of(page, column):
+    """What the rows in sight show in a column."""
+    heads = page.locator("[role=columnheader]").all_inner_texts()
+    place = next(number for number, text in enumerate(heads) if text.startswith(column))
+    return page.locator(f".row > div:nth-child({place + 1})").all_inner_texts()
+
+
+def eventually(page, look, expected):
+    """Waits until a look at the page gives what is expected; the rows of old filters stay until the new ones are here."""
+    for _ in range(400):
+        if (found := look()) == expected:
+            return
+        page.wait_for_timeout(50)
+    assert found == expected
+
+
+def expect_cells(page, column, expected):
+    eventually(page, lambda: set(cells_of(page, column)), expected)
+
+
+def test_the_list_filters_sorts_and_searches(page):
+    assert "token" not in page.url
+    expect_count(page, everything())
+    page.select_option("label:has-text('suite') select", "kumo")
+    expect_count(page, 12)
+    expect_cells(page, "suite", {"kumo"})
+    page.select_option("label:has-text('outcome') select", "won")
+    until(page, "[...document.querySelectorAll('.row .outcome')].every(it => it.textContent.includes('won'))")
+    page.click("[role=columnheader] button:has-text('steps')")
+    page.wait_for_selector("[role=columnheader][aria-sort=ascending]")
+    eventually(page, lambda: (steps := cells_of(page, "steps")) and steps == sorted(steps, key=int), True)
+    assert address(page) == {"suite": "kumo", "won": "1", "sort": "steps"}
+    page.click("text=clear filters")
+    expect_count(page, everything())
+    page.fill("text=Text in prompts and replies", "all work and NO play")
+    until(page, "!document.querySelector('.count')?.textContent.includes('searching')")
+    until(page, "[...document.querySelectorAll('.row')].every(it => it.textContent.includes('hostile'))")
+
+
+def test_a_click_on_a_cell_filters_the_list_and_another_one_undoes_it(page):
+    page.click(".heat button[aria-label^='CL,']")
+    page.wait_for_selector(".heat button[aria-pressed=true]")
+    expect_count(page, 6)
+    expect_cells(page, "task", {"CL"})
+    assert address(page)["task"] == "CL" and address(page)["level"] == "1"
+    page.go_back()
+    expect_count(page, everything())
+    page.go_forward()
+    expect_count(page, 6)
+    page.click(".heat button[aria-pressed=true]")
+    expect_count(page, everything())
+
+
+def test_causes_of_failure_filter_and_link(page):
+    page.click("text=causes of failure (2)")
+    page.click(".causes td button")
+    expect_count(page, 2)
+    expect_cells(page, "outcome", {"! failed"})
+    page.click(".causes a >> nth=0")
+    expect(page.locator(".episode .error")).to_contain_text("refused after")
+
+
+@pytest.mark.parametrize("suite", ["kumo", "kidgym", "multistar"])
+def test_an_episode_of_each_suite_is_stepped_through(page, suite):
+    filtered(page, suite=suite, player="oracle")
+    open_first(page)
+    count = page.locator("ol.steps li").count()
+    for number in range(1, count + 1):
+        expect(page.locator(".stepper")).to_contain_text(f"step {number} of {count}")
+        decided = page.inner_text(".decision div:nth-child(1) dd")
+        assert decided == page.inner_text(".decision div:nth-child(3) dd") != ""
+        for picture in page.locator("img").all():
+            assert picture.evaluate("it => it.decode().then(() => it.naturalWidth)") > 0
+        if suite == "kumo":
+            assert page.locator(".remaining li").count() > 1 and page.locator(".book tr").count() > 1
+        page.keyboard.press("ArrowRight")
+    if suite == "kumo":
+        expect(page.locator(".book tr.used")).to_have_count(count - 1)
+    if suite == "multistar":
+        assert page.locator(".graph .node").count() == 8 and page.locator(".bars tr").count() > 2
+        page.click(".graph .node >> nth=1")
+        eventually(page, lambda: address(page)["step"], "2")
+        expect(page.locator(".graph .node[aria-current]")).to_have_count(1)
+
+
+def test_the_whole_prompt_is_shown_on_demand(page):
+    filtered(page, suite="kumo", player="oracle")
+    open_first(page)
+    page.keyboard.press("End")
+    expect(page.locator("ol.steps li:last-child [aria-current]")).to_have_count(1)
+    new = page.locator(".said").count()
+    assert "guidebook" not in page.inner_text(".asked")
+    page.keyboard.press("p")
+    page.wait_for_selector(".asked h3:has-text('whole prompt')")
+    assert page.locator(".said").count() > new and "guidebook" in page.inner_text(".asked")
+
+
+def test_two_runs_stand_side_by_side_on_the_same_game(page):
+    filtered(page, suite="kidgym", player="random", task="CL")
+    open_first(page)
+    offered = page.locator(".beside option").all_inner_texts()
+    assert any("hostile · wild" in text for text in offered)
+    page.select_option(".beside select", label=next(text for text in offered if "oracle" in text))
+    page.wait_for_selector(".panes.two .episode >> nth=1")
+    pictures = page.locator(".asked img").evaluate_all("all => all.map(it => new URL(it.src).pathname)")
+    assert len(pictures) == 2 and pictures[0] == pictures[1]
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("ol.steps [aria-current]")).to_have_text(["2", "2"])
+    page.reload()
+    page.wait_for_selector(".panes.two .episode >> nth=1")
+
+
+def test_games_that_another_player_ended_otherwise_open_side_by_side(page):
+    page.select_option("label:has-text('compared with') select", label="oracle · calm")
+    page.check("text=outcome differs")
+    page.select_option("label:has-text('player') select", "random")
+    until(page, "[...document.querySelectorAll('.row')].every(it => it.textContent.includes('random'))")
+    expect_cells(page, "outcome", {"✗ lost"})
+    expect_cells(page, "compared", {"✓ won"})
+    open_first(page)
+    page.wait_for_selector(".panes.two .episode >> nth=1")
+    assert [text.split()[0] for text in page.locator(".episode h2").all_inner_texts()] == ["random", "oracle"]
+
+
+def test_a_link_leads_to_the_same_step(page, chromium):
+    filtered(page, suite="multistar", player="random")
+    open_first(page)
+    page.click("ol.steps li:nth-child(3) button")
+    expect(page.locator(".stepper")).to_contain_text("step 3 of")
+    link, title = page.url, page.title()
+    other = page.context.new_page()
+    other.goto(link)
+    expect(other.locator(".stepper")).to_contain_text("step 3 of")
+    expect(other).to_have_title(title)
+
+
+def test_an_episode_is_copied_as_json_python_command_and_link(page):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    filtered(page, suite="kidgym", player="random")
+    open_first(page)
+    copied = {}
+    for what in ("JSON", "Python", "command", "link"):
+        page.click(f".copy button:has-text('{what}')")
+        page.wait_for_selector(f".copy >> text={what} copied")
+        copied[what] = page.evaluate("navigator.clipboard.readText()")
+    episode = json.loads(copied["JSON"])["row"]["episode_id"]
+    assert all(episode in text for text in copied.values())
+    compile(copied["Python"], "copied", "exec")
+    printed: list[str] = []
+    exec(copied["Python"], {"print": lambda *words: printed.append(words)})
+    assert printed
+    assert re.fullmatch(r"raycade view \S+ --episode \w+", copied["command"]) and copied["link"] == page.url
+
+
+def test_the_keyboard_alone_suffices(page):
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.getAttribute('role')") == "grid":
+            break
+    page.keyboard.press("End")
+    expect(page.locator(f"#row-{everything() - 1}[aria-selected=true]")).to_have_count(1)
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("[role=grid]")).to_have_attribute("aria-activedescendant", "row-1")
+    expect(page.locator("#row-1 .outcome")).to_have_count(1)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".episode h2")
+    first = page.inner_text(".position")
+    page.keyboard.press("j")
+    until(page, "old => document.querySelector('.position').textContent !== old", first)
+    page.keyboard.press("k")
+    until(page, "old => document.querySelector('.position').textContent === old", first)
+    page.keyboard.press("Escape")
+    page.wait_for_selector("[role=grid]")
+
+
+def test_what_a_model_wrote_stays_inert(page):
+    filtered(page, run="wild", suite="kumo")
+    open_first(page)
+    reply = page.locator(".reply")
+    assert reply.locator("script, img, b, a").count() == 0
+    shown = reply.inner_text()
+    assert "<script>window.hacked = true</script>" in shown
+    for character in ("001B", "202E", "2066", "0000"):
+        assert f"U+{character}" in shown
+    assert not set("\x1b\u202e\u2066\x00") & set(page.inner_text("body"))
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("text=cut off")
+    assert len(page.inner_text(".reply")) < 30_000
+    page.click(".reply .more")
+    until(page, "count => document.querySelector('.reply').textContent.length > count", len(MEGABYTE.strip()) - 100)
+    filtered(page, run="wild", panel="failures")
+    page.wait_for_selector(".causes td.message")
+    assert page.evaluate("window.hacked") is None and HOSTILE[:30] in page.inner_text(".causes td.message")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 900, 1400])
+def test_axe_finds_no_violation_and_nothing_is_wider_than_the_window(page, frontend, scheme, width):
+    axe = (frontend / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+
+    def check(what):
+        page.evaluate(axe)
+        found = page.evaluate(
+            "axe.run().then(result => result.violations.map(it => [it.id, it.nodes.map(n => n.html.slice(0, 200))]))"
+        )
+        assert not found, f"{what}: {found}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, what
+
+    check("list")
+    page.click("text=causes of failure")
+    page.wait_for_selector(".causes td")
+    check("causes")
+    for suite, player in (("kumo", "random"), ("kidgym", "random"), ("multistar", "hostile"), ("kumo", "hostile")):
+        filtered(page, suite=suite, player=player)
+        open_first(page)
+        check(suite)
+    page.select_option(".beside select", index=1)
+    page.wait_for_selector(".panes.two .episode >> nth=1")
+    check("two side by side")
+
+
+@pytest.mark.parametrize("late", ["state", "values", "cells", "episodes"])
+def test_nothing_jumps_while_the_page_loads(page, late):
+    def slow(route):
+        time.sleep(0.5)
+        route.continue_()
+
+    page.route(f"**/api/{late}*", slow)
+    page.add_init_script(
+        "window.shift = 0; new PerformanceObserver(list => { for (const it of list.getEntries()) "
+        "if (!it.hadRecentInput) window.shift += it.value }).observe({type: 'layout-shift', buffered: true})"
+    )
+    filtered(page, suite="kidgym")
+    page.wait_for_timeout(1000)
+    assert page.evaluate("window.shift") < 0.01
+    open_first(page)
+    page.reload()
+    page.wait_for_selector(".episode h2")
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.shift") < 0.01
+
+
+def test_a_run_that_goes_on_grows_on_the_page(page, tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "live", plan, rows.slice(0, 4))
+    viewer = Viewer(EpisodeIndex([viewed(path)]))
+    with serving(viewer) as address:
+        viewer.watch()
+        page.goto(address)
+        expect_count(page, 4)
+        expect(page.locator(".runs")).to_contain_text(f"4 of {len(plan)} episodes")
+        add_part(path, 2, rows.slice(4))
+        expect_count(page, len(rows))
+        expect(page.locator(".row .outcome").nth(4)).to_be_visible()
+        viewer.close()
+        page.goto("about:blank")
+
+
+def test_the_page_never_asks_another_host(page):
+    hosts = set()
+    page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+    filtered(page, suite="kidgym")
+    open_first(page)
+    page.wait_for_timeout(300)
+    assert hosts == {"127.0.0.1"}

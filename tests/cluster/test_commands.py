@@ -1,0 +1,323 @@
+"""The commands that look at runs, as a user meets them: list, show, status, compare, rescore, models, and their mistakes."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from cluster.cli import parser_for
+from cluster.commands.list_models import list_models
+from cluster.commands.list_runs import list_runs
+from cluster.commands.status import _pace
+from cluster.observe.progress import short
+from cluster.observe.run_status import Pace, run_status
+from cluster.storage.lock import RunLock, writer_of
+from cluster.storage.provenance import write_versions
+from tests.cluster.test_cli import run_here
+from tests.cluster.test_merge import leave_run
+from tests.cluster.test_merge import play as play  # a fixture
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run of 24 episodes of which 18 are won, 2 have failed and 4 are left."""
+    causes = ["PlayerError: \x1b[31mno", "PlayerError: \x1b[31mno"]
+    return asyncio.run(leave_run(tmp_path_factory.mktemp("made") / "run", failing=causes, most=20))
+
+
+@pytest.fixture
+def run_dir(made, tmp_path):
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def rows(table):
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+# --- list ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_folder_of_runs_is_listed_latest_first(play, tmp_path):
+    old, new = await play("old"), await play("new", most=3, failing=["PlayerError: no"])
+    for run, began in ((old, "2026-01-02T03:04:05+00:00"), (new, "2026-02-02T03:04:05+00:00")):
+        write_versions(run, [{"id": "1", "began": began}])
+    first, second = rows(list_runs(tmp_path))
+    assert (first["run"], first["done"], first["failed"]) == ("new", "2/24", 1)
+    assert (second["run"], second["done"], second["began"]) == ("old", "24/24", "2026-01-02 03:04")
+    assert (second["suite"], second["model"], second["success"].mean) == ("kumo", "simulated", 1.0)
+    assert "cost" not in first, "nothing has cost anything"
+    assert rows(list_runs(old)) == [{**second, "run": "old"}]
+
+
+async def test_a_run_that_cannot_be_read_hides_no_other(play, tmp_path):
+    broken, _ = await play("broken"), await play("sound")
+    (broken / "plan.parquet").write_bytes(b"no parquet")
+    table = list_runs(tmp_path)
+    assert sorted(row["done"] for row in rows(table)) == ["24/24", "unreadable"]
+    assert any("broken" in note and "damaged" in note for note in table.notes)
+
+
+def test_a_folder_without_runs_is_named(tmp_path, capsys):
+    for folder, named in ((tmp_path, "no runs"), (tmp_path / "none", "no such folder")):
+        code, _, err = run_here(capsys, "list", str(folder))
+        assert code == 2 and named in err and str(folder) in err
+
+
+# --- show ------------------------------------------------------------------------------------------------------------
+
+
+def ids(run_dir):
+    return pq.read_table(run_dir / "plan.parquet")["episode_id"].to_pylist()
+
+
+def test_an_episode_is_shown_by_the_beginning_of_its_id(run_dir, capsys):
+    name = ids(run_dir)[5]
+    code, out, _ = run_here(capsys, "show", str(run_dir), name[:9].upper())
+    assert code == 0 and name in out
+    for text in ("player simulated", "turn 0", "system", "reply", "decoded", "rule:", "perfect play", "status: done"):
+        assert text in out
+
+
+def test_control_characters_of_a_cause_are_shown_as_text(run_dir, capsys):
+    code, out, _ = run_here(capsys, "show", str(run_dir), ids(run_dir)[0])
+    assert code == 0 and "\\x1b[31mno" in out and "\x1b[31m" not in out
+
+
+def test_without_an_episode_failed_ones_are_listed_first(run_dir, capsys):
+    code, out, _ = run_here(capsys, "show", str(run_dir))
+    assert code == 0 and out.index(ids(run_dir)[0][:12]) < out.index(ids(run_dir)[3][:12])
+    assert "PlayerError" in out and "20 of 20" in out
+
+
+def test_a_wrong_episode_is_named_with_those_like_it(run_dir, capsys):
+    whole = ids(run_dir)[0]
+    wrong = whole[:10] + ("0" if whole[10] != "0" else "1")
+    for word, named in (
+        (wrong, f"Did you mean {whole[:12]}"),
+        ("", "no episode"),
+        (ids(run_dir)[-1], "not played yet"),
+    ):
+        code, _, err = run_here(capsys, "show", str(run_dir), word)
+        assert code == 2 and named in err
+    shared = next(one[0] for one in ids(run_dir) if sum(other[0] == one[0] for other in ids(run_dir)) > 1)
+    code, _, err = run_here(capsys, "show", str(run_dir), shared)
+    assert code == 2 and "episodes begin with" in err
+
+
+def test_pictures_are_drawn_as_half_blocks(tmp_path, capsys):
+    overrides = ["suite=kidgym", "suite.tasks=[SE]", "suite.levels=[1]", "suite.modes=[zero_shot]", "suite.episodes=1"]
+    assert run_here(capsys, "run", *overrides, "model=oracle", f"run_dir={tmp_path / 'run'}")[0] == 0
+    (name,) = ids(tmp_path / "run")
+    drawn = run_here(capsys, "show", str(tmp_path / "run"), name[:6], "--pictures", "blocks")[1]
+    plain = run_here(capsys, "show", str(tmp_path / "run"), name[:6])[1]
+    assert drawn.count("▀") + drawn.count("▄") > 500 and "▀" not in plain
+    assert "[picture: kidgym, 576 x 576" in plain
+
+
+def test_a_long_text_is_cut_unless_all_is_asked_for(run_dir, capsys, monkeypatch):
+    monkeypatch.setattr("cluster.observe.episode_text.LONGEST", 50)
+    short, full = (run_here(capsys, "show", str(run_dir), ids(run_dir)[5], *more)[1] for more in ((), ("--full",)))
+    assert "more characters" in short and "more characters" not in full and len(full) > 2 * len(short)
+
+
+# --- status ----------------------------------------------------------------------------------------------------------
+
+
+def lease(run_dir, **holder):
+    for old in run_dir.glob(".lease-*"):
+        old.unlink()
+    path = run_dir / ".lease-000001"
+    path.write_text(json.dumps(holder))
+    return path
+
+
+def test_the_state_follows_the_lease(run_dir):
+    here = socket.gethostname()
+    started = psutil.Process(os.getpid()).create_time()
+    for holder, age, state in (
+        ({"host": here, "pid": os.getpid(), "started": started}, 0, "at work"),
+        ({"host": here, "pid": os.getpid(), "started": started - 100}, 0, "dead"),
+        ({"host": "elsewhere", "pid": 1, "started": 1.0}, 10, "at work"),
+        ({"host": "elsewhere", "pid": 1, "started": 1.0}, 1000, "overdue"),
+        ({"released": True}, 60, "stopped 1:00 ago"),
+    ):
+        path = lease(run_dir, **holder)
+        os.utime(path, (time.time() - age, time.time() - age))
+        assert state in run_status(run_dir).state
+
+
+async def test_a_status_counts_what_is_done_failed_and_left(run_dir, play):
+    write_versions(run_dir, [{"id": "run", "began": "2026-01-01T00:00:00+00:00"}])
+    status = run_status(run_dir)
+    (row,) = rows(status.players)
+    assert row == {"player": "simulated", "planned": 24, "done": 18, "failed": 2, "left": 4, "won": 0.9}
+    assert status.players.notes == ("2 failed: PlayerError: \\x1b[31mno",)
+    assert status.pace.finished == 20 and status.pace.seconds_left is None, "nobody is at work"
+    assert run_status(await play("whole")).state == "complete"
+
+
+def test_a_run_at_work_says_when_it_will_be_done(run_dir):
+    lock = RunLock(run_dir)
+    lock.acquire()
+    try:
+        began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 100))
+        write_versions(run_dir, [{"id": "run", "began": began}])
+        pace = run_status(run_dir).pace
+    finally:
+        lock.release()
+    assert pace.seconds == pytest.approx(100, abs=20) and pace.seconds_left == pytest.approx(20, rel=0.5)
+    assert _pace(Pace(60.0, 30, 120.0)) == "latest session: 30 episodes finished in 1:00, 30.0 a minute, ETA 2:00"
+    assert _pace(Pace(0.0, 0, None)) == "latest session: 0 episodes finished in 0:00"
+
+
+def test_nobody_writes_where_nobody_has(tmp_path):
+    assert writer_of(tmp_path) is None
+
+
+# --- compare, rescore ------------------------------------------------------------------------------------------------
+
+
+async def test_two_runs_are_compared(play, capsys):
+    first, second = await play("first"), await play("second", player="random")
+    code, out, err = run_here(capsys, "compare", str(first), str(second), "--detect", "0.1", "--flips", "1")
+    assert code == 0, err
+    assert re.search(r"won\s+by", out), out
+    for text in ("kumo: success", "detects", "games for 0.1", "What differs"):
+        assert text in out
+    assert f"A: simulated, {first}".replace(" ", "") in re.sub(r"\s", "", out), "a long path is wrapped"
+    assert "version of git_commit" not in out, "both sessions have the same"
+    assert "suite.decoder" not in out and "run_dir" not in out
+
+
+async def test_a_comparison_names_what_is_wrong(play, capsys):
+    first, other = await play("first"), await play("other", "suite.domains=[fantasy]")
+    for arguments, named in (
+        ([first], "one player only"),
+        ([first, other], "no game"),
+        ([first, "--players", "simulatd"], "Did you mean simulated"),
+        ([first, first.parent / "none"], "no run here"),
+        ([first, other, "--detect", "0"], "--detect"),
+        ([first, other, "--flips", "-1"], "--flips"),
+        ([first, await play("again"), "--measure", "task"], "not numbers"),
+    ):
+        code, _, err = run_here(capsys, "compare", *map(str, arguments))
+        assert code == 2 and named in err, err
+
+
+def test_players_of_one_run_are_compared_in_the_order_named(tmp_path, capsys):
+    run = tmp_path / "run"
+    overrides = ["suite=kumo", "suite.domains=[medical]", "suite.tasks_per_domain=2", "suite.repeats=1"]
+    assert run_here(capsys, "run", *overrides, "model=random", "baselines=[oracle]", f"run_dir={run}")[0] == 0
+    out = run_here(capsys, "compare", str(run))[1]
+    assert "A: random." in out and "B: oracle." in out
+    out = run_here(capsys, "compare", str(run), "--players", "oracle,random")[1]
+    assert "A: oracle." in out and "B: random." in out
+
+
+def test_replies_are_read_anew_and_the_ledger_stays(run_dir, capsys):
+    before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    code, out, _ = run_here(capsys, "rescore", str(run_dir), "suite.decoder=strict", "--full")
+    assert code == 0 and "old success" in out and "0 of 0 turns" in out and "KUMO" in out
+    assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("decoder=strict", "suite.KEY=VALUE"),
+        ("suite.decoder", "suite.KEY=VALUE"),
+        ("suite.decodr=strict", "Did you mean decoder"),
+        ("suite.suites.0.decoder=strict", "suites"),
+        ("suite.type=os.system", "os.system"),
+    ],
+)
+def test_a_wrong_setting_of_rescore_is_named(run_dir, capsys, override, named):
+    code, _, err = run_here(capsys, "rescore", str(run_dir), override)
+    assert code == 2 and named in err, err
+
+
+# --- models, version, suggestions, completion ------------------------------------------------------------------------
+
+
+def test_models_say_what_they_need_and_what_is_missing():
+    found = {row["model"]: row for row in rows(list_models(1, {}))}
+    assert found["qwen2_5_vl_7b"]["billions"] == "7" and found["qwen2_5_vl_7b"]["usable here"] == "yes"
+    assert found["qwen2_5_vl_72b"]["usable here"] == "no: needs 4 GPUs" and found["oracle"]["usable here"] == "yes"
+    assert "OPENAI_API_KEY" in found["openai"]["usable here"]
+    (keyed,) = [row for row in rows(list_models(0, {"OPENAI_API_KEY": "x"})) if row["model"] == "openai"]
+    assert keyed["usable here"] == "yes"
+    assert found["tiny"]["max tokens"] == 64
+
+
+def test_the_version_is_shown(capsys):
+    code, out, _ = run_here(capsys, "--version")
+    assert code == 0 and re.fullmatch(r"raycade \d+\.\d+\.\d+\n", out)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["reprt", "x"], "report"),
+        (["run", "suite=kumoo"], "kumo"),
+        (["run", "modl=tiny"], "model"),
+        (["run", "suite=kumo", "suite.repeat=3"], "repeats"),
+        (["run", "suite=kumo", "suite.domains=[medicl]"], "medical"),
+        (["run", "suite=kumo", "suite.difficulties=[eazy]"], "easy"),
+        (["run", "suite=kidgym", "suite.tasks=[cl]"], "CL"),
+        (["run", "suite=multistar", "suite.configurations=[center_singel]"], "center_single"),
+        (["run", "decoding=choise"], "choice"),
+        (["run", "baselines=[randm]"], "random"),
+        (["run", "cluster.policy=stickyy"], "sticky"),
+        (["run", "+model.sampling.max_token=3"], "max_tokens"),
+        (["report", "--fulll", "x"], "--full"),
+        (["kumo", "chek", "x"], "check"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_a_misspelled_word_is_answered_with_what_was_meant(capsys, words, meant):
+    code, _, err = run_here(capsys, *words)
+    assert code == 2 and re.search(rf"Did you mean ([\w ]+ or )?{meant}\b", err), err
+
+
+def completions(line, tmp_path):
+    out = tmp_path / "completions"
+    environment = {**os.environ, "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1"}
+    environment |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(out), "_ARGCOMPLETE_IFS": "\n"}
+    subprocess.run([sys.executable, "-m", "cluster"], env=environment, check=True, capture_output=True)
+    return out.read_text().split("\n")
+
+
+def test_a_shell_completes_commands_overrides_and_episodes(run_dir, tmp_path):
+    assert {"report", "replay", "rescore"} <= {word.strip() for word in completions("raycade re", tmp_path)}
+    assert completions("raycade run suite=kid", tmp_path) == ["suite=kidgym"]
+    assert "tracker=" in completions("raycade plan t", tmp_path)
+    name = ids(run_dir)[0]
+    assert name[:12] in completions(f"raycade show {run_dir} {name[:4]}", tmp_path)
+
+
+def test_every_command_has_help():
+    for name in parser_for("").parse_args(["run"]) and (
+        "compare",
+        "list",
+        "show",
+        "status",
+        "rescore",
+        "replay",
+        "upload",
+    ):
+        text = parser_for(name).format_help()
+        assert re.search(rf"^    {name} +\S", text, re.MULTILINE), name
+
+
+def test_large_numbers_are_short():
+    assert [short(number) for number in (0, 950, 12_345, 1_200_000, 3e9)] == ["0", "950", "12.3k", "1.2M", "3.0G"]

@@ -1,0 +1,236 @@
+"""`raycade play`: a person's games reach the ledger as any player's do, in the terminal and in the browser."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from cluster.commands import play as module
+from cluster.commands.play import play_games, play_overrides
+from cluster.config.settings import load_settings
+from cluster.errors import UserError
+from evals.human import QuitError
+from evals.ledger import open_ledger
+from evals.records import chat_of
+from tests.cluster.conftest import ROOT
+from tests.cluster.test_cli import run_here
+
+KIDGYM = ["suite=kidgym", "suite.tasks=[SE,PL]", "suite.levels=[1]"]
+OTHERS = {
+    "kumo": ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]"],
+    "multistar": ["suite=multistar", "suite.configurations=[center_single]", "suite.attributes=[shape]"],
+}
+
+
+def rows_of(run_dir):
+    ledger = open_ledger(run_dir)
+    return ledger.table(ledger.schema.names).to_pylist()
+
+
+@pytest.fixture
+def type_in(monkeypatch):
+    """Standard input has these lines, the last one again and again."""
+
+    def script(*lines):
+        left = list(lines)
+        monkeypatch.setattr("builtins.input", lambda prompt="": left.pop(0) if len(left) > 1 else left[0])
+
+    return script
+
+
+class Terminal:
+    """A terminal of 80 columns with a program in it."""
+
+    def __init__(self, *arguments):
+        self.file, inside = pty.openpty()
+        more = {"COLUMNS": "80", "TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""}
+        # not pty.fork(): a test process has threads, and a fork with threads may never come back
+        command = [sys.executable, "-m", "cluster", *arguments]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | more, stdin=inside, stdout=inside, stderr=inside, start_new_session=True
+        )
+        os.close(inside)
+        self.shown = ""
+
+    def read(self):
+        """What is shown next; empty at the end."""
+        ready, _, _ = select.select([self.file], [], [], 120)
+        assert ready, f"nothing more is shown after: {self.shown[-2000:]}"
+        try:
+            return os.read(self.file, 65536).decode(errors="replace")
+        except OSError:  # the other side is gone
+            return ""
+
+    def until(self, *expected):
+        """Read until these texts are shown, one after the other; returns what was shown."""
+        seen = ""
+        for text in expected:
+            while text not in self.shown:
+                more = self.read()
+                assert more, f"{text!r} is not shown: {self.shown[-2000:]}"
+                self.shown += more
+            before, _, self.shown = self.shown.partition(text)
+            seen += before + text
+        return seen
+
+    def type(self, line):
+        os.write(self.file, f"{line}\n".encode())
+
+    def end(self):
+        """Read to the end; returns the exit code and the rest that was shown."""
+        while more := self.read():
+            self.shown += more
+        os.close(self.file)
+        return self.process.wait(60), self.shown
+
+
+def test_a_person_plays_in_the_terminal_is_stopped_and_goes_on(tmp_path):
+    command = ["play", *KIDGYM, f"run_dir={tmp_path / 'run'}"]
+    first = Terminal(*command)
+    began = first.until("1  A)", "> ")
+    assert "Game 1 of 2" in began and "▀" in began and re.search(r"\[picture: .*\.png\]", began)
+    first.type("no option")
+    first.until("number from 1 to")
+    first.type("2")
+    first.until("Game 2 of 2", "> ")
+    first.process.send_signal(signal.SIGTERM)
+    code, rest = first.end()
+    assert code == 75 and "same command" in rest
+    [row] = rows_of(tmp_path / "run")
+    assert (row["player"], row["task"], row["status"]) == ("human", "SE", "done")
+    [turn] = row["turns"]
+    assert turn["reply"] == "B" == turn["options"][1] and turn["seconds"] > 0 and turn["action"]
+
+    second = Terminal(*command)
+    assert "Game 1 of 1" in second.until("1  A)", "> ")
+    second.type("A")
+    code, rest = second.end()
+    assert code == 0 and "KidGym: success" in rest
+    assert sorted(row["task"] for row in rows_of(tmp_path / "run")) == ["PL", "SE"]
+
+
+def test_quitting_keeps_finished_games_and_the_baselines_play_all_the_same(type_in, tmp_path, capsys):
+    command = ["play", *KIDGYM, "baselines=[oracle]", f"run_dir={tmp_path / 'run'}"]
+    type_in("1", ":quit")
+    code, out, err = run_here(capsys, *command)
+    assert code == 75 and "oracle" in out and "same command" in err
+    played = [("human", "SE"), ("oracle", "PL"), ("oracle", "SE")]
+    assert sorted((row["player"], row["task"]) for row in rows_of(tmp_path / "run")) == played
+    type_in("1")
+    assert run_here(capsys, *command)[0] == 0
+    assert sorted((row["player"], row["task"]) for row in rows_of(tmp_path / "run")) == [("human", "PL"), *played]
+    code, _, err = run_here(capsys, *command)
+    assert code == 0 and "nothing to play" in err
+
+
+@pytest.mark.parametrize("suite", OTHERS)
+def test_every_suite_can_be_played(suite, type_in, tmp_path, capsys):
+    type_in("1")
+    code, out, _ = run_here(
+        capsys, "play", "--participant", "ann", *OTHERS[suite], "baselines=[random]", f"run_dir={tmp_path / 'run'}"
+    )
+    assert code == 0 and "human_ann" in out and "random" in out
+    rows = [row for row in rows_of(tmp_path / "run") if row["player"] == "human_ann"]
+    assert rows and all(row["status"] == "done" and row["cut_off"] == 0 for row in rows)
+    for row in rows:
+        assert all(turn["reply"] == turn["options"][0] and turn["action"] for turn in row["turns"])
+        assert all(chat_of(row["turns"], number) for number in range(len(row["turns"])))
+
+
+def test_participants_play_the_same_games_as_players_of_their_own():
+    anonymous, ann, bob = (load_settings(play_overrides(KIDGYM, name)) for name in ("", "ann", "bob"))
+    assert [settings.model.name for settings in (anonymous, ann, bob)] == ["human", "human_ann", "human_bob"]
+    assert len({settings.run_dir for settings in (anonymous, ann, bob)}) == 3
+    for one, other in zip(ann.plan, bob.plan, strict=True):
+        assert one.id != other.id and one.seed == other.seed
+    assert {episode.player for episode in ann.plan} == {"human_ann"}
+
+
+def test_by_default_each_game_is_played_once():
+    for suite, planned in (("kidgym", 36), ("kumo", 10)):
+        assert len(load_settings(play_overrides([f"suite={suite}"], "")).plan) == planned
+    multistar = load_settings(play_overrides(OTHERS["multistar"], ""))
+    assert multistar.suite.subtask == "direct" and multistar.suite.reply == "text"
+    assert len(load_settings(play_overrides([*KIDGYM, "suite.episodes=3"], "")).plan) == 6, "own settings count"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], "suite"),
+        (["suite=chess"], "chess"),
+        (["suite=kidgym", "model=oracle"], "model=oracle"),
+        (["suite=kidgym", "model.name=me"], "model.name=me"),
+        (["--participant", "Ann B.", "suite=kidgym"], "Ann B."),
+        (["suite=kidgym", "baselines=[human]"], "baselines"),
+        (["--browser", "--port", "99999", *KIDGYM, "run_dir={tmp}"], "--port=99999"),
+    ],
+)
+def test_what_cannot_be_played_is_named(arguments, named, capsys, tmp_path):
+    run_dir = tmp_path / "run"
+    code, _, err = run_here(capsys, "play", *(each.format(tmp=run_dir) for each in arguments))
+    assert not run_dir.exists(), "a failed start leaves no folder"
+    assert code == 2 and named in err and "Traceback" not in err
+
+
+def test_run_says_that_people_use_play(capsys, tmp_path):
+    code, _, err = run_here(capsys, "run", *KIDGYM, "model=human", f"run_dir={tmp_path / 'run'}")
+    assert code == 2 and "raycade play" in err and not (tmp_path / "run").exists()
+
+
+def test_a_model_cannot_take_a_person_s_name():
+    with pytest.raises(UserError, match="human_ann"):
+        load_settings([*KIDGYM, "model=simulated", "model.name=human_ann"])
+
+
+async def test_a_game_with_a_defect_fails_alone(monkeypatch, capsys):
+    settings = load_settings(play_overrides(KIDGYM, ""))
+    committed = []
+
+    async def broken(suite, episode, player):
+        if episode.task == "SE":
+            raise ZeroDivisionError("a defect")
+        raise QuitError
+
+    class Nobody:
+        def begin(self, number, games):
+            pass
+
+    monkeypatch.setattr(module, "play_episode", broken)
+    assert await play_games(settings, settings.plan, Nobody(), committed.append)
+    [record] = committed
+    assert not record.done and record.error_kind == "suite" and "a defect" in record.error
+
+
+def test_a_person_plays_in_the_browser(tmp_path):
+    command = [sys.executable, "-m", "cluster", "play", "--browser", *KIDGYM, f"run_dir={tmp_path / 'run'}"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = re.search(r"http://\S+", process.stdout.readline())[0]
+            known, answered = -1, 0
+            while not (state := httpx.get(f"{address}state", params={"known": known}).json())["over"]:
+                known = state["version"]
+                if "question" in state:
+                    posted = httpx.post(f"{address}answer", json={"version": known, "option": 1})
+                    answered += posted.status_code == 204
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    assert answered == 2
+    assert [(row["player"], row["status"]) for row in rows_of(tmp_path / "run")] == [("human", "done")] * 2
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["planned"], summary["done"]) == (2, 2)
+
+
+@pytest.mark.parametrize("suite", [KIDGYM, *OTHERS.values()], ids=lambda suite: suite[0])
+def test_who_quits_in_the_first_game_gets_empty_tables(suite, type_in, tmp_path, capsys):
+    type_in(":quit")
+    code, out, _ = run_here(capsys, "play", *suite, f"run_dir={tmp_path / 'run'}")
+    assert code == 75 and "Episodes" in out

@@ -1,0 +1,105 @@
+"""`raycade replay`: a model that answers as it did agrees, one that does not is found out, turn by turn."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from cluster.commands.replay import replay
+from cluster.config.settings import load_settings
+from cluster.engines.base import EngineError
+from cluster.engines.simulated import SimulatedEngine
+from cluster.errors import RunFailedError, UserError
+from cluster.runner.model_player import request_for
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_episodes
+from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
+from evals.types import PlayerError
+from tests.cluster.test_cli import run_here
+
+SMALL = [
+    "suite=kumo",
+    "suite.domains=[medical]",
+    "suite.difficulties=[easy]",
+    "suite.tasks_per_domain=4",
+    "suite.repeats=1",
+]
+FAST = ["model=simulated", "model.engine.step_seconds=0.0001", "model.engine.median_tokens=2"]
+
+
+class Direct:
+    """A player that asks an engine without a cluster."""
+
+    def __init__(self, engine, decoding):
+        self.engine, self.decoding = engine, decoding
+
+    async def reply(self, turn):
+        return await self.engine.complete(request_for(turn, self.decoding))
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    settings = load_settings([*SMALL, *FAST, f"run_dir={tmp_path / 'run'}"])
+
+    async def play():
+        engine = settings.model.make_engine()
+        await engine.start()
+        player = Direct(engine, settings.decoding)
+        records = [await play_episode(settings.suite, episode, player) for episode in settings.plan]
+        await engine.close()
+        return records
+
+    directory = RunDirectory(settings.run_dir)
+    directory.claim()
+    directory.begin(settings.plan, {"config.yaml": settings.config})
+    directory.commit(records_to_table(asyncio.run(play()), ledger_columns(settings.suite)))
+    directory.release()
+    return settings.run_dir
+
+
+def turns(run_dir):
+    return sum(len(each) for each in read_episodes(run_dir, ["turns"])["turns"].to_pylist())
+
+
+def test_the_same_engine_agrees_with_itself(run_dir, capsys):
+    asked, failed = replay(run_dir, 1.0)
+    assert failed == 0 and len(asked) == turns(run_dir)
+    assert all(one.same_text and one.same_action and one.old_action is not None for one in asked)
+    code, out, err = run_here(capsys, "replay", str(run_dir), "--share", "0.5")
+    assert code == 0 and "1.000" in out and "0 of 0 turns" in out and "asking" in err
+
+
+def test_another_model_is_found_out(run_dir, monkeypatch):
+    real = SimulatedEngine.complete
+
+    async def complete(self, request):
+        if request.id.endswith("-0"):
+            return dataclasses.replace(await real(self, request), text=f"<ANSWER>{request.options[-1]}</ANSWER>")
+        raise PlayerError("no")
+
+    monkeypatch.setattr(SimulatedEngine, "complete", complete)
+    asked, failed = replay(run_dir, 1.0)
+    assert len(asked) == 4 and failed == turns(run_dir) - 4
+    assert not any(one.same_text for one in asked)
+    assert all(one.new_action and f"<ANSWER>{one.new_action}</ANSWER>" == one.new_text for one in asked)
+
+
+def test_an_engine_that_does_not_start_is_named(run_dir, monkeypatch, capsys):
+    async def start(self):
+        raise EngineError("no GPU")
+
+    monkeypatch.setattr(SimulatedEngine, "start", start)
+    with pytest.raises(RunFailedError, match="no GPU"):
+        replay(run_dir, 0.1)
+    code, _, err = run_here(capsys, "replay", str(run_dir))
+    assert code == 1 and "no GPU" in err and "Traceback" not in err
+
+
+def test_only_a_model_can_be_asked_again(tmp_path, capsys):
+    run = tmp_path / "built-in"
+    assert run_here(capsys, "run", *SMALL, "model=random", f"run_dir={run}")[0] == 0
+    with pytest.raises(UserError, match="built-in"):
+        replay(run, 0.1)
+    code, _, err = run_here(capsys, "replay", str(run), "--share", "2")
+    assert code == 2 and "--share 2" in err

@@ -1,0 +1,80 @@
+"""`raycade report` with files: HTML, LaTeX and figures of one run or several, whole, partial, failed or empty."""
+
+import json
+
+import pytest
+
+from cluster.config.settings import load_settings
+from cluster.storage.run_directory import RunDirectory
+from tests.cluster.test_cli import run_here
+from tests.cluster.test_merge import SMALL
+from tests.cluster.test_merge import play as play  # a fixture
+
+FIGURES = ["kumo_domains_map", "kumo_optimal_actions", "kumo_scatter"]
+
+
+async def test_one_run_makes_all_files(play, tmp_path, capsys):
+    run_dir, out = await play("run"), tmp_path / "new" / "out"
+    files = ["--html", str(out / "page.html"), "--latex", str(out / "tex"), "--figures", str(out / "figures")]
+    code, shown, err = run_here(capsys, "report", str(run_dir), *files)
+    assert code == 0 and not err and all(f"written: {path}" in shown.replace("\n", "") for path in files[1::2])
+    page = (out / "page.html").read_text()
+    assert "Report: run" in page and "simulated" in page and 'class="status"' not in page
+    assert sorted(path.name for path in (out / "figures").iterdir()) == [
+        f"{name}.{form}" for name in FIGURES for form in ("pdf", "png", "svg")
+    ]
+    written = {path.stem for path in (out / "tex").iterdir()}
+    tables = {"coverage", "kumo_domains", "kumo_paper", "kumo_published", "kumo_published_simulated", "kumo_success"}
+    assert written == {"report", *tables}
+    document = (out / "tex" / "report.tex").read_text()
+    assert all(f"\\input{{{name}.tex}}" in document for name in written - {"report"})
+
+
+async def test_several_runs_are_joined_and_each_keeps_its_own_results(play, capsys):
+    runs = [await play("one", most=10), await play("two", "baselines=[random]")]
+    page = runs[0].parent / "page.html"
+    code, out, _ = run_here(capsys, "report", *map(str, runs), "--html", str(page))
+    assert code == 0 and out.count("Episodes\n") == 1
+    assert "simulated (one)" in out and "simulated (two)" in out and "random" in out and "random (" not in out
+    assert "one: Partial run: 14 of 24" in out and "two: " not in out
+    assert [json.loads((run / "summary.json").read_text())["done"] for run in runs] == [10, 48]
+    assert "simulated (one)" not in (runs[0] / "summary.json").read_text()
+    text = page.read_text()
+    assert "Report: one, two" in text and "Configuration of one" in text and "Configuration of two" in text
+
+
+async def test_runs_of_one_name_are_told_apart_by_their_paths(play, tmp_path, capsys):
+    runs = [await play("a/run"), await play("b/run")]
+    code, out, _ = run_here(capsys, "report", *map(str, runs))
+    assert code == 0 and "Partial" not in out
+    assert all(str(run)[-5:] in out.replace("\n", "").replace(" ", "") for run in runs)
+
+
+async def test_partial_and_failed_runs_say_so(play, tmp_path, capsys):
+    run_dir = await play("run", failing=["EngineKilled: twice"] * 3, most=3)
+    page = tmp_path / "page.html"
+    code, out, _ = run_here(capsys, "report", str(run_dir), "--html", str(page))
+    assert code == 0 and "Partial run: 21 of 24" in out and "All played episodes failed" in out
+    text = page.read_text()
+    assert text.count('class="status"') == 2 and "EngineKilled: twice" in text and 'class="badge failed"' in text
+
+
+def test_an_empty_run_says_so(tmp_path, capsys):
+    settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
+    directory = RunDirectory(settings.run_dir)
+    directory.claim()
+    directory.begin(settings.plan, {"config.yaml": settings.config})
+    directory.release()
+    files = ["--html", str(tmp_path / "page.html"), "--latex", str(tmp_path / "tex"), "--figures", str(tmp_path / "f")]
+    code, out, err = run_here(capsys, "report", str(settings.run_dir), *files)
+    assert code == 0 and out.startswith("Empty run") and not err
+    assert "Empty run" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("option", ["--html", "--latex", "--figures"])
+async def test_what_cannot_be_written_is_named(play, tmp_path, capsys, option):
+    run_dir = await play("run", most=2)
+    (tmp_path / "file").write_text("mine")
+    place = tmp_path / "file" / "page.html" if option == "--html" else tmp_path / "file"
+    code, _, err = run_here(capsys, "report", str(run_dir), option, str(place))
+    assert code == 2 and str(place) in err and (tmp_path / "file").read_text() == "mine"

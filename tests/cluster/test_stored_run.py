@@ -1,0 +1,83 @@
+"""What is said of a run directory that cannot be read, and what is read of one that can."""
+
+import pytest
+
+from cluster.errors import UserError
+from cluster.storage import stored_run as module
+from cluster.storage.stored_run import (
+    DAMAGE_SHOWN,
+    damaged,
+    open_run,
+    read_config,
+    read_episodes,
+    read_plan,
+    read_plan_table,
+    sound_ledger,
+)
+from evals.ledger import Damage, LedgerDamagedError
+from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
+from tests.evals.test_ledger import flip_a_byte
+
+
+def test_damage_is_listed_by_part_up_to_a_limit(tmp_path):
+    def lines(count):
+        return str(damaged(tmp_path, [Damage(tmp_path / f"part-{n}", "torn") for n in range(count)])).split("\n")
+
+    few, full, more = lines(2), lines(DAMAGE_SHOWN), lines(DAMAGE_SHOWN + 3)
+    assert few[0].startswith(str(tmp_path)) and few[1:3] == [f"  {tmp_path}/part-{n}: torn" for n in (0, 1)]
+    assert len(few) == 2 + 2 and len(full) == DAMAGE_SHOWN + 2 and few[-1] == full[-1] == more[-1]
+    assert len(more) == DAMAGE_SHOWN + 3 and more[-2].endswith("3 more")
+
+
+async def test_only_the_columns_asked_for_are_read_and_rows_are_held_against_the_plan(directory):  # noqa: F811
+    directory.commit(await rows(PLAN[:2]))
+    assert read_episodes(directory.path, ["success"]).column_names == ["success"]
+    assert "turns" not in read_episodes(directory.path).column_names
+    directory.write_plan(PLAN[:1])
+    for read in (read_episodes, open_run, lambda path: sound_ledger(path, read_plan_table(path))):
+        with pytest.raises(UserError) as raised:
+            read(directory.path)
+        assert str(raised.value).startswith(str(directory.path)) and PLAN[1].id in str(raised.value)
+
+
+async def test_damage_that_only_reading_finds_is_named(directory, monkeypatch):  # noqa: F811
+    part = directory.commit(await rows(PLAN[:2]))
+
+    def table(*_):
+        raise LedgerDamagedError([Damage(part, "torn")])
+
+    monkeypatch.setattr("evals.ledger.Ledger.table", table)
+    with pytest.raises(UserError, match=rf"{directory.path}(.|\n)*{part.name}: torn"):
+        read_episodes(directory.path)
+
+
+def test_a_flipped_byte_of_a_plan_is_found(directory):  # noqa: F811
+    flip_a_byte(directory.path / "plan.parquet", "seed")
+    for read in (read_plan_table, read_plan):
+        with pytest.raises(UserError, match=r"plan\.parquet: damaged"):
+            read(directory.path)
+
+
+@pytest.mark.parametrize("text", ["[suite]", "suite", "model: {}", ""])
+def test_a_configuration_without_a_suite_is_refused(directory, text):  # noqa: F811
+    (directory.path / "config.yaml").write_text(text)
+    with pytest.raises(UserError, match=r"config\.yaml: names no suite"):
+        read_config(directory.path)
+
+
+def test_where_there_is_no_run_each_reader_says_so(tmp_path):
+    for read in (read_plan, read_plan_table, read_config, read_episodes, open_run):
+        with pytest.raises(UserError, match=f"{tmp_path}: no run here"):
+            read(tmp_path)
+    (tmp_path / "plan.parquet").write_text("not Parquet")
+    with pytest.raises(UserError, match="damaged"):
+        module.open_run(tmp_path)
+
+
+async def test_a_run_is_opened_with_its_plan_configuration_and_sessions(directory):  # noqa: F811
+    directory.commit(await rows(PLAN[:2]))
+    (directory.path / "versions.json").write_text('[{"id": "s1", "vllm": "1"}]')
+    run = open_run(directory.path)
+    assert run.plan["episode_id"].to_pylist() == [episode.id for episode in PLAN]
+    assert run.settings == {"suite": {}} and [session["id"] for session in run.sessions] == ["s1"]
+    assert len(run.episodes(["success"])) == 2

@@ -1,0 +1,92 @@
+"""``raycade view``: which runs it shows, where it listens, and what it says of wrong input."""
+
+import re
+
+import pytest
+import uvicorn
+from starlette.testclient import TestClient
+
+from cluster.cli import main
+from tests.viewer_runs import calm_rows, write_run
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Instead of serving, keeps the app, as it is once the ledgers have been read, and the address it would have."""
+    kept = []
+
+    def run(self, sockets):
+        kept.append((self.config.app, sockets[0].getsockname()))
+        sockets[0].close()
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    return kept
+
+
+def view(*words):
+    with pytest.raises(SystemExit) as end:
+        main(["view", *map(str, words)])
+    return end.value.code
+
+
+def address_in(text):
+    return re.search(r"http://\S+", text)[0]
+
+
+def test_it_listens_on_this_machine_only_and_asks_for_the_token_that_it_prints(tmp_path, served, capsys):
+    path = write_run(tmp_path / "run", *calm_rows())
+    assert view(path) == 0
+    ((app, (host, port)),) = served
+    address = address_in(capsys.readouterr().out)
+    assert host == "127.0.0.1" and address.startswith(f"http://127.0.0.1:{port}/?token=")
+    assert len(address.partition("token=")[2]) >= 32
+    assert TestClient(app).get("/").status_code == 403
+    client = TestClient(app)
+    assert client.get(address.partition(str(port))[2]).status_code == 200
+    (cookie,) = client.cookies
+    assert str(port) in cookie  # two viewers on one host do not throw each other out
+    assert client.get("/api/state").json()["runs"][0]["path"] == str(path)
+
+
+def test_without_a_name_it_shows_all_runs_in_the_folder(tmp_path, monkeypatch, served, capsys):
+    write_run(tmp_path / "runs" / "one", *calm_rows())
+    write_run(tmp_path / "runs" / "sweep" / "two", *calm_rows())
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "plan.parquet").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert view("--no-token") == 0
+    said = capsys.readouterr()
+    assert "token" not in address_in(said.out) and "broken" in said.err
+    runs = TestClient(served[0][0]).get("/api/state").json()["runs"]
+    assert {run["name"] for run in runs} == {"one", "two"}
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path, served):
+    paths = [write_run(tmp_path / parent / "run", *calm_rows()) for parent in ("a", "b")]
+    assert view(*paths, "--no-token") == 0
+    runs = TestClient(served[0][0]).get("/api/state").json()["runs"]
+    assert len({run["name"] for run in runs}) == 2
+
+
+@pytest.mark.parametrize("given", ["{id}", "run/{id}"])
+def test_an_episode_s_link_is_printed(tmp_path, served, capsys, given):
+    path = write_run(tmp_path / "run", *calm_rows())
+    episode = calm_rows()[0][0].id
+    view(path, "--episode", given.format(id=episode))
+    assert f"episode=run%2F{episode}" in address_in(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["nowhere"], "nowhere"),
+        ([], "runs/"),
+        (["run", "--port", "99999999"], "99999999"),
+        (["run", "--host", "no.such.invalid"], "no.such"),
+    ],
+)
+def test_wrong_input_is_named_and_ends_with_code_2(tmp_path, monkeypatch, served, capsys, words, named):
+    write_run(tmp_path / "run", *calm_rows())
+    monkeypatch.chdir(tmp_path)
+    assert view(*words) == 2
+    assert named in capsys.readouterr().err and not served

@@ -1,0 +1,134 @@
+"""Quality of domains against direct counts, and near-duplicates."""
+
+import itertools
+import math
+import random
+
+import networkx
+import pytest
+
+from envs.kumo import DIFFICULTIES, Action, OptimalSearch, State, available_domains, generate_tasks, load_domain
+from envs.kumo.domain import Domain, Noun
+from envs.kumo.domain_file import parse_domain
+from envs.kumo.halves import components
+from envs.kumo.likeness import near_duplicates
+from envs.kumo.quality import possible_tasks, quality_of
+from tests.envs.kumo_games import made_domain, toy_yaml
+
+
+def a_domain(name, truths, table):
+    """A domain of a table from test to outcome to truths ruled out."""
+    actions = [
+        Action(test, "str", tuple(State(outcome, tuple(gone)) for outcome, gone in outcomes.items()))
+        for test, outcomes in table.items()
+    ]
+    noun = Noun("thing", "things")
+    return Domain(name, "", "", noun, noun, tuple(truths), tuple(actions))
+
+
+def renamed(domain, edits=0):
+    """A copy under other names, in another order, with some rules changed."""
+    rng = random.Random(edits)
+    names = {truth: f"other {number}" for number, truth in enumerate(rng.sample(domain.truths, len(domain.truths)))}
+    actions = rng.sample(domain.actions, len(domain.actions))
+    table = {
+        f"test {number}": {
+            f"shows {place}": [names[truth] for truth in state.rules_out][number < edits :]
+            for place, state in enumerate(rng.sample(action.states, len(action.states)))
+        }
+        for number, action in enumerate(actions)
+    }
+    return a_domain("copy", sorted(names.values()), table)
+
+
+@pytest.mark.parametrize("edits", [0, 5])
+def test_a_domain_that_has_only_other_names_is_a_near_duplicate_an_edited_one_too(edits):
+    medical = load_domain("medical")
+    copy = renamed(medical, edits)
+    [(later, earlier, shared)] = near_duplicates([medical, load_domain("music"), copy])
+    assert (later, earlier) == (copy, medical)
+    assert "rules" in shared and ("100%" in shared) == (edits == 0)
+
+
+@pytest.mark.parametrize(("kept", "refused"), [(30, True), (25, True), (24, False)])
+def test_a_domain_with_half_of_the_truths_is_a_near_duplicate_though_its_rules_are_others(kept, refused):
+    medical = load_domain("medical")
+    rng = random.Random(1)
+    truths = [*medical.truths[:kept], *(f"other {number}" for number in range(50 - kept))]
+    table = {f"test {number}": {"high": rng.sample(truths, 20 + number), "low": []} for number in range(30)}
+    found = list(near_duplicates([medical, a_domain("other", truths, table)]))
+    assert [why for *_, why in found] == [f"{kept * 2}% of the names of its truths"] * refused
+
+
+def test_no_two_domains_that_come_with_raycade_are_near_duplicates():
+    assert not [(one.name, two.name, why) for one, two, why in near_duplicates(map(load_domain, available_domains()))]
+
+
+def test_components_are_the_truths_that_tests_connect():
+    for name in ("medical", "ancient_civilizations"):
+        domain = load_domain(name)
+        graph = networkx.Graph()
+        graph.add_nodes_from(domain.truths)
+        for action in domain.actions:
+            reach = [truth for state in action.states for truth in state.rules_out]
+            graph.add_edges_from(itertools.pairwise(reach))
+        found = [tuple(domain.truths[place] for place in part.truths) for part in components(domain)]
+        assert {frozenset(group) for group in found} == set(map(frozenset, networkx.connected_components(graph)))
+        assert [len(group) for group in found] == sorted(map(len, found), reverse=True)
+    assert len(found) == 3
+
+
+def test_a_domain_s_quality_is_what_its_table_says():
+    domain = parse_domain(toy_yaml(), "toy")
+    quality = quality_of(domain, easy=0)
+    assert (quality.truths, quality.actions, quality.numeric, quality.outcomes, quality.components) == (3, 2, 1, 5, 1)
+    # Five outcomes rule out five of fifteen truths; Apple is ruled out by one test, Banana and Cherry by two.
+    assert (quality.density, quality.idle, quality.fewest) == (5 / 15, 1 / 5, 1)
+    # Apple/Banana share one of two outcomes, Apple/Cherry none of three, Banana/Cherry none of four.
+    assert quality.overlap == pytest.approx((1 / 2) / 3)
+    knots = load_domain("knots")
+    assert quality_of(knots, easy=0).numeric == sum(isinstance(a.states[0].value, tuple) for a in knots.actions) > 1
+    assert quality.steps == {"easy": None, "hard": None} and quality.tasks["easy"] == -math.inf
+
+
+def test_expected_tests_are_means_over_the_first_tasks_of_each_difficulty():
+    domain = load_domain("knots")
+    quality = quality_of(domain, easy=3, hard=1)
+    for difficulty, count in (("easy", 3), ("hard", 1)):
+        tasks = generate_tasks(domain, *DIFFICULTIES[difficulty], count=count)
+        expected = sum(OptimalSearch(task).expected_steps for task in tasks) / count
+        assert quality.steps[difficulty] == pytest.approx(expected)
+
+
+def all_tasks(domain, truths, actions):
+    """Every task there is, by going through all choices."""
+    found = 0
+    for sample in itertools.combinations(domain.truths, truths):
+        related = {a.name for a in domain.actions if any({*sample} & {*s.rules_out} for s in a.states)}
+        for chosen in itertools.combinations(domain.actions, actions):
+            if len(related & {action.name for action in chosen}) < min(actions, len(related)):
+                continue  # unrelated tests only fill up
+            for states in itertools.product(*(action.states for action in chosen)):
+                left = {*sample} - {truth for state in states for truth in state.rules_out}
+                if len(left) == 1 and any(left & {*state.rules_out} for a in chosen for state in a.states):
+                    found += 1
+    return found
+
+
+@pytest.mark.parametrize(("seed", "truths", "actions"), [(1, 3, 2), (2, 4, 3), (3, 3, 4)])
+def test_the_number_of_possible_tasks_is_about_that_of_all_choices(seed, truths, actions):
+    domain = made_domain(seed, truths=8, actions=5)
+    assert 10 ** possible_tasks(domain, truths, actions) == pytest.approx(all_tasks(domain, truths, actions), rel=0.25)
+
+
+def test_tests_that_touch_no_truth_of_a_task_fill_it_up():
+    table = {"a": {"1": "v", "2": "w"}, "b": {"1": "x", "2": "y"}, "c": {"1": "z", "2": ""}, "d": {"1": "y", "2": "w"}}
+    table |= {"e": {"1": "vx", "2": "z"}, "f": {"1": "", "2": "z", "3": "x"}}
+    domain = a_domain("sparse", "vwxyz", table)
+    assert 10 ** possible_tasks(domain, 2, 4) == pytest.approx(all_tasks(domain, 2, 4), rel=0.1)
+
+
+def test_where_no_choice_leaves_one_truth_there_is_no_task():
+    domain = a_domain("none", "xyz", {"t": {"a": "xy", "b": ""}})
+    assert possible_tasks(domain, 2, 1) == -math.inf
+    assert possible_tasks(domain, 4, 1) == -math.inf and possible_tasks(domain, 2, 2) == -math.inf

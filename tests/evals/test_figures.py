@@ -1,0 +1,132 @@
+"""Figures: what each suite states, how those of several runs are joined, and that every kind is drawn."""
+
+import math
+import re
+
+import pytest
+
+from evals.cells import success_figure
+from evals.figures import Figure, Series, joined, middle
+from evals.report.draw import draw
+from evals.statistics import Estimate
+from evals.suite import suite_figures
+from tests.small_runs import MODELS, SUITES, small_run
+
+SHARE = Estimate(0.5, 0.25, 0.75, 8)
+FIRST, SECOND = MODELS
+
+
+def figures(name: str) -> dict[str, Figure]:
+    return {figure.name: figure for figure in suite_figures(SUITES[name], small_run(name))}
+
+
+def series(figure: Figure, name: str, panel: str = "") -> Series:
+    [found] = [each for each in figure.series if each.name == name and panel in ("", each.panel)]
+    return found
+
+
+def test_a_suite_that_states_nothing_gets_a_map_of_its_cells():
+    [figure] = figures("toy").values()
+    assert (figure.name, figure.kind) == ("toy_success_map", "heat_map")
+    assert series(figure, "colors", "oracle, zero_shot").y == (1.0,)
+    played = [row for row in small_run("toy").of("toy").episodes().to_pylist() if row["player"] == SECOND]
+    share = sum(bool(row["success"]) for row in played) / len(played)
+    assert series(figure, "colors", f"{SECOND}, zero_shot").y == (share,)
+
+
+def test_without_an_episode_there_is_no_figure():
+    run = small_run("toy", ("oracle",), failed=0, missing=4)
+    assert suite_figures(SUITES["toy"], run) == [] and success_figure("toy", run.of("toy")).series == ()
+
+
+def test_kidgym_maps_success_by_task_and_level_and_has_no_radar_without_all_tasks():
+    found = figures("kidgym")
+    assert list(found) == ["kidgym_radar", "kidgym_success_map"]
+    radar = series(found["kidgym_radar"], "oracle", "zero-shot")
+    assert dict(zip(radar.x, radar.y, strict=True)) == dict.fromkeys(radar.x) | {"execution": pytest.approx(100)}
+    row = series(found["kidgym_success_map"], "MFI", "oracle, zero-shot")
+    assert (row.x, row.y) == (("1", "2", "3"), (1.0, 1.0, 1.0))
+
+
+def test_kumo_states_scatter_map_and_histogram():
+    found = figures("kumo")
+    assert [figure.kind for figure in found.values()] == ["points", "heat_map", "histogram"]
+    oracle = series(found["kumo_scatter"], "oracle", "easy")
+    assert middle(oracle.y[0]) == 1 and middle(oracle.x[0]) == 0
+    published = [each for each in found["kumo_scatter"].series if each.reference]
+    assert [each.panel for each in published] == ["easy", "hard"] and all(len(each.x) > 20 for each in published)
+    first = found["kumo_domains_map"].series[0]
+    assert first.x[0] == "oracle" and first.y[0] == 1, "the best player stands first"
+    counts = {each.name: sum(each.y) for each in found["kumo_optimal_actions"].series}
+    assert counts == {"easy": 4, "hard": 4}, "each task once, whoever played it how often"
+
+
+def test_multistar_states_stages_attributes_and_weights():
+    found = figures("multistar")
+    assert [figure.kind for figure in found.values()] == ["lines", "radar", "lines"]
+    stages = found["multistar_stages"]
+    assert [middle(value) for value in series(stages, "oracle", "vanilla, told nothing").y] == [1, 1, 1, 1, 1]
+    chance = [each for each in stages.series if each.reference]
+    assert len(chance) == 2 and chance[0].y[-1] == 1 / 8
+    weights = series(found["multistar_weights"], "puzzle", "oracle, vanilla, told own answers")
+    assert weights.x[-1] == "2R to final" and 0 < middle(weights.y[-1]) < 1
+    assert not any("told nothing" in each.panel for each in found["multistar_weights"].series)
+
+
+def test_figures_of_one_name_are_joined():
+    row = Series("a", ("p",), (1.0,), "easy")
+    one = Figure("map", "Map", "heat_map", (row, Series("b", ("p",), (0.5,), "easy")), notes=("x",))
+    two = Figure("map", "Map", "heat_map", (Series("a", ("p", "q"), (0.0, 0.25), "easy"),), notes=("x", "y"))
+    [map_] = joined([one, two])
+    assert map_.series == (Series("a", ("p", "q"), (1.0, 0.25), "easy"), one.series[1]) and map_.notes == ("x", "y")
+    lines = [
+        Figure("l", "L", "lines", (Series("chance", ("a",), (0.1,)), Series(name, ("a",), (1.0,)))) for name in "pq"
+    ]
+    assert [each.name for each in joined(lines)[0].series] == ["chance", "p", "q"]
+    assert len(joined([one, lines[0]])) == 2
+
+
+def test_places_and_values_must_fit():
+    with pytest.raises(ValueError, match="mine"):
+        Series("mine", ("a",), ())
+
+
+def test_json_has_no_number_that_json_lacks():
+    made = Figure("f", "F", "lines", (Series("s", ("a", "b"), (math.nan, SHARE)),), limits=(0, 1))
+    [told] = made.to_json()["series"]
+    assert told["y"] == [None, {"mean": 0.5, "low": 0.25, "high": 0.75, "n": 8}] and made.to_json()["limits"] == [0, 1]
+
+
+NAMES = ("a", "b", "c")
+KINDS = {
+    "radar": Series("r $x$ <&>", NAMES, (SHARE, None, 0.2)),
+    "heat_map": Series("row", NAMES, (0.1, None, 1.0)),
+    "points": Series("p", (SHARE, 1.0), (SHARE, None)),
+    "lines": Series("l", NAMES, (SHARE, None, 0.5)),
+    "histogram": Series("h", (2.0, 3.0), (4.0, 1.0)),
+    "graph": Series("g", (0.1, 0.5, None), (0.2, 0.3, None)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_drawn_in_every_form_and_the_same_each_time(kind):
+    panels = tuple(Series(KINDS[kind].name, KINDS[kind].x, KINDS[kind].y, panel) for panel in ("one", "two", "\x1b_{"))
+    made = Figure("f", "100 % of $5_{", kind, panels, "x", "y", (0, 1))
+    svg = draw(made, "svg")
+    assert svg.startswith(b"<?xml") and b"100 % of $5_{" in svg and b"\x1b" not in svg
+    assert draw(made, "svg") == svg and draw(made, "png")[:4] == b"\x89PNG" and draw(made, "pdf")[:4] == b"%PDF"
+
+
+def test_the_edges_of_a_graph_are_gray_lines_that_stop_where_there_is_none():
+    edges = Series("edges", (0.0, 1.0, None, 0.0, 1.0, None), (0.0, 1.0, None, 1.0, 0.0, None), reference=True)
+    svg = draw(Figure("f", "F", "graph", (edges, Series("nodes", (0.0, 1.0), (0.0, 1.0)))), "svg").decode()
+    assert "#7a7a7a" in svg and "#0072b2" in svg
+    [path] = re.findall(r'<path d="([^"]*)"[^>]*stroke: #7a7a7a', svg)
+    assert path.count("M") == 2 == path.count("L")
+
+
+def test_players_have_colors_of_their_own_and_published_figures_are_gray():
+    own = [Series(f"p{number}", NAMES, (0.1, 0.2, 0.3)) for number in range(8)]
+    svg = draw(Figure("f", "F", "lines", (*own, Series("chance", NAMES, (0, 0, 0), reference=True))), "svg").decode()
+    colors = {part[:7] for part in svg.split("stroke: ")[1:]} & {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a7a7a"}
+    assert len(colors) == 5

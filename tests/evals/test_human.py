@@ -1,0 +1,357 @@
+"""The human player: what a person is shown, what is taken for an answer, and the page in the browser."""
+
+import asyncio
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+from starlette.testclient import TestClient
+
+from envs.kidgym import make
+from evals.conversation import Conversation
+from evals.human import HumanPlayer, QuitError, human_name, is_human
+from evals.human.browser import HOST, Browser, listen
+from evals.human.drawing import UPPER_HALF, can_draw, half_blocks
+from evals.human.terminal import Terminal, option_index, printable
+from evals.suite import play_episode
+from evals.types import PlayerError, Turn, message
+from tests.cluster.conftest import ROOT
+from tests.evals.test_records import an_episode
+from tests.toy import ToySuite
+
+FRAME = make("CL", 1, 0).frame
+
+
+class Scripted:
+    """Chooses these options, one after the other, and remembers the questions."""
+
+    def __init__(self, *choices):
+        self.choices = list(choices)
+        self.questions = []
+
+    def begin(self, number, games):
+        self.number = number
+
+    async def ask(self, question):
+        self.questions.append(question)
+        await asyncio.sleep(0)
+        if not self.choices:
+            raise QuitError
+        return self.choices.pop(0)
+
+
+def turn(*chat, options=("A", "B"), number=0, labels=()):
+    return Turn(an_episode(), number, chat, options, labels)
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_participants_have_names_of_their_own():
+    assert [human_name(), human_name("ann"), human_name("p-07")] == ["human", "human_ann", "human_p-07"]
+    assert all(map(is_human, ("human", "human_ann", "human_p-07")))
+    assert not any(map(is_human, ("humanoid", "random", "human_", "human_a_b", "Human", "human_../x")))
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", "-a", "ä", "x" * 33, "a_b", "a\n"])
+def test_a_participant_s_name_is_plain(name):
+    with pytest.raises(ValueError, match="letters, digits and hyphens"):
+        human_name(name)
+
+
+# --- the player ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_reply_is_the_chosen_option_with_the_time_it_took():
+    scripted = Scripted(1)
+    reply = await HumanPlayer(scripted).reply(turn(message("user", "Which?")))
+    assert reply.text == "B" and reply.seconds > 0 and reply.label_scores is None and reply.finish == "stop"
+
+
+async def test_labels_are_chosen_with_certainty():
+    reply = await HumanPlayer(Scripted(0)).reply(turn(message("user", "?"), options=(), labels=("A", "B")))
+    assert reply.text == "A" and reply.label_scores.logprobs == (0.0, float("-inf"))
+
+
+async def test_a_turn_without_options_cannot_be_played():
+    with pytest.raises(PlayerError, match="no options"):
+        await HumanPlayer(Scripted(0)).reply(turn(message("user", "Say something"), options=()))
+
+
+async def test_only_what_is_new_is_shown_and_the_rules_apart():
+    scripted = Scripted(0, 0, 0)
+    player = HumanPlayer(scripted)
+    rules, first = message("system", "Rules."), message("user", "One", FRAME)
+    await player.reply(turn(rules, first))
+    await player.reply(turn(rules, first, message("assistant", "A"), message("user", "Two"), number=1))
+    await player.reply(Turn(an_episode(9), 0, (rules, first), ("A",)))
+    shown = [(question.rules, question.shown) for question in scripted.questions]
+    assert shown == [(("Rules.",), ("One", FRAME)), (("Rules.",), ("Two",)), (("Rules.",), ("One", FRAME))]
+    assert [question.past for question in scripted.questions] == [(), (first, message("assistant", "A")), ()]
+
+
+async def test_a_chat_that_begins_anew_has_no_past():
+    scripted = Scripted(0, 0)
+    player = HumanPlayer(scripted)
+    for number, text in enumerate(("One", "Two")):
+        await player.reply(turn(message("system", "Rules."), message("user", text), number=number))
+    assert [(question.past, question.shown) for question in scripted.questions] == [((), ("One",)), ((), ("Two",))]
+
+
+async def test_captions_say_what_an_option_stands_for():
+    scripted = Scripted(0)
+    text = "Example:\nA) wait\nB) go\n\nNow:\nA) open the door\nB: sing\nC)\nAB) no"
+    await HumanPlayer(scripted).reply(turn(message("user", text), options=("A", "B", "C")))
+    assert scripted.questions[0].captions == ("A) open the door", "B: sing", "C")
+
+
+async def test_questions_that_come_at_once_are_asked_one_at_a_time():
+    asked = []
+
+    class Slow(Scripted):
+        async def ask(self, question):
+            asked.append(("begin", question.number))
+            await asyncio.sleep(0)
+            asked.append(("end", question.number))
+            return 0
+
+    conversation = Conversation(an_episode(), HumanPlayer(Slow()))
+    chats = [(message("user", text),) for text in "xyz"]
+    await asyncio.gather(*(conversation.ask(chat, options=("A",)) for chat in chats))
+    assert asked == [(what, number) for number in range(3) for what in ("begin", "end")]
+
+
+async def test_a_game_that_is_left_has_no_record():
+    suite = ToySuite(episodes=1)
+    with pytest.raises(QuitError):
+        await play_episode(suite, suite.plan()[0], HumanPlayer(Scripted(0, 0)))
+
+
+# --- the terminal ----------------------------------------------------------------------------------------------------
+
+
+TYPED = {"1": 0, "3": 2, "blood test": 1, "X-Ray": 0}
+NO_OPTION = ["0", "4", "", "-1", "²", "9" * 5000, "blood", "1.0"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "index"), [*TYPED.items(), *((typed, None) for typed in NO_OPTION)], ids=lambda v: str(v)[:9]
+)
+def test_an_option_is_typed_by_number_or_by_its_text(typed, index):
+    assert option_index(typed, ("X-ray", "Blood test", "MRI")) == index
+
+
+def test_the_text_of_an_option_comes_before_its_number():
+    assert option_index("2", ("2", "1")) == 0
+
+
+def test_control_characters_are_not_sent_to_a_terminal():
+    assert printable("a\x1b[31mb\nc\td\x9b2J\u202ex") == "a [31mb\nc d 2J x"
+
+
+def terminal(tmp_path, monkeypatch, *typed, **settings):
+    output = io.StringIO()
+    console = Console(file=output, width=settings.pop("width", 100), highlight=False, **settings)
+    answers = iter(typed)
+
+    def read(prompt=""):
+        try:
+            return next(answers)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", read)
+    return Terminal(tmp_path, console), output
+
+
+async def test_the_terminal_shows_texts_at_80_columns_pictures_as_files_and_options_as_numbers(tmp_path, monkeypatch):
+    shown, output = terminal(tmp_path, monkeypatch, "yes", ":rules", "2")
+    chat = (message("system", "The rules. " * 20), message("user", "Look:", FRAME, "A) go\nB) stay\n[red]x[/red]"))
+    reply = await HumanPlayer(shown).reply(turn(*chat))
+    text = output.getvalue()
+    assert reply.text == "B" and max(len(line) for line in text.splitlines() if "picture" not in line) <= 80
+    assert "   1  A) go\n   2  B) stay\n" in text and "[red]x[/red]" in text
+    assert text.count("The rules. The rules.") > 1 and "number from 1 to 2" in text
+    [path] = re.findall(r"\[picture: (.*)\]", text)
+    assert Image.open(path).size == FRAME.size and Path(path).parent == tmp_path
+    assert UPPER_HALF not in text
+
+
+async def test_rules_are_shown_again_only_where_they_change(tmp_path, monkeypatch):
+    shown, output = terminal(tmp_path, monkeypatch, "1", "1", "1")
+    player = HumanPlayer(shown)
+    for index, rules in enumerate(["Rules one.", "Rules one.", "Rules two."]):
+        await player.reply(Turn(an_episode(index), 0, (message("system", rules), message("user", "?")), ("A", "B")))
+    text = output.getvalue()
+    assert text.count("Rules one.") == 1 and text.count("Rules two.") == 1
+
+
+@pytest.mark.parametrize("typed", [[":quit"], [], ["nonsense", ":quit"]])
+async def test_quit_and_the_end_of_input_stop(tmp_path, monkeypatch, typed):
+    shown, _ = terminal(tmp_path, monkeypatch, *typed)
+    with pytest.raises(QuitError):
+        await HumanPlayer(shown).reply(turn(message("user", "?")))
+
+
+async def test_a_color_terminal_draws_the_picture(tmp_path, monkeypatch):
+    shown, output = terminal(tmp_path, monkeypatch, "1", force_terminal=True, color_system="truecolor", width=60)
+    monkeypatch.setattr(Console, "encoding", "utf-8")
+    await HumanPlayer(shown).reply(turn(message("user", FRAME)))
+    assert output.getvalue().count(UPPER_HALF) == 60 * 30
+
+
+def test_half_blocks_have_the_colors_of_the_picture():
+    pixels = np.zeros((4, 2, 3), np.uint8)
+    pixels[0, 0], pixels[1, 0], pixels[2:, 1] = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+    drawn = half_blocks(pixels, 80)
+    assert drawn.plain == 2 * (2 * UPPER_HALF + "\n")
+    colors = [(span.style.color.triplet, span.style.bgcolor.triplet) for span in drawn.spans]
+    black, red, green, blue = (0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)
+    assert colors == [(red, green), (black, black), (black, black), (blue, blue)]
+    assert half_blocks(np.zeros((90, 90, 3), np.uint8), 30).plain == 15 * (30 * UPPER_HALF + "\n")
+
+
+@pytest.mark.parametrize("lacking", [{"color_system": None}, {"color_system": "standard"}, {"force_terminal": False}])
+def test_a_terminal_without_colors_draws_nothing(monkeypatch, lacking):
+    monkeypatch.setattr(Console, "encoding", "utf-8")
+    settings = {"file": io.StringIO(), "force_terminal": True, "color_system": "256"}
+    assert can_draw(Console(**settings)) and not can_draw(Console(**{**settings, **lacking}))
+
+
+# --- the browser -----------------------------------------------------------------------------------------------------
+
+HOSTILE = "<script>alert(1)</script>\nA) <b>go</b>\nB) stay"
+
+
+@pytest.fixture
+async def asked():
+    """A page with one question on it: (browser, client, the task that waits for the answer)."""
+    browser = Browser("token")
+    browser.begin(2, 5)
+    chat = (message("system", "Rules."), message("user", HOSTILE, FRAME))
+    waiting = asyncio.create_task(HumanPlayer(browser).reply(turn(*chat)))
+    await asyncio.sleep(0)
+    yield browser, TestClient(browser.app, base_url=f"http://{HOST}"), waiting
+    waiting.cancel()
+
+
+async def test_the_page_has_no_script_or_style_from_elsewhere(asked):
+    _, client, _ = asked
+    page = client.get("/token/")
+    assert page.status_code == 200 and "text/html" in page.headers["content-type"]
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    links = set(re.findall(r'(?:src|href)="([^"]+)"', page.text)) - {"data:,"}
+    assert links == {"play.js", "play.css"}
+    assert all(client.get(f"/token/{link}").status_code == 200 for link in links)
+    assert "innerHTML" not in client.get("/token/play.js").text
+
+
+async def test_the_state_holds_texts_as_they_are_and_pictures_by_address(asked):
+    _, client, _ = asked
+    state = client.get("/token/state").json()
+    question = state["question"]
+    assert (state["game"], state["games"], state["over"]) == (2, 5, False)
+    assert question["rules"] == [{"text": "Rules."}] and question["shown"][0] == {"text": HOSTILE}
+    assert question["options"] == ["A", "B"] and question["captions"] == ["A) <b>go</b>", "B) stay"]
+    picture = client.get(f"/token/pictures/{question['shown'][1]['picture']}.png")
+    assert picture.headers["content-type"] == "image/png"
+    assert (np.asarray(Image.open(io.BytesIO(picture.content))) == FRAME.render()).all()
+    assert client.get("/token/pictures/other.png").status_code == 404
+
+
+async def test_what_was_said_before_stays_on_the_page():
+    browser = Browser("token")
+    player, client = HumanPlayer(browser), TestClient(browser.app, base_url=f"http://{HOST}")
+    chat = (message("user", FRAME),)
+    for number in range(2):
+        waiting = asyncio.create_task(player.reply(turn(*chat, number=number)))
+        await asyncio.sleep(0)
+        state = client.get("/token/state").json()
+        client.post("/token/answer", json={"version": state["version"], "option": 0})
+        chat = (*chat, message("assistant", (await waiting).text), message("user", "And now?"))
+    before, answer = state["question"]["past"]
+    assert answer == {"role": "assistant", "parts": [{"text": "A"}]} and before["role"] == "user"
+    assert state["question"]["shown"] == [{"text": "And now?"}]
+
+
+async def test_an_answer_reaches_the_game_once(asked):
+    _, client, waiting = asked
+    version = client.get("/token/state").json()["version"]
+    assert client.post("/token/answer", json={"version": version, "option": 1}).status_code == 204
+    assert client.post("/token/answer", json={"version": version, "option": 0}).status_code == 409
+    assert (await waiting).text == "B"
+    later = client.get("/token/state").json()
+    assert later["version"] != version and "question" not in later
+    assert client.post("/token/answer", json={"version": later["version"], "option": 0}).status_code == 409
+
+
+@pytest.mark.parametrize("option", [-1, 2, True, "1", None, 1.0])
+async def test_what_is_no_option_is_refused(asked, option):
+    _, client, waiting = asked
+    version = client.get("/token/state").json()["version"]
+    assert client.post("/token/answer", json={"version": version, "option": option}).status_code == 400
+    for body in (b"", b"[]", b"{}", b"\xff"):
+        assert client.post("/token/answer", content=body).status_code == 400
+    assert client.post("/token/answer", json={"version": version - 1, "option": 0}).status_code == 409
+    assert not waiting.done()
+
+
+async def test_a_stranger_sees_nothing(asked):
+    browser, client, _ = asked
+    for path in ("/", "/state", "/other/", "/other/state"):
+        assert client.get(path).status_code == 404
+    elsewhere = TestClient(browser.app, base_url="http://evil.example")
+    assert elsewhere.get("/token/state").status_code == 400
+    assert len({Browser().token for _ in range(10)}) == 10 and len(Browser().token) >= 32
+
+
+async def test_the_button_to_stop_stops(asked):
+    _, client, waiting = asked
+    assert client.post("/token/quit").status_code == 204
+    with pytest.raises(QuitError):
+        await waiting
+
+
+async def test_the_page_is_served_on_loopback_and_told_the_end():
+    import httpx
+
+    browser = Browser()
+    async with httpx.AsyncClient() as client, browser.serving(listen()) as address:
+        assert address.startswith(f"http://{HOST}:") and address.endswith(f"/{browser.token}/")
+        state = (await client.get(f"{address}state")).json()
+        assert not state["over"]
+        following = asyncio.create_task(client.get(f"{address}state", params={"known": state["version"]}))
+        await asyncio.sleep(0.05)
+        await browser.end()
+        assert (await following).json()["over"]
+
+
+BETWEEN_PROMPT_AND_READ = """
+import signal, sys, threading
+from pathlib import Path
+from evals.human.terminal import Terminal
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+# caught by another thread, it does not interrupt the read, like one that comes just before it
+threading.Timer(0.5, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)).start()
+Terminal(Path())._read()
+"""
+
+
+def test_a_signal_just_before_the_read_is_noticed_before_anything_is_typed():
+    outside, inside = pty.openpty()
+    command = [sys.executable, "-c", BETWEEN_PROMPT_AND_READ]
+    with subprocess.Popen(command, cwd=ROOT, stdin=inside, stdout=inside, stderr=inside) as process:
+        try:
+            assert process.wait(60) == 75
+        finally:
+            process.kill()
+            os.close(inside)
+            os.close(outside)

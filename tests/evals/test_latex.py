@@ -1,0 +1,130 @@
+"""Tables as LaTeX: they compile, best values are bold, and nothing in a cell is a command."""
+
+import re
+import shutil
+import subprocess
+from decimal import Decimal
+
+import pytest
+from pylatexenc.latexwalker import LatexEnvironmentNode, LatexWalker
+
+from evals.report.latex import best_cells, document, latex
+from evals.statistics import NO_ESTIMATE, Estimate
+from evals.suite import suite_results
+from evals.tables import Table, rounded
+from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
+
+PAPER = Table(
+    "paper",
+    "Layout",
+    ("Methods", "L", "CL", "SE", "n"),
+    (
+        ("a", "1", Decimal("0.50"), Decimal("0.10"), 1),
+        ("a", "2", Decimal("0.20"), None, 2),
+        ("b", "1", Decimal("0.70"), Decimal("0.10"), 3),
+        ("b", "2", Decimal("0.20"), Decimal("0.30"), 4),
+        ("oracle", "1", Decimal("1.00"), Decimal("1.00"), 5),
+    ),
+    better={"CL": "higher", "SE": "lower"},
+)
+
+
+def test_the_best_of_those_that_compete_are_bold():
+    assert best_cells(PAPER, {"oracle"}) == {(2, 2), (1, 2), (3, 2), (0, 3), (2, 3)}
+    assert best_cells(PAPER) == {(4, 2), (1, 2), (3, 2), (0, 3), (2, 3)}
+    text = latex(PAPER, {"oracle"})
+    assert text.count(r"\textbf{") == 5 and r"\textbf{0.70}" in text and "1.00" in text and r"\textbf{1.00}" not in text
+
+
+def test_equal_as_printed_is_equal():
+    rows = (("a", Estimate(0.12341, 0, 1, 9)), ("b", Estimate(0.12344, 0, 1, 9)), ("c", NO_ESTIMATE), ("d", 0.1))
+    assert best_cells(Table("t", "T", ("m", "x"), rows, better={"x": "higher"})) == {(0, 1), (1, 1)}
+    assert best_cells(Table("t", "T", ("m", "x"), rows[:1], better={"x": "higher"})) == set(), "no rival"
+
+
+def test_a_model_is_named_once_for_its_rows():
+    lines = [line for line in latex(PAPER).splitlines() if "&" in line and "Methods" not in line]
+    assert [line.split("&")[0].strip() for line in lines] == ["a", "", "b", "", "oracle"]
+
+
+def test_columns_are_grouped_by_what_stands_before_a_colon():
+    text = latex(Table("t", "T", ("Model", "easy: success", "easy: tokens", "hard: success"), (("a", 1, 2, 3),)))
+    assert r"& \multicolumn{2}{c}{easy} & \multicolumn{1}{c}{hard}" in text
+    assert r"\cmidrule(lr){2-3}\cmidrule(lr){4-4}" in text and "Model & success & tokens & success" in text
+
+
+def test_numbers_keep_the_digits_of_the_paper():
+    assert (str(rounded(0.5, 2)), str(rounded(73.849, 1)), rounded(None, 1), rounded(float("nan"), 1)) == (
+        *("0.50", "73.8"),
+        *(None, None),
+    )
+
+
+HOSTILE_TABLE = Table(
+    "hostile",
+    HOSTILE + r" \input{/etc/passwd}",
+    ("player", "漢_字 %", "n"),
+    ((r"\write18{x} ^^5c # $ ~ {", HOSTILE, Estimate(0.5, 0.1, 0.9, 3)), ("[x] é –", "\n\n", None)),
+)
+
+
+def test_nothing_in_a_table_is_a_command():
+    text = latex(HOSTILE_TABLE)
+    assert r"\input" not in text and r"\write" not in text and "\x1b" not in text and "^^" not in text
+    assert r"{\textbackslash}input\{" in text and r"{\textbackslash}write18" in text
+
+
+def all_tables() -> list[Table]:
+    tables = [
+        table
+        for name in ("toy", "kumo", "kidgym", "multistar")
+        for section in ("paper", "scores")
+        for table in suite_results(SUITES[name], small_run(name), section)
+    ]
+    return [*tables, HOSTILE_TABLE, PAPER]
+
+
+def test_every_table_is_sound_latex():
+    for table in all_tables():
+        text = latex(table, {"oracle"})
+        nodes, *_ = LatexWalker(text, tolerant_parsing=False).get_latex_nodes()
+        assert any(isinstance(node, LatexEnvironmentNode) for node in nodes) or "longtable" in text
+        columns = len(re.sub("[^lr]", "", re.search(r"begin\{(?:tabular|longtable)\}\{([lr]+)\}", text)[1]))
+        assert columns == len(table.columns)
+        body = text.partition("\\midrule\n")[2]
+        rows = [line for line in body.splitlines() if line.endswith("\\\\") and "&" in line]
+        assert len(rows) == len(table.rows)
+        assert all(len(re.findall(r"(?<!\\)&", line.replace(r"{\&}", ""))) == columns - 1 for line in rows), text
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+def test_the_document_compiles(tmp_path):
+    tables = all_tables()
+    for table in tables:
+        (tmp_path / f"{table.name}.tex").write_text(latex(table, {"oracle"}))
+    (tmp_path / "report.tex").write_text(document(tables, HOSTILE))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "report.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_suites_state_the_layouts_of_their_papers():
+    found = {
+        table.name: table
+        for name in ("kumo", "kidgym", "multistar", "direct")
+        for table in suite_results(SUITES[name], small_run(name), "paper")
+    }
+    kidgym = found["kidgym_paper_zero_shot"]
+    assert kidgym.columns == ("Methods", "L", "CL", "CO", "MFI", "SO")
+    assert kidgym.rows[-1] == ("oracle", "3", *[Decimal("1.00")] * 4) and len(kidgym.rows) == 9
+    kumo = found["kumo_paper"]
+    assert [row[0] for row in kumo.rows] == [*MODELS, "oracle"] and kumo.columns[1:3] == (
+        "easy: success",
+        "easy: relative actions",
+    )
+    assert kumo.rows[-1][1:3] == (Decimal("100.0"), Decimal("0.00"))
+    direct = found["multistar_paper"]  # the later one
+    assert direct.columns[:4] == ("Model", "Metric", "Prompt", "Prior")
+    assert next(row[:4] for row in direct.rows if row[0] == "oracle") == ("oracle", "Acc", "vanilla", "w/o")
+    weights = found["multistar_paper_weights_vanilla_model"]
+    assert weights.columns == ("Model", "Attributes", "1P to 2P", "1P, 2P to 1R", "1R to 2R", "2R to final")

@@ -1,0 +1,231 @@
+"""The report as a page: what it shows of whole, partial, failed and empty runs, and that it is closed to the world."""
+
+import base64
+import dataclasses
+import functools
+import html as html_module
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from evals.failures import causes_of
+from evals.report import build
+from evals.report.build import page_of
+from evals.report.episodes import Shown, select
+from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
+from evals.report.pictures import Album
+from evals.report.status import status_lines
+from evals.report.told import episode_parts
+from evals.report.usage import usage_table
+from evals.run_data import RunData
+from evals.suite import suite_results
+from evals.tables import Table
+from evals.view import default_view
+from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
+
+FIRST, SECOND = MODELS
+BUILT_IN = {"oracle", "random"}
+
+
+def reported(name: str, run: RunData, label: str = "my run", status=()) -> RunReport:
+    tables = suite_results(SUITES[name], run, "scores")
+    return RunReport(label, run, SUITES[name], [*tables, usage_table(run)] if len(run.episodes()) else tables, status)
+
+
+def page(*runs: RunReport) -> str:
+    return page_of(Report(runs))
+
+
+@functools.cache
+def plain_page(name: str) -> str:
+    sessions = ({"id": "s1", "vllm": "1"},)
+    run = dataclasses.replace(small_run(name), settings={"suite": {"name": name}}, sessions=sessions)
+    return page(reported(name, run))
+
+
+class Reader(HTMLParser):
+    """Every tag with its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+
+@pytest.mark.parametrize("name", ["toy", "kumo", "kidgym", "multistar"])
+def test_a_page_is_one_file_that_asks_for_nothing(name):
+    text = plain_page(name)
+    assert len(text.encode()) < build.LARGEST
+    tags = Reader(text).tags
+    assert not {"script", "link", "iframe", "object", "form"} & {tag for tag, _ in tags}
+    for tag, attributes in tags:
+        assert not any(attribute.startswith("on") for attribute in attributes)
+        assert attributes.get("src", "data:").startswith("data:") and attributes.get("href", "#").startswith("#")
+        assert tag != "img" or attributes["alt"]
+    anchors = [attributes["id"] for _, attributes in tags if "id" in attributes]
+    assert len(anchors) == len(set(anchors))
+    assert {attributes["href"][1:] for tag, attributes in tags if tag == "a"} <= set(anchors)
+    plots = [attributes for _, attributes in tags if attributes.get("class") == "plot"]
+    assert len(plots) == {"toy": 1, "kumo": 3, "kidgym": 2, "multistar": 3}[name]
+    for words in ("Cost and time", "Prompts", "Versions: my run", "Configuration of my run", "reasoning", FIRST):
+        assert words in text, words
+
+
+def test_pictures_are_what_the_player_saw():
+    text = plain_page("kidgym")
+    sources = re.findall(r'src="data:image/png;base64,([^"]+)"', text)
+    assert sources and all(base64.b64decode(source).startswith(b"\x89PNG") for source in sources)
+
+
+def test_what_a_model_wrote_is_no_markup():
+    run = small_run("kidgym", ("hostile",), failed=0)
+    text = page(reported("kidgym", run, label="<img src=x>"))
+    assert "<script" not in text and "<img src=x" not in text and "\x1b" not in text and "\u202e" not in text
+    shown = html_module.escape(HOSTILE.replace("\x1b", r"\x1b").replace("\u202e", r"\u202e"), quote=False)
+    assert shown in text.replace("&#39;", "'")
+
+
+def test_a_page_stays_small_by_leaving_episodes_out(monkeypatch):
+    report = reported("toy", small_run("toy"))
+    whole = page(report)
+    monkeypatch.setattr(build, "LARGEST", len(whole.encode()) - 1)
+    less = page(report)
+    assert len(less) < len(whole) and "left out to keep this file small" in less
+
+
+# --- which episodes --------------------------------------------------------------------------------------------------
+
+
+def test_of_each_player_some_of_each_ending_are_chosen():
+    run = small_run("kidgym", failed=3).of("kidgym")
+    selection = select(run, SUITES["kidgym"], BUILT_IN)
+    endings = [(one.row["player"], one.ending) for one in selection.episodes]
+    assert endings.count((FIRST, "failed")) == 1, "one of each cause"
+    assert endings.count((SECOND, "lost")) == 2 and (SECOND, "failed") not in endings
+    assert not any(player == "oracle" for player, _ in endings), "built-in players only where no other has played"
+    rows = {one.row["episode_id"]: one.row for one in selection.episodes}
+    assert len(rows) == len(endings) and all(row["status"] for row in rows.values())
+    assert {prompt.mode for prompt in selection.prompts} <= {"zero_shot", "cot"} and selection.prompts
+
+
+def test_a_built_in_player_alone_is_shown():
+    run = small_run("toy", ("oracle",), failed=0, missing=0).of("toy")
+    assert [one.ending for one in select(run, SUITES["toy"], BUILT_IN).episodes] == ["won"]
+
+
+def test_of_long_episodes_the_beginning_and_the_end_are_shown_and_long_texts_are_cut():
+    turn = {"prompt": [{"role": "user", "parts": [{"text": "x" * 7000, "picture": None}]}], "finish": "stop"}
+    turn |= {
+        "reply": "r",
+        "reasoning": "",
+        "action": None,
+        "rule": "none",
+        "prompt_tokens": 1234,
+        "completion_tokens": 5,
+    }
+    names = ("suite", "task", "level", "mode", "index", "repeat", "player", "episode_id", "seed")
+    row = dict.fromkeys(names, 1) | dict.fromkeys(("status", "error", "success", "steps", "budget"))
+    for count, numbers in ((11, [*range(1, 12)]), (12, [*range(1, 9), 11, 12])):
+        whole = row | {"turns": [turn] * count}
+        steps = episode_parts(Shown(whole, "lost", default_view(whole)), Album())["steps"]
+        assert [step["number"] for step in steps if not step["omitted"]] == numbers
+        assert [step["omitted"][:2] for step in steps if step["omitted"]] == ["2 "] * (count > 11)
+    [part] = steps[0]["messages"][0]["parts"]
+    assert part["text"].startswith("x" * 6000 + "\n[1,000 more")
+    assert ("tokens", "1,234 prompt, 5 completion") in steps[0]["facts"] and ("decoded", "nothing") in steps[0]["facts"]
+
+
+# --- several runs ----------------------------------------------------------------------------------------------------
+
+
+def test_players_of_one_name_get_their_run_s_name_and_equal_built_in_ones_stay_once():
+    run, other = small_run("multistar"), small_run("multistar", (SECOND, "random"), failed=0, missing=0)
+    found = relabeled({"a": run, "b": other}, BUILT_IN)
+    names = {name: set(each.plan["player"].to_pylist()) for name, each in found.items()}
+    assert names == {"a": {FIRST, f"{SECOND} (a)", "oracle"}, "b": {f"{SECOND} (b)", "random"}}
+    again = relabeled({"a": run, "b": run}, BUILT_IN)
+    assert set(again["b"].plan["player"].to_pylist()) == {f"{FIRST} (b)", f"{SECOND} (b)"}
+    assert relabeled({"a": run}, BUILT_IN)["a"] is run
+    apart = relabeled({"a": run, "b": small_run("toy")}, BUILT_IN)
+    assert apart["a"] is run and apart["b"] is small_run("toy"), "other suites stand in other tables"
+
+
+def test_scores_do_not_change_with_a_name():
+    for name in ("kumo", "kidgym", "multistar"):
+        run = small_run(name)
+        renamed = with_labels(run, {FIRST: "other", "oracle": None})
+        before, after = (
+            [table for table in suite_results(SUITES[name], each, "scores") if table.headline]
+            for each in (run, renamed)
+        )
+        for old, new in zip(before, after, strict=True):
+            expected = [("other" if row[0] == FIRST else row[0], *row[1:]) for row in old.rows if row[0] != "oracle"]
+            assert repr(list(new.rows)) == repr(expected), name
+
+
+def test_tables_of_one_name_and_form_are_joined():
+    def table(rows, columns=("player", "x"), **more):
+        return Table("t", "T", columns, rows, **more)
+
+    runs = {
+        "a": [table((("p", 1), ("chance", 0)), notes=("n",))],
+        "b": [table((("q", 2), ("chance", 0)), notes=("n", "m"))],
+    }
+    [joint] = joined_tables(runs)
+    assert joint.rows == (("p", 1), ("chance", 0), ("q", 2)) and joint.notes == ("n", "m")
+    apart = joined_tables({"a": [table((("p", 1),))], "b/c": [table((("q", 1, 2),), ("player", "x", "y"))]})
+    assert [(each.name, each.title) for each in apart] == [("t", "T"), ("t_b_c", "T (b/c)")]
+    speed = [table((("s", 1),), ("metric", "value"), section="performance")]
+    assert len(joined_tables({"a": speed, "b": speed})) == 2
+
+
+def test_a_joint_page_has_all_players_in_one_table():
+    one, two = small_run("kumo", (FIRST,)), small_run("kumo", (SECOND,), failed=0)
+    text = page(reported("kumo", one, "left", ["Partial run"]), reported("kumo", two, "right"))
+    table = text[text.index('aria-label="Table: KUMO"') :].partition("</table>")[0]
+    assert FIRST in table and SECOND in table and "left: Partial run" in text
+
+
+# --- plain words -----------------------------------------------------------------------------------------------------
+
+
+def status(run: RunData) -> list[str]:
+    rows = run.episodes(["status"])["status"].to_pylist()
+    done, failed = rows.count("done"), rows.count("failed")
+    counts = {"planned": len(run.plan), "done": done, "failed": failed, "missing": len(run.plan) - len(rows)}
+    return status_lines(counts, causes_of(run))
+
+
+def test_a_run_says_what_it_lacks():
+    assert status(small_run("toy", failed=0, missing=0)) == []
+    [partial] = status(small_run("toy", failed=0, missing=1))
+    assert "Partial" in partial and "1 of 12" in partial
+    [some] = status(small_run("toy", failed=2, missing=0))
+    assert "2 of 12" in some and "PromptTooLong: by # tokens" in some
+    [every] = status(small_run("toy", (FIRST,), failed=4, missing=0))
+    assert every.startswith("All")
+    [empty] = status(small_run("toy", (FIRST,), failed=0, missing=4))
+    assert "Empty" in empty
+
+
+@pytest.mark.parametrize("name", ["toy", "kumo", "kidgym", "multistar"])
+def test_an_empty_run_has_a_page(name):
+    run = small_run(name, (FIRST,), failed=0, missing=10_000)
+    assert "no episode" in page(reported(name, run, status=["Empty run: no episode has been played"]))
+
+
+def test_tokens_and_money_are_summed_by_player():
+    run = small_run("toy")
+    table = usage_table(run)
+    assert [row[0] for row in table.rows] == [FIRST, SECOND], "the oracle uses no token"
+    rows = [row for row in run.of("toy").episodes().to_pylist() if row["player"] == SECOND]
+    first, second = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    assert second["episodes"] == 4 and first["episodes"] == 3, "failed ones are counted, missing ones are not"
+    assert second["prompt tokens"] == sum(row["prompt_tokens"] for row in rows) > 10**6
+    assert second["of these reasoning"] == sum(row["reasoning_tokens"] for row in rows) > 0
+    assert second["cost"] == pytest.approx(sum(row["cost"] for row in rows)) and second["cached"] == 0
+    assert second["episode hours"] == pytest.approx(sum(row["seconds"] for row in rows) / 3600)

@@ -1,0 +1,119 @@
+"""Tables on a terminal of 80 columns: nothing is cut, whatever its width."""
+
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from evals.printable import printable
+from evals.statistics import Estimate
+from evals.tables import Table, format_cell
+from evals.terminal import LaidOut
+
+SHARE = Estimate(0.083, 0.015, 0.354, 12)
+
+
+def shown(table: Table, width: int = 80, brief: bool = False) -> str:
+    out = io.StringIO()
+    Console(width=width, file=out).print(LaidOut(table, brief))
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width, text
+    return text
+
+
+def table(columns: int, rows: int, cell=SHARE, **more) -> Table:
+    names = ("player", "task", *(f"measure number {n}" for n in range(columns)))
+    cells = [Estimate(0.083, 0.015, 0.3 + n / 1000, 12) if cell is SHARE else cell for n in range(columns)]
+    return Table("t", "T", names, tuple((f"p{row}", "ab"[row % 2], *cells) for row in range(rows)), **more)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 30])
+@pytest.mark.parametrize("columns", [1, 3, 4, 9, 20])
+def test_every_number_of_a_wide_table_is_there_whole_and_once_a_row(columns, rows):
+    wide = table(columns, rows)
+    text = shown(wide)
+    assert "…" not in text
+    for number in range(columns):
+        assert text.count(format_cell(wide.rows[0][2 + number])) == rows
+    assert all(f"p{row}" in text for row in range(rows))
+
+
+@pytest.mark.parametrize("width", range(40, 56))
+def test_blocks_are_as_wide_as_they_may_be_and_not_wider(width):
+    narrow = Table(
+        "t", "T", ("p", *(f"m{n}" for n in range(40))), tuple((f"p{r}", *range(100 + r, 140 + r)) for r in range(5))
+    )
+    lengths = [len(line.rstrip()) for line in shown(narrow, width).splitlines() if line.startswith("p0")]
+    assert len(set(lengths[:-1])) == 1 and width - 5 < lengths[0] <= width
+
+
+def test_blocks_repeat_the_columns_that_tell_rows_apart():
+    text = shown(table(9, 6))
+    assert text.count("player") == text.count("task") == text.count("p3 ") == 3
+
+
+def test_few_rows_are_turned():
+    text = shown(table(20, 2))
+    assert text.count("p0") == text.count("p1") == 1
+    assert "measure number 7" in text.splitlines()[2 + 1 + 8]
+
+
+def test_what_all_rows_share_is_said_once_and_not_where_there_is_one_row_only():
+    rows = (("a", "cot", 0, None, 1.0, SHARE), ("b", "cot", 0, None, 1.0, SHARE))
+    both = Table("t", "T", ("player", "mode", "failed", "nothing", "x", "success"), rows)
+    text = shown(both)
+    assert "in every row: mode cot, failed 0, nothing –, x 1.000" in text
+    assert text.count("cot") == 1 and text.count(format_cell(SHARE)) == 2, "a result is shown in every row"
+    least = shown(Table("t", "T", ("player", "planned"), (("a", 4), ("b", 4))))
+    assert "in every row" not in least and least.count("4") == 2, "a single column would say nothing"
+    one = shown(Table("t", "T", both.columns, rows[:1]))
+    assert "in every row" not in one and "cot" in one
+
+
+def test_a_summary_has_only_the_columns_that_it_needs_and_no_notes():
+    made = Table("t", "T", ("a", "b", "c"), ((1, 2, 3), (4, 5, 6)), notes=("a note",), brief=("a", "c"))
+    assert shown(made, brief=True).split() == ["T", "a", "c", "────", "1", "3", "4", "6"]
+    assert "a note" in shown(made) and "5" in shown(made)
+
+
+def test_long_texts_wrap_behind_joining_marks_and_ids_stay_whole():
+    words = "left_center_single_right_center_single"
+    identity = "0123456789abcdef" * 2
+    made = Table(
+        "t",
+        "T",
+        ("player", "configuration", "x", "y", "z", "id"),
+        tuple((f"qwen2_5_vl_72b_{n}", words, SHARE, SHARE, n, identity[n:] + identity[:n]) for n in range(6)),
+    )
+    text = shown(made)
+    assert identity in text and text.count(format_cell(SHARE)) == 12
+    assert "left_center_" in text and "qwen2_5_vl_72b_5" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_a_word_without_end_wraps(width):
+    made = Table("t", "T", ("text", "n"), (("x" * 500, 1), ("y", 2)), notes=("z" * 300,))
+    assert shown(made, width).count("x") == 500 + 1
+
+
+def test_markup_and_terminal_codes_are_text():
+    made = Table("t", "[red]T[/]", ("[b]a", "n"), (("[u]x\x1b[2J", 1), ("\u202ey", 2)), notes=("[i]n\x1b[1m",))
+    text = shown(made)
+    assert all(each in text for each in ("[red]T[/]", "[b]a", "[u]x\\x1b[2J", "\\u202ey", "[i]n\\x1b[1m"))
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_wide_characters_count_twice():
+    assert "漢字" in shown(Table("t", "T", ("a", "b"), (("漢字" * 30, 1), ("x", 2))), 40)
+
+
+def test_without_rows_the_columns_are_named():
+    assert "a" in shown(Table("t", "T", ("a", "b"), ()))
+    assert "–" in shown(Table("t", "T", ("a",), ((math.nan,),)))
+
+
+def test_what_would_be_invisible_or_obeyed_is_escaped():
+    assert printable("a\x1b[1m\u202eb\u200bc\u00add\ufeff\ttab\nline é 漢") == (
+        r"a\x1b[1m\u202eb\u200bc\xadd\ufeff" + "\ttab\nline é 漢"
+    )

@@ -1,0 +1,450 @@
+"""The viewer's server: who is let in, what it lists and opens, and what it does with damaged, new and merged parts."""
+
+import io
+import json
+import re
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from envs.picture import picture_from_description
+from evals.kidgym import replay
+from evals.ledger import write_part
+from evals.viewer.episode import stored_row
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.runs import unread_parts
+from evals.viewer.search import places_with
+from evals.viewer.server import Viewer, make_app
+from tests.viewer_runs import HOSTILE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
+
+TOKEN = "the-token"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "calm", *calm_rows())
+    write_run(folder / "wild", *hostile_rows())
+    return folder
+
+
+def open_viewer(*paths):
+    viewer = Viewer(EpisodeIndex([viewed(path) for path in paths]))
+    viewer.refresh()
+    return viewer
+
+
+def client_of(viewer):
+    client = TestClient(make_app(viewer, TOKEN), headers={"cookie": f"raycade={TOKEN}"})
+    return lambda path, **given: client.get(f"/api/{path}", params=given)
+
+
+@pytest.fixture(scope="module")
+def ask(folder):
+    return client_of(open_viewer(folder / "calm", folder / "wild"))
+
+
+def listed(ask, **given):
+    answer = ask("episodes", count=500, **given).json()
+    assert len(answer["rows"]) == answer["total"]
+    return answer["rows"]
+
+
+def one(ask, **given):
+    return listed(ask, **given)[0]
+
+
+def opened(ask, row, **given):
+    answer = ask("episode", at=f"{row['run']}/{row['episode_id']}", **given)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+# --- who is let in ---------------------------------------------------------------------------------------------------
+
+
+def test_only_who_has_the_token_is_let_in(folder):
+    app = make_app(open_viewer(folder / "calm"), TOKEN)
+    for path in (
+        "/",
+        "/api/state",
+        "/api/episodes",
+        "/static/main.js",
+        "/?token=wrong",
+        "/?token=",
+        "/api/state?token=é",
+    ):
+        assert TestClient(app).get(path).status_code == 403
+    assert TestClient(app, headers={"cookie": "raycade=wrong"}).get("/api/state").status_code == 403
+    client = TestClient(app)
+    first = client.get(f"/?token={TOKEN}&suite=kumo&suite=kidgym", follow_redirects=False)
+    assert (
+        first.status_code == 303
+        and TOKEN not in first.headers["location"]
+        and "suite=kumo" in first.headers["location"]
+    )
+    assert (
+        "httponly" in first.headers["set-cookie"].lower() and "samesite=strict" in first.headers["set-cookie"].lower()
+    )
+    assert client.get("/api/state").status_code == 200
+    assert TestClient(make_app(open_viewer(folder / "calm"), "")).get("/api/state").status_code == 200
+
+
+def test_every_answer_forbids_foreign_and_inline_code(folder):
+    client = TestClient(make_app(open_viewer(folder / "calm"), TOKEN), headers={"cookie": f"raycade={TOKEN}"})
+    for path in ("/", "/api/state", "/api/episode", "/static/main.js", "/nowhere"):
+        headers = client.get(path).headers
+        policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == "'none'" and policy["script-src"] == policy["style-src"] == "'self'"
+        assert headers["x-content-type-options"] == "nosniff"
+    page = client.get("/").text
+    assert not re.search(r"<script(?![^>]*src=)|<style|\son\w+=|style=", page)
+
+
+# --- the list --------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_holds_every_episode_and_pages_through_them(ask):
+    rows = listed(ask)
+    planned = len(calm_rows()[0]) + len(hostile_rows()[0])
+    assert len({(row["run"], row["episode_id"]) for row in rows}) == len(rows) == planned
+    pages = [ask("episodes", **{"from": start, "count": 7}).json() for start in range(0, planned, 7)]
+    assert [row for page in pages for row in page["rows"]] == rows
+    assert {page["total"] for page in pages} == {planned}
+
+
+@pytest.mark.parametrize(
+    ("given", "fits"),
+    [
+        ({"suite": "kumo"}, lambda row: row["suite"] == "kumo"),
+        (
+            {"suite": ["kumo", "kidgym"], "player": "oracle"},
+            lambda row: row["suite"] != "multistar" and row["player"] == "oracle",
+        ),
+        ({"run": "wild", "task": "CL"}, lambda row: row["run"] == "wild" and row["task"] == "CL"),
+        ({"run": "nowhere"}, lambda row: False),
+        ({"won": "1"}, lambda row: row["success"]),
+        ({"lost": "1"}, lambda row: row["status"] == "done" and not row["success"]),
+        ({"status": "failed"}, lambda row: row["status"] == "failed"),
+        ({"error_kind": "endpoint"}, lambda row: row["error_kind"] == "endpoint"),
+        ({"cut_off": "1"}, lambda row: row["cut_off"] > 0),
+        ({"min_steps": "3"}, lambda row: row["steps"] is not None and row["steps"] >= 3),
+        (
+            {"max_steps": "3", "min_completion_tokens": "1"},
+            lambda row: row["steps"] and row["steps"] <= 3 and row["completion_tokens"],
+        ),
+        ({"level": "easy' OR 1=1 --"}, lambda row: False),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_filters_keep_what_fits_and_nothing_else(ask, given, fits):
+    everything = listed(ask)
+    assert listed(ask, **given) == [row for row in everything if fits(row)]
+
+
+def test_an_id_s_beginning_finds_its_episode(ask):
+    row = listed(ask)[5]
+    assert row in listed(ask, id=row["episode_id"][:12])
+    assert {found["episode_id"] for found in listed(ask, id=row["episode_id"][:12])} == {row["episode_id"]}
+
+
+@pytest.mark.parametrize("column", ["steps", "seconds", "task", "success"])
+def test_rows_are_sorted_both_ways_with_unknown_values_last(ask, column):
+    for sort, down in ((column, False), (f"-{column}", True)):
+        values = [row[column] for row in listed(ask, sort=sort)]
+        known = [value for value in values if value is not None]
+        assert known == sorted(known, reverse=down)
+        assert values == known + [None] * (len(values) - len(known))
+
+
+@pytest.mark.parametrize(
+    "given", [{"sort": "turns"}, {"sort": "steps; DROP TABLE episodes"}, {"min_steps": "many"}, {"from": "-1"}]
+)
+def test_what_makes_no_sense_is_refused_by_name(ask, given):
+    answer = ask("episodes", **given)
+    assert answer.status_code == 400 and next(iter(given)) in answer.json()["error"]
+
+
+def test_cells_count_what_was_planned_played_won_and_failed(ask):
+    cells = ask("cells", suite="kumo", task="nothing").json()  # a choice of cells does not narrow them
+    rows = listed(ask)
+    assert sum(cell["played"] for cell in cells) == sum(cell["planned"] for cell in cells) == len(rows)
+    for cell in cells:
+        here = [
+            row
+            for row in rows
+            if all(row[name] == cell[name] for name in ("run", "suite", "task", "level", "mode", "player"))
+        ]
+        assert cell["played"] == len(here)
+        assert cell["won"] == sum(bool(row["success"]) for row in here)
+        assert cell["failed"] == sum(row["status"] == "failed" for row in here)
+    assert {cell["player"] for cell in ask("cells", player="oracle").json()} == {"oracle"}
+
+
+def test_failures_are_grouped_by_cause_whatever_numbers_they_name(ask):
+    (cause,) = ask("causes").json()
+    failed = listed(ask, status="failed")
+    assert len({row["error"] for row in failed}) > 1
+    assert cause["count"] == len(failed) == 2 and cause["error_kind"] == "endpoint" and cause["players"] == ["hostile"]
+    assert {row["episode_id"] for row in cause["episodes"]} == {row["episode_id"] for row in failed}
+    assert listed(ask, cause=cause["cause"]) == failed
+    assert listed(ask, cause="another") == []
+
+
+def test_values_to_choose_from_come_with_their_counts(ask):
+    values, rows = ask("values").json(), listed(ask)
+    for name in ("run", "suite", "task", "player", "status"):
+        assert values[name] == {value: sum(row[name] == value for row in rows) for value in {row[name] for row in rows}}
+
+
+@pytest.mark.parametrize("flipped", ["", "1"])
+def test_games_that_another_player_won_or_lost_are_found_with_its_episode(ask, flipped):
+    game = ("suite", "task", "level", "mode", "index", "repeat", "seed")
+    others = {tuple(row[name] for name in game): row for row in listed(ask, player="oracle")}
+    found = listed(ask, versus="oracle", versus_run="calm", flipped=flipped)
+    expected = [
+        row
+        for row in listed(ask)
+        if (other := others[tuple(row[name] for name in game)])["id"] != row["id"]
+        and (not flipped or row["success"] != other["success"])
+    ]
+    assert [row["id"] for row in found] == [row["id"] for row in expected] and len(found) > 0
+    for row in found:
+        other = others[tuple(row[name] for name in game)]
+        assert row["other"].items() <= other.items() and row["other"]["episode_id"] == other["episode_id"]
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def found_by_text(ask, text, **given):
+    for _ in range(200):
+        answer = ask("episodes", text=text, count=500, **given).json()
+        if not answer["search"]["running"]:
+            assert answer["search"]["searched"] == answer["search"]["of"]
+            return {row["episode_id"] for row in answer["rows"]}
+        time.sleep(0.02)
+    raise AssertionError("the search does not end")
+
+
+def texts_of(row):
+    for turn in row["turns"]:
+        yield from (turn["reply"], turn["reasoning"])
+        yield from (part["text"] or "" for message in turn["prompt"] for part in message["parts"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ALL WORK and no", "guidebook", "window.hacked", "let me think.", "put the item", "nowhere at all", "%", "' OR '"],
+)
+def test_text_is_found_in_prompts_replies_and_reasoning(ask, text):
+    rows = [row for _, table in (calm_rows(), hostile_rows()) for row in table.to_pylist()]
+    expected = {row["episode_id"] for row in rows if any(text.lower() in each.lower() for each in texts_of(row))}
+    assert found_by_text(ask, text) == expected
+    kumo = {row["episode_id"] for row in rows if row["suite"] == "kumo"}
+    assert found_by_text(ask, text, suite="kumo") == expected & kumo
+
+
+def test_rows_and_texts_are_found_in_every_row_group_of_a_part(tmp_path, monkeypatch):
+    monkeypatch.setattr("evals.viewer.episode.ROWS_AT_ONCE", 2)
+    _, rows = hostile_rows()
+    part = tmp_path / "part.parquet"
+    part.write_bytes(write_part([rows.slice(0, 3), rows.slice(3, 0), rows.slice(3)], rows.schema))
+    expected = [
+        place
+        for place, row in enumerate(rows.to_pylist())
+        if any("let me think." in text.lower() for text in texts_of(row))
+    ]
+    assert places_with(part, "let me think.").tolist() == expected and max(expected) > 3
+    for place in (0, 3, len(rows) - 1):
+        assert stored_row(part, place) == rows.slice(place, 1).to_pylist()[0]
+
+
+# --- one episode -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suite", ["kumo", "kidgym", "multistar"])
+def test_an_opened_episode_is_the_stored_one_with_its_suite_s_view(ask, suite):
+    row = one(ask, suite=suite, player="oracle")
+    shown = opened(ask, row, suite=suite, player="oracle")
+    (stored,) = [each for each in calm_rows()[1].to_pylist() if each["episode_id"] == row["episode_id"]]
+    assert not shown["notice"]
+    assert [step["reply"] for step in shown["steps"]] == [turn["reply"] for turn in stored["turns"]]
+    assert all(step["decoded"] == step["best"] and not step["lost"] for step in shown["steps"])
+    assert shown["place"]["position"] == 0 and shown["place"]["total"] == len(listed(ask, suite=suite, player="oracle"))
+    assert shown["row"]["seed"] == str(stored["seed"])
+    assert json.loads(ask("raw", at=f"calm/{row['episode_id']}").text)["row"]["seed"] == stored["seed"]
+
+
+def test_neighbors_are_those_of_the_filtered_and_sorted_list(ask):
+    rows = listed(ask, suite="kidgym", sort="-seconds")
+    for before, row, after in zip([None, *rows], rows, [*rows[1:], None], strict=False):
+        place = opened(ask, row, suite="kidgym", sort="-seconds")["place"]
+        assert (place["before"], place["after"]) == (before, after)
+    assert opened(ask, rows[0], suite="kumo")["place"]["position"] is None
+
+
+def test_the_same_game_is_found_in_other_runs_and_of_other_players(ask):
+    row = one(ask, suite="kumo", player="random")
+    same = opened(ask, row)["same_game"]
+    expected = [each for each in listed(ask, suite="kumo") if each["index"] == row["index"] and each["id"] != row["id"]]
+    assert sorted(each["id"] for each in same) == sorted(each["id"] for each in expected)
+    assert {(each["run"], each["player"]) for each in same} == {
+        ("calm", "random"),
+        ("calm", "oracle"),
+        ("wild", "hostile"),
+    }
+    assert {each["repeat"] for each in same[:2]} == {row["repeat"]}
+
+
+def test_pictures_are_those_that_the_model_got(ask):
+    row = one(ask, suite="kidgym", player="random")
+    shown = opened(ask, row)
+    (stored,) = [each for each in calm_rows()[1].to_pylist() if each["episode_id"] == row["episode_id"]]
+    frame = next(step.frame for step in replay(stored).steps if not step.forced)
+    key = next(part["picture"] for part in shown["steps"][0]["shown"][-1]["parts"] if "picture" in part)
+    answer = ask(f"picture/{key}", at=f"calm/{row['episode_id']}")
+    assert answer.headers["content-type"] == "image/png"
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), frame.render())
+    assert (shown["pictures"][key]["width"], shown["pictures"][key]["height"]) == frame.size
+    assert ask("picture/0123", at=f"calm/{row['episode_id']}").status_code == 404
+    assert "description" not in shown["pictures"][key]
+    raw = ask("raw", at=f"calm/{row['episode_id']}").json()
+    assert picture_from_description(raw["pictures"][key]["description"]) == frame
+
+
+def test_what_a_model_wrote_comes_as_it_is_and_as_data(ask):
+    shown = opened(ask, one(ask, suite="kumo", player="hostile"))
+    assert HOSTILE in shown["steps"][0]["reply"] and HOSTILE in shown["steps"][0]["reasoning"]
+    answer = ask("episode", at=f"wild/{shown['row']['episode_id']}")
+    assert answer.headers["content-type"].startswith("application/json")
+
+
+def test_an_unknown_episode_is_not_found(ask):
+    for at in ("calm/0123", "nowhere/0123", "", "../../etc/passwd"):
+        assert ask("episode", at=at).status_code == 404
+
+
+def test_an_episode_whose_suite_cannot_be_had_is_shown_as_it_is_stored(tmp_path):
+    def missing():
+        raise ValueError("no such suite here")
+
+    run = viewed(write_run(tmp_path / "run", *calm_rows()))
+    run.suite = missing
+    viewer = Viewer(EpisodeIndex([run]))
+    viewer.refresh()
+    ask = client_of(viewer)
+    shown = opened(ask, one(ask, suite="kumo"))
+    assert "no such suite here" in shown["notice"] and shown["steps"][0]["reply"]
+
+
+# --- ledgers that change, or are not whole ---------------------------------------------------------------------------
+
+
+def states(ask):
+    return ask("state").json()["runs"][0]
+
+
+def test_new_parts_merged_parts_and_new_attempts_show_up(tmp_path):
+    plan, rows = calm_rows()
+    half = len(rows) // 2
+    path = write_run(tmp_path / "run", plan, rows.slice(0, half))
+    viewer = open_viewer(path)
+    ask = client_of(viewer)
+    assert len(listed(ask)) == half and states(ask)["planned"] == len(plan)
+    version = viewer.index.version
+    viewer.refresh()
+    assert viewer.index.version == version
+
+    add_part(path, 2, rows.slice(half))
+    viewer.refresh()
+    assert len(listed(ask)) == len(rows) and viewer.index.version > version
+
+    again = rows.slice(0, 1)
+    for name, value in (("attempt", 2), ("success", True)):
+        place = again.schema.get_field_index(name)
+        again = again.set_column(place, again.schema.field(place), pa.array([value], again.schema.field(place).type))
+    add_part(path, 3, again)
+    viewer.refresh()
+    row = next(row for row in listed(ask) if row["episode_id"] == again["episode_id"][0].as_py())
+    assert len(listed(ask)) == len(rows) and row["attempt"] == 2 and row["success"]
+    assert opened(ask, row)["listed"]["attempts"] == [1, 2] and opened(ask, row, attempt=1)["row"]["attempt"] == 1
+
+    names = [f"part-{number:06d}-test.parquet" for number in (1, 2, 3)]
+    before = [{**row, "id": 0} for row in listed(ask, sort="episode_id")]
+    add_part(path, 4, pa.concat_tables([rows, again]), names)
+    for name in names:
+        (path / "episodes" / name).unlink()
+    assert opened(ask, listed(ask)[3])["steps"]  # the part that the list knows is gone
+    assert [{**row, "id": 0} for row in listed(ask, sort="episode_id")] == before
+    assert not states(ask)["damage"]
+    fresh = client_of(open_viewer(path))
+    assert [{**row, "id": 0} for row in listed(fresh, sort="episode_id")] == before
+
+
+def test_a_merged_part_beside_those_that_it_replaces_shows_no_episode_twice(tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows)
+    add_part(path, 2, rows, ["part-000001-test.parquet"])
+    viewer = open_viewer(path)
+    ask = client_of(viewer)
+    assert [path.name for path, _ in viewer.index.ledger_parts()] == ["part-000002-test.parquet"]
+    assert len(listed(ask)) == states(ask)["done"] == len(rows) and not states(ask)["damage"]
+
+
+def test_damaged_parts_and_rows_of_other_plans_are_named_and_not_listed(tmp_path):
+    plan, rows = calm_rows()
+    stranger = hostile_rows()[1].slice(0, 3)
+    path = write_run(tmp_path / "run", plan, rows.filter(pc.equal(rows["player"], "oracle")))
+    add_part(path, 2, stranger)
+    (path / "episodes" / "part-000003-test.parquet").write_bytes(b"PAR1 and no more")
+    viewer = open_viewer(path)
+    ask = client_of(viewer)
+    assert {row["player"] for row in listed(ask)} == {"oracle"}
+    damage = "\n".join(states(ask)["damage"])
+    assert "part-000002" in damage and "not in the plan" in damage and "part-000003" in damage
+    assert unread_parts(viewer.index.runs[0]) == []  # not read again and again
+
+
+def test_a_run_without_an_episode_is_shown_as_that(tmp_path):
+    plan, rows = calm_rows()
+    ask = client_of(open_viewer(write_run(tmp_path / "run", plan, rows.slice(0, 0))))
+    assert listed(ask) == [] and ask("cells").json() == [] and ask("causes").json() == []
+    assert (states(ask)["planned"], states(ask)["done"], states(ask)["failed"]) == (len(plan), 0, 0)
+
+
+def test_trouble_while_reading_is_told_and_does_not_end_the_watch(tmp_path, monkeypatch):
+    monkeypatch.setattr("evals.viewer.server.REFRESH_SECONDS", 0.05)
+    path = write_run(tmp_path / "run", *calm_rows())
+    troubles = [RuntimeError("disk on fire")]
+
+    def discover():
+        if troubles:
+            raise troubles.pop()
+        return []
+
+    viewer = Viewer(EpisodeIndex([viewed(path)]), discover)
+    ask = client_of(viewer)
+    viewer.watch()
+    told = set()
+    for _ in range(600):
+        state = ask("state").json()
+        told.add(state["trouble"])
+        if state["loaded"]:
+            break
+        time.sleep(0.02)
+    viewer.close()
+    assert any("disk on fire" in trouble for trouble in told) and state["trouble"] == "" and listed(ask)
+
+
+def test_runs_that_begin_later_are_found(tmp_path):
+    found = [viewed(write_run(tmp_path / "first", *calm_rows()))]
+    viewer = Viewer(EpisodeIndex([]), lambda: [found.pop()] if found else [])
+    viewer.refresh()
+    assert {row["run"] for row in listed(client_of(viewer))} == {"first"}
+    assert small_suite().parts

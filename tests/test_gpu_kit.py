@@ -1,0 +1,139 @@
+"""The GPU kit's bookkeeping, without a GPU."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from benchmarks.bare_vllm import _named, distinct_prefixes
+from benchmarks.gpu import __main__ as kit_main
+from benchmarks.gpu import stages
+from benchmarks.gpu.device import Watch
+from benchmarks.gpu.models import SIZES
+from benchmarks.gpu.plays import BASES, DRY, FULL, model_overrides
+from benchmarks.gpu.stages import FULL_SIZE, Kit, full_size
+from cluster.config.settings import load_settings
+from tests.cluster.conftest import ROOT
+
+
+def kit(folder: Path) -> Kit:
+    return Kit("vision_tiny", "vision_tiny", "text_tiny", DRY, folder, dry=True, timeout=1)
+
+
+def test_each_stage_is_written_as_soon_as_it_is_done_and_a_failed_one_stops_no_other(tmp_path, monkeypatch):
+    out, written = tmp_path / "gpu.json", []
+
+    def first(kit, found):
+        return {"figure": 1}
+
+    def second(kit, found):
+        written.append(json.loads(out.read_text()))
+        raise RuntimeError("no memory left")
+
+    def third(kit, found):
+        written.append(json.loads(out.read_text()))
+        return {"before": sorted(found)}
+
+    monkeypatch.setattr(kit_main, "STAGES", {each.__name__: each for each in (first, second, third)})
+    found = kit_main.run_stages(kit(tmp_path), ["first", "second", "third"], out, minutes=1)
+    assert [list(each) for each in written] == [["first"], ["first", "second"]]
+    assert found["second"]["error"] == "RuntimeError: no memory left" and found["third"]["before"] == [
+        "first",
+        "second",
+    ]
+    assert json.loads(out.read_text()) == found and all(each["stage_seconds"] >= 0 for each in found.values())
+    late = kit_main.run_stages(kit(tmp_path), ["first", "third"], out, minutes=-1)
+    assert all("skipped" in each for each in late.values()) and list(late) == ["first", "third"]
+
+
+def test_without_a_gpu_it_says_so_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(kit_main, "describe", lambda: {"gpus": []})
+    assert kit_main.main(["--out", str(tmp_path / "gpu.json")]) == 2
+    assert "no NVIDIA GPU" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    with pytest.raises(SystemExit):
+        kit_main.main(["--stages", "everything"])
+    assert "all_suites" in capsys.readouterr().err
+
+
+def test_a_gpu_waits_while_it_has_no_work_and_the_start_up_does_not_count():
+    watch = Watch([(float(second), 90 if second < 10 else 0, 1) for second in range(20)])
+    watch.samples += [(20.0 + second, (80, 0, 100, 40)[second], 1) for second in range(4)] + [(24.0, 0, 1)]
+    found = watch.while_playing(3.5)
+    assert found["gpu_utilization"] == pytest.approx((80 + 0 + 100 + 40) / 400)
+    assert found["gpu_waiting_share"] == 0.25
+    assert found["gpu_utilization_over_time"] == [[0.0, 80], [1.0, 0], [2.0, 100], [3.0, 40]]
+    assert Watch().while_playing(5)["gpu_utilization"] is None
+
+
+def test_figures_are_shown_at_eighty_columns():
+    figures = {
+        "bare_vllm": {"calls": 3},
+        "seconds_per_turn": [0.5, 0.25, 2.0],
+        "gpus": [],
+        "error": "x" * 99,
+        "lost": 0,
+    }
+    shown = [("bare vllm: calls", 3), ("seconds per turn", "0.25 to 2"), ("gpus", "0 entries"), ("error", "x" * 40)]
+    assert list(kit_main.rows(figures)) == [*shown, ("lost", 0)]
+
+
+def test_full_size_is_that_of_the_papers():
+    hours = full_size(kit(Path()), {"all_suites": {"seconds_per_episode": dict.fromkeys(FULL_SIZE, 3.6)}})
+    assert hours["hours_on_one_gpu"] == pytest.approx({"kidgym": 10.8, "multistar": 0.14, "kumo": 25.0})
+    assert hours["hours_on_one_gpu_in_all"] == pytest.approx(35.94)
+    assert hours["hours_on_eight_gpus_in_all"] == pytest.approx(35.94 / 7.6)
+
+
+def test_every_distinct_prefix_counts_once():
+    assert distinct_prefixes([[1, 2, 3], [1, 2, 4], [1, 2], [5]]) == 5
+    assert distinct_prefixes([[1, 2], [1, 2]]) == 2
+    assert distinct_prefixes([]) == 0
+
+
+def test_pictures_of_one_size_are_different_prefixes():
+    assert _named([7, 9, 9, 8, 9], 9, [-1, -2]) == [7, -1, -1, 8, -2]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_is_planned_in_every_slice(size, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.gpu.plays.model_folder", lambda name: tmp_path / name)
+    slices = FULL if size in BASES else DRY
+    suites = ["kumo"] if size.startswith("text") else ["kidgym", "multistar", "kumo"]
+    settings = load_settings([*model_overrides(size, 8), *slices.suites(*suites), f"run_dir={tmp_path}"])
+    assert {episode.suite for episode in settings.plan} == set(suites)
+    assert settings.model.sampling.extra == {"min_tokens": 8} and settings.model.sampling.max_tokens == 8
+    assert settings.model.engine["vllm"] == {"load_format": "dummy"}
+
+
+def test_playing_time_is_divided_by_the_time_of_requests_and_by_episodes(monkeypatch):
+    def row(suite, *seconds):
+        return {"suite": suite, "turns": [{"seconds": each} for each in seconds]}
+
+    rows = [row("kidgym", 1.0, 2.0), row("kidgym", 3.0), row("multistar", 2.0), row("kumo", 1.0, 1.0)]
+    monkeypatch.setattr(stages, "read_episodes", lambda run_dir, columns: pa.Table.from_pylist(rows))
+    found = stages._seconds_per_episode(Path(), 20.0)
+    assert found == pytest.approx({"kidgym": 6.0, "multistar": 4.0, "kumo": 4.0})
+
+
+@pytest.mark.vllm
+@pytest.mark.ray
+def test_the_dry_run_measures_an_engine_and_a_whole_run_beside_bare_vllm(tmp_path):
+    out = tmp_path / "gpu.json"
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu",
+        "--dry",
+        "--stages",
+        "machine,engine,text_model",
+        "--out",
+        str(out),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = json.loads(out.read_text())
+    assert done.returncode == 0, found
+    assert found["machine"]["dry"] and found["engine"]["picture_cache_hits"] > 0
+    assert found["text_model"]["failed_episodes"] == 0 and found["text_model"]["ratio_to_bare_vllm"] > 0
