@@ -91,9 +91,10 @@ case "$command" in
         shift
         cd "$root"
         pytest=("$venv/bin/python" -m pytest)
-        fast=(-n 2 --dist loadfile -m "not ray and not vllm and not browser")
+        both=(-n 2 --dist loadfile) # the slow tests mostly wait: for Ray, for vLLM, for a time-out of Slurm
+        fast=("${both[@]}" -m "not ray and not vllm and not browser")
         case "${1:-}" in
-            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" -m "ray or vllm or browser" ;;
+            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" "${both[@]}" -m "ray or vllm or browser" ;;
             fast) exec "${pytest[@]}" "${fast[@]}" "${@:2}" ;;
             *) exec "${pytest[@]}" "$@" ;;
         esac

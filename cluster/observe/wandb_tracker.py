@@ -112,6 +112,8 @@ class WandbTracker:
 
     def finish(self, results: FinalResults) -> None:
         """Log the last statistics, tables and sampled episodes, set the summary, store artifacts, and close."""
+        import wandb
+
         self.log(results.numbers)
         self._run.log({f"tables/{table.name}": _wandb_table(table) for table in results.tables if table.rows})
         if self.episodes:
@@ -121,6 +123,7 @@ class WandbTracker:
             self._store("ledger", LEDGER_FILES)
             self._store("report", REPORT_FILES)
         self._run.finish()
+        wandb.teardown()  # waits for W&B's process, which may write the end of its file after it has answered ``finish``
 
     def abandon(self) -> None:
         """Kill W&B's process, for which this one would wait at its end; what it has written stays."""
