@@ -6,7 +6,7 @@
 #   ./launch.sh COMMAND ...        any other command of raycade: plan, report, ...
 #   ./launch.sh slurm ...          a run as a Slurm job: ./launch.sh slurm --help
 #   ./launch.sh test               all tests, the fast ones first
-#   ./launch.sh test fast          only the fast tests, without Ray, vLLM and a browser; a few minutes
+#   ./launch.sh test fast          only the fast tests, without Ray, vLLM and a browser; about three minutes
 #   ./launch.sh test [...]         pytest with these arguments
 #   ./launch.sh setup              install only, with development dependencies
 #
@@ -92,9 +92,10 @@ case "$command" in
         cd "$root"
         pytest=("$venv/bin/python" -m pytest)
         both=(-n 2 --dist loadfile) # the slow tests mostly wait: for Ray, for vLLM, for a time-out of Slurm
-        fast=("${both[@]}" -m "not ray and not vllm and not browser")
+        slow="slow or ray or vllm or browser"
+        fast=("${both[@]}" -m "not ($slow)")
         case "${1:-}" in
-            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" "${both[@]}" -m "ray or vllm or browser" ;;
+            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" "${both[@]}" -m "$slow" ;;
             fast) exec "${pytest[@]}" "${fast[@]}" "${@:2}" ;;
             *) exec "${pytest[@]}" "$@" ;;
         esac

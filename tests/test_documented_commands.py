@@ -15,6 +15,8 @@ from envs.kumo.published import import_checkout
 from tests.cluster.conftest import ROOT
 from tests.envs.kumo_checkout import write_checkout, write_transcripts
 
+pytestmark = pytest.mark.slow
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TUTORIALS = {"new_suite.md", "new_engine.md"}
 """Their code and commands are run by tests/test_tutorials.py."""

@@ -18,6 +18,8 @@ from examples.small_model.data import PADDING, PROMPT, REPLY, batches, encode
 from examples.small_model.train import Trainer, Training, new_model, reply_accuracy, weighted_loss
 from examples.small_model.vocabulary import END, build_tokenizer, names_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows():

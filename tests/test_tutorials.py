@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^\*\*(\S+)\*\*\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^raycade (.*)$", re.MULTILINE)

@@ -115,6 +115,8 @@ def _sentences(
     marked = body
     for mark, names in (("o", outcomes), ("t", truths)):
         for place, name in sorted(enumerate(names), key=lambda entry: -len(entry[1])):
+            if name not in marked:
+                continue
             pattern = rf"(?<![\w.,-]){re.escape(name)}(?!\w|[.,]\d)"
             if mark == "o" and not _RANGE.fullmatch(name):
                 pattern = f"“{re.escape(name)}”"

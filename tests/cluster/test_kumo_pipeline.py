@@ -35,6 +35,8 @@ from tests.scripted_writer import (
     true_table,
 )
 
+pytestmark = pytest.mark.slow
+
 SMALL = [
     *("model=simulated", "decoding=free", "suite.proposals=4", "suite.per_reply=2"),
     *("suite.truths=12", "suite.actions=8", "suite.tasks_per_domain=2"),

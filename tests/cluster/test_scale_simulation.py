@@ -12,6 +12,8 @@ from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.toy import ToySuite
 
+pytestmark = pytest.mark.slow
+
 EIGHT = 8 * 1000
 
 

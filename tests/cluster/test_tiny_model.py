@@ -11,6 +11,8 @@ import pytest
 
 from cluster.engines.tiny_model import VOCABULARY, cache_directory, ensure_tiny_model
 
+pytestmark = pytest.mark.slow
+
 MAKE = "from cluster.engines.tiny_model import ensure_tiny_model; print(ensure_tiny_model())"
 
 

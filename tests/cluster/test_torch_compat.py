@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PARENT = """
 from cluster.engines import torch_compat
 torch_compat.apply()

@@ -11,6 +11,8 @@ from cluster.errors import UserError
 from cluster.ray_backend.actors import bundles_of
 from tests.cluster.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 KUMO = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=1"]
 SMALL = [*KUMO, "suite.repeats=1", "model=qwen2_5_7b"]
 TRIED = {

@@ -15,6 +15,8 @@ from evals.flat import flat_summary
 from tests.cluster.test_cli import run_here
 from tests.wandb_file import runs_of, summary_of
 
+pytestmark = pytest.mark.slow
+
 SMALL = [
     "suite=kumo",
     "suite.domains=[medical]",

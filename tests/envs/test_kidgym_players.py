@@ -10,6 +10,8 @@ from envs.kidgym import make, plan, play_randomly, random_success, solve
 from envs.kidgym.chance import CHANCE, CHANGED, published_chance
 from envs.kidgym.tasks import ALL_TASKS
 
+pytestmark = pytest.mark.slow
+
 CELLS = [(task.name, level) for task in ALL_TASKS for level in (1, 2, 3)]
 FEWEST = {"CL": (4, 8, 12), "SE": (2, 3, 4), "SO": (2, 3, 4), "MA": (3, 5, 7), "FI": (1, 2, 3), "PU": (1, 2, 3)}
 FEWEST |= {"PL": (1, 1, 1), "DMA": (3, 5, 7), "MMA": (4, 6, 8), "MDE": (2, 2, 2), "MFI": (2, 3, 4)}

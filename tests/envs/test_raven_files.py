@@ -31,6 +31,8 @@ from envs.raven.commands import add_arguments, main
 from envs.raven.files import content_digest, file_stem
 from envs.raven.listing import read_index
 
+pytestmark = pytest.mark.slow
+
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/raven"
 OFFICIAL = sorted(FIXTURES.glob("*/RAVEN_*.npz"))
 if not OFFICIAL:

@@ -9,6 +9,8 @@ from evals.paired import independent_effects, paired_effects
 from evals.statistics import mean_estimate, proportion_estimate
 from tests.evals.test_paired import side
 
+pytestmark = pytest.mark.slow
+
 
 def clustered_successes(generator, clusters, size, share, correlation):
     """Successes whose chance is drawn per cluster from a beta distribution with the given intra-cluster correlation."""

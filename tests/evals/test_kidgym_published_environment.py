@@ -18,6 +18,8 @@ from evals.players import RandomPlayer
 from evals.suite import plan_for, play_episode
 from evals.types import Reply
 
+pytestmark = pytest.mark.slow
+
 FAKE = '''
 import os, random, sys, time
 import numpy as np

@@ -29,6 +29,8 @@ from evals.tables import Table
 from tests.runs import Often, run_of
 from tests.small_runs import MODELS, SUITES, small_run
 
+pytestmark = pytest.mark.slow
+
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ from scipy import stats
 from benchmarks import kumo_association
 from evals.kumo.analysis.association import associate, estimated_square
 
+pytestmark = pytest.mark.slow
+
 
 def drawn(kinds=6, n=120, seed=3):
     rng = random.Random(seed)

@@ -14,6 +14,8 @@ from envs.kumo import OptimalSearch, generate_tasks, load_domain
 from evals.kumo import KumoSuite, cache, optima, searching
 from evals.kumo.puzzle import puzzles_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):

@@ -15,6 +15,8 @@ from envs.raven import CONFIGURATIONS, generate
 from evals.multistar.questions import QUESTION_ATTRIBUTES, chain_questions, direct_nodes, direct_questions, options
 from evals.multistar.questions.options import balance
 
+pytestmark = pytest.mark.slow
+
 TWO_PARTS = {
     "left_center_single_right_center_single": ("left", "right"),
     "up_center_single_down_center_single": ("top", "bottom"),

@@ -10,6 +10,8 @@ from benchmarks.multistar_audit import audit, drawn, faults
 from envs.raven import CONFIGURATIONS, Component, Entity, Generated, Panel, Problem, Rule, generate, read
 from evals.multistar.questions import chain_questions, direct_questions
 
+pytestmark = pytest.mark.slow
+
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/raven"
 
 CONSTANT = (Rule("Constant", "Number/Position"), *(Rule("Constant", name) for name in ("Type", "Size", "Color")))

@@ -14,6 +14,8 @@ from evals.paired import holm, paired_effects
 from evals.power import games_needed, smallest_difference
 from tests.evals.test_paired import side
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("spread", "games", "power"), [(0.6, 100, 0.8), (0.3, 40, 0.9)])
 def test_the_smallest_difference_and_the_games_needed_are_statsmodels(spread, games, power):
