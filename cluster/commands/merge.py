@@ -74,10 +74,7 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     begun = _parts(target) is not None
     if not begun:
         directory.check_plan(())
-    named: dict[Path, Path] = {}
-    for run in ([target] if begun else []) + list(sources):
-        named.setdefault(run.resolve(), run)  # the target by its own name, even if it is a source too
-    runs = list(named.values())
+    runs = list(dict.fromkeys([target, *sources] if begun else sources))
     configs = {run: read_config(run) for run in runs}
     if begun and configs[target].get("shard") is not None:
         raise UserError(f"{target} is itself a part (shard={configs[target]['shard']}); name another target")
@@ -151,7 +148,7 @@ def _whole(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[li
         return list(theirs.values()), f"their suite cannot be planned here ({error})"
     if not theirs.keys() <= whole.keys():
         return list(theirs.values()), "their settings plan other episodes with this version of raycade"
-    return [theirs.get(name, episode) for name, episode in whole.items()], ""
+    return list(whole.values()), ""
 
 
 def _missing_parts(
