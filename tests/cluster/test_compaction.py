@@ -54,6 +54,7 @@ def test_all_small_parts_are_merged_when_asked_for():
     assert choose([100_000, 1000, 10], everything=True) == [[0, 1, 2]]
     assert choose([1000], everything=True) == [] == choose([], everything=True)
     assert choose([1000, TARGET_BYTES, 1000], everything=True) == [[0, 2]]
+    assert choose([TARGET_BYTES // 2, TARGET_BYTES, TARGET_BYTES // 2], everything=True) == [[0, 2]]
 
 
 def test_merged_parts_keep_to_the_target_size():
@@ -202,8 +203,9 @@ async def test_a_copy_that_differs_from_its_parts_is_not_taken(directory, monkey
         return module.write_part([next(iter(tables)).slice(1)], schema, replaces)
 
     monkeypatch.setattr(compaction, "write_part", forgetful)
-    with pytest.raises(LedgerDamagedError):
+    with pytest.raises(LedgerDamagedError) as raised:
         directory.compact(everything=True)
+    assert [damage.path.name for damage in raised.value.damage] == names(directory)[:1]
     assert ids(directory) == IDS and len(names(directory)) == 6
 
 
