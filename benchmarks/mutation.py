@@ -51,7 +51,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "cluster/observe/progress.py": ("tests/cluster/test_progress.py",),
     "cluster/commands/plan.py": ("tests/cluster/test_plan.py",),
     "cluster/commands/merge.py": ("tests/cluster/test_merge.py",),
-    "cluster/commands/report.py": ("tests/cluster/test_report_tables.py", "tests/cluster/test_report.py"),
+    "cluster/commands/report.py": (
+        "tests/cluster/test_report_tables.py",
+        "tests/cluster/test_report.py",
+        "tests/cluster/test_report_files.py",
+    ),
     "cluster/commands/resume.py": ("tests/cluster/test_resume.py",),
     "cluster/driver/replica_pool.py": ("tests/cluster/test_replica_pool.py",),
     "cluster/storage/run_directory.py": ("tests/cluster/test_ledger.py", "tests/cluster/test_compaction.py"),

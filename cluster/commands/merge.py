@@ -18,8 +18,8 @@ from cluster.errors import UserError
 from cluster.storage.provenance import mixtures, read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
-from cluster.storage.stored_run import damaged, read_config, read_plan, read_plan_table, sound_ledger
-from evals.ledger import Ledger, LedgerDamagedError
+from cluster.storage.stored_run import read_config, read_plan, read_plan_table, reading, sound_ledger
+from evals.ledger import Ledger, LedgerChangedError
 from evals.types import Episode
 
 SHARD_SETTINGS = (
@@ -60,11 +60,21 @@ def merge(target: Path, sources: Sequence[Path]) -> Joined:
     Raises:
         UserError: a run is missing or damaged, runs have different settings, or two say different things of one episode.
     """
+    return reading(lambda: _merge(target, sources))
+
+
+def _merge(target: Path, sources: Sequence[Path]) -> Joined:
+    """As ``merge``; may be called again when it did not come to its end.
+
+    Raises:
+        LedgerDamagedError: a part of some run cannot be read after all.
+        LedgerChangedError: the target, or parts of some run, changed meanwhile.
+    """
     directory = RunDirectory(target)
-    begun = (target / "plan.parquet").exists()
+    begun = _parts(target) is not None
     if not begun:
         directory.check_plan(())
-    runs = list({run.resolve(): run for run in ([target] if begun else []) + list(sources)}.values())
+    runs = list(dict.fromkeys([target, *sources] if begun else sources))
     configs = {run: read_config(run) for run in runs}
     if begun and configs[target].get("shard") is not None:
         raise UserError(f"{target} is itself a part (shard={configs[target]['shard']}); name another target")
@@ -76,6 +86,8 @@ def merge(target: Path, sources: Sequence[Path]) -> Joined:
     warnings += _check_versions(runs)
     directory.claim()
     try:
+        if _parts(target) != (ledgers[target].names if begun else None):
+            raise LedgerChangedError(str(target))  # another merge ended just now
         config = {**configs[runs[0]], "shard": None, "run_dir": str(target)}
         directory.begin(plan, {"config.yaml": yaml.safe_dump(config, sort_keys=False, allow_unicode=True)})
         if len(plan) > len(read_plan_table(target)):
@@ -84,15 +96,20 @@ def merge(target: Path, sources: Sequence[Path]) -> Joined:
         for run in runs:
             if run != target:
                 _copy(ledgers[run], directory, owners, run)
-        directory.remove(sound_ledger(target, read_plan_table(target)).replaced)
+        directory.remove(ledgers[target].replaced if begun else ())
         directory.compact(everything=True)
-    except LedgerDamagedError as error:
-        raise damaged(target, error.damage) from error
     finally:
         directory.release()
     known = {episode.id for episode in plan} if not reason else None
     played = {name for name, _ in owners}
     return Joined(len(plan), len(played), (*warnings, *_missing_parts(configs, played, known, reason)))
+
+
+def _parts(target: Path) -> set[str] | None:
+    """The names of a run's parts; None where no run has begun."""
+    if not (target / "plan.parquet").exists():
+        return None
+    return {path.name for path in (target / "episodes").glob("*.parquet")}
 
 
 # --- what belongs together ---
@@ -131,7 +148,7 @@ def _whole(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[li
         return list(theirs.values()), f"their suite cannot be planned here ({error})"
     if not theirs.keys() <= whole.keys():
         return list(theirs.values()), "their settings plan other episodes with this version of raycade"
-    return [theirs.get(name, episode) for name, episode in whole.items()], ""
+    return list(whole.values()), ""
 
 
 def _missing_parts(
@@ -159,7 +176,7 @@ def _check_conflicts(ledgers: Mapping[Path, Ledger]) -> dict[Attempt, Path]:
     owners: dict[Attempt, Path] = {}
     for run, ledger in ledgers.items():
         keys = [key for batch in ledger.batches(KEY, every_attempt=True) for key in _keys(batch)]
-        twice = {owners[key]: True for key in keys if key in owners}
+        twice = dict.fromkeys(owners[key] for key in keys if key in owners)
         for owner in twice:
             shared = {key for key in keys if owners.get(key) == owner}
             _compare(owner, ledgers[owner], run, ledger, shared)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cluster.config.settings import make_suite
 from cluster.console import say_status, show, show_summary, warn
@@ -196,8 +195,7 @@ def coverage(run: RunData, cut_off: Mapping[tuple[str, str], CutOff]) -> Table:
 def _counts(rows: pa.Table, names: Sequence[str]) -> Counter[tuple[str, ...]]:
     """Rows of each combination of values, in the order of their first occurrence."""
     counted = rows.group_by(list(names), use_threads=False).aggregate([([], "count_all")])
-    *keys, counts = (counted[name].to_pylist() for name in (*names, "count_all"))
-    return Counter(dict(zip(zip(*keys, strict=True), counts, strict=True)))
+    return Counter({tuple(row[name] for name in names): row["count_all"] for row in counted.to_pylist()})
 
 
 def summarize(
@@ -223,7 +221,7 @@ def sessions_table(run: RunData) -> Table | None:
     successes: Counter[tuple[str, ...]] = Counter()
     for batch in run.batches(["session", "success"]):
         episodes.update(_counts(batch, ["session"]))
-        successes.update(_counts(batch.filter(pc.fill_null(batch["success"], False)), ["session"]))
+        successes.update(_counts(batch.filter(batch["success"]), ["session"]))
     rows: list[tuple[Cell, ...]] = []
     for session in run.sessions:
         key = (str(session.get("id")),)

@@ -1,5 +1,6 @@
 """Many small parts become few large ones, and no death on the way shows an episode twice or never."""
 
+import itertools
 import os
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def test_all_small_parts_are_merged_when_asked_for():
     assert choose([100_000, 1000, 10], everything=True) == [[0, 1, 2]]
     assert choose([1000], everything=True) == [] == choose([], everything=True)
     assert choose([1000, TARGET_BYTES, 1000], everything=True) == [[0, 2]]
+    assert choose([TARGET_BYTES // 2, TARGET_BYTES, TARGET_BYTES // 2], everything=True) == [[0, 2]]
 
 
 def test_merged_parts_keep_to_the_target_size():
@@ -81,6 +83,31 @@ def test_groups_are_filled_to_the_byte():
     assert choose([half, half - 1, 1], everything=True) == [[0, 1, 2]]
     assert choose([1, 1, TARGET_BYTES - 1], everything=True) == [[0, 1]]
     assert choose([1, TARGET_BYTES - 1], everything=True) == [[0, 1]]
+
+
+def test_parts_of_half_the_target_wait_for_the_end_of_the_run():
+    half = TARGET_BYTES // 2
+    assert choose([half] * 2 * FAN + [1000] * (FAN - 1)) == [], "nor do they make smaller ones be merged early"
+    assert choose([half] * FAN + [half - 1] + [TARGET_BYTES] * FAN + [1000] * 2) == []
+    assert choose([half, *[half - 1] * FAN]) == [[number, number + 1] for number in range(1, FAN, 2)]
+    assert choose([half, half], everything=True) == [[0, 1]]
+
+
+def test_each_byte_is_rewritten_a_few_times_however_long_the_run_is(monkeypatch):
+    monkeypatch.setattr(compaction, "FAN", 8)
+    monkeypatch.setattr(compaction, "TARGET_BYTES", 1024)  # of 4 bytes come 32, 256 and then about 1000: three merges
+    rewritten, sizes = 0, []
+    for commit in range(1, 8001):
+        sizes.append(3 + commit % 3)
+        if commit % 8 == 0:
+            groups = choose(sizes)
+            merged = [sum(sizes[number] for number in group) for group in groups]
+            assert all(size <= 1024 for size in merged)
+            rewritten += sum(merged)
+            sizes = [size for number, size in enumerate(sizes) if number not in itertools.chain(*groups)] + merged
+    assert sum(sizes) > 30 * 1024
+    assert rewritten < 3 * sum(sizes)
+    assert len(sizes) < 3 * sum(sizes) / 1024
 
 
 @pytest.mark.parametrize(("rows_wanted", "groups"), [(2, [2, 2, 2]), (4, [4, 2]), (6, [6]), (7, [6]), (1, [1] * 6)])
@@ -176,8 +203,9 @@ async def test_a_copy_that_differs_from_its_parts_is_not_taken(directory, monkey
         return module.write_part([next(iter(tables)).slice(1)], schema, replaces)
 
     monkeypatch.setattr(compaction, "write_part", forgetful)
-    with pytest.raises(LedgerDamagedError):
+    with pytest.raises(LedgerDamagedError) as raised:
         directory.compact(everything=True)
+    assert [damage.path.name for damage in raised.value.damage] == names(directory)[:1]
     assert ids(directory) == IDS and len(names(directory)) == 6
 
 

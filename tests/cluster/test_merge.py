@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -14,12 +16,15 @@ from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.shard import part_of
 from cluster.storage.stored_run import read_config, read_episodes, read_plan
 from evals.conversation import Record
+from evals.ledger import open_ledger
 from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import run_here
+from tests.evals.test_ledger import flip_a_byte
 
 SMALL = [
     "suite=kumo",
@@ -96,7 +101,72 @@ async def test_the_whole_is_the_run_directory_of_the_unsharded_command(play, tmp
     merge(target, [await play("1", "shard=1/2")])
     settings = load_settings([*SMALL, "model=simulated", f"run_dir={target}"])
     RunDirectory(target).check_plan(settings.plan)
-    assert read_config(target)["shard"] is None
+    config, whole = read_config(target), yaml.safe_load(settings.config)
+    assert config == whole and list(config) == list(whole)
+    assert read_plan(target) == list(settings.plan)
+
+
+async def test_a_run_that_was_not_sharded_is_whole_by_itself(play, tmp_path):
+    joined = merge(tmp_path / "whole", [await play("1")])
+    assert (joined.planned, joined.rows, joined.warnings) == (24, 24, ())
+
+
+async def test_parts_played_without_an_engine_are_joined(play, tmp_path):
+    parts = [await play(str(part), "model=oracle", f"shard={part}/2") for part in (1, 2)]
+    assert merge(tmp_path / "whole", parts).warnings == ()
+    assert counts(tmp_path / "whole") == (24, 24, 0)
+
+
+async def test_a_part_without_an_episode_to_play_is_not_missing(play, tmp_path):
+    few = ["suite.tasks_per_domain=3", "suite.repeats=1"]
+    ids = [episode.id for episode in load_settings([*SMALL, *few, "model=simulated"]).plan]
+    shards = sorted({part_of(name, 5) for name in ids})
+    assert len(shards) < 5
+    parts = [await play(str(part), *few, f"shard={part}/5") for part in shards]
+    assert merge(tmp_path / "whole", parts).warnings == ()
+
+
+async def test_a_part_that_has_not_played_anything_yet_is_not_missing(play, tmp_path):
+    begun, two = await play("1", "shard=1/3", most=0), await play("2", "shard=2/3")
+    [warning] = merge(tmp_path / "whole", [begun, two]).warnings
+    assert "shard=3/3" in warning and "shard=1/3" not in warning
+
+
+async def test_the_target_may_be_named_as_a_source_too(play, tmp_path):
+    one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
+    merge(target, [one])
+    (tmp_path / "link").symlink_to(target)
+    assert merge(target, [tmp_path / "link", two]).rows == 24
+    assert counts(target) == (24, 24, 0)
+
+
+async def test_what_a_killed_merge_left_behind_is_removed(play, tmp_path, monkeypatch):
+    one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "remove_replaced", lambda *_: None)
+        merge(target, [one, two])
+    assert len(list((target / "episodes").iterdir())) == 3
+    assert merge(target, [two]).rows == 24
+    assert len(list((target / "episodes").iterdir())) == 1
+    assert counts(target) == (24, 24, 0)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_two_merges_at_once_into_one_target_lose_and_double_nothing(play, tmp_path, monkeypatch, begun):
+    one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
+    if begun:
+        merge(target, [one])
+    claim = RunDirectory.claim
+
+    def other_first(self):
+        monkeypatch.setattr(RunDirectory, "claim", claim)
+        merge(target, [two])  # ends when this one has read the target and not begun to write
+        claim(self)
+
+    monkeypatch.setattr(RunDirectory, "claim", other_first)
+    assert merge(target, [one, two]).rows == 24
+    assert counts(target) == (24, 24, 0)
+    assert [session["id"] for session in read_versions(target)] == (["1", "2"] if begun else ["2", "1"])
 
 
 async def test_parts_may_differ_in_what_decides_the_speed(play, tmp_path):
@@ -144,20 +214,62 @@ async def test_where_the_whole_is_not_known_the_plan_grows_with_each_part(play, 
         config = read_config(part)
         config["suite"]["domains"] = ["/nowhere/mine.yaml"]
         (part / "config.yaml").write_text(yaml.safe_dump(config))
-    joined = merge(tmp_path / "whole", parts[:2])
+    joined = merge(tmp_path / "whole", parts[1:])
     assert joined.planned == joined.rows < 24
-    assert "missing: shard=3/3" in joined.warnings[0] and "cannot be planned here" in joined.warnings[1]
-    assert merge(tmp_path / "whole", parts[2:]).warnings == ()
+    assert "missing: shard=1/3" in joined.warnings[0] and "cannot be planned here" in joined.warnings[1]
+    assert merge(tmp_path / "whole", parts[:1]).warnings == ()
     assert len(read_plan(tmp_path / "whole")) == 24
+
+
+async def test_where_the_settings_now_plan_other_episodes_the_plan_is_what_was_played(play, tmp_path):
+    parts = [await play(str(part), f"shard={part}/3") for part in (1, 2)]
+    for part in parts:
+        config = read_config(part)
+        config["suite"]["tasks_per_domain"] = 6  # as if this version of raycade understood it so
+        (part / "config.yaml").write_text(yaml.safe_dump(config))
+    joined = merge(tmp_path / "whole", parts)
+    assert 12 < joined.planned == joined.rows < 24
+    assert "shard=3/3" in joined.warnings[0] and len(joined.warnings) == 2
+    assert {episode.id for run in parts for episode in read_plan(run)} == {
+        episode.id for episode in read_plan(tmp_path / "whole")
+    }
 
 
 async def test_contradicting_rows_are_refused_and_the_target_stays(play, tmp_path):
     one, other = await play("1", "shard=1/2"), await play("other", "shard=1/2", player="random")
     merge(tmp_path / "whole", [one])
     before = sorted(path.name for path in (tmp_path / "whole" / "episodes").iterdir())
-    with pytest.raises(UserError, match="disagree on episode"):
+    with pytest.raises(UserError, match=rf"{tmp_path}/whole and {other} disagree on episode"):
         merge(tmp_path / "whole", [other])
     assert sorted(path.name for path in (tmp_path / "whole" / "episodes").iterdir()) == before
+
+
+@pytest.mark.parametrize("without", ["one", "other"])
+async def test_a_column_that_one_run_lacks_is_a_contradiction_where_the_other_says_something(play, tmp_path, without):
+    runs = {name: await play(name, "shard=1/2") for name in ("one", "other")}
+    [part] = (runs[without] / "episodes").iterdir()
+    table = pq.read_table(part)
+    extra = next(name for name in table.column_names if name.startswith("kumo."))
+    pq.write_table(table.drop_columns(extra), part)
+    with pytest.raises(UserError, match=rf"disagree on episode .*{extra} "):
+        merge(tmp_path / "whole", list(runs.values()))
+    for run in runs.values():  # nobody says anything: no contradiction
+        [part] = (run / "episodes").iterdir()
+        table = pq.read_table(part)
+        if extra in table.column_names:
+            place = table.column_names.index(extra)
+            table = table.set_column(place, extra, pa.nulls(len(table), table[extra].type))
+            pq.write_table(table, part)
+    assert merge(tmp_path / "whole", list(runs.values())).rows == len(table)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+async def test_damage_that_only_reading_a_part_finds_is_named(play, tmp_path, twice):
+    runs = [await play("one", "shard=1/2")] + [await play("other", "shard=1/2")] * twice
+    [part] = (runs[-1] / "episodes").iterdir()
+    flip_a_byte(part, "steps")
+    with pytest.raises(UserError, match=str(part)):
+        merge(tmp_path / "whole", runs)
 
 
 async def test_a_part_is_no_target(play, tmp_path):
@@ -198,6 +310,12 @@ async def test_attempts_are_joined_each_once_and_the_latest_counts(play, tmp_pat
     assert (joined.planned, joined.rows) == (24, 24)
     assert [score_run(target).summary[name] for name in ("done", "failed", "missing")] == [24, 0, 0]
     assert sorted(read_episodes(target, ["attempt"])["attempt"].to_pylist()) == [1] * 23 + [2]
+    anew = tmp_path / "anew"  # earlier attempts are carried over too
+    assert merge(anew, [one, two]).rows == 24
+    for run in (target, anew):
+        every = pa.concat_tables(open_ledger(run).batches(["attempt", "status"], every_attempt=True))
+        assert sorted(every["attempt"].to_pylist()) == [1] * 24 + [2]
+        assert every["status"].to_pylist().count("failed") == 1
 
 
 async def test_runs_with_rows_of_another_plan_are_refused(play, tmp_path):

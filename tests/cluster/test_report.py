@@ -4,15 +4,21 @@ import json
 import shutil
 
 import pytest
+import yaml
 
 from cluster.commands import report as module
 from cluster.commands.report import report, score_run, write_results
 from cluster.errors import UserError
+from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_plan
+from evals.kidgym.suite import KidGymSuite
 from evals.ledger import LedgerChangedError
+from evals.records import records_to_table
+from evals.suite import ledger_columns, plan_for
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import play as play  # a fixture
+from tests.runs import Often, records_of
 
 
 @pytest.fixture
@@ -32,6 +38,33 @@ async def test_it_shows_and_writes(run_dir, capsys):
     summary = json.loads((run_dir / "summary.json").read_text())
     assert [summary[name] for name in ("planned", "done", "failed", "missing")] == [24, 24, 0, 0]
     assert {path.suffix for path in (run_dir / "tables").iterdir()} == {".csv", ".md", ".json"}
+
+
+async def test_in_short_it_shows_the_headline_tables_and_writes_all(run_dir, capsys):
+    report([run_dir], full=False)
+    short, _ = shown(capsys)
+    assert "Episodes\n" in short and "planned" in short and "medical" not in short
+    assert (run_dir / "tables" / "kumo_domains.csv").exists()
+    report([run_dir])
+    assert "medical" in shown(capsys)[0]
+
+
+def test_tables_of_every_section_are_there_and_no_times_in_the_summary(tmp_path):
+    options = {"tasks": ["CL"], "modes": ["zero_shot"], "episodes": 1, "resolution": 32}
+    suite, players = KidGymSuite(**options), {"one": Often(1.0, tokens=7)}
+    directory = RunDirectory(tmp_path)
+    directory.claim()
+    config = yaml.safe_dump({"suite": {"type": "kidgym", **options}})
+    directory.begin(plan_for(suite, dict.fromkeys(players, "")), {"config.yaml": config})
+    write_versions(tmp_path, [{"id": "a"}, {"id": "b"}])
+    directory.commit(records_to_table(records_of(suite, players), ledger_columns(suite)))
+    directory.release()
+    results, names = score_run(tmp_path), {}
+    for table in results.tables:
+        names.setdefault(table.section, []).append(table.name)
+    assert names.keys() == {"scores", "diagnostics", "performance"}
+    assert names["performance"] == ["usage", "sessions", "kidgym_cache"]
+    assert [table["name"] for table in results.summary["tables"]] == names["scores"] + names["diagnostics"]
 
 
 async def test_it_shows_where_nothing_can_be_written(run_dir, capsys, monkeypatch):
@@ -123,8 +156,9 @@ async def test_a_column_that_is_damaged_is_named_when_it_is_scored(run_dir, monk
         raise LedgerDamagedError([Damage(part, "page checksum")])
 
     monkeypatch.setattr(module, "_score", score)
-    with pytest.raises(UserError, match=rf"{part.name}: page checksum"):
-        score_run(run_dir)
+    for read in (score_run, lambda run_dir: report([run_dir])):
+        with pytest.raises(UserError, match=rf"{run_dir}: (.|\n)*{part.name}: page checksum"):
+            read(run_dir)
 
 
 async def test_a_plan_that_was_edited_is_refused(run_dir):

@@ -1,5 +1,6 @@
 """`raycade report` with files: HTML, LaTeX and figures of one run or several, whole, partial, failed or empty."""
 
+import html
 import json
 
 import pytest
@@ -44,9 +45,10 @@ async def test_several_runs_are_joined_and_each_keeps_its_own_results(play, caps
 
 
 async def test_runs_of_one_name_are_told_apart_by_their_paths(play, tmp_path, capsys):
-    runs = [await play("a/run"), await play("b/run")]
+    runs = [await play(name, "baselines=[random]") for name in ("a/run", "b/run")]
     code, out, _ = run_here(capsys, "report", *map(str, runs))
     assert code == 0 and "Partial" not in out
+    assert "random" in out and "random (" not in out, "a built-in player is the same everywhere"
     assert all(str(run)[-5:] in out.replace("\n", "").replace(" ", "") for run in runs)
 
 
@@ -54,9 +56,16 @@ async def test_partial_and_failed_runs_say_so(play, tmp_path, capsys):
     run_dir = await play("run", failing=["EngineKilled: twice"] * 3, most=3)
     page = tmp_path / "page.html"
     code, out, _ = run_here(capsys, "report", str(run_dir), "--html", str(page))
-    assert code == 0 and "Partial run: 21 of 24" in out and "All played episodes failed" in out
+    assert code == 0 and out.startswith("Partial run: 21 of 24") and "All played episodes failed" in out
     text = page.read_text()
     assert text.count('class="status"') == 2 and "EngineKilled: twice" in text and 'class="badge failed"' in text
+
+
+async def test_what_makes_scores_doubtful_is_said_on_the_page_too(play, tmp_path, capsys):
+    run_dir, page = await play("run", cutting=24), tmp_path / "page.html"
+    code, _, err = run_here(capsys, "report", str(run_dir), "--html", str(page))
+    [warning] = json.loads((run_dir / "summary.json").read_text())["warnings"]
+    assert code == 0 and warning in err and html.escape(warning) in page.read_text()
 
 
 def test_an_empty_run_says_so(tmp_path, capsys):

@@ -63,16 +63,31 @@ def test_episodes_are_counted_by_player_and_suite():
     assert table.columns == ("player", "suite", "planned", "done", "failed", "missing", "cut off")
 
 
+def test_players_keep_the_order_of_the_plan_however_large_it_is():
+    players = [f"player {7 * number % 40}" for number in range(40)]
+    plan = pa.concat_tables(
+        pa.table({"player": pa.repeat(player, 40_000), "suite": pa.repeat("kumo", 40_000)}) for player in players
+    )
+    table = coverage(dataclasses.replace(run(PLAN, LEDGER), plan=plan), {})
+    assert [row[:3] for row in table.rows] == [(player, "kumo", 40_000) for player in players]
+
+
 def test_batches_add_up():
     whole = run(PLAN, LEDGER)
     halves = [run(PLAN, LEDGER[:4]), run(PLAN, LEDGER[4:])]
-    split = dataclasses.replace(whole, _read=lambda columns: (b for half in halves for b in half._read(columns)))
+
+    def read(columns):
+        assert columns, "only what is needed is read: a ledger may be larger than memory"
+        return (batch for half in halves for batch in half._read(columns))
+
+    split = dataclasses.replace(whole, _read=read)
     assert coverage(split, {}) == coverage(whole, {})
     assert summarize(split, [], {}) == summarize(whole, [], {})
     assert causes_of(split) == causes_of(whole)
     sessions = ({"id": "s1"}, {"id": "s2"})
     both = [dataclasses.replace(each, sessions=sessions) for each in (split, whole)]
     assert sessions_table(both[0]) == sessions_table(both[1])
+    assert len(sessions_table(both[0]).rows) == 2
 
 
 def test_the_summary_counts_rows_and_holds_the_tables():
@@ -112,7 +127,7 @@ def test_sessions_are_shown_with_what_they_played_and_with():
         ("s2", "tuesday", None, None, None, 2, 0.5),
         ("s3", None, None, None, None, 0, None),
     )
-    assert (table.name, table.section) == ("sessions", "performance")
+    assert (table.name, table.section) == ("sessions", "performance") and table.title
     assert table.columns == ("session", "began", "git commit", "vllm", "torch", "episodes", "success")
     assert len(table.notes) == 1
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import shutil
 from collections import Counter
 
 import pytest
@@ -18,6 +19,7 @@ from evals.players import BUILT_IN_PLAYERS
 from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import SMALL
+from tests.evals.test_ledger import flip_a_byte
 
 
 class World:
@@ -124,6 +126,7 @@ def test_a_retry_that_died_after_its_last_episode_is_complete_when_repeated(worl
         patch.setattr(module, "complete_session", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             start("retry_failed=true")
+    start()  # is no part of the retry
     start("retry_failed=true")
     assert len(world.played) == 2
     start("retry_failed=true")
@@ -192,11 +195,26 @@ def test_what_a_killed_merge_left_behind_is_removed(world, start, tmp_path, monk
 def test_damage_is_found_before_anything_is_played(world, start, tmp_path):
     world.most = 5
     start()
-    part = sorted((tmp_path / "run" / "episodes").iterdir())[0]
-    part.write_bytes(part.read_bytes()[:-10])
-    with pytest.raises(UserError, match=part.name):
-        start()
+    parts = sorted((tmp_path / "run" / "episodes").iterdir())
+    whole = parts[0].read_bytes()
+    parts[0].write_bytes(whole[:-10])
+    flip_a_byte(parts[1], "session")  # is found only when the rows are read
+    for part in parts[:2]:
+        with pytest.raises(UserError, match=rf"{tmp_path / 'run'}: (.|\n)*{part.name}"):
+            start()
+        parts[0].write_bytes(whole)
     assert len(world.played) == 1
+
+
+def test_rows_of_another_plan_are_found_before_anything_is_played(world, start, tmp_path):
+    start(f"run_dir={tmp_path / 'other'}", "suite.difficulties=[hard]")
+    foreign = sorted((tmp_path / "other" / "episodes").iterdir())[0]
+    world.most = 5
+    start()
+    shutil.copy(foreign, tmp_path / "run" / "episodes")
+    with pytest.raises(UserError, match=foreign.name):
+        start()
+    assert len(world.played) == 2
 
 
 def test_results_that_cannot_be_written_are_returned_all_the_same(world, start, monkeypatch, capsys):
