@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,11 +17,10 @@ from cluster.errors import UserError
 from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import damaged, open_run
+from cluster.storage.stored_run import open_run, reading
 from evals.cost import total_usage
 from evals.cut_off import CutOff, count_cut_off, cut_off_warnings
 from evals.failures import Cause, causes_of, failure_table, failures_to_json
-from evals.ledger import LedgerDamagedError, until_unchanged
 from evals.report.joint import Report, RunReport, relabeled
 from evals.report.status import status_lines
 from evals.report.usage import usage_table
@@ -29,7 +28,6 @@ from evals.run_data import RunData
 from evals.suite import built_in_players, suite_results
 from evals.tables import Cell, Table, table_files
 
-T = TypeVar("T")
 COUNTS = ("planned", "done", "failed", "missing")
 
 
@@ -82,7 +80,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
         joint = _joint(runs, results)
         return results, joint, _contents(joint, files)
 
-    results, joint, contents = _from_ledgers(run_dirs, read)
+    results, joint, contents = reading(read, run_dirs)
     several = len(results) > 1
     for one, each in zip(joint.runs, results, strict=True):
         say_status([f"{one.name}: {line}" if several else line for line in each.status])
@@ -149,14 +147,7 @@ def score_run(run_dir: Path) -> Results:
     Raises:
         UserError: there is no run, or its ledger is damaged.
     """
-    return _from_ledgers([run_dir], lambda: _score(run_dir, open_run(run_dir)))
-
-
-def _from_ledgers(run_dirs: Sequence[Path], read: Callable[[], T]) -> T:
-    try:
-        return until_unchanged(read)
-    except LedgerDamagedError as error:
-        raise damaged(", ".join(map(str, run_dirs)), error.damage) from error
+    return reading(lambda: _score(run_dir, open_run(run_dir)), [run_dir])
 
 
 def _score(run_dir: Path, run: RunData) -> Results:

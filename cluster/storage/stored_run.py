@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import read_versions
-from evals.ledger import Damage, Ledger, LedgerDamagedError, open_ledger, until_unchanged
+from evals.ledger import Damage, Ledger, LedgerChangedError, LedgerDamagedError, open_ledger, until_unchanged
 from evals.records import check_plan, plan_from_table
 from evals.run_data import RunData
 from evals.types import Episode
@@ -39,16 +39,21 @@ def open_run(run_dir: Path) -> RunData:
     return RunData.of_ledger(plan, sound_ledger(run_dir, plan), read_config(run_dir), read_versions(run_dir))
 
 
-def reading(read: Callable[[], T]) -> T:
+def reading(read: Callable[[], T], run_dirs: Sequence[Path] = ()) -> T:
     """What ``read`` finds in runs that it opens; it is repeated if parts of a ledger were merged meanwhile.
 
     Raises:
-        UserError: a part of a ledger cannot be read after all.
+        UserError: a part of a ledger cannot be read after all; the message names ``run_dirs``.
+        RunFailedError: parts were merged each time that it read.
     """
     try:
         return until_unchanged(read)
     except LedgerDamagedError as error:
-        raise UserError(f"the ledger is damaged:\n{error}") from error
+        raise damaged(", ".join(map(str, run_dirs)) or "the run", error.damage) from error
+    except LedgerChangedError as error:
+        raise RunFailedError(
+            f"parts of the ledger were merged at each attempt to read it ({error}); try again"
+        ) from error
 
 
 def sound_ledger(run_dir: Path, plan: pa.Table) -> Ledger:
@@ -77,16 +82,9 @@ def read_episodes(run_dir: Path, columns: Sequence[str] | None = None) -> pa.Tab
     """The run's ledger in one table; all columns but the bulky ``turns`` unless ``columns`` are named.
 
     Raises:
-        UserError: see ``open_run``.
+        UserError, RunFailedError: see ``open_run`` and ``reading``.
     """
-
-    def read() -> pa.Table:
-        try:
-            return sound_ledger(run_dir, read_plan_table(run_dir)).table(columns)
-        except LedgerDamagedError as error:
-            raise damaged(run_dir, error.damage) from error
-
-    return until_unchanged(read)
+    return reading(lambda: sound_ledger(run_dir, read_plan_table(run_dir)).table(columns), [run_dir])
 
 
 def read_plan_table(run_dir: Path) -> pa.Table:

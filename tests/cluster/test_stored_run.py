@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
 from cluster.storage import stored_run as module
 from cluster.storage.stored_run import (
     DAMAGE_SHOWN,
@@ -12,9 +12,10 @@ from cluster.storage.stored_run import (
     read_episodes,
     read_plan,
     read_plan_table,
+    reading,
     sound_ledger,
 )
-from evals.ledger import Damage, LedgerDamagedError
+from evals.ledger import OPENINGS, Damage, LedgerChangedError, LedgerDamagedError
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
 from tests.evals.test_ledger import flip_a_byte
 
@@ -49,6 +50,24 @@ async def test_damage_that_only_reading_finds_is_named(directory, monkeypatch): 
     monkeypatch.setattr("evals.ledger.Ledger.table", table)
     with pytest.raises(UserError, match=rf"{directory.path}(.|\n)*{part.name}: torn"):
         read_episodes(directory.path)
+
+
+def test_a_ledger_that_changes_whenever_it_is_read_is_named_and_read_again_first():
+    seen = []
+
+    def read():
+        seen.append("once more")
+        if len(seen) < last:
+            raise LedgerChangedError("part-000001.parquet")
+        return "read"
+
+    last = OPENINGS
+    assert reading(read) == "read"
+    last = 2 * OPENINGS + 1
+    seen.clear()
+    with pytest.raises(RunFailedError, match=r"part-000001\.parquet"):
+        reading(read)
+    assert len(seen) == OPENINGS
 
 
 def test_a_flipped_byte_of_a_plan_is_found(directory):  # noqa: F811
