@@ -238,6 +238,17 @@ def test_an_episode_stays_until_its_home_is_busier_by_more_than_the_margin():
     assert t.router.moves == 2
 
 
+@pytest.mark.parametrize(("batch", "stay"), [(1, 1), (2, 1), (4, 1), (10, 1), (20, 3)])
+def test_a_home_may_be_busier_by_one_request_however_small_its_batch(batch, stay):
+    t = traffic(batch, 20)
+    t.router._homes.update({"a": "r0", "b": "r0"})
+    for n in range(stay):
+        assert t.ask(f"b-{n}", "b") == "r0"
+    t.ask("a-0", "a")
+    assert t.tickets["a-0"].replica.name == "r0"
+    assert t.ask("a-1", "a") == "r1"
+
+
 def test_every_move_counts_those_of_queues_too():
     t = traffic(2)
     for n in range(9):
@@ -323,6 +334,19 @@ def test_a_hedge_takes_a_slot_at_the_idlest_other_replica():
     t.router.release(second)
     t.router.release(third)
     assert t.router.sent == 2
+
+
+def test_nothing_is_hedged_on_a_replica_that_a_suspect_has_or_waits_for():
+    t = traffic(4, 4)
+    t.router._homes.update({"a": "r0", "b": "r1", "suspect": "r1"})
+    t.ask("a"), t.ask("b")
+    assert t.ask("suspect", exclusive=True) is None
+    assert t.router.hedge(t.tickets["a"]) is None, "it drains"
+    t.end("b")
+    assert t.granted["suspect"] == "r1"
+    assert t.router.hedge(t.tickets["a"]) is None, "it serves the suspect alone"
+    t.end("suspect")
+    late_and_hedged(t, "a")
 
 
 @pytest.mark.parametrize("winner_left", [False, True])
