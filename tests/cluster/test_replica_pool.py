@@ -92,7 +92,7 @@ def test_replicas_move_only_if_a_runner_has_two_more_than_another():
 
 
 def test_the_replicas_of_a_dead_runner_are_reassigned():
-    made = pool(("r0", "n0"), ("r1", "n0"))
+    made = pool(("r0", "n0"), ("r1", "n1"))
     made.add_runner("a", "n0")
     made.add_runner("b", "n0")
     made.remove_runner("a")
@@ -100,8 +100,8 @@ def test_the_replicas_of_a_dead_runner_are_reassigned():
     made.remove_runner("b")
     made.add_runner("c", "n0")
     assert shares(made, "c") == [{"r0", "r1"}]
-    made.add_runner("d", "n0")
-    assert [len(each) for each in shares(made, "c", "d")] == [1, 1], "each is assigned once"
+    made.add_runner("d", "n1")
+    assert shares(made, "c", "d") == [{"r0"}, {"r1"}], "each once, and where it runs"
 
 
 CLOSED: list[str] = []
@@ -244,6 +244,7 @@ async def test_what_was_spent_lives_with_the_run_when_a_replica_is_replaced(monk
     while made.stats.replicas_lost < 1 or made.stats.replicas_up < 1:
         await asyncio.sleep(0.001)
     assert TOLD == [3.0, 5.0]
+    made.stats.replica_spent("replica-0.1", 0.25)
     keep.cancel()
     await asyncio.gather(keep, return_exceptions=True)
     assert made.stats.spent == 5.5, "what the last one said as it was closed"
@@ -258,7 +259,7 @@ async def test_a_start_that_hangs_is_a_failed_start(monkeypatch, capsys):
 
 
 async def test_a_replica_is_assigned_as_it_described_itself_and_counts_until_it_is_lost(monkeypatch):
-    made = keeping(monkeypatch, [lambda: answer({"batch": 7, "metered": True}), good, good])
+    made = keeping(monkeypatch, [lambda: answer({"batch": 7, "metered": True}), *[good] * 4])
     NODES.update({"replica-0.0": 1})
     made.add_runner("a", "n0")
     made.add_runner("b", "n1")
@@ -275,9 +276,11 @@ async def test_a_replica_is_assigned_as_it_described_itself_and_counts_until_it_
         made.lost(["replica-0.0"])  # said again by another runner: the new one is not meant
         await asyncio.sleep(0.01)
         assert (made.stats.replicas_up, made.stats.replicas_lost, ENDED) == (2, 1, ["replica-0.0"])
+        made.lost(["replica-0.1", "replica-1.0"])
+        await until(lambda: made.stats.replicas_lost == 3 and made.stats.replicas_up == 2)
         assert made.progress.stage == ""
     assert made.stats.replicas_up == 0 and shares(made, "a", "b") == [set(), set()]
-    assert sorted(ENDED) == ["replica-0.0", "replica-0.1", "replica-1.0"], "no process is left"
+    assert sorted(ENDED) == [f"replica-{name}" for name in ("0.0", "0.1", "0.2", "1.0", "1.1")], "no process is left"
 
 
 async def fails(seconds):
@@ -294,7 +297,7 @@ async def test_an_unhealthy_replica_is_replaced(monkeypatch, capsys, health, sai
     made = keeping(monkeypatch, [good, *[hangs] * 9], health=health, replicas=1, health_seconds=0, health_timeout=0.01)
     async with kept(made):
         await until(lambda: len(TOLD) == 2)
-        assert made.stats.replicas_lost == 1 and ENDED == ["replica-0.0"]
+        assert (made.stats.replicas_lost, CLOSED, ENDED) == (1, [], ["replica-0.0"])
         assert "replica-0.1" not in made._lost and made.stats.replicas_up == 0
         assert "replica-0" in made.progress.stage, "it is being started again"
     line = next(line for line in capsys.readouterr().err.splitlines() if "replacing" in line)
@@ -306,15 +309,16 @@ async def test_health_checks_go_on_until_canceled_and_tell_what_was_spent(monkey
 
     async def check(seconds):
         asked.append(seconds)
+        await asyncio.sleep(0)
         if len(asked) > 1000:  # it should have been canceled long ago
             await hangs()
         return float(len(asked))
 
-    made = keeping(monkeypatch, [good], health=check, close=hangs, replicas=1, health_seconds=0, health_timeout=9)
+    made = keeping(monkeypatch, [good], health=check, close=hangs, replicas=1, health_seconds=0, health_timeout=0.0)
     monkeypatch.setattr(pool_module, "CLOSE_SECONDS", 0.01)
     async with kept(made):
         await until(lambda: len(asked) >= 3)
-        assert made.stats.replicas_lost == 0 and set(asked) == {9}
+        assert made.stats.replicas_lost == 0 and set(asked) == {0.0}
         assert made.stats._spent.keys() == {"replica-0.0"} and made.stats.spent >= 2
     assert ENDED == ["replica-0.0"], "also if it does not close"
 
