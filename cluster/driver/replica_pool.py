@@ -150,8 +150,8 @@ class ReplicaPool:
         """Start a replica, have it used, and replace it whenever it dies."""
         self._failures[slot] = 0
         for incarnation in itertools.count():
-            handle = actors.create_replica(f"{slot}.{incarnation}", self.settings.model)
             cause, name = "", f"{slot}.{incarnation}"
+            handle = actors.create_replica(name, self.settings.model)
             try:
                 node = await handle.node.remote()
                 async with self._starting[node]:
@@ -160,7 +160,7 @@ class ReplicaPool:
                         info = await handle.start.remote(self.stats.spent)
                 self.progress.at("")
                 self._failures[slot] = 0
-                replica = NewReplica(f"{slot}.{incarnation}", actors.RayReplica(handle), **info)
+                replica = NewReplica(name, actors.RayReplica(handle), **info)
                 cause = await self._serve(replica, handle, node)
                 self.stats.replicas_lost += 1
                 warn(f"{slot} {cause}; replacing it")

@@ -131,6 +131,24 @@ async def test_a_late_request_is_hedged_on_an_idle_replica_and_the_first_reply_c
     assert len(slow.asked) == before, "the episodes stay with the quick replica"
 
 
+async def test_a_hedged_turn_is_answered_as_soon_as_one_copy_is(monkeypatch):
+    model = hedging(FakeReplica(seconds=30), FakeReplica())
+    waits = iter([0.05, 60.0])
+    monkeypatch.setattr(model._latency, "next_check", lambda sent, now: now + next(waits))
+    assert (await asyncio.wait_for(model.reply(turn()), 5)).text == "red"
+    assert model.counts.hedges_won == 1
+
+
+async def test_no_request_is_hedged_before_it_is_late_however_often_that_is_checked(monkeypatch):
+    model = hedging(FakeReplica(seconds=0.02), FakeReplica())
+    model._latency.sent(0.0)
+    model._latency.returned(0.0, 1000.0, answered=False)  # turns take 10 seconds on average
+    checks = []
+    monkeypatch.setattr(model._latency, "next_check", lambda sent, now: checks.append(now) or now)
+    assert (await model.reply(turn())).text == "red"
+    assert len(checks) > 2 and model.counts.hedges == 0
+
+
 async def test_no_request_is_hedged_while_episodes_are_queued_or_no_slot_is_idle(monkeypatch):
     monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     busy = hedging(FakeReplica(seconds=0.1), FakeReplica(seconds=0.1))

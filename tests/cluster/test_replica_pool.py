@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -181,8 +182,9 @@ async def kept(made: ReplicaPool):
         assert keep.done(), "it ends as soon as it is canceled"
 
 
-async def test_a_model_that_no_replica_can_load_ends_the_run(monkeypatch):
-    made = keeping(monkeypatch, [breaks, breaks])
+@pytest.mark.parametrize("other", [breaks, hangs])
+async def test_a_model_that_a_replica_cannot_load_ends_the_run_at_once(monkeypatch, other):
+    made = keeping(monkeypatch, [other, breaks])
     with pytest.raises(UserError, match=r"replica-\d cannot start: CUDA error"):
         await asyncio.wait_for(made.keep(), 5)
 
@@ -299,7 +301,7 @@ async def test_an_unhealthy_replica_is_replaced(monkeypatch, capsys, health, sai
         await until(lambda: len(TOLD) == 2)
         assert (made.stats.replicas_lost, CLOSED, ENDED) == (1, [], ["replica-0.0"])
         assert "replica-0.1" not in made._lost and made.stats.replicas_up == 0
-        assert "replica-0" in made.progress.stage, "it is being started again"
+        assert re.findall(r"\d+", made.progress.stage) == ["0", "1"], "it is being started again, for the first time"
     line = next(line for line in capsys.readouterr().err.splitlines() if "replacing" in line)
     assert "replica-0" in line and said in line
 
@@ -355,6 +357,7 @@ async def test_two_replicas_load_at_a_time_on_each_node(monkeypatch):
         await until(lambda: len(loading) == 4)
         await asyncio.sleep(0.01)
         assert len(loading) == 4, "two of four, and two of three"
+        assert len(re.findall(r"\d+", made.progress.stage)) == 1, "a slot, which is not started again"
         go.set()
         await until(lambda: made.stats.replicas_up == 7)
 

@@ -85,6 +85,22 @@ def test_an_idle_replica_steals_queued_turns():
     assert t.router.waiting == 2
 
 
+@pytest.mark.parametrize("batches", [(1, 10), (10, 1)])
+def test_turns_are_stolen_from_the_longest_queue(batches):
+    t = traffic(*batches, policy="least_loaded")
+    for n in range(35):
+        t.ask(str(n))
+
+    def queued(replica):
+        return sum(ticket.replica.name == replica and not ticket.has_slot for ticket in t.tickets.values())
+
+    short, long = sorted(("r0", "r1"), key=queued)
+    before = queued(short), queued(long)
+    assert 0 < before[0] and before[0] + 4 < before[1]
+    t.router.add("new", 3)
+    assert (queued(short), queued(long)) == (before[0], before[1] - 4)
+
+
 def test_turns_are_queued_while_there_is_no_replica():
     t = traffic()
     assert t.ask("a") is None
