@@ -45,7 +45,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "cluster/runner/admission.py": ("tests/cluster/test_admission.py",),
     "cluster/runner/hedging.py": ("tests/cluster/test_hedging.py",),
     "cluster/runner/episode_queue.py": ("tests/cluster/test_episode_queue.py",),
-    "cluster/runner/model_player.py": ("tests/cluster/test_model_player.py",),
+    "cluster/runner/model_player.py": ("tests/cluster/test_model_player.py", "tests/cluster/test_shared_calls.py"),
     "cluster/observe/run_statistics.py": ("tests/cluster/test_run_statistics.py",),
     "cluster/observe/performance.py": ("tests/cluster/test_performance.py",),
     "cluster/observe/progress.py": ("tests/cluster/test_progress.py",),

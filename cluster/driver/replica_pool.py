@@ -150,16 +150,17 @@ class ReplicaPool:
         """Start a replica, have it used, and replace it whenever it dies."""
         self._failures[slot] = 0
         for incarnation in itertools.count():
-            handle = actors.create_replica(f"{slot}.{incarnation}", self.settings.model)
             cause, name = "", f"{slot}.{incarnation}"
+            handle = actors.create_replica(name, self.settings.model)
             try:
                 node = await handle.node.remote()
                 async with self._starting[node]:
                     self.progress.at(f"starting {slot}" + (f" (restart {incarnation})" if incarnation else ""))
-                    info = await asyncio.wait_for(handle.start.remote(self.stats.spent), START_SECONDS)
+                    async with asyncio.timeout(START_SECONDS):
+                        info = await handle.start.remote(self.stats.spent)
                 self.progress.at("")
                 self._failures[slot] = 0
-                replica = NewReplica(f"{slot}.{incarnation}", actors.RayReplica(handle), **info)
+                replica = NewReplica(name, actors.RayReplica(handle), **info)
                 cause = await self._serve(replica, handle, node)
                 self.stats.replicas_lost += 1
                 warn(f"{slot} {cause}; replacing it")
@@ -175,7 +176,8 @@ class ReplicaPool:
             finally:
                 if not cause:  # it may still be alive: let the engine release its resources
                     with contextlib.suppress(Exception):
-                        self.stats.replica_spent(name, await asyncio.wait_for(handle.close.remote(), CLOSE_SECONDS))
+                        async with asyncio.timeout(CLOSE_SECONDS):
+                            self.stats.replica_spent(name, await handle.close.remote())
                 actors.end_actor(handle)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
@@ -199,8 +201,9 @@ class ReplicaPool:
         while True:
             await asyncio.sleep(cluster.health_seconds)
             try:
-                answer = handle.check_health.remote(cluster.health_timeout)
-                spent = await asyncio.wait_for(answer, cluster.health_timeout + REPLY_SECONDS)
+                # not ``wait_for``: before Python 3.12 it loses a cancellation that comes along with the answer
+                async with asyncio.timeout(cluster.health_timeout + REPLY_SECONDS):
+                    spent = await handle.check_health.remote(cluster.health_timeout)
                 self.stats.replica_spent(name, spent)
             except TimeoutError:
                 return f"was unresponsive for {cluster.health_timeout:g} s"

@@ -162,7 +162,7 @@ class ModelPlayer:
                         self.counts.hedges_won += 1
                         self.router.hedge_won(first, second)
                     return reply
-                if second is None and not (done or first.exclusive) and self._worth_hedging(sent):
+                if second is None and not first.exclusive and self._worth_hedging(sent):
                     second = self.router.hedge(first)
                     if second is not None:
                         self.counts.hedges += 1

@@ -131,6 +131,24 @@ async def test_a_late_request_is_hedged_on_an_idle_replica_and_the_first_reply_c
     assert len(slow.asked) == before, "the episodes stay with the quick replica"
 
 
+async def test_a_hedged_turn_is_answered_as_soon_as_one_copy_is(monkeypatch):
+    model = hedging(FakeReplica(seconds=30), FakeReplica())
+    waits = iter([0.05, 60.0])
+    monkeypatch.setattr(model._latency, "next_check", lambda sent, now: now + next(waits))
+    assert (await asyncio.wait_for(model.reply(turn()), 5)).text == "red"
+    assert model.counts.hedges_won == 1
+
+
+async def test_no_request_is_hedged_before_it_is_late_however_often_that_is_checked(monkeypatch):
+    model = hedging(FakeReplica(seconds=0.02), FakeReplica())
+    model._latency.sent(0.0)
+    model._latency.returned(0.0, 1000.0, answered=False)  # turns take 10 seconds on average
+    checks = []
+    monkeypatch.setattr(model._latency, "next_check", lambda sent, now: checks.append(now) or now)
+    assert (await model.reply(turn())).text == "red"
+    assert len(checks) > 2 and model.counts.hedges == 0
+
+
 async def test_no_request_is_hedged_while_episodes_are_queued_or_no_slot_is_idle(monkeypatch):
     monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     busy = hedging(FakeReplica(seconds=0.1), FakeReplica(seconds=0.1))
@@ -231,7 +249,9 @@ async def test_a_turn_is_tried_eight_times_and_fails_as_its_engine_did():
 async def test_all_that_replies_say_is_summed(monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr(model_player, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
-    reply = Reply("red", prompt_tokens=10, completion_tokens=4, cached_tokens=3, cost=0.5, seconds=2.0)
+    reply = Reply(
+        "red", prompt_tokens=10, completion_tokens=4, reasoning_tokens=2, cached_tokens=3, cost=0.5, seconds=2.0
+    )
     model = player(FakeReplica(lambda request: reply))
     took = [(await model.reply(turn(number=number))).seconds for number in range(3)]
     # each look at this clock takes a second: start, asked, sent, looked, latency, answered, end
@@ -240,6 +260,7 @@ async def test_all_that_replies_say_is_summed(monkeypatch):
         turns=3,
         prompt_tokens=30,
         completion_tokens=12,
+        reasoning_tokens=6,
         cached_tokens=9,
         cost=1.5,
         queueing_seconds=3.0,
@@ -279,3 +300,11 @@ async def test_only_answers_tell_what_is_usual():
     model = player(FakeReplica(lambda request: next(failures, None) or Reply("red")))
     await model.reply(turn())
     assert model._latency._answers == 1 and model._latency._in_flight == 0
+
+
+async def test_an_answer_that_was_asked_before_took_only_its_own_time(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(model_player, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    model = player(FakeReplica())
+    first, again = [await model.reply(turn(number=number, labels=("A", "B"))) for number in range(2)]
+    assert (first.seconds, again.seconds) == (6.0, 1.0) and model.counts.shared == 1

@@ -1,10 +1,13 @@
 """Assignment of replicas to runners; starting and replacing them is tested with real actors."""
 
 import asyncio
+import contextlib
+import re
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayActorError, RayTaskError
 
 from cluster.config.settings import ClusterSettings
 from cluster.driver import replica_pool as pool_module
@@ -58,8 +61,39 @@ def test_a_runner_is_starved_when_there_are_fewer_replicas_than_runners():
     assert not made.is_starved("b"), "no runner has a replica: a new one is starting"
 
 
-def test_the_replicas_of_a_dead_runner_are_reassigned():
+def test_a_replica_goes_to_the_runner_with_fewest_and_of_equals_to_the_one_on_its_node():
+    made = pool()
+    made.add_runner("a", "n0")
+    made.add_runner("b", "n1")
+    for number, (node, expected) in enumerate([("n1", "b"), ("n1", "a"), ("n1", "b"), ("n2", "a"), ("n0", "a")]):
+        made._assign(NewReplica(f"r{number}", FakeReplica(), 4), node)
+        assert f"r{number}" in made.replicas_of(expected), f"r{number}"
+
+
+def test_a_replica_that_is_gone_before_a_runner_is_ready_is_not_assigned():
     made = pool(("r0", "n0"), ("r1", "n0"))
+    made._unassign("r0")
+    made._unassign("r0")
+    made.lost(["r0"])  # a late report about it
+    made.add_runner("a", "n0")
+    assert shares(made, "a") == [{"r1"}]
+    made.remove_runner("never ready")
+
+
+def test_replicas_move_only_if_a_runner_has_two_more_than_another():
+    made = pool(*((f"r{number}", "n0") for number in range(3)))
+    made.add_runner("a", "n0")
+    made.add_runner("b", "n0")
+    assert [len(each) for each in shares(made, "a", "b")] == [2, 1]
+    made.add_runner("c", "n0")
+    before = shares(made, "a", "b", "c")
+    assert [len(each) for each in before] == [1, 1, 1]
+    made._balance()
+    assert shares(made, "a", "b", "c") == before
+
+
+def test_the_replicas_of_a_dead_runner_are_reassigned():
+    made = pool(("r0", "n0"), ("r1", "n1"))
     made.add_runner("a", "n0")
     made.add_runner("b", "n0")
     made.remove_runner("a")
@@ -67,21 +101,32 @@ def test_the_replicas_of_a_dead_runner_are_reassigned():
     made.remove_runner("b")
     made.add_runner("c", "n0")
     assert shares(made, "c") == [{"r0", "r1"}]
+    made.add_runner("d", "n1")
+    assert shares(made, "c", "d") == [{"r0"}, {"r1"}], "each once, and where it runs"
 
 
 CLOSED: list[str] = []
+ENDED: list[str] = []
 TOLD: list[float] = []
 """Spending of the run, as passed to each replica at its start."""
 
 
-class Handle:
-    """A replica's actor with a scripted start."""
+NODES: dict[str, int] = {}
+"""Where replicas are; 0 unless given."""
 
-    def __init__(self, start, name="") -> None:
-        self.node = SimpleNamespace(remote=lambda: answer("n0"))
+
+class Handle:
+    """A replica's actor with a scripted start, health check and close."""
+
+    def __init__(self, start, name="", health=None, close=None) -> None:
+        self.name = name
+        self.node = SimpleNamespace(remote=lambda: answer(f"n{NODES.get(name, 0)}"))
         self.start = SimpleNamespace(remote=lambda spent_elsewhere: TOLD.append(spent_elsewhere) or start())
-        self.close = SimpleNamespace(remote=lambda: answer(CLOSED.append(name) or 0.5))
-        self.check_health = SimpleNamespace(remote=lambda seconds: answer(0.0))
+        self.close = SimpleNamespace(remote=close or (lambda: answer(CLOSED.append(name) or 0.5)))
+        self.check_health = SimpleNamespace(remote=health or (lambda seconds: answer(0.0)))
+
+
+MODEL = SimpleNamespace(name="m")
 
 
 async def answer(value):
@@ -92,25 +137,60 @@ async def breaks():
     raise RayTaskError("start", "trace", ValueError("CUDA error"))
 
 
-def keeping(monkeypatch, starts) -> ReplicaPool:
+async def hangs(*_):
+    await asyncio.sleep(60)
+
+
+async def good():
+    return {"batch": 4, "metered": False}
+
+
+def keeping(monkeypatch, starts, health=None, close=None, **cluster) -> ReplicaPool:
     """A pool of two slots; each start takes the next of ``starts``."""
     queue = iter(starts)
-    CLOSED.clear()
-    TOLD.clear()
-    monkeypatch.setattr(pool_module.actors, "create_replica", lambda name, model: Handle(next(queue), name))
-    monkeypatch.setattr(pool_module.actors, "end_actor", lambda handle: None)
-    settings = SimpleNamespace(cluster=ClusterSettings(replicas=2), model=SimpleNamespace(name="m"))
-    return ReplicaPool(settings, RunStatistics(), Progress(RunStatistics()))
+    for each in (CLOSED, ENDED, TOLD, NODES):
+        each.clear()
+
+    def create(name, of):
+        assert of is MODEL
+        return Handle(next(queue), name, health, close)
+
+    monkeypatch.setattr(pool_module.actors, "create_replica", create)
+    monkeypatch.setattr(pool_module.actors, "end_actor", lambda handle: ENDED.append(handle.name))
+    settings = SimpleNamespace(cluster=ClusterSettings(**{"replicas": 2, **cluster}), model=MODEL)
+    stats = RunStatistics()
+    return ReplicaPool(settings, stats, Progress(stats))
 
 
-async def test_a_model_that_no_replica_can_load_ends_the_run(monkeypatch):
-    made = keeping(monkeypatch, [breaks, breaks])
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what the pool does in its own time."""
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+@contextlib.asynccontextmanager
+async def kept(made: ReplicaPool):
+    """Keep the pool up; it must not end by itself."""
+    keep = asyncio.create_task(made.keep())
+    try:
+        yield
+        assert not keep.done()
+    finally:
+        keep.cancel()
+        await asyncio.wait([keep], timeout=5)
+        assert keep.done(), "it ends as soon as it is canceled"
+
+
+@pytest.mark.parametrize("other", [breaks, hangs])
+async def test_a_model_that_a_replica_cannot_load_ends_the_run_at_once(monkeypatch, other):
+    made = keeping(monkeypatch, [other, breaks])
     with pytest.raises(UserError, match=r"replica-\d cannot start: CUDA error"):
         await asyncio.wait_for(made.keep(), 5)
 
 
 async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeypatch, capsys):
-    made = keeping(monkeypatch, [lambda: answer({"batch": 4, "metered": False}), breaks, *[breaks] * 5])
+    made = keeping(monkeypatch, [good, *[breaks] * 6])
     monkeypatch.setattr(pool_module, "START_FAILURES", 1)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(made.keep(), 0.5)
@@ -118,29 +198,30 @@ async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeyp
     assert made.stats.playing_since is not None
 
 
-async def test_a_slot_that_keeps_failing_to_start_is_retried_with_backoff(monkeypatch):
-    pauses = []
-    sleep = asyncio.sleep
+def without_pauses(monkeypatch, made: ReplicaPool) -> list[float]:
+    """Record the pauses between tries to start a replica instead of making them."""
+    sleep, pauses = asyncio.sleep, []
 
     async def paused(seconds):
         pauses.append(seconds)
         await sleep(0)
 
-    good = lambda: answer({"batch": 4, "metered": False})  # noqa: E731
+    monkeypatch.setattr(made, "_until_unhealthy", lambda name, handle: sleep(60))
+    monkeypatch.setattr(pool_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": paused}))
+    return pauses
+
+
+async def test_a_slot_that_keeps_failing_to_start_is_retried_with_backoff(monkeypatch):
     made = keeping(monkeypatch, [good, *[breaks] * 9, good])
     monkeypatch.setattr(pool_module, "LONGEST_BACKOFF_SECONDS", 100.0)
-    monkeypatch.setattr(made, "_until_unhealthy", lambda name, handle: sleep(60))
-    monkeypatch.setattr(pool_module.asyncio, "sleep", paused)
-    keep = asyncio.create_task(made.keep())
-    while made.stats.replicas_up < 2:
-        await sleep(0.001)
+    pauses = without_pauses(monkeypatch, made)
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up == 2)
     assert pauses == [2, 4, 8, 16, 32, 64, 100, 100, 100]
-    keep.cancel()
-    await asyncio.gather(keep, return_exceptions=True)
 
 
 async def test_a_replica_is_closed_before_its_process_is_ended_unless_it_died(monkeypatch):
-    made = keeping(monkeypatch, [lambda: answer({"batch": 4, "metered": False})] * 3)
+    made = keeping(monkeypatch, [good] * 3)
     keep = asyncio.create_task(made.keep())
     while made.stats.replicas_up < 2:
         await asyncio.sleep(0.001)
@@ -154,8 +235,7 @@ async def test_a_replica_is_closed_before_its_process_is_ended_unless_it_died(mo
 
 
 async def test_what_was_spent_lives_with_the_run_when_a_replica_is_replaced(monkeypatch):
-    made = keeping(monkeypatch, [lambda: answer({"batch": 4, "metered": True})] * 2)
-    made.settings.cluster = ClusterSettings(replicas=1)
+    made = keeping(monkeypatch, [good] * 2, replicas=1)
     made.stats.spent_before = 3.0
     keep = asyncio.create_task(made.keep())
     while made.stats.replicas_up < 1:
@@ -166,6 +246,7 @@ async def test_what_was_spent_lives_with_the_run_when_a_replica_is_replaced(monk
     while made.stats.replicas_lost < 1 or made.stats.replicas_up < 1:
         await asyncio.sleep(0.001)
     assert TOLD == [3.0, 5.0]
+    made.stats.replica_spent("replica-0.1", 0.25)
     keep.cancel()
     await asyncio.gather(keep, return_exceptions=True)
     assert made.stats.spent == 5.5, "what the last one said as it was closed"
@@ -174,6 +255,130 @@ async def test_what_was_spent_lives_with_the_run_when_a_replica_is_replaced(monk
 async def test_a_start_that_hangs_is_a_failed_start(monkeypatch, capsys):
     monkeypatch.setattr(pool_module, "START_SECONDS", 0.05)
     monkeypatch.setattr(pool_module, "START_FAILURES", 1)
-    made = keeping(monkeypatch, [lambda: asyncio.sleep(60), lambda: asyncio.sleep(60)])
+    made = keeping(monkeypatch, [hangs, hangs])
     with pytest.raises(RunFailedError, match="none of the 2 replicas can be started"):
         await asyncio.wait_for(made.keep(), 5)
+
+
+async def test_a_replica_is_assigned_as_it_described_itself_and_counts_until_it_is_lost(monkeypatch):
+    made = keeping(monkeypatch, [lambda: answer({"batch": 7, "metered": True}), *[good] * 4])
+    NODES.update({"replica-0.0": 1})
+    made.add_runner("a", "n0")
+    made.add_runner("b", "n1")
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up == 2)
+        assert shares(made, "a", "b") == [{"replica-1.0"}, {"replica-0.0"}], "each where it runs"
+        replica = made.replicas_of("b")["replica-0.0"]
+        assert (replica.name, replica.batch, replica.metered) == ("replica-0.0", 7, True)
+        assert replica.port._handle.name == "replica-0.0"
+        assert (made.stats.replicas_wanted, made.stats.replicas_lost) == (2, 0)
+        made.lost(["replica-0.0"])
+        await until(lambda: made.stats.replicas_lost and made.stats.replicas_up == 2)
+        assert shares(made, "a", "b") == [{"replica-1.0"}, {"replica-0.1"}]
+        made.lost(["replica-0.0"])  # said again by another runner: the new one is not meant
+        await asyncio.sleep(0.01)
+        assert (made.stats.replicas_up, made.stats.replicas_lost, ENDED) == (2, 1, ["replica-0.0"])
+        made.lost(["replica-0.1", "replica-1.0"])
+        await until(lambda: made.stats.replicas_lost == 3 and made.stats.replicas_up == 2)
+        assert made.progress.stage == ""
+    assert made.stats.replicas_up == 0 and shares(made, "a", "b") == [set(), set()]
+    assert sorted(ENDED) == [f"replica-{name}" for name in ("0.0", "0.1", "0.2", "1.0", "1.1")], "no process is left"
+
+
+async def fails(seconds):
+    raise RayTaskError("check_health", "trace", ValueError("no heartbeat"))
+
+
+async def is_gone(seconds):
+    raise RayActorError
+
+
+@pytest.mark.parametrize(("health", "said"), [(hangs, "0.01 s"), (fails, "no heartbeat"), (is_gone, "")])
+async def test_an_unhealthy_replica_is_replaced(monkeypatch, capsys, health, said):
+    monkeypatch.setattr(pool_module, "REPLY_SECONDS", 0.01)
+    made = keeping(monkeypatch, [good, *[hangs] * 9], health=health, replicas=1, health_seconds=0, health_timeout=0.01)
+    async with kept(made):
+        await until(lambda: len(TOLD) == 2)
+        assert (made.stats.replicas_lost, CLOSED, ENDED) == (1, [], ["replica-0.0"])
+        assert "replica-0.1" not in made._lost and made.stats.replicas_up == 0
+        assert re.findall(r"\d+", made.progress.stage) == ["0", "1"], "it is being started again, for the first time"
+    line = next(line for line in capsys.readouterr().err.splitlines() if "replacing" in line)
+    assert "replica-0" in line and said in line
+
+
+async def test_health_checks_go_on_until_canceled_and_tell_what_was_spent(monkeypatch):
+    asked = []
+
+    async def check(seconds):
+        asked.append(seconds)
+        await asyncio.sleep(0)
+        if len(asked) > 1000:  # it should have been canceled long ago
+            await hangs()
+        return float(len(asked))
+
+    made = keeping(monkeypatch, [good], health=check, close=hangs, replicas=1, health_seconds=0, health_timeout=0.0)
+    monkeypatch.setattr(pool_module, "CLOSE_SECONDS", 0.01)
+    async with kept(made):
+        await until(lambda: len(asked) >= 3)
+        assert made.stats.replicas_lost == 0 and set(asked) == {0.0}
+        assert made.stats._spent.keys() == {"replica-0.0"} and made.stats.spent >= 2
+    assert ENDED == ["replica-0.0"], "also if it does not close"
+
+
+async def test_with_as_many_as_fit_replicas_join_with_the_nodes(monkeypatch):
+    rooms = iter([1, 1, 3])
+    monkeypatch.setattr(pool_module, "NODE_CHECK_SECONDS", 0.001)
+
+    def replicas_that_fit(of):
+        assert of is MODEL
+        return next(rooms, 2)  # a node may leave again: its replicas are lost by themselves
+
+    monkeypatch.setattr(pool_module.capacity, "replicas_that_fit", replicas_that_fit)
+    made = keeping(monkeypatch, [good] * 3, replicas="fit")
+    made.add_runner("a", "n0")
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up == 3)
+        assert shares(made, "a") == [{"replica-0.0", "replica-1.0", "replica-2.0"}]
+        assert made.stats.replicas_wanted == 3
+    assert len(ENDED) == 3
+
+
+async def test_two_replicas_load_at_a_time_on_each_node(monkeypatch):
+    go, loading = asyncio.Event(), []
+
+    async def loads():
+        loading.append(1)
+        await go.wait()
+        return await good()
+
+    made = keeping(monkeypatch, [loads] * 7, replicas=7)
+    NODES.update({f"replica-{number}.0": number // 4 for number in range(7)})
+    async with kept(made):
+        await until(lambda: len(loading) == 4)
+        await asyncio.sleep(0.01)
+        assert len(loading) == 4, "two of four, and two of three"
+        assert len(re.findall(r"\d+", made.progress.stage)) == 1, "a slot, which is not started again"
+        go.set()
+        await until(lambda: made.stats.replicas_up == 7)
+
+
+async def test_a_run_fails_once_every_slot_failed_to_start_three_times_in_a_row(monkeypatch):
+    made = keeping(monkeypatch, [breaks] * 9)
+    made.stats.playing_since = 0.0
+    pauses = without_pauses(monkeypatch, made)
+    with pytest.raises(RunFailedError, match="2 replicas"):
+        await asyncio.wait_for(made.keep(), 5)
+    assert 6 <= len(ENDED) < 8, "three of each; the first may be on its fourth"
+    assert set(pauses) <= {2, 4, 8}
+    assert sorted(CLOSED) == sorted(ENDED), "those may still be alive"
+
+
+async def test_failed_starts_are_counted_anew_after_a_good_one(monkeypatch):
+    made = keeping(monkeypatch, [breaks, good, breaks, breaks, hangs], replicas=1)
+    made.stats.playing_since = 0.0
+    pauses = without_pauses(monkeypatch, made)
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up)
+        made.lost(["replica-0.1"])
+        await until(lambda: len(TOLD) == 5)
+    assert pauses == [2, 2, 4] and made.stats.replicas_lost == 1

@@ -85,6 +85,22 @@ def test_an_idle_replica_steals_queued_turns():
     assert t.router.waiting == 2
 
 
+@pytest.mark.parametrize("batches", [(1, 10), (10, 1)])
+def test_turns_are_stolen_from_the_longest_queue(batches):
+    t = traffic(*batches, policy="least_loaded")
+    for n in range(35):
+        t.ask(str(n))
+
+    def queued(replica):
+        return sum(ticket.replica.name == replica and not ticket.has_slot for ticket in t.tickets.values())
+
+    short, long = sorted(("r0", "r1"), key=queued)
+    before = queued(short), queued(long)
+    assert before[0] > 0 and before[0] + 4 < before[1]
+    t.router.add("new", 3)
+    assert (queued(short), queued(long)) == (before[0], before[1] - 4)
+
+
 def test_turns_are_queued_while_there_is_no_replica():
     t = traffic()
     assert t.ask("a") is None
@@ -238,6 +254,17 @@ def test_an_episode_stays_until_its_home_is_busier_by_more_than_the_margin():
     assert t.router.moves == 2
 
 
+@pytest.mark.parametrize(("batch", "stay"), [(1, 1), (2, 1), (4, 1), (10, 1), (20, 3)])
+def test_a_home_may_be_busier_by_one_request_however_small_its_batch(batch, stay):
+    t = traffic(batch, 20)
+    t.router._homes.update({"a": "r0", "b": "r0"})
+    for n in range(stay):
+        assert t.ask(f"b-{n}", "b") == "r0"
+    t.ask("a-0", "a")
+    assert t.tickets["a-0"].replica.name == "r0"
+    assert t.ask("a-1", "a") == "r1"
+
+
 def test_every_move_counts_those_of_queues_too():
     t = traffic(2)
     for n in range(9):
@@ -323,6 +350,19 @@ def test_a_hedge_takes_a_slot_at_the_idlest_other_replica():
     t.router.release(second)
     t.router.release(third)
     assert t.router.sent == 2
+
+
+def test_nothing_is_hedged_on_a_replica_that_a_suspect_has_or_waits_for():
+    t = traffic(4, 4)
+    t.router._homes.update({"a": "r0", "b": "r1", "suspect": "r1"})
+    t.ask("a"), t.ask("b")
+    assert t.ask("suspect", exclusive=True) is None
+    assert t.router.hedge(t.tickets["a"]) is None, "it drains"
+    t.end("b")
+    assert t.granted["suspect"] == "r1"
+    assert t.router.hedge(t.tickets["a"]) is None, "it serves the suspect alone"
+    t.end("suspect")
+    late_and_hedged(t, "a")
 
 
 @pytest.mark.parametrize("winner_left", [False, True])
