@@ -210,7 +210,8 @@ class Driver:
                 remaining=len(lane.queue),
                 draining=lane.queue.draining,
             )
-            report: Report = await asyncio.wait_for(handle.exchange(assignment), EXCHANGE_SECONDS)
+            async with asyncio.timeout(EXCHANGE_SECONDS):  # wait_for of Python 3.11 can lose a cancellation
+                report: Report = await handle.exchange(assignment)
             delivered, room, running = assigned, report.room, report.running
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():

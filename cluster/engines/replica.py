@@ -79,7 +79,8 @@ class Replica:
         """Return the engine's spending if it answers within ``seconds``; end the process if it is dead or unresponsive."""
         assert self._engine is not None, "start() comes first"
         try:
-            await asyncio.wait_for(self._engine.check_health(), seconds)
+            async with asyncio.timeout(seconds):  # wait_for of Python 3.11 can lose a cancellation
+                await self._engine.check_health()
         except EngineDiedError:
             self._exit()
             raise

@@ -299,7 +299,8 @@ class SimulatedEngine(Engine):
             if self._fault_file is not None:
                 wait = min(wait or FAULT_SECONDS, FAULT_SECONDS)
             try:
-                await asyncio.wait_for(self._changed.wait(), wait)
+                async with asyncio.timeout(wait):  # wait_for of Python 3.11 can lose a cancellation
+                    await self._changed.wait()
             except TimeoutError:
                 continue
 

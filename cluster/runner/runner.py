@@ -68,7 +68,8 @@ class Runner:
         self._admit()
         if not self._has_news():
             try:
-                await asyncio.wait_for(self._news.wait(), REPORT_SECONDS)
+                async with asyncio.timeout(REPORT_SECONDS):  # wait_for of Python 3.11 can lose a cancellation
+                    await self._news.wait()
                 await asyncio.sleep(TICK)
             except TimeoutError:
                 pass
