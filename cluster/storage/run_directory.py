@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ class RunDirectory:
         self.attempts: Mapping[str, int] = {}
         """Attempts that the ledger has of episodes that are played again."""
         self._lock = RunLock(path)
-        self._numbers = itertools.count(1)
+        self._numbers: Iterator[int]
         self._commits = 0
         """Parts written since parts were last looked at for merging."""
         self._replaced: list[tuple[float, list[Path]]] = []
