@@ -157,9 +157,10 @@ class RunDirectory:
     def remove_replaced(self, seconds: float = 0.0) -> None:
         """Remove parts that will have been replaced for ``KEEP_REPLACED_SECONDS``, ``seconds`` from now."""
         due = time.monotonic() + seconds - KEEP_REPLACED_SECONDS
-        old = [paths for when, paths in self._replaced if when <= due]
-        self._replaced = [(when, paths) for when, paths in self._replaced if when > due]
-        self.remove([path for paths in old for path in paths])
+        old: list[Path] = []
+        while self._replaced and self._replaced[0][0] <= due:
+            old += self._replaced.pop(0)[1]
+        self.remove(old)
 
     def remove(self, parts: Sequence[Path]) -> None:
         """Remove parts whose rows are in others."""

@@ -113,11 +113,11 @@ def test_an_attempt_that_occurs_twice_is_named_with_where_it_stands_first(tmp_pa
 
 def test_an_attempt_that_occurs_many_times_stands_first_where_it_counts(tmp_path):
     for name in "abcd":
-        write_records(tmp_path, name, [done(4), done(1)] if name != "a" else [done(2), done(3)])
+        write_records(tmp_path, name, [done(1), done(4)] if name != "a" else [done(2), done(3)])
     ledger = open_ledger(tmp_path, PLAN)
-    assert numbers(ledger) == [2, 3, 4, 1]
+    assert numbers(ledger) == [2, 3, 1, 4] and sum(ledger.checked.sound) == 4
     assert [damage.path.stem for damage in ledger.damage] == ["c", "d"]
-    assert all("b.parquet" in damage.reason for damage in ledger.damage)
+    assert all("b.parquet" in damage.reason and "1 more" in damage.reason for damage in ledger.damage)
 
 
 def test_parts_that_a_merged_one_replaces_are_not_read(tmp_path):
