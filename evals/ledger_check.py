@@ -66,14 +66,12 @@ def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table |
         found.add(episodes < 0, lambda row: "is not in the plan")
         for name, differs in _relabeled(rows, plan, episodes).items():
             found.add(differs, functools.partial(_says_otherwise, name, rows[name]))
-    order = np.lexsort((np.arange(len(rows)), attempts, episodes))
+    order = np.lexsort((attempts, episodes))  # stable: equal attempts stay in the order of the parts
     order = order[~found.any[order]]
     again = _same_as_before(episodes[order]) & _same_as_before(attempts[order])
-    first = dict(zip(order[again].tolist(), order[np.flatnonzero(again) - 1].tolist(), strict=True))
-    found.add(
-        _mask_of(order[again], len(rows)),
-        lambda row: f"occurs a second time (first in {names[int(part_of[first[row]])]})",
-    )
+    first = np.arange(len(rows))
+    first[order] = order[np.maximum.accumulate(np.where(again, 0, np.arange(len(order))))]
+    found.add(first != np.arange(len(rows)), lambda row: f"occurs again (first in {names[int(part_of[first[row]])]})")
     order = order[~again]
     last = ~np.append(_same_as_before(episodes[order])[1:], False)[: len(order)]
     return CheckedRows(sizes, ~found.any, _mask_of(order[last], len(rows)), tuple(found.reasons))
@@ -84,13 +82,11 @@ def _says_otherwise(name: str, values: pa.ChunkedArray, row: int) -> str:
 
 
 def _check_outcomes(rows: pa.Table, found: _Problems) -> None:
-    status, error = rows["status"], pc.fill_null(rows["error"], "")
-    unknown = pc.invert(pc.is_in(status, pa.array(["done", "failed"])))
-    found.add(_mask(unknown), lambda row: f"has status {status[row]}")
-    uncaused = pc.and_(pc.equal(status, "failed"), pc.equal(error, ""))
-    found.add(_mask(uncaused), lambda row: "failed without a cause")
-    silent = pc.and_(pc.equal(status, "done"), pc.is_null(rows["success"]))
-    found.add(_mask(silent), lambda row: "is done but has no success")
+    status = rows["status"]
+    done, failed = _is_one_of(status, "done"), _is_one_of(status, "failed")
+    found.add(~(done | failed), lambda row: f"has status {status[row]}")
+    found.add(failed & _is_one_of(rows["error"], "", None), lambda row: "failed without a cause")
+    found.add(done & np.asarray(pc.is_null(rows["success"])), lambda row: "is done but has no success")
 
 
 def _same_as_before(values: npt.NDArray[np.int64]) -> Mask:
@@ -124,19 +120,18 @@ class _Problems:
 
 
 def _relabeled(rows: pa.Table, plan: pa.Table, episodes: npt.NDArray[np.int64]) -> dict[str, Mask]:
-    """For each planned column: rows that say otherwise than the plan."""
+    """For each planned column: rows that say otherwise than the plan, and those that it lacks."""
     where = pa.array(episodes, mask=episodes < 0)
     found = {}
     for name in PLANNED:
         planned = plan[name].combine_chunks().take(where)
         same = pc.fill_null(pc.equal(rows[name].combine_chunks(), planned), False)
-        found[name] = ~_mask(same) & (episodes >= 0)
+        found[name] = ~np.asarray(same)
     return found
 
 
-def _mask(values: pa.ChunkedArray) -> Mask:
-    """Null counts as true."""
-    mask: Mask = np.asarray(pc.fill_null(values, True))
+def _is_one_of(values: pa.ChunkedArray, *known: str | None) -> Mask:
+    mask: Mask = np.asarray(pc.is_in(values, pa.array(known)))
     return mask
 
 

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ class RunDirectory:
         self.attempts: Mapping[str, int] = {}
         """Attempts that the ledger has of episodes that are played again."""
         self._lock = RunLock(path)
-        self._numbers = itertools.count(1)
+        self._numbers: Iterator[int]
         self._commits = 0
         """Parts written since parts were last looked at for merging."""
         self._replaced: list[tuple[float, list[Path]]] = []
@@ -157,9 +157,10 @@ class RunDirectory:
     def remove_replaced(self, seconds: float = 0.0) -> None:
         """Remove parts that will have been replaced for ``KEEP_REPLACED_SECONDS``, ``seconds`` from now."""
         due = time.monotonic() + seconds - KEEP_REPLACED_SECONDS
-        old = [paths for when, paths in self._replaced if when <= due]
-        self._replaced = [(when, paths) for when, paths in self._replaced if when > due]
-        self.remove([path for paths in old for path in paths])
+        old: list[Path] = []
+        while self._replaced and self._replaced[0][0] <= due:
+            old += self._replaced.pop(0)[1]
+        self.remove(old)
 
     def remove(self, parts: Sequence[Path]) -> None:
         """Remove parts whose rows are in others."""

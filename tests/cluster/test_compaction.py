@@ -3,6 +3,7 @@
 import itertools
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -134,9 +135,16 @@ async def test_a_driver_merges_only_after_many_commits(directory, monkeypatch):
     monkeypatch.setattr(compaction, "FAN", 6)
     directory.compact()
     assert len(open_ledger(directory.path).parts) == 1
-    monkeypatch.setattr(module, "describe_part", lambda path: pytest.fail("looked through again"))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "describe_part", lambda path: pytest.fail("looked through again"))
+        directory.compact()
+        for _ in range(4):
+            directory.commit(await rows([]))
+        directory.compact()
+    assert len(names(directory)) == 11, "looked through again only after as many new parts"
+    directory.commit(await rows([]))
     directory.compact()
-    assert len(names(directory)) == 7, "looked through again only after as many commits"
+    assert len(open_ledger(directory.path).parts) == 1
 
 
 async def test_replaced_parts_stay_for_readers_for_a_while(directory, monkeypatch):
@@ -147,6 +155,37 @@ async def test_replaced_parts_stay_for_readers_for_a_while(directory, monkeypatc
     monkeypatch.setattr(module, "KEEP_REPLACED_SECONDS", 0.0)
     directory.compact()
     assert len(names(directory)) == 1 and ids(directory) == IDS
+
+
+async def test_a_replaced_part_goes_when_its_time_has_come(directory, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    directory.compact(everything=True)
+    now += 100
+    for _ in range(2):
+        directory.commit(await rows([]))
+        directory.compact(everything=True)
+    later, last = names(directory)[6:], names(directory)[-1:]
+    now += module.KEEP_REPLACED_SECONDS - 100.5
+    directory.compact()
+    assert len(names(directory)) == 6 + len(later)
+    now += 0.5
+    directory.compact()
+    assert names(directory) == later, "those that were replaced later stay longer"
+    now += 100
+    directory.compact()
+    assert names(directory) == last and ids(directory) == IDS
+
+
+async def test_parts_are_merged_in_the_order_of_their_numbers(directory):
+    directory.release()
+    for number, name in zip((999_999, 1_000_000), names(directory)[-2:], strict=True):
+        (directory.episodes / name).rename(directory.episodes / f"part-{number}-x.parquet")
+    again = opened(directory.path)
+    again.compact(everything=True)
+    again.release()
+    assert [name[:13] for name in names(again)] == ["part-1000001-"], "numbers go on from the highest"
+    assert read_episodes(again.path)["episode_id"].to_pylist() == [episode.id for episode in PLAN]
 
 
 async def test_what_was_merged_before_is_merged_again_without_what_it_replaced(directory):

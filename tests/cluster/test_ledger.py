@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cluster.errors import UserError
@@ -14,7 +16,7 @@ from cluster.storage.lock import LeaseLostError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_episodes, read_plan
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import records_to_table
+from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.toy import ToySuite
 
@@ -54,6 +56,27 @@ def test_a_directory_of_another_plan_is_refused_and_named(directory):
         RunDirectory(directory.path).check_plan(other)
     with pytest.raises(UserError, match="there 6 episodes, asked for 5, of which 5 are the same"):
         RunDirectory(directory.path).check_plan(PLAN[:5])
+    with pytest.raises(UserError) as raised:
+        RunDirectory(directory.path).check_plan([dataclasses.replace(PLAN[0], level="hard", mode="cot")])
+    _, *differences = str(raised.value).split("\n")
+    assert [line.split(":")[0] for line in differences] == ["  level", "  mode"]
+
+
+def test_a_plan_that_has_an_episode_twice_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"^suite: .*twice"):
+        RunDirectory(tmp_path / "run").check_plan([*PLAN, PLAN[2]])
+
+
+@pytest.mark.parametrize("content", [pa.table({"x": [1] * len(PLAN)}), plan_to_table([*PLAN, PLAN[0]])])
+def test_a_stored_plan_that_is_damaged_is_named(directory, content):
+    pq.write_table(content, directory.path / "plan.parquet")
+    with pytest.raises(UserError, match=r"plan\.parquet: damaged"):
+        RunDirectory(directory.path).check_plan(PLAN)
+
+
+def test_an_empty_folder_may_be_used(tmp_path):
+    RunDirectory(tmp_path).check_plan(PLAN)
+    RunDirectory(tmp_path).claim()
 
 
 def test_a_directory_with_other_files_is_rejected(tmp_path):
@@ -99,6 +122,24 @@ def test_the_description_of_a_run_that_has_begun_stays(directory):
     assert read_plan(directory.path) == PLAN
 
 
+def test_what_a_start_left_that_died_before_its_plan_is_written_anew(directory):
+    (directory.path / "plan.parquet").unlink()
+    directory.begin(PLAN[:4], {"config.yaml": "suite: größer\n"})
+    assert (directory.path / "config.yaml").read_text(encoding="utf-8") == "suite: größer\n"
+    assert read_plan(directory.path) == PLAN[:4]
+
+
+def test_a_plan_is_compressed_and_keeps_checksums(directory):
+    path = directory.path / "plan.parquet"
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    assert column.compression.lower() == PARQUET_OPTIONS["compression"]
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size // 2] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"plan\.parquet"):
+        read_plan(directory.path)
+
+
 @pytest.mark.parametrize("damage", ["truncated", "not Parquet", "other columns", "flipped byte"])
 async def test_a_damaged_part_is_reported_never_skipped(directory, damage):
     directory.commit(await rows(PLAN[:3]))
@@ -119,7 +160,7 @@ async def test_a_damaged_part_is_reported_never_skipped(directory, damage):
 async def test_an_episode_that_is_there_twice_is_reported(directory):
     directory.commit(await rows(PLAN[:2]))
     again = directory.commit(await rows(PLAN[1:3]))
-    with pytest.raises(UserError, match=rf"{again.name}: episode {PLAN[1].id} occurs a second time"):
+    with pytest.raises(UserError, match=rf"{again.name}: episode {PLAN[1].id} "):
         read_episodes(directory.path)
 
 
@@ -151,6 +192,14 @@ def test_files_that_a_crash_left_half_written_are_removed(directory):
     RunDirectory(directory.path).claim()
     assert not any(path.exists() for path in left)
     assert (directory.path / "config.yaml").exists()
+
+
+def test_files_that_another_removes_meanwhile_are_no_error(directory, monkeypatch):
+    part = directory.episodes / "part-000001-x.parquet"
+    directory.remove([part])
+    directory.release()
+    monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter([self / ".plan.parquet.1a.tmp"]))
+    RunDirectory(directory.path).claim()
 
 
 def test_a_directory_where_a_start_died_before_its_plan_may_be_used(tmp_path):

@@ -111,6 +111,15 @@ def test_an_attempt_that_occurs_twice_is_named_with_where_it_stands_first(tmp_pa
     assert damage.path == again and "b.parquet" in damage.reason and "1 more" in damage.reason
 
 
+def test_an_attempt_that_occurs_many_times_stands_first_where_it_counts(tmp_path):
+    for name in "abcd":
+        write_records(tmp_path, name, [done(1), done(4)] if name != "a" else [done(2), done(3)])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [2, 3, 1, 4] and sum(ledger.checked.sound) == 4
+    assert [damage.path.stem for damage in ledger.damage] == ["c", "d"]
+    assert all("b.parquet" in damage.reason and "1 more" in damage.reason for damage in ledger.damage)
+
+
 def test_parts_that_a_merged_one_replaces_are_not_read(tmp_path):
     first, second = (write_records(tmp_path, f"part-00000{n}-x", [done(n), failed(n + 2)]) for n in (1, 2))
     tables = [pq.read_table(path) for path in (first, second)]
