@@ -101,8 +101,11 @@ def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan:
     names = tuple(part.path.name for part, _ in found)
     tables = [rows for _, rows in found]
     checked = check_rows([rows.select(IDENTITY) for rows in tables], names, plan)
+    reasons: dict[int, list[str]] = {}
     for number, reason in checked.problems:
-        run.damage[f"{names[number]}: some rows"] = reason
+        reasons.setdefault(number, []).append(reason)
+    for number, told in reasons.items():
+        run.damage[f"{names[number]}: some rows"] = "; ".join(told)
     part_of = np.repeat(np.arange(len(names)), [len(rows) for rows in tables])
     rows = pa.concat_tables(tables).append_column("part", pa.array(part_of, pa.int32()))
     return Arrivals(

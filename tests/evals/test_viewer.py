@@ -400,14 +400,16 @@ def test_a_merged_part_beside_those_that_it_replaces_shows_no_episode_twice(tmp_
 def test_damaged_parts_and_rows_of_other_plans_are_named_and_not_listed(tmp_path):
     plan, rows = calm_rows()
     stranger = hostile_rows()[1].slice(0, 3)
-    path = write_run(tmp_path / "run", plan, rows.filter(pc.equal(rows["player"], "oracle")))
-    add_part(path, 2, stranger)
+    own = rows.filter(pc.equal(rows["player"], "oracle"))
+    path = write_run(tmp_path / "run", plan, own.slice(1))
+    add_part(path, 2, pa.concat_tables([stranger, own.slice(0, 1), own.slice(0, 1)]))
     (path / "episodes" / "part-000003-test.parquet").write_bytes(b"PAR1 and no more")
     viewer = open_viewer(path)
     ask = client_of(viewer)
     assert {row["player"] for row in listed(ask)} == {"oracle"}
     damage = "\n".join(states(ask)["damage"])
     assert "part-000002" in damage and "not in the plan" in damage and "part-000003" in damage
+    assert own["episode_id"][0].as_py() in damage, "a part is named with each of its reasons"
     assert unread_parts(viewer.index.runs[0]) == []  # not read again and again
 
 
