@@ -230,3 +230,19 @@ DIFFERING = [
     *(("same", "same", "y"), ("same", "same", "x")),
 ]
 """Old and new reply, and the new action where the old one is x."""
+
+
+def test_tables_have_the_names_and_columns_that_their_files_have():
+    run = run_of(SUITE, {"m": Often(0.5)})
+    found = rescored(SUITE, run)
+    tables = [rescored_table(found), changes_table(found, 1), agreement_table([again(0, shift=1.0)], 0)]
+    tables.append(disagreement_table([again(0)], 1))
+    assert {table.name: table.columns for table in tables} == {
+        "rescored": (
+            *("player", "suite", "turns", "read differently", "episodes", "other course"),
+            *("old success", "new success"),
+        ),
+        "rescored_turns": ("episode", "turn", "reply", "old", "new", "rule"),
+        "replay": ("suite", "turns", "same reply", "same action", "largest shift"),
+        "replay_turns": ("episode", "turn", "old action", "new action", "replies differ from"),
+    }
