@@ -241,6 +241,9 @@ def test_suites_of_one_side_only_and_other_players_of_a_run_are_not_compared():
     assert comparison_tables(first, second)[0].notes[0] == "A: m, here."
     (column,) = comparison_tables(first, second, column="steps")
     assert [row[0] for row in column.rows] == ["toy: steps"]
+    again = dataclasses.replace(first, label="B", player="other")
+    for one, names in ((first, ["kidgym: steps", "toy: steps"]), (second, ["toy: steps"])):
+        assert [row[0] for row in comparison_tables(one, again, column="steps")[0].rows] == names
 
 
 def test_flips_stand_by_side_and_game_and_an_unplayed_game_is_none():
