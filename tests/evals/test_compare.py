@@ -10,6 +10,7 @@ from evals.compare import Side, comparison_tables, flip_table, flips
 from evals.differences import differences_table, flat_settings
 from evals.kidgym import KidGymSuite
 from evals.multistar import MultiStarSuite
+from evals.paired import holm, paired_effects
 from evals.players import BUILT_IN_PLAYERS
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
@@ -70,6 +71,9 @@ def test_how_many_games_it_takes():
     row = row_of(comparison_tables(first, second, detect=0.05)[0])
     expected = 40 * (row["detects"] / 0.05) ** 2
     assert row["games for 0.05"] == pytest.approx(expected, abs=1)
+    for games, known in ((1, False), (2, True)):
+        few = comparison_tables(*sides(1.0, 1.0, suite=ToySuite(episodes=games)), detect=0.05)[0]
+        assert (row_of(few)["games for 0.05"] is not None) == known, "one game says nothing of how games differ"
 
 
 def test_other_columns_can_be_compared_and_text_cannot():
@@ -278,6 +282,10 @@ def test_each_cell_has_its_own_figures_and_tables_have_the_names_of_their_files(
         wins = [bool(one["success"]) for one in stored if (one["task"], one["level"]) == (row["task"], row["level"])]
         assert (row["A"], row["B"], row["games"]) == (1, sum(wins) / 6, 6)
         assert row["A - B"].mean == pytest.approx(1 - row["B"])
+    kept = {one.name: one for one in suite.measures(run, "oracle")}["success"], suite.measures(run, "random")
+    effects = paired_effects(kept[0].observations, next(one for one in kept[1] if one.name == "success").observations)
+    assert [row["p"] for row in rows] == [effect.p for effect in effects] and min(effect.p for effect in effects) < 1
+    assert [row["Holm p"] for row in rows] == holm([effect.p for effect in effects]) != [effect.p for effect in effects]
     total = row_of(overall)
     assert (total["A"], total["games"]) == (1, 24) and total["p"] == "<0.001"
     assert total["B"] == pytest.approx(sum(row["B"] for row in rows) / 4)
