@@ -189,6 +189,10 @@ def test_parts_of_a_bundle_go_by_their_names():
         "suite.suites.kidgym.levels": [1, 2],
     }
     assert dict(flat_settings({"a": {"b": 1, "c": 2}}, {"a.b"})) == {"a.c": 2}
+    named = [{"name": "mine", "type": "kumo", "x": 1}, {"x": 2}, 3]
+    assert dict(flat_settings({"a": named})) == {
+        **{"a.mine.name": "mine", "a.mine.type": "kumo", "a.mine.x": 1, "a.1.x": 2, "a.2": 3}
+    }
 
 
 def with_settings(side, settings, sessions=()):
@@ -289,3 +293,21 @@ def test_each_cell_has_its_own_figures_and_tables_have_the_names_of_their_files(
     total = row_of(overall)
     assert (total["A"], total["games"]) == (1, 24) and total["p"] == "<0.001"
     assert total["B"] == pytest.approx(sum(row["B"] for row in rows) / 4)
+
+
+def test_the_same_games_are_looked_at_each_time(monkeypatch):
+    first, second = sides()
+    real = ToySuite.play
+
+    async def play(self, episode, conversation):
+        ask = conversation.ask
+        if episode.index % 2:
+            conversation.ask = lambda chat, **more: ask((chat[0].__class__("system", ("!",)), *chat[1:]), **more)
+        return await real(self, episode, conversation)
+
+    monkeypatch.setattr(ToySuite, "play", play)
+    first, second = (dataclasses.replace(side, run=run_of(SUITE, {"m": Often(0.5)})) for side in (first, second))
+    monkeypatch.setattr(ToySuite, "play", real)
+    plain = dataclasses.replace(second, run=run_of(SUITE, {"m": Often(0.5)}))
+    assert not any("differ in" in note for note in differences_table(first, second, ()).notes)
+    assert len({differences_table(first, plain, ()).notes for _ in range(5)}) == 1
