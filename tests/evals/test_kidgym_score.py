@@ -355,3 +355,12 @@ def test_games_of_the_published_environment_have_capabilities_of_their_own_and_n
     for row in rows(reference):
         known = [value is not None for name, value in row.items() if name.startswith("chance")]
         assert known == [row["task"] == "CL"] * 3
+
+
+def test_a_player_without_a_cell_stands_beside_chance_where_it_has_one():
+    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1], modes=["zero_shot"], episodes=2)
+    plan, ledger = run(suite, PLAYERS)
+    plan = plan.filter([(row["player"], row["task"]) != ("random", "PL") for row in plan.to_pylist()])
+    found = {row["task"]: row for row in rows(score_kidgym(plan, ledger)[2])}
+    assert [found[task]["oracle, zero_shot"].n for task in ("CL", "PL")] == [2, 2]
+    assert [found[task]["random, zero_shot"].n for task in ("CL", "PL")] == [2, 0]

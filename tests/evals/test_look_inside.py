@@ -53,6 +53,8 @@ def test_an_overview_has_a_line_for_each_suite_and_repeats_of_a_game_are_one_clu
             [bool(row["success"]) for row in mine], [row["index"] for row in mine]
         )
         assert line.cost == sum(row["cost"] for row in mine) > 0
+    (one,) = overview(run_of(ToySuite(episodes=1), {"m": Often(1.0)}))
+    assert (one.player, one.planned, one.done, one.success.mean) == ("m", 1, 1, 1.0)
     assert list(overview(RunData.of_tables(run.plan.slice(0, 0), run.episodes().slice(0, 0)))) == []
 
 
