@@ -74,7 +74,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evals/kidgym/choices.py": ("tests/evals/test_kidgym_decode.py",),
     "evals/kidgym/score.py": ("tests/evals/test_kidgym_score.py",),
     "evals/multistar/read_answer.py": ("tests/evals/test_multistar_replies.py",),
-    "evals/multistar/score.py": ("tests/evals/test_multistar_score.py",),
+    "evals/multistar/score.py": ("tests/evals/test_multistar_score.py", "tests/evals/test_multistar_suite.py"),
     "evals/answer_tags.py": ("tests/evals/test_conclusion.py", "tests/evals/test_kumo_decode.py"),
     "evals/conclusion.py": ("tests/evals/test_conclusion.py", "tests/evals/test_no_choice_replies.py"),
     "evals/cut_off.py": ("tests/evals/test_cut_off.py",),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from evals.run_data import RunData
+from evals.run_data import RunData, count_rows
 from evals.tables import Table
 
 EPISODES_KEPT = 20
@@ -77,9 +77,7 @@ def causes_of(run: RunData) -> dict[tuple[str, str], list[Cause]]:
         for row in batch.filter(pc.equal(batch["status"], "failed")).select(names).to_pylist():
             causes = found.setdefault((row["player"], row["suite"]), Causes())
             causes.add(row["error"], row["episode_id"], row["error_kind"])
-    pairs = run.plan.group_by(["player", "suite"], use_threads=False).aggregate([])
-    order = zip(pairs["player"].to_pylist(), pairs["suite"].to_pylist(), strict=True)
-    return {key: found[key].most_common() for key in order if key in found}
+    return {key: found[key].most_common() for key in count_rows(run.plan, ("player", "suite")) if key in found}
 
 
 def failure_table(causes: Mapping[tuple[str, str], Sequence[Cause]]) -> Table | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -106,3 +107,11 @@ class RunData:
     def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The ledger in one table; all columns but ``turns`` unless ``columns`` are named."""
         return pa.concat_tables(self.batches(columns), promote_options="default")
+
+
+def count_rows(rows: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], int]:
+    """Rows of each combination of values, in the order of first occurrence: Arrow's own grouping keeps none."""
+    numbered = rows.select(list(names)).append_column("place", pa.array(np.arange(len(rows))))
+    counted = numbered.group_by(list(names)).aggregate([([], "count_all"), ("place", "min")]).sort_by("place_min")
+    keys = zip(*(counted[name].to_pylist() for name in names), strict=True)
+    return dict(zip(keys, counted["count_all"].to_pylist(), strict=True))

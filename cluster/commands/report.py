@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from cluster.config.settings import make_suite
 from cluster.console import say_status, show, show_summary, warn
 from cluster.errors import UserError
@@ -24,7 +22,7 @@ from evals.failures import Cause, causes_of, failure_table, failures_to_json
 from evals.report.joint import Report, RunReport, relabeled
 from evals.report.status import status_lines
 from evals.report.usage import usage_table
-from evals.run_data import RunData
+from evals.run_data import RunData, count_rows
 from evals.suite import built_in_players, suite_results
 from evals.tables import Cell, Table, table_files
 
@@ -168,9 +166,9 @@ def coverage(run: RunData, cut_off: Mapping[tuple[str, str], CutOff]) -> Table:
     """Planned, done, failed and missing episodes of each player and suite, and replies that were cut off."""
     statuses: Counter[tuple[str, ...]] = Counter()
     for rows in run.batches(["player", "suite", "status"]):
-        statuses.update(_counts(rows, ["player", "suite", "status"]))
+        statuses.update(count_rows(rows, ["player", "suite", "status"]))
     table: list[tuple[Cell, ...]] = []
-    for (player, suite), planned in _counts(run.plan, ["player", "suite"]).items():
+    for (player, suite), planned in count_rows(run.plan, ["player", "suite"]).items():
         done, failed = (statuses[player, suite, status] for status in ("done", "failed"))
         cut = cut_off[player, suite].replies if (player, suite) in cut_off else 0
         table.append((player, suite, planned, done, failed, planned - done - failed, cut))
@@ -183,19 +181,13 @@ def coverage(run: RunData, cut_off: Mapping[tuple[str, str], CutOff]) -> Table:
     )
 
 
-def _counts(rows: pa.Table, names: Sequence[str]) -> Counter[tuple[str, ...]]:
-    """Rows of each combination of values, in the order of their first occurrence."""
-    counted = rows.group_by(list(names), use_threads=False).aggregate([([], "count_all")])
-    return Counter({tuple(row[name] for name in names): row["count_all"] for row in counted.to_pylist()})
-
-
 def summarize(
     run: RunData, tables: Sequence[Table], causes: Mapping[tuple[str, str], Sequence[Cause]]
 ) -> dict[str, Any]:
     """What ``summary.json`` holds."""
     statuses: Counter[tuple[str, ...]] = Counter()
     for rows in run.batches(["status"]):
-        statuses.update(_counts(rows, ["status"]))
+        statuses.update(count_rows(rows, ["status"]))
     done, failed = statuses["done",], statuses["failed",]
     counts = (len(run.plan), done, failed, len(run.plan) - done - failed)
     return {
@@ -211,8 +203,8 @@ def sessions_table(run: RunData) -> Table | None:
     episodes: Counter[tuple[str, ...]] = Counter()
     successes: Counter[tuple[str, ...]] = Counter()
     for batch in run.batches(["session", "success"]):
-        episodes.update(_counts(batch, ["session"]))
-        successes.update(_counts(batch.filter(batch["success"]), ["session"]))
+        episodes.update(count_rows(batch, ["session"]))
+        successes.update(count_rows(batch.filter(batch["success"]), ["session"]))
     rows: list[tuple[Cell, ...]] = []
     for session in run.sessions:
         key = (str(session.get("id")),)

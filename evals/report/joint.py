@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from evals.figures import Figure, joined
 from evals.paired import file_stem
 from evals.records import plan_from_table, plan_to_table
-from evals.run_data import RunData
+from evals.run_data import RunData, count_rows
 from evals.suite import Suite, built_in_players, suite_figures, suite_results
 from evals.tables import Table
 
@@ -89,8 +89,7 @@ def relabeled(runs: Mapping[str, RunData], built_in: Collection[str]) -> dict[st
 
 def _pairs(run: RunData) -> list[tuple[str, str]]:
     """Players with the suites that they play."""
-    pairs = run.plan.group_by(["player", "suite"], use_threads=False).aggregate([])
-    return list(zip(pairs["player"].to_pylist(), pairs["suite"].to_pylist(), strict=True))
+    return list(count_rows(run.plan, ("player", "suite")))
 
 
 def with_labels(run: RunData, labels: Mapping[str, str | None]) -> RunData:

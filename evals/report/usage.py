@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from evals.run_data import RunData
+from evals.run_data import RunData, count_rows
 from evals.tables import Cell, Table
 
 _SUMS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost", "seconds")
@@ -19,10 +19,8 @@ def usage_table(run: RunData) -> Table | None:
             values = [row["count_all"], *(row[f"{name}_sum"] or 0 for name in _SUMS)]
             total = totals[row["player"], row["suite"]]
             totals[row["player"], row["suite"]] = [a + b for a, b in zip(total, values, strict=True)]
-    planned = run.plan.group_by(["player", "suite"], use_threads=False).aggregate([])
-    order = zip(planned["player"].to_pylist(), planned["suite"].to_pylist(), strict=True)
     rows: list[tuple[Cell, ...]] = []
-    for key in order:
+    for key in count_rows(run.plan, ("player", "suite")):
         if any(totals[key][1:-1]):
             episodes, prompt, cached, completion, reasoning, cost, seconds = totals[key]
             tokens = (int(prompt), cached / prompt if prompt else None, int(completion), int(reasoning))

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from evals.ledger import LedgerChangedError, LedgerDamagedError, LedgerPart, describe_part, part_order, read_batches
 from evals.ledger_check import IDENTITY, PLANNED, check_rows
 from evals.ledger_columns import COLUMNS
+from evals.run_data import count_rows
 from evals.suite import Suite
 
 LISTED = tuple(name for name in COLUMNS if name not in ("turns", "session"))
@@ -115,7 +116,4 @@ def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan:
 
 def planned_cells(plan: pa.Table) -> Mapping[tuple[str, ...], int]:
     """Planned episodes of each suite, task, level, mode and player."""
-    names = ["suite", "task", "level", "mode", "player"]
-    counted = plan.group_by(names, use_threads=False).aggregate([([], "count_all")])
-    *keys, counts = (counted[name].to_pylist() for name in (*names, "count_all"))
-    return dict(zip(zip(*keys, strict=True), counts, strict=True))
+    return count_rows(plan, ("suite", "task", "level", "mode", "player"))

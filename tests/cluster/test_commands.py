@@ -1,6 +1,8 @@
 """The commands that look at runs, as a user meets them: list, show, status, compare, rescore, models, and their mistakes."""
 
 import asyncio
+import dataclasses
+import datetime
 import json
 import os
 import re
@@ -9,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -19,12 +22,20 @@ from cluster.cli import parser_for
 from cluster.commands.list_models import list_models
 from cluster.commands.list_runs import list_runs
 from cluster.commands.status import _pace
+from cluster.config.settings import load_settings
 from cluster.observe.progress import short
 from cluster.observe.run_status import Pace, run_status
+from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import RunLock, writer_of
 from cluster.storage.provenance import write_versions
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import read_episodes
+from evals.conversation import Record
+from evals.players import BUILT_IN_PLAYERS
+from evals.records import records_to_table
+from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import run_here
-from tests.cluster.test_merge import leave_run
+from tests.cluster.test_merge import SMALL, leave_run
 from tests.cluster.test_merge import play as play  # a fixture
 
 
@@ -178,6 +189,61 @@ def test_a_run_at_work_says_when_it_will_be_done(run_dir):
     assert pace.seconds == pytest.approx(100, abs=20) and pace.seconds_left == pytest.approx(20, rel=0.5)
     assert _pace(Pace(60.0, 30, 120.0)) == "latest session: 30 episodes finished in 1:00, 30.0 a minute, ETA 2:00"
     assert _pace(Pace(0.0, 0, None)) == "latest session: 0 episodes finished in 0:00"
+
+
+async def test_a_status_tells_players_and_sessions_apart(tmp_path):
+    settings = load_settings([*SMALL, "model=simulated", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
+    directory = RunDirectory(settings.run_dir)
+    directory.claim()
+    directory.begin(settings.plan, {"config.yaml": settings.config})
+    assert run_status(settings.run_dir).pace is None, "no session has begun"
+    began = [datetime.datetime.fromtimestamp(second, datetime.UTC).isoformat() for second in (1_000, 5_000)]
+    write_versions(settings.run_dir, [{"id": str(number), "began": began[number]} for number in (0, 1)])
+    episodes = {name: [one for one in settings.plan if one.player == name] for name in ("simulated", "random")}
+    for session, name, first, last in (("0", "simulated", 0, 9), ("0", "random", 0, 2), ("1", "simulated", 9, 13)):
+        records = []
+        for episode in episodes[name][first:last]:
+            played = await play_episode(settings.suite, episode, BUILT_IN_PLAYERS["oracle"])
+            if episode.index in (1, 6):
+                played = Record(episode, None, f"PlayerError: {'abcdefgh'[len(records)]}", (), 1.0, "model")
+            else:
+                played.turns[0].reply = dataclasses.replace(played.turns[0].reply, completion_tokens=5, cost=0.5)
+            records.append(played)
+        directory.session = session
+        directory.commit(records_to_table(records, ledger_columns(settings.suite)))
+    for part in directory.episodes.glob("*.parquet"):
+        os.utime(part, (6_000, 6_000))
+    at_work = run_status(settings.run_dir)
+    directory.release()
+    status = run_status(settings.run_dir)
+    ledger = read_episodes(settings.run_dir, ["player", "status"]).to_pylist()
+    counted = Counter((row["player"], row["status"]) for row in ledger)
+    for row in rows(status.players):
+        done, failed = (counted[row["player"], name] for name in ("done", "failed"))
+        assert (row["planned"], row["done"], row["failed"], row["left"]) == (24, done, failed, 24 - done - failed)
+        assert row["won"] == pytest.approx(done / (done + failed))
+        assert (row["completion tokens"], row["cost"]) == (5 * done, 0.5 * done)
+    assert status.players.columns == (
+        *("player", "planned", "done", "failed", "left", "won", "completion tokens", "cost"),
+    )
+    assert [row["player"] for row in rows(status.players)] == ["simulated", "random"]
+    assert counted["simulated", "failed"] and counted["simulated", "done"] + counted["simulated", "failed"] == 13
+    assert status.pace == Pace(1_000.0, 4, None), "from the last session's beginning to its last commit"
+    done = sum(map(expected_work, episodes["simulated"][9:13]))
+    left = sum(map(expected_work, [*episodes["simulated"][13:], *episodes["random"][2:]]))
+    assert at_work.pace.finished == 4 and at_work.pace.seconds > 1e9
+    assert at_work.pace.seconds_left == pytest.approx(left / done * at_work.pace.seconds)
+
+
+async def test_a_status_names_the_commonest_causes_and_how_many_more_there_are(play):
+    causes = [f"PlayerError: {cause}" for cause in "dabacbaedc"]
+    run_dir = await play("run", failing=causes, most=10)
+    first, *_, last = notes = run_status(run_dir).players.notes
+    assert (len(notes), first, last.split()[1]) == (4, "3 failed: PlayerError: a", "2")
+    assert [note.split()[0] for note in notes[1:3]] == ["2", "2"]
+    (one,) = run_status(await play("long", failing=["x" * 300, "x" * 300, "x" * 300])).players.notes
+    assert one == f"3 failed: {'x' * 200}"
+    assert len(run_status(await play("three", failing=["a", "b", "c"])).players.notes) == 3
 
 
 def test_nobody_writes_where_nobody_has(tmp_path):

@@ -1,11 +1,16 @@
 """Two sides on the same games: what is paired, what is left out, what has flipped, and what is said to differ."""
 
+import dataclasses
+import re
+
 import pytest
 
+from evals.bundle import Bundle
 from evals.compare import Side, comparison_tables, flip_table, flips
 from evals.differences import differences_table, flat_settings
 from evals.kidgym import KidGymSuite
 from evals.multistar import MultiStarSuite
+from evals.paired import holm, paired_effects
 from evals.players import BUILT_IN_PLAYERS
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
@@ -66,6 +71,9 @@ def test_how_many_games_it_takes():
     row = row_of(comparison_tables(first, second, detect=0.05)[0])
     expected = 40 * (row["detects"] / 0.05) ** 2
     assert row["games for 0.05"] == pytest.approx(expected, abs=1)
+    for games, known in ((1, False), (2, True)):
+        few = comparison_tables(*sides(1.0, 1.0, suite=ToySuite(episodes=games)), detect=0.05)[0]
+        assert (row_of(few)["games for 0.05"] is not None) == known, "one game says nothing of how games differ"
 
 
 def test_other_columns_can_be_compared_and_text_cannot():
@@ -181,3 +189,125 @@ def test_parts_of_a_bundle_go_by_their_names():
         "suite.suites.kidgym.levels": [1, 2],
     }
     assert dict(flat_settings({"a": {"b": 1, "c": 2}}, {"a.b"})) == {"a.c": 2}
+    named = [{"name": "mine", "type": "kumo", "x": 1}, {"x": 2}, 3]
+    assert dict(flat_settings({"a": named})) == {
+        **{"a.mine.name": "mine", "a.mine.type": "kumo", "a.mine.x": 1, "a.1.x": 2, "a.2": 3}
+    }
+
+
+def with_settings(side, settings, sessions=()):
+    return dataclasses.replace(side, run=dataclasses.replace(side.run, settings=settings, sessions=sessions))
+
+
+def test_all_versions_of_all_sessions_count_and_what_a_session_says_of_itself_does_not():
+    first, second = sides()
+    own = {"began": 1, "config": {"a": 1}, "complete": True, "retry": 0, "ray": "2"}
+    sessions = [{"id": "1", **own, "vllm": "0.2", "gone": None}, {"id": "2", **own, "vllm": "0.1", "old": "1"}]
+    other = [{"id": "3", **own, "began": 2, "config": {}, "complete": False, "retry": 1, "vllm": "0.2", "new": 7}]
+    settings = {"a": {"list": [1, {"deep": 2}], "same": [1], "none": None}}
+    changed = {"a": {"list": [1, {"deep": 3}], "same": [1], "none": 0}}
+    table = differences_table(with_settings(first, settings, sessions), with_settings(second, changed, other), ())
+    assert table.columns[1:] == ("A", "B") and table.name == "differences_A_B"
+    assert table.rows == (
+        ("a.list.1.deep", "2", "3"),
+        ("a.none", "–", "0"),
+        ("version of vllm", "0.1, 0.2", "0.2"),
+        ("version of old", "1", "–"),
+        ("version of new", "–", "7"),
+    )
+    assert not any("chance" in note for note in table.notes)
+    one = with_settings(first, settings, sessions)
+    same_run = differences_table(one, dataclasses.replace(one, label="B", player="n"), ())
+    assert same_run.rows == (("player", "m", "n"),), "one run has one setting"
+
+
+def test_only_games_that_both_sides_were_shown_are_looked_at():
+    players = {"n": BUILT_IN_PLAYERS["random"], "m": Often(0.5)}
+    fine, coarse = (KidGymSuite(tasks=["CL"], levels=[1], modes=["cot"], episodes=6, resolution=r) for r in (64, 32))
+    first, second = (
+        Side(label, player, run_of(suite, players, **more), suite)
+        for label, player, suite, more in (
+            ("A", "m", fine, {"failing": (0,)}),
+            ("B", "n", coarse, {"most": 5}),
+        )
+    )
+    (note,) = [note for note in differences_table(first, second, ()).notes if "differ in" in note]
+    assert re.findall(r"\d+", note) == ["4", "4"], "five were played by both, and one of them failed at once"
+
+
+def test_suites_of_one_side_only_and_other_players_of_a_run_are_not_compared():
+    players = {"other": Often(0.0), "m": Often(1.0)}
+    both = Bundle("both", (KidGymSuite(tasks=["CL"], levels=[1], modes=["cot"], episodes=2), SUITE))
+    first, second = Side("A", "m", run_of(both, players), both, "here"), sides(1.0, 0.5)[1]
+    for one, other in ((first, second), (second, first)):
+        (table,) = comparison_tables(one, other)
+        assert [row[0] for row in table.rows] == ["toy: success"] and table.headline
+        assert row_of(table)["A"] == 1 and row_of(table)["games"] == 40
+        assert {flip.suite for flip in flips(one, other)} == {"toy"}
+        assert {flip.won_by for flip in flips(one, other)} == {"A"}
+        assert len(flips(one, other)) == 40 * (1 - row_of(table)["B"])
+    assert comparison_tables(first, second)[0].notes[0] == "A: m, here."
+    (column,) = comparison_tables(first, second, column="steps")
+    assert [row[0] for row in column.rows] == ["toy: steps"]
+    again = dataclasses.replace(first, label="B", player="other")
+    for one, names in ((first, ["kidgym: steps", "toy: steps"]), (second, ["toy: steps"])):
+        assert [row[0] for row in comparison_tables(one, again, column="steps")[0].rows] == names
+
+
+def test_flips_stand_by_side_and_game_and_an_unplayed_game_is_none():
+    first, second = sides(0.6, 0.5, most=30)
+    found = flips(first, second)
+    assert max(flip.game[3] for flip in found) < 30
+    gained = [flip for flip in found if flip.won_by == "A"]
+    lost = [flip for flip in found if flip.won_by == "B"]
+    assert found == [*lost, *gained] and len(gained) > 2 < len(lost), "what the first lost is in front"
+    for some in (gained, lost):
+        assert [flip.game for flip in some] == sorted(flip.game for flip in some)
+    table = flip_table(found, first, second, 2)
+    assert table.columns == ("won by", "task", "level", "mode", "game", "A", "B") and table.name == "flips_A_B"
+    assert table.rows == tuple(
+        (flip.won_by, *flip.game[:3], f"{flip.game[3]}.0", *(name[:12] for name in flip.ids))
+        for flip in [*lost[:2], *gained[:2]]
+    )
+    assert f"B won {len(lost)} " in table.notes[0] and "4 are shown" in table.notes[0]
+
+
+def test_each_cell_has_its_own_figures_and_tables_have_the_names_of_their_files():
+    suite = KidGymSuite(tasks=["CL", "SE"], levels=[1, 2], modes=["cot"], episodes=6)
+    run = run_of(suite, {name: BUILT_IN_PLAYERS[name] for name in ("random", "oracle")})
+    first, second = Side("A", "oracle", run, suite), Side("B", "random", run, suite)
+    overall, cells = comparison_tables(first, second)
+    assert (overall.name, cells.name) == ("compare_A_B", "compare_A_B_kidgym_success")
+    assert overall.columns == ("measure", "A", "B", "A - B", "p", "games", "detects")
+    assert cells.columns == ("task", "level", "A", "B", "A - B", "p", "Holm p", "games")
+    rows = [dict(zip(cells.columns, row, strict=True)) for row in cells.rows]
+    stored = [row for row in run.episodes().to_pylist() if row["player"] == "random"]
+    for row in rows:
+        wins = [bool(one["success"]) for one in stored if (one["task"], one["level"]) == (row["task"], row["level"])]
+        assert (row["A"], row["B"], row["games"]) == (1, sum(wins) / 6, 6)
+        assert row["A - B"].mean == pytest.approx(1 - row["B"])
+    kept = {one.name: one for one in suite.measures(run, "oracle")}["success"], suite.measures(run, "random")
+    effects = paired_effects(kept[0].observations, next(one for one in kept[1] if one.name == "success").observations)
+    assert [row["p"] for row in rows] == [effect.p for effect in effects] and min(effect.p for effect in effects) < 1
+    assert [row["Holm p"] for row in rows] == holm([effect.p for effect in effects]) != [effect.p for effect in effects]
+    total = row_of(overall)
+    assert (total["A"], total["games"]) == (1, 24) and total["p"] == "<0.001"
+    assert total["B"] == pytest.approx(sum(row["B"] for row in rows) / 4)
+
+
+def test_the_same_games_are_looked_at_each_time(monkeypatch):
+    first, second = sides()
+    real = ToySuite.play
+
+    async def play(self, episode, conversation):
+        ask = conversation.ask
+        if episode.index % 2:
+            conversation.ask = lambda chat, **more: ask((chat[0].__class__("system", ("!",)), *chat[1:]), **more)
+        return await real(self, episode, conversation)
+
+    monkeypatch.setattr(ToySuite, "play", play)
+    first, second = (dataclasses.replace(side, run=run_of(SUITE, {"m": Often(0.5)})) for side in (first, second))
+    monkeypatch.setattr(ToySuite, "play", real)
+    plain = dataclasses.replace(second, run=run_of(SUITE, {"m": Often(0.5)}))
+    assert not any("differ in" in note for note in differences_table(first, second, ()).notes)
+    assert len({differences_table(first, plain, ()).notes for _ in range(5)}) == 1

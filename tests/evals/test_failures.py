@@ -4,7 +4,13 @@ import random
 
 import pytest
 
-from evals.failures import EPISODES_KEPT, Causes, failure_table, failures_to_json
+from evals.failures import EPISODES_KEPT, Causes, causes_of, failure_table, failures_to_json
+from evals.players import BUILT_IN_PLAYERS
+from evals.types import PlayerError
+from tests.runs import run_of
+from tests.toy import ToySuite
+
+SUITE = ToySuite(episodes=12)
 
 
 def grouped(*errors: str) -> dict[str, int]:
@@ -34,6 +40,8 @@ def test_messages_that_differ_in_numbers_are_one_cause(errors, causes):
 def test_a_megabyte_of_message_is_cut():
     [text] = grouped("x" * 1_000_000)
     assert len(text) < 500 and text.endswith("...")
+    assert len(grouped("x" * 400, "x" * 401, "x" * 402)) == 2, "what is cut alike is one cause"
+    assert "x" * 400 in grouped("x" * 400)
 
 
 def test_the_commonest_comes_first_and_kinds_are_kept_apart():
@@ -61,3 +69,37 @@ def test_the_order_of_the_ledger_does_not_matter():
 
 def test_no_failure_no_table():
     assert failure_table({}) is None
+    assert causes_of(run_of(SUITE)) == {}
+
+
+class Breaks:
+    """A player whose failures name a number: the same cause each time."""
+
+    async def reply(self, turn):
+        raise PlayerError(f"no answer to game {turn.episode.index}", "model")
+
+
+def test_each_players_failures_are_counted_by_cause_and_name_their_episodes():
+    players = {"m": Breaks(), "oracle": BUILT_IN_PLAYERS["oracle"], "b": Breaks()}
+    run = run_of(SUITE, players, failing=(1, 3, 5, 7, 9))
+    causes = causes_of(run)
+    assert list(causes) == [("m", "toy"), ("oracle", "toy"), ("b", "toy")], "in the order of the plan"
+    rows = run.episodes(["player", "index", "episode_id"]).to_pylist()
+
+    def ids(player, *places):
+        return sorted(row["episode_id"] for row in rows if row["player"] == player and row["index"] in places)
+
+    odd, even = range(1, 10, 2), (0, *range(2, 10, 2), *range(10, 12))
+    own = [("model", 7, even), ("endpoint", 5, odd)]
+    expected = [(player, *each) for player, found in (("m", own), ("oracle", own[1:]), ("b", own)) for each in found]
+    told = failures_to_json(causes)
+    assert [(entry["player"], entry["kind"], entry["count"]) for entry in told] == [each[:3] for each in expected]
+    assert [entry["episodes"] for entry in told] == [ids(player, *places) for player, _, _, places in expected]
+    assert {entry["suite"] for entry in told} == {"toy"} and "#" in told[0]["cause"] and "#" not in told[1]["cause"]
+    table = failure_table(causes)
+    assert table.columns[:4] == ("player", "suite", "failed", "failure of")
+    assert table.rows == tuple(
+        (*(entry[name] for name in ("player", "suite", "count", "kind", "cause")), entry["episodes"][0])
+        for entry in told
+    )
+    assert table.headline

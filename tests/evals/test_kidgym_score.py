@@ -3,6 +3,7 @@
 import asyncio
 import math
 import random
+import re
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,10 +13,12 @@ from cluster.commands.report import score_run
 from envs.kidgym import TASKS
 from envs.kidgym.chance import CHANCE, published_chance
 from evals.kidgym import KidGymSuite, cache_table
-from evals.kidgym.score import CAPABILITIES, capability_score, weighted_sum
+from evals.kidgym.published_environment.recording import SUFFIX
+from evals.kidgym.score import CAPABILITIES, capability_score, score_kidgym, weighted_sum
 from evals.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
+from evals.reference import published
 from evals.run_data import RunData
 from evals.statistics import Estimate, proportion_estimate
 from evals.suite import ledger_columns, play_episode
@@ -259,3 +262,105 @@ def test_shortcuts_that_beat_chance_are_named():
     }
     assert found["ignores_rule", "SO"]["above chance"] and not found["first_option", "PL"]["above chance"]
     assert found["any_listed", "MDE"]["level 1"] == 1 and found["any_listed", "MDE"]["chance 1"] == 0.25
+
+
+# --- bookkeeping -----------------------------------------------------------------------------------------------------
+
+
+def test_a_weighted_sum_adds_squares_of_the_distances_to_either_end():
+    parts = [Estimate(0.5, 0.3, 0.8, 10), Estimate(0.2, 0.1, 0.4, 5)]
+    found = weighted_sum(parts, [2, 3])
+    assert (found.mean, found.low, found.high, found.n) == pytest.approx((1.6, 1.6 - 0.5, 1.6 + math.sqrt(0.72), 15))
+    assert weighted_sum([], []).n == weighted_sum([*parts, Estimate(0.0, 0.0, 0.0, 0)], [1, 1, 1]).n == 0
+    with pytest.raises(ValueError, match="shorter"):
+        weighted_sum(parts, [1])
+
+
+def test_players_modes_tasks_and_levels_are_told_apart_in_all_tables():
+    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1, 2], modes=["zero_shot", "cot"], episodes=4)
+    players = {"model": Sometimes(), **PLAYERS}
+    plan, ledger = run(suite, players, keep=lambda episode: (episode.mode, episode.level) != ("cot", "2"))
+    found = {table.name: table for table in score_kidgym(plan, ledger)}
+    assert [found[name].headline for name in found] == [True, True, False]
+    success = rows(found["kidgym_success"])
+    groups = [(player, mode) for player in players for mode in ("zero_shot", "cot")]
+    cells = [(task, level) for task in ("CL", "PL") for level in "12"]
+    assert {(row["player"], row["mode"], row["task"], row["level"]) for row in success} == {
+        (*group, *cell) for group in groups for cell in cells
+    }
+    assert set(found["kidgym_success"].brief) < set(found["kidgym_success"].columns)
+    stored = {row["episode_id"]: row for row in ledger.to_pylist()}
+    shares = {}
+    for row in success:
+        key = tuple(row[name] for name in ("player", "mode", "task", "level"))
+        planned = [one for one in plan.to_pylist() if key == tuple(one[n] for n in ("player", "mode", "task", "level"))]
+        mine = [stored[one["episode_id"]] for one in planned if one["episode_id"] in stored]
+        failed = sum(one["status"] == "failed" for one in mine)
+        assert (row["planned"], row["done"], row["failed"]) == (4, len(mine) - failed, failed)
+        assert failed == (len(mine) and key[0] == "model")
+        shares[key] = row["success"]
+        assert row["success"].n == len(mine) and (not mine or row["success"].mean == sum(map(won, mine)) / len(mine))
+    for group, row in zip(groups, rows(found["kidgym_capabilities"]), strict=True):
+        assert (row["player"], row["mode"]) == group
+        if group[1] == "cot":
+            assert row["all cells"].n == 0, "a cell has not been played"
+        else:
+            assert row["all cells"].mean == pytest.approx(25 * sum(shares[*group, *cell].mean for cell in cells))
+    reference = rows(found["kidgym_reference"])
+    assert [(row["task"], row["level"]) for row in reference] == cells
+    for row in reference:
+        cell = row["task"], row["level"]
+        assert [row[f"{player}, {mode}"].n for player, mode in groups] == [shares[*group, *cell].n for group in groups]
+        for player, mode in groups:
+            if cell[1] == "1" or mode == "zero_shot":
+                assert row[f"{player}, {mode}"] == shares[player, mode, *cell]
+        measured = published("kidgym").find("Random", "success", {"task": cell[0], "level": cell[1]})
+        assert row["chance, published code"] == measured.value is not None
+    notes = [[int(number) for number in re.findall(r"\d+", note)] for note in found["kidgym_success"].notes]
+    assert [6] in notes and [24, 96] in notes, "failed, and not played"
+
+
+def won(row):
+    return bool(row["success"])
+
+
+def test_a_shortcut_that_has_not_played_a_cell_is_replaced_by_what_is_stored():
+    suite = KidGymSuite(tasks=["MDE", "CL"], levels=[1], modes=["zero_shot"], episodes=4)
+    players = {"oracle": OraclePlayer(), "first_option": ShortcutPlayer("first_option")}
+    found = rows(tables(suite, players, keep=lambda one: one.player == "oracle" or one.task == "CL")["kidgym_success"])
+    stored = {name: cells["MDE"][0] for name, cells in SHORTCUT_SUCCESS.items() if "MDE" in cells}
+    for row in found:
+        if row["task"] == "MDE":
+            assert (row["shortcuts reach"], row["best shortcut"]) == (max(stored.values()), max(stored, key=stored.get))
+        else:
+            assert (row["shortcuts reach"].n, row["best shortcut"]) == (4, "first_option")
+
+
+def test_games_of_the_published_environment_have_capabilities_of_their_own_and_no_chance():
+    suite = KidGymSuite(tasks=["CL"], levels=[1, 2, 3], modes=["zero_shot"], episodes=4)
+    plan, ledger = run(suite, {"model": Sometimes()})
+    names = [f"{row['task']}{SUFFIX}" if row["index"] % 2 else row["task"] for row in plan.to_pylist()]
+    plan = plan.set_column(plan.column_names.index("task"), "task", [names])
+    _, success, reference = score_kidgym(plan, ledger)
+    capabilities = rows(score_kidgym(plan, ledger)[0])
+    assert [row["mode"].partition(",")[0] for row in capabilities] == ["zero_shot"] * 2
+    assert capabilities[0]["mode"] == "zero_shot" != capabilities[1]["mode"]
+    # Of the games with even numbers one fails, of the others one is lost.
+    assert [row["execution"].mean for row in capabilities] == [pytest.approx(50)] * 2
+    assert [row["execution"].n for row in capabilities] == [6, 6]
+    for row in rows(success):
+        own = row["task"] == "CL"
+        assert (row["failed"], row["success"].mean) == (int(own), 0.5)
+        assert (row["shortcuts reach"] is None) == (not own or not any("CL" in t for t in SHORTCUT_SUCCESS.values()))
+    for row in rows(reference):
+        known = [value is not None for name, value in row.items() if name.startswith("chance")]
+        assert known == [row["task"] == "CL"] * 3
+
+
+def test_a_player_without_a_cell_stands_beside_chance_where_it_has_one():
+    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1], modes=["zero_shot"], episodes=2)
+    plan, ledger = run(suite, PLAYERS)
+    plan = plan.filter([(row["player"], row["task"]) != ("random", "PL") for row in plan.to_pylist()])
+    found = {row["task"]: row for row in rows(score_kidgym(plan, ledger)[2])}
+    assert [found[task]["oracle, zero_shot"].n for task in ("CL", "PL")] == [2, 2]
+    assert [found[task]["random, zero_shot"].n for task in ("CL", "PL")] == [2, 0]

@@ -1,13 +1,16 @@
 """KUMO's tables, against figures computed by hand."""
 
 import asyncio
+import dataclasses
 import random
+import re
 
 import pyarrow.parquet as pq
 import pytest
 
 from evals.conversation import PlayedTurn, Record
 from evals.kumo import KumoSuite
+from evals.kumo.published import leaderboard
 from evals.kumo.score import score_kumo
 from evals.ledger import open_ledger
 from evals.players import BUILT_IN_PLAYERS
@@ -95,6 +98,39 @@ def test_the_published_convention_counts_the_bookkeeping_entry():
     assert row["tokens"].mean == 160
 
 
+def test_imported_tasks_have_their_other_counts_of_perfect_play_and_say_which_are_malformed():
+    imported = [an_episode(index=index, level=level) for level in ("easy", "hard") for index in (0, 1)]
+    others = [episode.assigned("random", "random") for episode in imported[:1]]
+    counts = {"shipped_optimal_actions": 3, "tied_optimal_actions": 1.5, "malformed": True}
+    records = []
+    for episode, tests in zip([*imported[:3], *others], (1, 2, 4, 5), strict=True):
+        record = played(episode, True, tests=tests, optimal_actions=2)
+        outcome = dataclasses.replace(record.outcome, extra={**record.outcome.extra, **counts})
+        records.append(dataclasses.replace(record, outcome=outcome))
+    tables = tables_of(records, imported + others)
+    rows = rows_of(tables["kumo_optimal_counts"])
+    assert [(row["player"], row["difficulty"], row["runs"]) for row in rows] == [
+        ("model", "easy", 2),
+        ("model", "hard", 1),
+        ("random", "easy", 1),
+    ]
+    # C is tests + 2, and each count has the entry of bookkeeping, too.
+    for column, optimal in (("shipped", 4), ("first of ties", 3), ("mean over ties", 2.5)):
+        assert [row[column].mean for row in rows] == pytest.approx(
+            [3.5 / optimal - 1, 6 / optimal - 1, 7 / optimal - 1]
+        )
+    # Four runs were played, of three malformed tasks.
+    assert all(any(re.findall(r"\d+", note) == ["4", "3"] for note in table.notes) for table in tables.values())
+    assert "kumo_optimal_counts" not in tables_of(RECORDS)
+
+
+def test_short_summaries_name_columns_that_the_tables_have_and_titles_tell_the_tables_apart():
+    tables = tables_of(RECORDS)
+    assert len({table.title for table in tables.values()}) == len(tables)
+    for name in ("kumo_success", "kumo_domains"):
+        assert set(tables[name].columns) > set(tables[name].brief) > {"done", "failed", "success"}
+
+
 def test_a_perfect_run_is_at_zero_in_both_conventions():
     tables = tables_of([played(EPISODES[0], True, tests=1, optimal_actions=2)], EPISODES[:1])
     assert rows_of(tables["kumo_success"])[0]["relative actions"].mean == 0
@@ -120,10 +156,14 @@ def test_domains_and_difficulties_have_their_own_rows():
     by_domain = {(row["domain"], row["difficulty"]): row for row in rows_of(tables["kumo_domains"])}
     assert by_domain["music", "easy"]["actions"].mean == 4
     assert by_domain["music", "hard"]["actions"].mean == 17, "a hard run without success counts |A| + 1"
-    assert [row["difficulty"] for row in rows_of(tables["kumo_published"]) if row["source"] == "this run"] == [
-        "easy",
-        "hard",
+    published = tables["kumo_published"].rows
+    assert [(*row[:3], row[4].mean) for row in published if row[2] == "this run"] == [
+        ("easy", "model", "this run", 1.0),
+        ("hard", "model", "this run", 0.5),
     ]
+    for level in ("easy", "hard"):
+        beside = [(row[1], row[4:]) for row in published if row[0] == level and row[2] == "published"]
+        assert beside == leaderboard(level) != []
 
 
 def test_notes_say_how_failures_and_missing_runs_count():

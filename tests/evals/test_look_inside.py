@@ -1,17 +1,23 @@
 """What is read out of a ledger for people: an overview, samples, costs, flat summaries, suggestions."""
 
+import dataclasses
 import math
 
 import pytest
 
 from envs.suggest import did_you_mean
+from evals.bundle import Bundle
 from evals.cost import total_usage
 from evals.flat import flat_summary
+from evals.kidgym import KidGymSuite
+from evals.kumo import KumoSuite
 from evals.overview import overview
 from evals.players import BUILT_IN_PLAYERS
+from evals.run_data import RunData
 from evals.samples import sample_turns
-from evals.statistics import Estimate
+from evals.statistics import Estimate, proportion_estimate
 from evals.tables import Table
+from evals.types import PlayerError, Reply
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
 
@@ -31,6 +37,27 @@ def test_an_overview_counts_the_models_episodes_and_not_the_baselines():
     assert line.cost == pytest.approx(0.25 * turns)
 
 
+def test_an_overview_has_a_line_for_each_suite_and_repeats_of_a_game_are_one_cluster():
+    repeated = KumoSuite(domains=["medical"], difficulties=["easy"], tasks_per_domain=3, repeats=4)
+    players = {"m": Often(0.5, cost=0.5), "oracle": BUILT_IN_PLAYERS["oracle"]}
+    run = run_of(Bundle("both", (repeated, SUITE)), players, failing=(1,))
+    lines = list(overview(run))
+    assert [(line.suite, line.player, line.planned, line.done, line.failed) for line in lines] == [
+        ("kumo", "m", 12, 8, 4),
+        ("toy", "m", 20, 19, 1),
+    ]
+    for line in lines:
+        stored = run.of(line.suite).episodes(["player", "success", "index", "cost"]).to_pylist()
+        mine = [row for row in stored if row["player"] == "m"]
+        assert line.success == proportion_estimate(
+            [bool(row["success"]) for row in mine], [row["index"] for row in mine]
+        )
+        assert line.cost == sum(row["cost"] for row in mine) > 0
+    (one,) = overview(run_of(ToySuite(episodes=1), {"m": Often(1.0)}))
+    assert (one.player, one.planned, one.done, one.success.mean) == ("m", 1, 1, 1.0)
+    assert list(overview(RunData.of_tables(run.plan.slice(0, 0), run.episodes().slice(0, 0)))) == []
+
+
 def test_an_overview_of_nothing_played_has_no_score():
     (line,) = overview(run_of(SUITE, {"m": Often(0.5)}, most=0))
     assert (line.done, line.failed, line.planned) == (0, 0, 20) and math.isnan(line.success.mean)
@@ -48,6 +75,20 @@ def test_tokens_and_cost_add_up():
         "reasoning_tokens": 2 * turns,
         "cost": 0.5 * turns,
     }
+
+
+def test_all_parts_of_a_ledger_add_up():
+    run = run_of(SUITE, {"m": Often(1.0, tokens=4, cost=0.125)})
+    whole = run.episodes()
+    parts = [whole.slice(0, 7), whole.slice(7, 0), whole.slice(7)]
+    in_parts = dataclasses.replace(run, _read=lambda columns: (part.select([*columns, "suite"]) for part in parts))
+    assert total_usage(in_parts) == total_usage(run) and total_usage(run)["cost"] == 0.125 * sum(
+        map(len, turns_of(run))
+    )
+
+
+def turns_of(run):
+    return [row["turns"] for row in run.find(run.plan["episode_id"].to_pylist())]
 
 
 def test_what_is_not_known_or_not_used_is_left_out():
@@ -76,6 +117,47 @@ def test_a_sampled_turn_says_what_was_asked_and_read():
     assert (turn.suite, turn.task, turn.level, turn.mode, turn.turn) == ("toy", "colors", "easy", "zero_shot", 1)
     assert turn.prompt.startswith("[assistant]") and "question 1?" in turn.prompt
     assert turn.reply == turn.decoded and turn.rule == "exact" and turn.pictures == ()
+
+
+class StopsAnswering:
+    """Answers the first turn and then fails."""
+
+    async def reply(self, turn):
+        if turn.number:
+            raise PlayerError("gone")
+        return Reply("red", reasoning="Fire is red.")
+
+
+def test_a_failed_episode_shows_the_turns_until_then_and_its_error():
+    run = run_of(SUITE, {"m": StopsAnswering(), "oracle": BUILT_IN_PLAYERS["oracle"]})
+    (turn,) = sample_turns(SUITE, run, "m", 1)
+    row = next(row for row in run.episodes().to_pylist() if row["episode_id"] == turn.episode)
+    assert (row["player"], row["status"], turn.error) == ("m", "failed", row["error"]) and "gone" in turn.error
+    assert (turn.outcome, turn.turn, turn.reply, turn.reasoning) == ("failed", 0, "red", "Fire is red.")
+    assert turn.prompt.split("\n") == [
+        *("[system]", "Name the color I think of.", "[user]", f"Game {row['index']}, question 0?")
+    ]
+
+
+def test_a_sample_shows_pictures_by_their_descriptions_and_the_part_of_a_bundle():
+    games = KidGymSuite(tasks=["CL"], levels=[2], modes=["cot"], episodes=2)
+    both = Bundle("both", (SUITE, games))
+    run = run_of(both, {"m": BUILT_IN_PLAYERS["oracle"]})
+    turns = sample_turns(both, run, "m", 100)
+    assert {turn.suite for turn in turns} == {"toy", "kidgym"} and {turn.outcome for turn in turns} == {"won"}
+    rows = {row["episode_id"]: row["turns"] for row in run.find(run.plan["episode_id"].to_pylist())}
+    assert sorted((turn.episode, turn.turn) for turn in turns) == sorted(
+        (name, number) for name, asked in rows.items() for number in range(len(asked))
+    )
+    for turn in turns:
+        parts = [part for said in rows[turn.episode][turn.turn]["prompt"] for part in said["parts"]]
+        assert [picture is not None for picture in turn.pictures] == [True] * sum(
+            part["picture"] is not None for part in parts
+        )
+        assert all(part["text"] in turn.prompt for part in parts if part["picture"] is None)
+    assert any(turn.pictures for turn in turns if turn.suite == "kidgym")
+    (fixed,) = {tuple(turn.episode for turn in sample_turns(both, run, "m", 3)) for _ in range(3)}
+    assert len(set(fixed)) == 3
 
 
 def test_kinds_that_are_short_make_room_for_others():

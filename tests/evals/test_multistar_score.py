@@ -343,3 +343,48 @@ def test_direct_questions_are_scored_by_stage_and_attribute():
     assert all(row["accuracy"].mean == 1 for row in rows_of(tables["multistar_attributes"]))
     assert row_of(tables["multistar_stages"], stage="1R")["MSEval"].mean == pytest.approx(4)
     assert "multistar_ncmi" not in tables
+
+
+# --- bookkeeping -----------------------------------------------------------------------------------------------------
+
+
+class Doubtful(Scripted):
+    """Of two panels: little probability on all labels. Of the last question: most likely no label."""
+
+    async def reply(self, turn):
+        stage = self.question(turn)[0].stage
+        self.mass, self.argmax_is_label = 0.25 if stage == "2P" else 1.0, stage != "final"
+        return await super().reply(turn)
+
+
+def test_masses_most_likely_labels_and_calls_are_counted_over_what_was_answered():
+    suite = MultiStarSuite(**{**NUMBERS, "puzzles": 3}, priors=["none", "model"])
+    doubtful = Doubtful(questions(suite), lambda question, _: question.key)
+    refusing = Refusing(doubtful, lambda turn: turn.episode.index == 1 and turn.episode.mode.endswith("none"))
+    planned = [episode.assigned("model", "model") for episode in suite.plan()]
+    records = played(suite, refusing)
+    kept = [record for record in records if not (record.episode.index == 2 and record.episode.mode.endswith("model"))]
+    tables = tables_of(suite, kept, planned)
+    stages = tables["multistar_stages"]
+    assert stages.headline and not tables["multistar_attributes"].headline
+    assert set(stages.brief) < set(stages.columns)
+    for row in rows_of(stages):
+        none, two = row["mode"] == "vanilla/none", row["stage"] == "2P"
+        assert row["questions"] == {"1P": 3, "2P": 2}.get(row["stage"], 1) * (3 if none else 2)
+        assert row["failed"] == (row["questions"] // 3 if none else 0)
+        assert row["label mass"] == pytest.approx(0.25 if two else 1)
+        assert row["most likely a label"] == (row["stage"] != "final") and row["without MSEval"] == 0
+        assert row["MSEval of perfect"].n == row["questions"] - row["failed"]
+        if none:
+            assert row["MSEval of perfect"].mean == pytest.approx(0.7)
+    calls = {row["mode"]: row for row in rows_of(tables["multistar_calls"])}
+    assert {mode: (row["chains done"], row["questions"]) for mode, row in calls.items()} == {
+        **{"vanilla/none": (2, 16), "vanilla/model": (2, 16)}
+    }
+    assert calls["vanilla/none"]["calls"] == calls["vanilla/none"]["planned calls"] == 16
+    done = [record for record in kept if record.outcome and record.episode.mode == "vanilla/model"]
+    assert calls["vanilla/model"]["calls"] == sum(len(record.turns) for record in done) > 16
+    numbers = [[int(number) for number in re.findall(r"\d+", note)] for note in stages.notes]
+    assert [8] in numbers, "questions of the failed episode"
+    assert [1, 6] in numbers, "episodes that have not been played"
+    assert any(found[:1] == [8] and len(found) == 2 for found in numbers), "with little probability on all labels"

@@ -1,5 +1,8 @@
 """Stored replies played again: the same reading gives the same run, another one changes what it should."""
 
+import dataclasses
+import re
+
 import pytest
 
 from evals.kumo import KumoSuite
@@ -8,6 +11,7 @@ from evals.recorded import stored_reply
 from evals.records import plan_from_table
 from evals.replay import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
 from evals.rescore import changes_table, reread_turn, rescore, rescored_run, rescored_table
+from evals.statistics import proportion_estimate
 from evals.suite import suite_results
 from evals.types import LabelScores, Reply
 from tests.runs import Often, run_of
@@ -75,8 +79,74 @@ def test_one_reply_is_read_in_place_of_the_stored_one():
 
     run = run_of(SUITE, {"m": Often(1.0)})
     row, episode = rows_of(run)[0], plan_from_table(run.plan)[0]
-    again = asyncio.run(reread_turn(SUITE, episode, row, {1: Reply("purple"), 0: stored_reply(row["turns"][0])}))
-    assert again == [(1, "purple"), (0, row["turns"][0]["action"])]
+    replies = {1: Reply("purple"), 0: stored_reply(row["turns"][0]), 99: Reply("red")}
+    again = asyncio.run(reread_turn(SUITE, episode, row, replies))
+    assert again == [(1, "purple"), (0, row["turns"][0]["action"]), (99, None)], "no turn has the number 99"
+
+
+def test_repeats_of_a_game_are_one_cluster_and_every_player_has_a_row():
+    suite = KumoSuite(**{**KUMO, "repeats": 4})
+    run = run_of(suite, {"m": Often(0.5), "oracle": BUILT_IN_PLAYERS["oracle"]}, failing=(2,))
+    rows = rescored_table(rescored(suite, run)).rows
+    assert [row[:2] for row in rows] == [("m", "kumo"), ("oracle", "kumo")]
+    for row in rows:
+        stored = [each for each in run.episodes().to_pylist() if each["player"] == row[0]]
+        expected = proportion_estimate([bool(each["success"]) for each in stored], [each["index"] for each in stored])
+        assert (row[4], row[6], row[7]) == (12, expected, expected)
+
+
+def test_many_episodes_are_read_anew_each_once(monkeypatch):
+    monkeypatch.setattr("evals.rescore.AT_ONCE", 4)
+    run = run_of(SUITE, {"m": Often(0.5)})
+    found = rescored(SUITE, run)
+    assert [len(rows) for rows in found.rows] == [4, 4, 2]
+    columns = ["episode_id", "success", "toy.right"]
+    assert rescored_run(found, run).episodes(columns).to_pylist() == run.episodes(columns).to_pylist()
+
+
+def test_an_episode_that_cannot_be_shown_again_is_another_course_and_the_next_one_is_read(monkeypatch):
+    run = run_of(SUITE, {"m": Often(1.0)})
+    real = ToySuite.play
+
+    async def play(self, episode, conversation):
+        if episode.index in (0, 4):
+            raise ValueError("a picture of another version")
+        return await real(self, episode, conversation)
+
+    monkeypatch.setattr(ToySuite, "play", play)
+    found = rescored(SUITE, run)
+    ((_, _, turns, differently, episodes, other, old, new),) = rescored_table(found).rows
+    assert (turns, differently, episodes, other) == (sum(map(SUITE._length, range(10))), 0, 8, 2)
+    assert (old.mean, new.mean, new.n) == (1, 1, 8)
+
+
+def test_a_change_says_what_was_read_then_and_is_read_now(monkeypatch):
+    run = run_of(SUITE, {"m": Often(1.0)})
+    real = ToySuite.play
+
+    async def play(self, episode, conversation):
+        outcome = await real(self, episode, conversation)
+        if episode.index == 1:
+            conversation.turns[0].action, conversation.turns[0].rule = None, "nothing"
+            conversation.turns[2].action, conversation.turns[2].rule = "other", "guess"
+        return outcome
+
+    monkeypatch.setattr(ToySuite, "play", play)
+    row = rows_of(run)[1]
+    found = rescored(SUITE, run)
+    replies = [turn["reply"] for turn in row["turns"]]
+    assert found.changes == [
+        (row["episode_id"], 0, replies[0], replies[0], "exact", None, "nothing"),
+        (row["episode_id"], 2, replies[2], replies[2], "exact", "other", "guess"),
+    ]
+    assert found.counts["m", "toy"]["read differently"] == 2
+    table = changes_table(found, 9, shorten=2)
+    name = row["episode_id"][:12]
+    assert table.rows == (
+        (name, 0, replies[0][-2:], replies[0], "–", "nothing"),
+        (name, 2, replies[2][-2:], replies[2], "other", "guess"),
+    )
+    assert [int(number) for number in re.findall(r"\d+", changes_table(found, 1).notes[0])] == [1, 2, 60]
 
 
 def test_stored_replies_come_back_whole():
@@ -94,7 +164,8 @@ def test_a_sample_is_a_share_of_all_turns_and_the_same_each_time():
     chosen = sample_turns_to_ask(turns, 0.1)
     assert sum(map(len, chosen.values())) == 20 and chosen == sample_turns_to_ask(dict(reversed(turns.items())), 0.1)
     assert chosen != sample_turns_to_ask(turns, 0.1, seed=1)
-    assert sample_turns_to_ask({"e": 3}, 0.0001) and sample_turns_to_ask({"e": 2}, 1.0) == {"e": [0, 1]}
+    assert len(sample_turns_to_ask({"e": 3}, 0.0001)["e"]) == 1
+    assert sample_turns_to_ask({"e": 2}, 1.0) == {"e": [0, 1]}
     assert sample_turns_to_ask({}, 0.5) == {}
 
 
@@ -114,10 +185,15 @@ def test_agreement_is_counted_by_suite():
     assert len(disagreement_table(asked, 1).rows) == 1
 
 
+SCORED = Reply("A", label_scores=LabelScores((-0.5, -2.125), 0.5, True))
+
+
 def test_the_largest_shift_of_a_label_is_shown():
     stored = {"labels": [{"label": "A", "logprob": -1.0}, {"label": "B", "logprob": -2.0}]}
     shift = label_shift(stored, Reply("A", label_scores=LabelScores((-1.25, -2.125), 0.5, True)))
     assert shift == 0.25 and label_shift({"labels": None}, Reply("A")) is None
+    assert label_shift(stored, Reply("A")) is None and label_shift({"labels": None}, SCORED) is None
+    assert label_shift(stored, SCORED) == 0.5, "a rise counts as much as a fall"
     table = agreement_table([again(0, shift=0.25), again(1, shift=0.125)], 0)
     assert table.columns[-1] == "largest shift" and table.rows[0][-1] == 0.25
 
@@ -127,3 +203,46 @@ def test_every_built_in_player_of_every_suite_reads_the_same_again(name):
     run = run_of(KumoSuite(**KUMO), {name: BUILT_IN_PLAYERS[name]})
     found = rescored(KumoSuite(**KUMO), run)
     assert not found.changes and found.counts[name, "kumo"]["other course"] == 0
+
+
+def test_agreement_is_clustered_by_episode_and_every_suite_has_its_row():
+    asked = [dataclasses.replace(again(number, text="ab" if number < 3 else "a"), episode="e") for number in range(3)]
+    asked += [dataclasses.replace(again(number), episode="f") for number in range(3)]
+    asked.insert(2, dataclasses.replace(again(7, action="y", shift=0.5), suite="other"))
+    (suite, turns, texts, actions, none), other = agreement_table(asked, 0).rows
+    assert (suite, turns, texts, actions.mean, none) == (
+        *("toy", 6, proportion_estimate([False] * 3 + [True] * 3, ["e"] * 3 + ["f"] * 3), 1.0, None),
+    )
+    assert (*other[:2], other[2].mean, other[3].mean, other[4]) == ("other", 1, 1.0, 0.0, 0.5)
+    assert actions == proportion_estimate([True] * 6, ["e"] * 3 + ["f"] * 3) != proportion_estimate([True] * 6)
+
+
+def test_where_replies_differ_is_said_by_character():
+    asked = [Again("toy", "e", 0, old, new, "x", action) for old, new, action in DIFFERING]
+    assert [row[4] for row in disagreement_table(asked, 9).rows] == [
+        *("nowhere", "character 2 of 4", "character 1 of 3", "character 3 of 3")
+    ]
+    assert [int(number) for number in re.findall(r"\d+", disagreement_table(asked, 2).notes[0])] == [2, 4]
+
+
+DIFFERING = [
+    *(("abcd", "abXd", "x"), ("abc", "a", "x"), ("abc", "abcd", "x")),
+    *(("same", "same", "y"), ("same", "same", "x")),
+]
+"""Old and new reply, and the new action where the old one is x."""
+
+
+def test_tables_have_the_names_and_columns_that_their_files_have():
+    run = run_of(SUITE, {"m": Often(0.5)})
+    found = rescored(SUITE, run)
+    tables = [rescored_table(found), changes_table(found, 1), agreement_table([again(0, shift=1.0)], 0)]
+    tables.append(disagreement_table([again(0)], 1))
+    assert {table.name: table.columns for table in tables} == {
+        "rescored": (
+            *("player", "suite", "turns", "read differently", "episodes", "other course"),
+            *("old success", "new success"),
+        ),
+        "rescored_turns": ("episode", "turn", "reply", "old", "new", "rule"),
+        "replay": ("suite", "turns", "same reply", "same action", "largest shift"),
+        "replay_turns": ("episode", "turn", "old action", "new action", "replies differ from"),
+    }

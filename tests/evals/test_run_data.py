@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from evals.run_data import RunData
+from evals.run_data import RunData, count_rows
 
 PLAN = pa.table({"suite": ["a", "b", "a"], "index": [0, 0, 1]})
 ROWS = pa.table(
@@ -93,3 +93,13 @@ def test_parts_of_different_columns_make_one_table():
     parts = (pa.table({"suite": ["a"], "a.points": [1]}), pa.table({"suite": ["a"], "a.rank": ["x"]}))
     run = RunData(PLAN, lambda columns: iter(parts)).of("a")
     assert run.episodes(["points", "rank"]).to_pylist() == [{"points": 1, "rank": None}, {"points": None, "rank": "x"}]
+
+
+def test_rows_are_counted_by_their_values_in_the_order_of_first_occurrence():
+    players = ["m", "oracle", "b", "m", "a", "oracle", "m"] * 700
+    rows = pa.table({"player": players, "suite": ["toy"] * len(players), "other": [1] * len(players)})
+    expected = [(("m", "toy"), 2100), (("oracle", "toy"), 1400), (("b", "toy"), 700), (("a", "toy"), 700)]
+    assert list(count_rows(rows, ["player", "suite"]).items()) == expected
+    parts = pa.concat_tables([rows.slice(0, 3), rows.slice(3)])
+    assert list(count_rows(parts, ("player", "suite")).items()) == expected, "whatever its parts"
+    assert count_rows(rows.slice(0, 0), ["player"]) == {}
