@@ -45,6 +45,11 @@ def test_read_by_the_same_rules_nothing_changes():
     assert old == new and changes_table(found, 5).rows == ()
     tables = [suite_results(SUITE, each, "scores") for each in (run, rescored_run(found, run))]
     assert tables[0][0].rows == tables[1][0].rows
+    failed = ["episode_id", "error", "error_kind"]
+    old_failures, new_failures = (
+        [row for row in each.episodes(failed).to_pylist() if row["error"]] for each in (run, rescored_run(found, run))
+    )
+    assert new_failures == old_failures and len(old_failures) == 1
 
 
 def test_another_decoder_reads_otherwise_and_the_ledger_is_only_read():
