@@ -58,7 +58,7 @@ def rescored_tables(run_dir: Path, overrides: Sequence[str], turns: int = 10, fu
 
 
 def _rows(run: RunData) -> Iterator[Mapping[str, Any]]:
-    for batch in run.batches(["episode_id", "error", "success", "turns"]):
+    for batch in run.batches(["episode_id", "error", "error_kind", "success", "turns"]):
         yield from batch.to_pylist()
 
 
