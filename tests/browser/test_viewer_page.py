@@ -230,6 +230,20 @@ def test_the_keyboard_alone_suffices(page):
     page.wait_for_selector("[role=grid]")
 
 
+def test_a_key_that_follows_at_once_acts_on_the_episode_that_is_shown(page):
+    open_first(page)
+    page.keyboard.press("j")
+    expect(page.locator(".position")).to_have_text(f"2 of {everything()}")
+    page.evaluate(
+        "new MutationObserver((_, observer) => { if (document.querySelector('.position')?.textContent.startsWith('3 ')) {"
+        "observer.disconnect(); window.third = true; dispatchEvent(new KeyboardEvent('keydown', {key: 'k'})); } })"
+        ".observe(document.body, {subtree: true, childList: true, characterData: true})"
+    )
+    page.keyboard.press("j")
+    until(page, "window.third === true")
+    expect(page.locator(".position")).to_have_text(f"2 of {everything()}")
+
+
 def test_what_a_model_wrote_stays_inert(page):
     filtered(page, run="wild", suite="kumo")
     open_first(page)

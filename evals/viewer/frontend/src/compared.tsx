@@ -1,6 +1,6 @@
 // One episode, or two of the same game side by side, step by step.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { changed, filters, type Change } from "./address";
 import { ask, named, reference, type Episode, type Row } from "./api";
 import { Copy } from "./copy";
@@ -29,7 +29,8 @@ export function Compared({ address, go, version }: Given) {
   useEffect(() => {
     if (left) document.title = `${title(left.listed)} · raycade`;
   }, [left?.listed.id]);
-  useEffect(() => {
+  // a layout effect: a key that follows at once acts on what is shown, not on what was shown before
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const busy = event.target instanceof Element && event.target.closest("input, select, textarea, [role=grid]");
       if (busy || event.ctrlKey || event.metaKey || event.altKey) return;
