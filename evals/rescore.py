@@ -75,7 +75,9 @@ async def _rescore(suite: Suite, episodes: Mapping[str, Episode], rows: Iterable
         game = (episode.task, episode.level, episode.index)
         success = bool(record.outcome and record.outcome.success)
         found.cells.setdefault(key, []).append((game, bool(row["success"]), success))
-        failure = {} if record.outcome else {"error": row["error"], "error_kind": row["error_kind"]}  # not told twice
+        failure = (
+            {} if record.outcome or not row["error"] else {"error": row["error"], "error_kind": row["error_kind"]}
+        )  # not told twice
         records.append(dataclasses.replace(record, turns=(), **failure))
         if len(records) == AT_ONCE:
             found.rows.append(records_to_table(records, columns))

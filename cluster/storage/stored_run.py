@@ -49,7 +49,7 @@ def reading(read: Callable[[], T], run_dirs: Sequence[Path] = ()) -> T:
     try:
         return until_unchanged(read)
     except LedgerDamagedError as error:
-        raise damaged(", ".join(map(str, run_dirs)) or "the run", error.damage) from error
+        raise damaged(", ".join(map(str, run_dirs)), error.damage) from error
     except LedgerChangedError as error:
         raise RunFailedError(
             f"parts of the ledger were merged at each attempt to read it ({error}); try again"
@@ -69,11 +69,12 @@ def sound_ledger(run_dir: Path, plan: pa.Table) -> Ledger:
 
 
 def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:
-    """The error for a ledger that cannot be read completely."""
+    """The error for a ledger that cannot be read completely; the parts' own paths say where it is if ``run_dir`` is empty."""
     found = "\n".join(f"  {each.path}: {each.reason}" for each in damage[:DAMAGE_SHOWN])
     more = f"\n  and {len(damage) - DAMAGE_SHOWN} more" if len(damage) > DAMAGE_SHOWN else ""
+    where = f"{run_dir}: " if run_dir else ""
     return UserError(
-        f"{run_dir}: the ledger is damaged:\n{found}{more}\n"
+        f"{where}the ledger is damaged:\n{found}{more}\n"
         "To continue without these files, move them out of the episodes folder; `raycade run` replays their episodes."
     )
 

@@ -169,7 +169,7 @@ def stand_ins(selection: Selection) -> tuple[Question, ...]:
     """A question of every kind that problems of a configuration are asked, on generated problems.
 
     Nodes, stages, attributes, parts and numbers of options do not depend on the problem, so that they tell what an episode
-    would have asked whose puzzle is not at hand. In the chain a kind counts if it does on any of these problems.
+    would have asked whose puzzle is missing. In the chain a kind counts if it does on any of these problems.
     """
     found: dict[str, Question] = {}
     for index in range(_STAND_INS):
