@@ -136,13 +136,15 @@ def main() -> None:
 
 def mutate(module: str) -> tuple[dict[str, str], dict[str, tuple[ast.FunctionDef, ast.FunctionDef]]]:
     """Run mutmut on one module; returns how each mutant ended, and each one's function before and after."""
+    mutmut = str(Path(sys.executable).with_name("mutmut"))
+    if not Path(mutmut).exists():
+        raise SystemExit("mutmut is not installed: pip install -e .[mutation]")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
         tests = [test for test in MODULES[module] if (copy / test).exists()]
         pyproject = copy / "pyproject.toml"
         pyproject.write_text(pyproject.read_text() + CONFIG.format(module=module, tests=tests))
-        mutmut = str(Path(sys.executable).with_name("mutmut"))
         environment = {**os.environ, "PYTHONPATH": ""}
         with (copy / "log").open("wb") as log:
             subprocess.run([mutmut, "run", "--max-children", "2"], cwd=copy, stdout=log, stderr=log, env=environment)
