@@ -62,5 +62,20 @@ setup(
             "datasets",
         ],
     },
-    entry_points={"console_scripts": ["raycade = cluster.cli:main"]},
+    entry_points={
+        "console_scripts": ["raycade = cluster.cli:main"],
+        "raycade.suites": [
+            "bundle = evals.suites.bundle:Bundle",
+            "kidgym = evals.suites.kidgym:KidGymSuite",
+            "kumo = evals.suites.kumo:KumoSuite",
+            "kumo_pipeline = evals.suites.kumo.lab.pipeline:KumoPipeline",
+            "multistar = evals.suites.multistar:MultiStarSuite",
+        ],
+        "raycade.commands": [
+            "kidgym = evals.suites.kidgym.commands",
+            "kumo = cluster.suite_commands.kumo.commands",
+            "multistar = evals.suites.multistar.commands",
+            "raven = envs.raven.commands",
+        ],
+    },
 )

@@ -28,7 +28,7 @@ from cluster.engines.vllm_process import prepare_cpu, prepare_environment
 from cluster.engines.vllm_sampling import label_parameters, reply_parameters
 from cluster.storage.stored_run import read_config, read_episodes
 from envs.picture import Picture
-from evals.records import chat_of
+from evals.ledger.records import chat_of
 from evals.types import Chat
 
 PICTURE_TOKEN = "<|image_pad|>"

@@ -33,9 +33,9 @@ class HeldReplies:
 
 def kidgym() -> HeldReplies:
     """Letters out of replies to lists of actions."""
-    from evals.kidgym.prompts import LETTERS
-    from evals.kidgym.reading import DECODERS, Decoder, read_reply
-    from evals.reasoning import separate_reasoning
+    from evals.replies.reasoning import separate_reasoning
+    from evals.suites.kidgym.prompts import LETTERS
+    from evals.suites.kidgym.reading import DECODERS, Decoder, read_reply
     from evals.types import Reply
 
     lists = json.loads((DATA / "kidgym_action_lists.json").read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def kidgym() -> HeldReplies:
 
 def kumo() -> HeldReplies:
     """Names of tests and truths out of replies to games of elimination."""
-    from evals.kumo.readers import readers
+    from evals.suites.kumo.readers import readers
 
     games = json.loads((DATA / "kumo_reply_games.json").read_text(encoding="utf-8"))
     named = [row["names"] for kind in KINDS for row in _lines("kumo", kind) if "names" in row]
@@ -75,8 +75,8 @@ def kumo() -> HeldReplies:
 
 def multistar() -> HeldReplies:
     """Labels out of replies to questions of choice."""
-    from evals.multistar.read_answer import READERS
-    from evals.reasoning import separate_reasoning
+    from evals.replies.reasoning import separate_reasoning
+    from evals.suites.multistar.read_answer import READERS
     from evals.types import Reply
 
     def reader(rule: Callable[..., Any]) -> Callable[[Mapping[str, Any]], str | None]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.arguments import whole_numbers
 from cluster.console import show
-from evals.paired import Effect, Observation, paired_effects
-from evals.power import smallest_difference
+from evals.stats.power import smallest_difference
+from evals.summary.paired import Effect, Observation, paired_effects
 from evals.tables import Table
 
 CASES = ((50, 1, 0.5), (200, 1, 0.8), (20, 5, 0.5), (100, 5, 0.8))

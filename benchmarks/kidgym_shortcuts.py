@@ -1,7 +1,7 @@
 """Shortcut players on all cells. Run: python -m benchmarks.kidgym_shortcuts [seeds].
 
 Prints each shortcut's success on the tasks that it applies to, next to chance, and then the table that
-``evals.kidgym.shortcut_success`` stores. MDE is also played with the published distractors.
+``evals.suites.kidgym.shortcut_success`` stores. MDE is also played with the published distractors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from benchmarks.arguments import whole_numbers
 from envs.kidgym import TASKS, make
 from envs.kidgym.chance import CHANCE
-from evals.kidgym.shortcuts import APPLIES, shortcut_action
+from evals.suites.kidgym.shortcuts import APPLIES, shortcut_action
 
 
 def success(name: str, task: str, level: int, seeds: int, mde_decoys: str = "table") -> float:

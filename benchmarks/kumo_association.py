@@ -19,10 +19,10 @@ from rich.console import Console
 
 from benchmarks.arguments import whole_numbers
 from envs.kumo import available_domains, generate_tasks, load_domain
-from evals.kumo.analysis.association import associate
-from evals.kumo.analysis.graphs import signature
+from evals.report.terminal import LaidOut
+from evals.suites.kumo.lab.analysis.association import associate
+from evals.suites.kumo.lab.analysis.graphs import signature
 from evals.tables import Table
-from evals.terminal import LaidOut
 
 RUNS, DRAWS = 5, 399
 SPREAD = (0.0, 0.25, 0.5, 1.0)

@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 
 from envs.kumo import DIFFICULTIES, Task, available_domains, generate_tasks, load_domain
+from evals.report.terminal import LaidOut
 from evals.tables import Table
-from evals.terminal import LaidOut
 
 TASKS, REPEATS = 200, 5
 PUBLISHED = {

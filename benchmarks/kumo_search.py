@@ -21,8 +21,8 @@ from rich.console import Console
 
 from benchmarks.peer import Peer, add_peer_arguments
 from envs.kumo import DIFFICULTIES, OptimalSearch, Task, available_domains, generate_tasks, load_domain
+from evals.report.terminal import LaidOut
 from evals.tables import Cell, Table
-from evals.terminal import LaidOut
 
 PUBLISHED: dict[str, dict[str, float]] = {
     "easy": {"medical": 1.75, "chemical": 1.46, "music": 2.32, "education": 1.75, "fantasy": 1.87},

@@ -10,8 +10,8 @@ from rich.console import Console
 from benchmarks.arguments import whole_numbers
 from envs.kumo import GenerationError
 from envs.kumo.structure import Structure, draw_domain, measure
+from evals.report.terminal import LaidOut
 from evals.tables import Cell, Table
-from evals.terminal import LaidOut
 
 GRID = (
     Structure(density=0.03, states=4),

@@ -23,10 +23,10 @@ from typing import Any
 from rich.console import Console
 
 from envs.kumo import DIFFICULTIES, OptimalSearch, Task, available_domains, generate_tasks, load_domain
-from evals.kumo.analysis.counts import counts_table
-from evals.kumo.optima import game_key
+from evals.report.terminal import LaidOut
+from evals.suites.kumo.lab.analysis.counts import counts_table
+from evals.suites.kumo.optima import game_key
 from evals.tables import Cell, Table
-from evals.terminal import LaidOut
 
 _SLOWEST = 12
 """Domains that the table of times lists."""

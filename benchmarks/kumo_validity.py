@@ -17,10 +17,10 @@ from statistics import fmean
 
 from envs.kumo import DIFFICULTIES
 from evals.conversation import Conversation
-from evals.kumo import KumoSuite
-from evals.kumo.play import play_puzzle
-from evals.kumo.shortcuts import SHORTCUTS
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
+from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.play import play_puzzle
+from evals.suites.kumo.shortcuts import SHORTCUTS
 from evals.types import Player
 
 PAGE = Path(__file__).parents[1] / "docs" / "validity_kumo.md"

@@ -31,13 +31,13 @@ from cluster.commands.resume import look_through
 from cluster.observe.run_statistics import RunStatistics
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_plan
-from evals.kidgym import KidGymSuite
-from evals.ledger import write_part
+from evals.ledger.ledger import write_part
+from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
+from evals.report.terminal import LaidOut
 from evals.suite import ledger_columns, play_episode
+from evals.suites.kidgym import KidGymSuite
 from evals.tables import Table
-from evals.terminal import LaidOut
 
 PART_ROWS = 500
 SUITE = {"type": "kidgym", "tasks": ["CL", "SE", "MA"], "levels": [1, 2], "modes": ["zero_shot", "icl"], "episodes": 8}

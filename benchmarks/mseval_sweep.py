@@ -29,7 +29,7 @@ from cluster.engines import torch_compat
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.storage.stored_run import read_episodes
 from envs.picture import Picture
-from evals.records import chat_of
+from evals.ledger.records import chat_of
 from evals.tables import Table
 from evals.types import Chat
 

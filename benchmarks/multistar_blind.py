@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.arguments import whole_numbers
 from envs.raven import CONFIGURATIONS, generate
-from evals.multistar.questions import Question, chain_questions, direct_questions
+from evals.suites.multistar.questions import Question, chain_questions, direct_questions
 
 SETS = {"direct": direct_questions, "chain": chain_questions}
 LIMIT = 0.05

@@ -1,4 +1,4 @@
-"""Base rates of the answers to each kind of MultiStAR question: writes evals/multistar/questions/answer_rates.json.
+"""Base rates of the answers to each kind of MultiStAR question: writes evals/suites/multistar/questions/answer_rates.json.
 
 Run: nice python -m benchmarks.multistar_rates [problems]
 
@@ -15,9 +15,9 @@ from pathlib import Path
 
 from benchmarks.arguments import whole_numbers
 from envs.raven import CONFIGURATIONS, generate
-from evals.multistar.questions import options
-from evals.multistar.questions.chain import chain_sketches
-from evals.multistar.questions.direct import direct_sketches
+from evals.suites.multistar.questions import options
+from evals.suites.multistar.questions.chain import chain_sketches
+from evals.suites.multistar.questions.direct import direct_sketches
 
 FILE = Path(options.__file__).with_name("answer_rates.json")
 FIRST_SEED = 10_000_000

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from benchmarks.ledger import synthesize
 from cluster.console import show
-from evals.ledger import open_ledger
+from evals.ledger.ledger import open_ledger
 from evals.tables import Table
 from evals.viewer.runs import LISTED
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from evals.flat import flat_summary
+from evals.summary.flat import flat_summary
 from tests.wandb_file import runs_of, summary_of
 
 OVERRIDES = [

@@ -23,19 +23,15 @@ SUITE_COMMANDS = "raycade.commands"
 """Entry-point group of commands that suites add: modules with ``add_arguments(parser)`` and ``main(options)``."""
 
 BUILT_IN_COMMANDS = {
-    "kidgym": "evals.kidgym.commands",
     "compare": "cluster.commands.compare",
     "list": "cluster.commands.list_runs",
     "show": "cluster.commands.show_episode",
     "status": "cluster.commands.status",
     "rescore": "cluster.commands.rescore",
-    "replay": "cluster.commands.replay",
+    "replay": "cluster.commands.retest",
     "upload": "cluster.commands.upload",
     "models": "cluster.commands.list_models",
-    "kumo": "cluster.commands.kumo",
-    "multistar": "evals.multistar.commands",
     "play": "cluster.commands.play",
-    "raven": "envs.raven.commands",
     "view": "cluster.commands.view",
 }
 COMMAND_HELP = {

@@ -59,7 +59,7 @@ def _overrides(prefix: str, **_: Any) -> list[str]:
 def _episodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     import pyarrow.parquet as pq
 
-    from evals.compare import SHORT_ID
+    from evals.analysis.compare import SHORT_ID
 
     plan = Path(parsed_args.run_dir) / "plan.parquet"
     if not plan.exists():

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from evals.printable import printable
+from evals.report.terminal import LaidOut
 from evals.tables import Table
-from evals.terminal import LaidOut
 
 LONGEST_SHOWN = 40
 """Rows of the longest table that a summary shows."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evals.reasoning import separate_reasoning
+from evals.replies.reasoning import separate_reasoning
 from evals.types import Chat, Episode, ErrorKind, Outcome, Player, Reply, Turn
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from evals.statistics import Estimate
+from evals.stats.intervals import Estimate
 
 Kind = Literal["radar", "heat_map", "points", "lines", "histogram", "graph"]
 """``radar``: x names the axes. ``heat_map``: a series is a row, x names the columns. ``points``: x and y are values.

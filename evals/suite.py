@@ -17,13 +17,13 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from evals.cells import success_figure, success_table
 from evals.conversation import Conversation, Record
 from evals.figures import Figure
-from evals.ledger_columns import Column as Column
-from evals.paired import Measured, measured
+from evals.ledger.columns import Column as Column
+from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
-from evals.run_data import RunData
+from evals.summary.cells import success_figure, success_table
+from evals.summary.paired import Measured, measured
 from evals.tables import Section, Table
 from evals.types import Episode, ErrorKind, Outcome, Player, PlayerError, stable_hash
 from evals.view import EpisodeView, default_view

@@ -1,4 +1,4 @@
-"""Result tables: what scoring returns and what terminals (``evals.terminal``), files and reports show."""
+"""Result tables: what scoring returns and what terminals (``evals.report.terminal``), files and reports show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from evals.printable import printable
-from evals.statistics import Estimate
+from evals.stats.intervals import Estimate
 
 Section = Literal["scores", "diagnostics", "performance", "paper"]
 

@@ -16,9 +16,9 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from evals.conversation import Record
+from evals.ledger.records import chat_of, plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import chat_of, plan_to_table, records_to_table
-from evals.run_data import RunData
 from evals.suite import Suite, built_in_players, ledger_columns, plan_for, play_episode, suite_figures, suite_results
 from evals.tables import Section
 from evals.types import Episode, Message, Player, PlayerError, Reply, Turn

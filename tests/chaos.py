@@ -21,7 +21,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from cluster.storage.stored_run import read_episodes, read_plan
-from evals.kumo import KumoSuite
+from evals.suites.kumo import KumoSuite
 
 ROOT = Path(__file__).resolve().parents[1]
 DOMAINS = ["medical", "music"]

@@ -176,5 +176,5 @@ def start_ray(network: Network, folder: Path, cpus: int, environment: dict[str, 
 
 
 def _wait(host: Host, arguments: list[str], environment: dict[str, str]) -> None:
-    command = host.command(sys.executable, "-m", "cluster.launch.join", *arguments)
+    command = host.command(sys.executable, "-m", "cluster.launch.start_nodes", *arguments)
     subprocess.run(command, check=True, env={**os.environ, **environment}, timeout=READY_SECONDS + 30)

@@ -4,9 +4,9 @@ import asyncio
 import random
 
 from evals.conversation import Record
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import plan_to_table, records_to_table
-from evals.run_data import RunData
 from evals.suite import ledger_columns, plan_for, play_episode
 from evals.types import Reply
 

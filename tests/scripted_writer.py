@@ -17,8 +17,8 @@ from cluster.runner.runner import Runner
 from envs.kumo import load_domain, write_book
 from envs.kumo.task import Task
 from envs.kumo.vocabulary import draw_names
-from evals.kumo.pipeline.configure import problems
-from evals.kumo.pipeline.proposals import Proposal
+from evals.suites.kumo.lab.pipeline.configure import problems
+from evals.suites.kumo.lab.pipeline.proposals import Proposal
 from evals.types import Reply
 
 
@@ -173,6 +173,6 @@ class Writer:
 
 def games_of(folder):
     """Domains and tasks of a pipeline's folder at its default settings."""
-    from evals.kumo.pipeline.items import tasks_of
+    from evals.suites.kumo.lab.pipeline.items import tasks_of
 
     return tasks_of([load_domain(path) for path in sorted((folder / "domains").glob("*.yaml"))], "easy", 2, 0)

@@ -6,13 +6,13 @@ import functools
 from concurrent.futures import ThreadPoolExecutor
 
 from evals.conversation import Record
-from evals.kidgym.suite import KidGymSuite
-from evals.kumo.suite import KumoSuite
-from evals.multistar.suite import MultiStarSuite
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import plan_to_table, records_to_table
-from evals.run_data import RunData
 from evals.suite import Suite, ledger_columns, plan_for, play_episode
+from evals.suites.kidgym.suite import KidGymSuite
+from evals.suites.kumo.suite import KumoSuite
+from evals.suites.multistar.suite import MultiStarSuite
 from evals.types import Episode, Reply
 from tests.toy import ToySuite
 

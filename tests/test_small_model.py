@@ -9,8 +9,8 @@ import torch
 from cluster.engines.base import Request, Sampling
 from cluster.engines.vllm import VLLMEngine
 from envs.kumo import domain_from, generate_tasks
-from evals.kumo import trajectory_file
-from evals.kumo.trajectories import Recipe, rows_of
+from evals.suites.kumo.lab.trajectories import file as trajectory_file
+from evals.suites.kumo.lab.trajectories.plays import Recipe, rows_of
 from evals.types import message
 from examples.small_model.__main__ import VALIDATION
 from examples.small_model.__main__ import main as train

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from evals.conversation import Conversation
-from evals.run_data import RunData
+from evals.ledger.run_data import RunData
 from evals.suite import Column, Suite
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, message, stable_hash, stable_seed

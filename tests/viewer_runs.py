@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from evals.bundle import Bundle
-from evals.kidgym import KidGymSuite
-from evals.kumo import KumoSuite
-from evals.ledger import write_part
-from evals.multistar import MultiStarSuite
+from evals.ledger.ledger import write_part
+from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.players import OraclePlayer, RandomPlayer
-from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.suite import Suite, ledger_columns, play_episode
+from evals.suites.bundle import Bundle
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.kumo import KumoSuite
+from evals.suites.multistar import MultiStarSuite
 from evals.types import LabelScores, Player, PlayerError, Reply, Turn
 from evals.viewer.runs import ViewedRun
 

@@ -28,7 +28,7 @@ from cluster.runner.model_player import ModelPlayer
 from cluster.runner.router import Router
 from cluster.runner.runner import Runner
 from cluster.storage.run_directory import RunDirectory
-from evals.records import plan_to_table
+from evals.ledger.records import plan_to_table
 from evals.suite import Suite
 from evals.tables import Table
 from evals.types import Episode, Reply

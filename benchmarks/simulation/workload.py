@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cluster.engines.simulated import CHARACTERS_PER_TOKEN, PICTURE_TOKENS, Speed
 from cluster.storage.stored_run import read_plan
-from evals.ledger import open_ledger
+from evals.ledger.ledger import open_ledger
 from evals.types import Episode
 
 MAX_TURNS = 50

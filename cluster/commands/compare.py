@@ -15,8 +15,8 @@ from cluster.console import show
 from cluster.errors import UserError
 from cluster.storage.stored_run import open_run, reading
 from envs.suggest import did_you_mean
-from evals.compare import Side, comparison_tables, flip_table, flips
-from evals.differences import differences_table
+from evals.analysis.compare import Side, comparison_tables, flip_table, flips
+from evals.analysis.differences import differences_table
 from evals.tables import Table
 
 DESCRIPTION = """\

@@ -10,8 +10,8 @@ from cluster.console import show
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import read_config, read_plan_table, reading, sound_ledger
-from evals.overview import Line, overview
-from evals.run_data import RunData
+from evals.ledger.run_data import RunData
+from evals.summary.overview import Line, overview
 from evals.tables import Cell, Table
 
 DEPTH = 3

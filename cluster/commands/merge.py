@@ -19,7 +19,7 @@ from cluster.storage.provenance import mixtures, read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
 from cluster.storage.stored_run import read_config, read_plan, read_plan_table, reading, sound_ledger
-from evals.ledger import Ledger, LedgerChangedError
+from evals.ledger.ledger import Ledger, LedgerChangedError
 from evals.types import Episode
 
 SHARD_SETTINGS = (

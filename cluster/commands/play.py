@@ -22,7 +22,7 @@ from evals.conversation import Record
 from evals.human import HumanPlayer, Interface, QuitError, human_name, is_human
 from evals.human.browser import Browser, listen
 from evals.human.terminal import Terminal
-from evals.records import records_to_table
+from evals.ledger.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from evals.types import Episode
 

@@ -16,14 +16,14 @@ from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import open_run, reading
-from evals.cost import total_usage
-from evals.cut_off import CutOff, count_cut_off, cut_off_warnings
-from evals.failures import Cause, causes_of, failure_table, failures_to_json
+from evals.ledger.run_data import RunData, count_rows
 from evals.report.joint import Report, RunReport, relabeled
-from evals.report.status import status_lines
-from evals.report.usage import usage_table
-from evals.run_data import RunData, count_rows
 from evals.suite import built_in_players, suite_results
+from evals.summary.cost import total_usage
+from evals.summary.cut_off import CutOff, count_cut_off, cut_off_warnings
+from evals.summary.failures import Cause, causes_of, failure_table, failures_to_json
+from evals.summary.status import status_lines
+from evals.summary.usage import usage_table
 from evals.tables import Cell, Table, table_files
 
 COUNTS = ("planned", "done", "failed", "missing")
@@ -42,7 +42,7 @@ class Results:
     warnings: tuple[str, ...] = ()
     """What makes scores doubtful: many replies that were cut off."""
     status: Sequence[str] = ()
-    """What must be known before the scores are read (``evals.report.status``)."""
+    """What must be known before the scores are read (``evals.summary.status``)."""
 
     def warn(self) -> None:
         """Print the warnings."""

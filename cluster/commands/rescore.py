@@ -15,8 +15,8 @@ from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
 from cluster.storage.stored_run import open_run, read_plan, reading
-from evals.rescore import changes_table, rescore, rescored_run, rescored_table
-from evals.run_data import RunData
+from evals.analysis.rescore import changes_table, rescore, rescored_run, rescored_table
+from evals.ledger.run_data import RunData
 from evals.suite import suite_results
 from evals.tables import Table
 

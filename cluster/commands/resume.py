@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cluster.observe.run_statistics import RunStatistics
 from cluster.storage.provenance import changes, read_versions, unfinished_retry
 from cluster.storage.stored_run import damaged, read_plan_table, sound_ledger
-from evals.ledger import LedgerDamagedError
+from evals.ledger.ledger import LedgerDamagedError
 from evals.types import Episode
 
 

@@ -31,7 +31,7 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import read_spent
 from cluster.storage.stored_run import read_config
 from evals.human import is_human
-from evals.ledger import LedgerDamagedError
+from evals.ledger.ledger import LedgerDamagedError
 from evals.types import Episode
 
 SECOND_ATTEMPT_SECONDS = 120.0

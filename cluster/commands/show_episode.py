@@ -17,8 +17,8 @@ from cluster.errors import UserError
 from cluster.observe.episode_text import Pictures, print_episode
 from cluster.storage.stored_run import open_run, reading
 from envs.suggest import did_you_mean
-from evals.compare import SHORT_ID
-from evals.run_data import RunData
+from evals.analysis.compare import SHORT_ID
+from evals.ledger.run_data import RunData
 from evals.suite import Suite
 from evals.tables import Cell, Table
 

@@ -23,7 +23,7 @@ from cluster.config.settings import ClusterSettings, ReplicaNeeds
 from cluster.config.validation import describe_type
 from cluster.engines.base import Sampling
 from cluster.engines.vllm_fields import OPERATIONAL, REFUSED
-from evals.ledger_columns import (
+from evals.ledger.columns import (
     SCHEMA_VERSION,
     Column,
     EpisodeRow,
@@ -34,10 +34,13 @@ from evals.ledger_columns import (
     columns_of,
     struct_of,
 )
-from evals.records import PLAN_SCHEMA
+from evals.ledger.records import PLAN_SCHEMA
 from evals.types import Episode
 
 ROOT = Path(__file__).resolve().parents[2]
+
+SUITES = ("kidgym", "kumo", "kumo_pipeline", "multistar")
+"""Suites whose columns and keys the pages list: those that raycade ships."""
 
 LEDGER = f"""\
 # The ledger
@@ -116,7 +119,7 @@ def ledger_page() -> str:
     sections = [LEDGER]
     for title, (row, what) in ROWS.items():
         sections.append(f"## {title}\n\n{what}\n\n{_column_table(columns_of(row))}")
-    for name in sorted(BUILT_IN["suite"].keys() - {"bundle"}):
+    for name in SUITES:
         suite = class_of("suite", {TYPE: name})
         columns = {f"{suite.name}.{column}": declared for column, declared in suite.columns.items()}
         if columns:
@@ -154,7 +157,7 @@ def _type(kind: pa.DataType) -> str:
 def configuration_page() -> str:
     """docs/configuration.md."""
     sections = [CONFIGURATION, f"## Root\n\n{_table(('key', 'default', 'meaning'), list(_root_keys()))}"]
-    for name in sorted(BUILT_IN["suite"].keys() - {"bundle"}):
+    for name in SUITES:
         cls = class_of("suite", {TYPE: name})
         sections.append(f"## suite={name}\n\n{_keys('suite', cls, field_helps(cls))}")
     bundle = "A suite made of suites: `name` and `suites`, a list of sections as above. See conf/suite/demo.yaml."

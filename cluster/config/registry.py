@@ -24,13 +24,7 @@ GIVEN = ("sampling", "chat_template_kwargs")
 """Arguments of an engine that have a place of their own below ``model``."""
 
 BUILT_IN: Mapping[str, Mapping[str, str]] = {
-    "suite": {
-        "bundle": "evals.bundle:Bundle",
-        "kidgym": "evals.kidgym:KidGymSuite",
-        "kumo": "evals.kumo:KumoSuite",
-        "kumo_pipeline": "evals.kumo.pipeline:KumoPipeline",
-        "multistar": "evals.multistar:MultiStarSuite",
-    },
+    "suite": {},
     "model.engine": {
         "openai": "cluster.engines.openai_api:OpenAIEngine",
         "simulated": "cluster.engines.simulated:SimulatedEngine",
@@ -38,7 +32,7 @@ BUILT_IN: Mapping[str, Mapping[str, str]] = {
     },
     "tracker": {"wandb": "cluster.observe.wandb_tracker:WandbTracker"},
 }
-"""For each section of the configuration, raycade's own names."""
+"""For each section of the configuration, the names that are known without an entry point."""
 
 GROUPS: Mapping[str, str] = {
     "suite": "raycade.suites",

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -188,7 +189,9 @@ def offer_plugins() -> None:
     """
     store = ConfigStore.instance()
     for section, group in (("suite", "suite"), ("model.engine", "model"), ("tracker", "tracker")):
-        for name in names_of(section).keys() - BUILT_IN[section].keys():
+        for name in names_of(section):
+            if resources.files("conf").joinpath(group, f"{name}.yaml").is_file() or name in BUILT_IN[section]:
+                continue  # selected by its file
             node = default_config(section, name)
             if section == "model.engine":
                 node = {"name": name, "engine": node, "sampling": {}, "replica": {"gpus": 0, "cpus": 1}}

@@ -31,7 +31,7 @@ from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
 from cluster.runner.runner import Runner
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import write_spent
-from evals.ledger import LedgerDamagedError
+from evals.ledger.ledger import LedgerDamagedError
 from evals.suite import built_in_players
 from evals.types import Episode
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from cluster.engines.base import EngineError
 from cluster.engines.chat_tokens import ChatTokens
-from evals.reasoning import separate_reasoning
+from evals.replies.reasoning import separate_reasoning
 from evals.types import Reply
 
 _OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")

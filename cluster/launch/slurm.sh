@@ -87,7 +87,7 @@ prepare() {
     local names
     mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     expected=("${names[@]}")
-    read -r host port client_port < <("$python" -m cluster.launch.join choose "$SLURM_JOB_ID" "$(address_of "${names[-1]}")")
+    read -r host port client_port < <("$python" -m cluster.launch.start_nodes choose "$SLURM_JOB_ID" "$(address_of "${names[-1]}")")
     export RAYCADE_HOST="$host" RAYCADE_PORT="$port" RAYCADE_CLIENT_PORT="$client_port"
     export RAYCADE_TEMPORARY="${RAYCADE_TMPDIR:-/tmp}/raycade-$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}"
     ((${#RAYCADE_TEMPORARY} <= 40)) ||
@@ -111,7 +111,7 @@ start_nodes() {
 
 await_nodes() {
     local waiting code=0
-    "$python" -m cluster.launch.join wait "$host:$port" "$ready_seconds" "${expected[@]}" &
+    "$python" -m cluster.launch.start_nodes wait "$host:$port" "$ready_seconds" "${expected[@]}" &
     waiting=$!
     while running "$waiting" && running "$nodes"; do wait -n || true; done
     if ! running "$nodes"; then
@@ -177,12 +177,12 @@ node() {
     mkdir -m 700 "$temporary"
     trap 'received=TERM; if running "$ray"; then kill -TERM "$ray"; fi' TERM URG
     trap 'rm -rf "$temporary" || { sleep 1; rm -rf "$temporary"; }' EXIT
-    address="$("$python" -m cluster.launch.join address "$RAYCADE_HOST")"
+    address="$("$python" -m cluster.launch.start_nodes address "$RAYCADE_HOST")"
     if ((SLURM_NODEID == 0)); then
         role=(--head --port="$RAYCADE_PORT" --ray-client-server-port="$RAYCADE_CLIENT_PORT" --include-dashboard=false)
     else
         role=(--address="$RAYCADE_HOST:$RAYCADE_PORT")
-        "$python" -m cluster.launch.join listening "$RAYCADE_HOST:$RAYCADE_PORT" "$ready_seconds" &
+        "$python" -m cluster.launch.start_nodes listening "$RAYCADE_HOST:$RAYCADE_PORT" "$ready_seconds" &
         wait $! || return
     fi
     # All other ports are arbitrary free ones: another job's Ray may run on the same node.

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cluster.runner.episode_queue import expected_work
 from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
-from evals.failures import Causes
+from evals.summary.failures import Causes
 from evals.types import Episode
 
 WINDOW = 15.0

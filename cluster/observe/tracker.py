@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from cluster.config.registry import build
 from cluster.storage.stored_run import open_run, reading
-from evals.samples import SampledTurn, sample_turns
+from evals.analysis.samples import SampledTurn, sample_turns
 from evals.suite import Suite
 from evals.tables import Table
 from evals.types import Episode, stable_hash

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from cluster.observe.tracker import FinalResults
 from envs.picture import picture_from_description
-from evals.flat import flat_summary
+from evals.analysis.samples import SampledTurn
 from evals.printable import printable
-from evals.samples import SampledTurn
+from evals.summary.flat import flat_summary
 from evals.tables import Table
 
 PROGRESS = "episodes/finished"

@@ -18,7 +18,7 @@ from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
 from cluster.engines.base import EngineDiedError, Request
 from cluster.engines.replica import Replica
 from cluster.errors import UserError
-from cluster.launch.join import listens
+from cluster.launch.start_nodes import listens
 from cluster.ray_backend.capacity import living_nodes
 from cluster.ray_backend.groups import Groups
 from cluster.ray_backend.metrics import RunnerMetrics

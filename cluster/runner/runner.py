@@ -18,7 +18,7 @@ from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, ReplicaUse, Report
 from cluster.runner.model_player import EpisodeAbandonedError, ModelPlayer
 from evals.conversation import Record
-from evals.records import records_to_table
+from evals.ledger.records import records_to_table
 from evals.suite import Suite, built_in_players, ledger_columns, play_episode
 from evals.types import Episode, Player, Reply, Turn
 

@@ -17,8 +17,8 @@ from cluster.storage import compaction
 from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
 from cluster.storage.stored_run import read_plan, read_plan_table
-from evals.ledger import describe_part, part_order, write_part
-from evals.records import PARQUET_OPTIONS, plan_to_table
+from evals.ledger.ledger import describe_part, part_order, write_part
+from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
 
 KEEP_REPLACED_SECONDS = 600.0

@@ -12,9 +12,9 @@ import yaml
 
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import read_versions
-from evals.ledger import Damage, Ledger, LedgerChangedError, LedgerDamagedError, open_ledger, until_unchanged
-from evals.records import check_plan, plan_from_table
-from evals.run_data import RunData
+from evals.ledger.ledger import Damage, Ledger, LedgerChangedError, LedgerDamagedError, open_ledger, until_unchanged
+from evals.ledger.records import check_plan, plan_from_table
+from evals.ledger.run_data import RunData
 from evals.types import Episode
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ DAMAGE_SHOWN = 20
 def open_run(run_dir: Path) -> RunData:
     """A run as it is now, to be read lazily.
 
-    Wrap reads in ``evals.ledger.until_unchanged``, which repeats a read that compaction disturbed.
+    Wrap reads in ``evals.ledger.ledger.until_unchanged``, which repeats a read that compaction disturbed.
 
     Raises:
         UserError: there is no run; or its plan is damaged; or its ledger is: a part cannot be read, or holds duplicate rows

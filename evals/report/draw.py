@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 
 from evals.figures import Figure, Value, middle
 from evals.printable import printable
-from evals.statistics import Estimate
+from evals.stats.intervals import Estimate
 
 Format = Literal["svg", "pdf", "png"]
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evals.failures import Causes
-from evals.ledger_columns import COLUMNS
-from evals.run_data import RunData
+from evals.ledger.columns import COLUMNS
+from evals.ledger.run_data import RunData
 from evals.suite import Suite
+from evals.summary.failures import Causes
 from evals.view import EpisodeView
 
 _MOST: Mapping[str, int] = {"failed": 3, "cut off": 1, "lost": 2, "won": 1}

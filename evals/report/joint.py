@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evals.figures import Figure, joined
-from evals.paired import file_stem
-from evals.records import plan_from_table, plan_to_table
-from evals.run_data import RunData, count_rows
+from evals.ledger.records import plan_from_table, plan_to_table
+from evals.ledger.run_data import RunData, count_rows
 from evals.suite import Suite, built_in_players, suite_figures, suite_results
+from evals.summary.paired import file_stem
 from evals.tables import Table
 
 

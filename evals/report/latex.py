@@ -12,7 +12,7 @@ from typing import Final
 from pylatexenc.latexencode import UnicodeToLatexEncoder
 
 from evals.printable import printable
-from evals.statistics import Estimate
+from evals.stats.intervals import Estimate
 from evals.tables import Cell, Table, format_cell, is_number
 
 _LONG: Final = 40

@@ -17,7 +17,7 @@ from evals.figures import Figure
 from evals.printable import printable
 from evals.report.draw import draw
 from evals.report.latex import best_cells
-from evals.statistics import Estimate
+from evals.stats.intervals import Estimate
 from evals.tables import Cell, Table, format_cell, is_number
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")

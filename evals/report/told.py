@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import yaml
 
+from evals.ledger.run_data import RunData
 from evals.report.episodes import Prompt, Shown
 from evals.report.pictures import Album
-from evals.run_data import RunData
 from evals.tables import Table
 from evals.view import EpisodeView, StepView
 

@@ -15,7 +15,7 @@ from typing import Any
 from PIL import Image
 
 from envs.picture import Picture, picture_from_description
-from evals.ledger import LedgerChangedError, open_part
+from evals.ledger.ledger import LedgerChangedError, open_part
 from evals.suite import Suite
 from evals.view import EpisodeView, default_view
 from evals.viewer.index import EpisodeIndex

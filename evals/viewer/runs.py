@@ -10,10 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evals.ledger import LedgerChangedError, LedgerDamagedError, LedgerPart, describe_part, part_order, read_batches
-from evals.ledger_check import IDENTITY, PLANNED, check_rows
-from evals.ledger_columns import COLUMNS
-from evals.run_data import count_rows
+from evals.ledger.check import IDENTITY, PLANNED, check_rows
+from evals.ledger.columns import COLUMNS
+from evals.ledger.ledger import (
+    LedgerChangedError,
+    LedgerDamagedError,
+    LedgerPart,
+    describe_part,
+    part_order,
+    read_batches,
+)
+from evals.ledger.run_data import count_rows
 from evals.suite import Suite
 
 LISTED = tuple(name for name in COLUMNS if name not in ("turns", "session"))

@@ -8,7 +8,7 @@ import math
 import sys
 from pathlib import Path
 
-from evals.kumo import trajectory_file
+from evals.suites.kumo.lab.trajectories import file as trajectory_file
 from examples.small_model.data import encode
 from examples.small_model.train import STATE, Trainer, Training, new_model, reply_accuracy
 from examples.small_model.vocabulary import build_tokenizer

@@ -31,8 +31,8 @@ from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_episodes
 from evals.conversation import Record
+from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import SMALL, leave_run

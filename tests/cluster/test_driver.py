@@ -13,9 +13,9 @@ from cluster.errors import RunFailedError
 from cluster.storage import compaction
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_episodes
-from evals.ledger import open_ledger
+from evals.ledger.ledger import open_ledger
+from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.toy import ToySuite
 

@@ -9,12 +9,12 @@ from rich.console import Console
 
 from cluster.commands.report import coverage
 from cluster.observe.performance import TIMINGS, performance_table, replica_table
-from evals.cut_off import count_cut_off
-from evals.failures import causes_of, failure_table
-from evals.report.usage import usage_table
+from evals.report.terminal import LaidOut
 from evals.suite import suite_results
+from evals.summary.cut_off import count_cut_off
+from evals.summary.failures import causes_of, failure_table
+from evals.summary.usage import usage_table
 from evals.tables import Table, format_cell, is_number
-from evals.terminal import LaidOut
 from evals.testing import SECTIONS
 from tests.small_runs import SUITES, small_run
 

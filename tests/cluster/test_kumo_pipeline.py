@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from cluster.cli import main
-from cluster.commands.kumo_stages import run_command
 from cluster.config.settings import load_settings
 from cluster.storage.stored_run import open_run, read_episodes
+from cluster.suite_commands.kumo.stages import run_command
 from envs.kumo import load_domain, write_book
-from evals.kumo.pipeline.folder import Folder
-from evals.kumo.pipeline.tables import joined, stage_table
+from evals.suites.kumo.lab.pipeline.folder import Folder
+from evals.suites.kumo.lab.pipeline.tables import joined, stage_table
 from evals.types import PlayerError, Reply
 from tests.scripted_writer import (
     Writer,

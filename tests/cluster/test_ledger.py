@@ -15,8 +15,8 @@ from cluster.storage.durable import write_durably
 from cluster.storage.lock import LeaseLostError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_episodes, read_plan
+from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.toy import ToySuite
 

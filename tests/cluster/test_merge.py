@@ -19,9 +19,9 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of
 from cluster.storage.stored_run import read_config, read_episodes, read_plan
 from evals.conversation import Record
-from evals.ledger import open_ledger
+from evals.ledger.ledger import open_ledger
+from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import run_here
 from tests.evals.test_ledger import flip_a_byte

@@ -17,8 +17,8 @@ from cluster.commands.play import play_games, play_overrides
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from evals.human import QuitError
-from evals.ledger import open_ledger
-from evals.records import chat_of
+from evals.ledger.ledger import open_ledger
+from evals.ledger.records import chat_of
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import run_here
 

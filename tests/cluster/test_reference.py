@@ -2,10 +2,10 @@
 
 import pytest
 
-from cluster.config.reference import PAGES, ROOT, configuration_page, field_helps, ledger_page
-from cluster.config.registry import BUILT_IN, TYPE, class_of
+from cluster.config.reference import PAGES, ROOT, SUITES, configuration_page, field_helps, ledger_page
+from cluster.config.registry import TYPE, class_of, names_of
 from cluster.config.settings import SECTIONS, ClusterSettings
-from evals.ledger_columns import COLUMNS, TurnRow
+from evals.ledger.columns import COLUMNS, TurnRow
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -36,4 +36,4 @@ def test_keys_are_described_where_their_classes_do():
     kumo = field_helps(class_of("suite", {TYPE: "kumo"}))
     assert kumo["repeats"] == "Runs of each task."
     assert field_helps(ClusterSettings)["address"].startswith("Of a Ray cluster")
-    assert set(BUILT_IN["suite"]) >= {"kumo", "kidgym", "multistar"}
+    assert set(names_of("suite")) >= set(SUITES)

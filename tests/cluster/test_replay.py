@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from cluster.commands.replay import replay
+from cluster.commands.retest import replay
 from cluster.config.settings import load_settings
 from cluster.engines.base import EngineError
 from cluster.engines.simulated import SimulatedEngine
@@ -13,7 +13,7 @@ from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import request_for
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_episodes
-from evals.records import records_to_table
+from evals.ledger.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from evals.types import PlayerError
 from tests.cluster.test_cli import run_here

@@ -12,10 +12,10 @@ from cluster.errors import UserError
 from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import read_plan
-from evals.kidgym.suite import KidGymSuite
-from evals.ledger import LedgerChangedError
-from evals.records import records_to_table
+from evals.ledger.ledger import LedgerChangedError
+from evals.ledger.records import records_to_table
 from evals.suite import ledger_columns, plan_for
+from evals.suites.kidgym.suite import KidGymSuite
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import play as play  # a fixture
 from tests.runs import Often, records_of
@@ -148,7 +148,7 @@ async def test_a_foreign_part_in_place_of_an_own_one_is_refused(play):
 
 
 async def test_a_column_that_is_damaged_is_named_when_it_is_scored(run_dir, monkeypatch):
-    from evals.ledger import Damage, LedgerDamagedError
+    from evals.ledger.ledger import Damage, LedgerDamagedError
 
     [part] = (run_dir / "episodes").iterdir()
 

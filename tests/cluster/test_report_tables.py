@@ -6,9 +6,9 @@ import json
 import pyarrow as pa
 
 from cluster.commands.report import Results, coverage, sessions_table, summarize, write_results
-from evals.cut_off import CutOff
-from evals.failures import causes_of
-from evals.run_data import RunData
+from evals.ledger.run_data import RunData
+from evals.summary.cut_off import CutOff
+from evals.summary.failures import causes_of
 from evals.tables import Table
 
 

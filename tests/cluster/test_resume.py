@@ -14,9 +14,9 @@ from cluster.errors import CONTINUE, UserError
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import read_episodes
 from evals.conversation import Record
-from evals.ledger import open_ledger
+from evals.ledger.ledger import open_ledger
+from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import SMALL
 from tests.evals.test_ledger import flip_a_byte

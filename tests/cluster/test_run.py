@@ -13,8 +13,8 @@ from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import read_config, read_episodes
+from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import SMALL
 

@@ -7,8 +7,8 @@ from benchmarks.simulation.workload import MIX, STEADY, draw, from_run
 from cluster.runner.admission import fair_share, free_slots, room
 from cluster.runner.router import Router
 from cluster.storage.run_directory import RunDirectory
+from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from tests.toy import ToySuite
 

@@ -21,15 +21,15 @@ def settings(*overrides: str) -> Settings:
 @pytest.mark.parametrize(
     "target",
     [
-        "evals.records.Path.write_text",  # a method of a class that a module of ours imports
-        "evals.records.Path",  # that class
+        "evals.ledger.records.Path.write_text",  # a method of a class that a module of ours imports
+        "evals.ledger.records.Path",  # that class
         "evals.types.dataclasses.inspect.os.system",
         "evals.types.stable_hash",  # a function
-        "evals.kumo.__main__.update",  # importing it would run it
+        "evals.suites.kumo.__main__.update",  # importing it would run it
         "evals.no_such_module.Suite",
         "evals..Suite",
         "KumoSuite",
-        "evals.kumo:KumoSuite",  # ours, but by its module path
+        "evals.suites.kumo:KumoSuite",  # ours, but by its module path
         "os:system",
         ["kumo"],
         None,
@@ -46,7 +46,7 @@ def test_only_classes_of_the_suites_are_built(target, tmp_path):
 
 
 def test_a_configuration_that_names_a_class_in_hydra_s_way_is_refused(tmp_path):
-    for config in ({"_target_": "evals.kumo.KumoSuite"}, {"type": "kumo", "_target_": "os.system"}):
+    for config in ({"_target_": "evals.suites.kumo.KumoSuite"}, {"type": "kumo", "_target_": "os.system"}):
         with pytest.raises(UserError):
             make_suite(config)
 
@@ -59,7 +59,8 @@ def test_interpolations_in_a_stored_configuration_stay_text():
 
 def test_a_downloaded_run_directory_calls_nothing_but_suites(tmp_path):
     written = tmp_path / "written"
-    target = "suite: {type: evals.records.Path.write_text, _args_: [{type: evals.records.Path, _args_: ['%s']}, x]}"
+    path = "evals.ledger.records.Path"
+    target = "suite: {type: " + path + ".write_text, _args_: [{type: " + path + ", _args_: ['%s']}, x]}"
     (tmp_path / "config.yaml").write_text(target % written)
     with pytest.raises(UserError, match=r"registered|there is no"):
         make_suite(read_config(tmp_path)["suite"])

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.errors import UserError
-from cluster.launch.join import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
+from cluster.launch.start_nodes import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
 from cluster.storage.stored_run import read_episodes, read_plan
 from tests import slurm_world
 from tests.cluster.conftest import ROOT, raycade

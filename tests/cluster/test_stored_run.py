@@ -15,7 +15,7 @@ from cluster.storage.stored_run import (
     reading,
     sound_ledger,
 )
-from evals.ledger import OPENINGS, Damage, LedgerChangedError, LedgerDamagedError
+from evals.ledger.ledger import OPENINGS, Damage, LedgerChangedError, LedgerDamagedError
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
 from tests.evals.test_ledger import flip_a_byte
 
@@ -47,7 +47,7 @@ async def test_damage_that_only_reading_finds_is_named(directory, monkeypatch): 
     def table(*_):
         raise LedgerDamagedError([Damage(part, "torn")])
 
-    monkeypatch.setattr("evals.ledger.Ledger.table", table)
+    monkeypatch.setattr("evals.ledger.ledger.Ledger.table", table)
     with pytest.raises(UserError, match=rf"{directory.path}(.|\n)*{part.name}: torn"):
         read_episodes(directory.path)
 

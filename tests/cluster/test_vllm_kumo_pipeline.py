@@ -6,10 +6,10 @@ import threading
 import pytest
 import yaml
 
-from cluster.commands.kumo_stages import run_command
 from cluster.engines.base import Sampling
 from cluster.engines.vllm import VLLMEngine
 from cluster.storage.stored_run import read_episodes
+from cluster.suite_commands.kumo.stages import run_command
 from tests.scripted_writer import play_with
 
 pytestmark = pytest.mark.vllm

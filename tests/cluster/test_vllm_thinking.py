@@ -11,10 +11,10 @@ import pytest_asyncio
 from cluster.engines.base import EngineClosedError, EngineError, Request, Sampling
 from cluster.engines.vllm import VLLMEngine
 from evals.conversation import PlayedTurn
-from evals.kidgym import KidGymSuite
-from evals.kumo import KumoSuite
-from evals.multistar import MultiStarSuite
 from evals.suite import Suite, play_episode
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.kumo import KumoSuite
+from evals.suites.multistar import MultiStarSuite
 from evals.types import PlayerError, Reply, Turn, message
 
 pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]

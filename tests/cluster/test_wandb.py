@@ -11,7 +11,7 @@ from cluster.observe.wandb_tracker import PROGRESS, TURN_COLUMNS, WandbTracker, 
 from cluster.storage.lock import RunLock
 from cluster.storage.stored_run import read_plan
 from envs.kidgym import make
-from evals.flat import flat_summary
+from evals.summary.flat import flat_summary
 from tests.cluster.test_cli import run_here
 from tests.wandb_file import runs_of, summary_of
 

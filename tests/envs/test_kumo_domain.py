@@ -11,7 +11,7 @@ import yaml
 from envs.kumo import DomainError, available_domains, load_domain
 from envs.kumo.domain import Action, State
 from envs.kumo.domain_file import parse_domain
-from evals.kumo import validate
+from evals.suites.kumo import validate
 from tests.envs.kumo_games import toy_yaml
 
 

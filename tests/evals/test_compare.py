@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from evals.bundle import Bundle
-from evals.compare import Side, comparison_tables, flip_table, flips
-from evals.differences import differences_table, flat_settings
-from evals.kidgym import KidGymSuite
-from evals.multistar import MultiStarSuite
-from evals.paired import holm, paired_effects
+from evals.analysis.compare import Side, comparison_tables, flip_table, flips
+from evals.analysis.differences import differences_table, flat_settings
 from evals.players import BUILT_IN_PLAYERS
+from evals.suites.bundle import Bundle
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.multistar import MultiStarSuite
+from evals.summary.paired import holm, paired_effects
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evals.answer_tags import closed, json_answers, own_turn
-from evals.conclusion import concluded
+from evals.replies.answer_tags import closed, json_answers, own_turn
+from evals.replies.conclusion import concluded
 
 BUTTONS = ("press the red button", "press the blue button", "press the yellow button", "do nothing")
 SHAPES = ("circle", "square", "triangle", "star")

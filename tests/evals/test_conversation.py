@@ -7,7 +7,7 @@ import pytest
 
 from evals.conversation import Conversation, PlayedTurn, Record
 from evals.players import BUILT_IN_PLAYERS, OraclePlayer, RandomPlayer, ShortcutPlayer
-from evals.reasoning import separate_reasoning
+from evals.replies.reasoning import separate_reasoning
 from evals.types import (
     LabelScores,
     Message,

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from evals.cut_off import TOLERATED, CutOff, count_cut_off, cut_off_warnings
-from evals.run_data import RunData
+from evals.ledger.run_data import RunData
+from evals.summary.cut_off import TOLERATED, CutOff, count_cut_off, cut_off_warnings
 
 
 def run(*rows):

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from evals.failures import EPISODES_KEPT, Causes, causes_of, failure_table, failures_to_json
 from evals.players import BUILT_IN_PLAYERS
+from evals.summary.failures import EPISODES_KEPT, Causes, causes_of, failure_table, failures_to_json
 from evals.types import PlayerError
 from tests.runs import run_of
 from tests.toy import ToySuite

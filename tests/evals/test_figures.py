@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from evals.cells import success_figure
 from evals.figures import Figure, Series, joined, middle
 from evals.report.draw import draw
-from evals.statistics import Estimate
+from evals.stats.intervals import Estimate
 from evals.suite import suite_figures
+from evals.summary.cells import success_figure
 from tests.small_runs import MODELS, SUITES, small_run
 
 SHARE = Estimate(0.5, 0.25, 0.75, 8)

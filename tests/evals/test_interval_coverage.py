@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from benchmarks.intervals import _row as benchmark_row
-from evals.paired import independent_effects, paired_effects
-from evals.statistics import mean_estimate, proportion_estimate
+from evals.stats.intervals import mean_estimate, proportion_estimate
+from evals.summary.paired import independent_effects, paired_effects
 from tests.evals.test_paired import side
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexWalker
 
 from evals.report.latex import best_cells, document, latex
-from evals.statistics import NO_ESTIMATE, Estimate
+from evals.stats.intervals import NO_ESTIMATE, Estimate
 from evals.suite import suite_results
 from evals.tables import Table, rounded
 from tests.small_runs import HOSTILE, MODELS, SUITES, small_run

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evals import ledger as module
-from evals.ledger import (
+from evals.ledger import ledger as module
+from evals.ledger.columns import SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
+from evals.ledger.ledger import (
     Damage,
     LedgerChangedError,
     LedgerDamagedError,
@@ -16,9 +17,8 @@ from evals.ledger import (
     until_unchanged,
     write_part,
 )
-from evals.ledger_columns import SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
-from evals.records import PARQUET_OPTIONS, plan_to_table, records_to_table
-from evals.run_data import RunData
+from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
 from evals.types import Outcome
 from tests.evals.test_records import EXTRA, a_record, an_episode, done
 from tests.evals.test_records import write_part as write_records
@@ -256,7 +256,7 @@ def test_every_column_is_described():
             assert isinstance(column, Column) and column.help.endswith(".")
 
     for row in ("PartRow", "MessageRow", "LabelRow", "TurnRow", "EpisodeRow"):
-        described(columns_of(getattr(__import__("evals.ledger_columns", fromlist=[row]), row)))
+        described(columns_of(getattr(__import__("evals.ledger.columns", fromlist=[row]), row)))
 
 
 def test_a_written_part_states_its_version_and_survives_a_copy(tmp_path):

@@ -6,16 +6,16 @@ import math
 import pytest
 
 from envs.suggest import did_you_mean
-from evals.bundle import Bundle
-from evals.cost import total_usage
-from evals.flat import flat_summary
-from evals.kidgym import KidGymSuite
-from evals.kumo import KumoSuite
-from evals.overview import overview
+from evals.analysis.samples import sample_turns
+from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
-from evals.run_data import RunData
-from evals.samples import sample_turns
-from evals.statistics import Estimate, proportion_estimate
+from evals.stats.intervals import Estimate, proportion_estimate
+from evals.suites.bundle import Bundle
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.kumo import KumoSuite
+from evals.summary.cost import total_usage
+from evals.summary.flat import flat_summary
+from evals.summary.overview import overview
 from evals.tables import Table
 from evals.types import PlayerError, Reply
 from tests.runs import Often, run_of
@@ -161,7 +161,7 @@ def test_a_sample_shows_pictures_by_their_descriptions_and_the_part_of_a_bundle(
 
 
 def test_kinds_that_are_short_make_room_for_others():
-    from evals.samples import _chosen
+    from evals.analysis.samples import _chosen
 
     kinds = {"failed": ["f1", "f2", "f3"], "lost": ["l1"], "won": ["w1", "w2", "w3", "w4"]}
     assert _chosen(kinds, 4) == ["f1", "f2", "l1", "w1"]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evals.kidgym.decode import decode as read_action
-from evals.kumo.decode import decode as read_name
-from evals.multistar.read_answer import read_answer
+from evals.suites.kidgym.decode import decode as read_action
+from evals.suites.kumo.decode import decode as read_name
+from evals.suites.multistar.read_answer import read_answer
 
 BIRDS = ("Golden Eagle", "Bald Eagle", "Red Kite", "Northern Harrier", "Eurasian Goshawk")
 BIRD_TESTS = ("Tail Shape", "Wing Tips", "Color of the Head", "Nest Site")

@@ -9,7 +9,16 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from evals.paired import (
+from evals.ledger.run_data import RunData
+from evals.stats.intervals import (
+    Estimate,
+    difference_estimate,
+    intraclass_correlation,
+    mean_estimate,
+    proportion_estimate,
+    wilson_estimate,
+)
+from evals.summary.paired import (
     Effect,
     Observation,
     effects_tables,
@@ -19,15 +28,6 @@ from evals.paired import (
     paired_effects,
     sign_flip_p,
     success_observations,
-)
-from evals.run_data import RunData
-from evals.statistics import (
-    Estimate,
-    difference_estimate,
-    intraclass_correlation,
-    mean_estimate,
-    proportion_estimate,
-    wilson_estimate,
 )
 
 CELL = ("model", "CL")

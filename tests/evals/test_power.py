@@ -10,8 +10,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import NormalIndPower
 
-from evals.paired import holm, paired_effects
-from evals.power import games_needed, smallest_difference
+from evals.stats.power import games_needed, smallest_difference
+from evals.summary.paired import holm, paired_effects
 from tests.evals.test_paired import side
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def test_p_of_half_a_million_flips_is_quick_and_right():
 
 
 def test_many_games_of_several_sizes_are_drawn():
-    from evals.paired import EXACT_TOTAL, sign_flip_p
+    from evals.summary.paired import EXACT_TOTAL, sign_flip_p
 
     generator = np.random.default_rng(3)
     sums = generator.choice([-2.0, -1.0, 1.0, 2.0], EXACT_TOTAL)

@@ -10,19 +10,19 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-import evals.kidgym.effects as kidgym_effects
-import evals.kidgym.published as kidgym
-import evals.kumo.effects as kumo_effects
-import evals.kumo.published as kumo
-import evals.multistar.effects as multistar_effects
-import evals.multistar.published as multistar
-from evals.kidgym.published_environment.recording import SUFFIX
-from evals.kidgym.score import CAPABILITIES, capability_score
-from evals.published import RunCell, difference, published_tables
+import evals.suites.kidgym.effects as kidgym_effects
+import evals.suites.kidgym.published as kidgym
+import evals.suites.kumo.effects as kumo_effects
+import evals.suites.kumo.published as kumo
+import evals.suites.multistar.effects as multistar_effects
+import evals.suites.multistar.published as multistar
+from evals.ledger.run_data import RunData
 from evals.reference import Conditions, Figure, published
-from evals.run_data import RunData
-from evals.statistics import mean_estimate, proportion_estimate, wilson_estimate
-from evals.terminal import LaidOut
+from evals.reference.comparison import RunCell, difference, published_tables
+from evals.report.terminal import LaidOut
+from evals.stats.intervals import mean_estimate, proportion_estimate, wilson_estimate
+from evals.suites.kidgym.published_environment.recording import SUFFIX
+from evals.suites.kidgym.score import CAPABILITIES, capability_score
 
 HERE = Conditions(games="drawn from seeds", prompts="own", decoder="the authors'", temperature="0.7")
 

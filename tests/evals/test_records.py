@@ -11,9 +11,9 @@ import pytest
 
 from envs.picture import Picture
 from evals.conversation import PlayedTurn, Record
-from evals.ledger import LedgerDamagedError, open_ledger
-from evals.ledger_columns import COLUMNS, SCHEMA_VERSION, VERSION_KEY, ledger_schema
-from evals.records import (
+from evals.ledger.columns import COLUMNS, SCHEMA_VERSION, VERSION_KEY, ledger_schema
+from evals.ledger.ledger import LedgerDamagedError, open_ledger
+from evals.ledger.records import (
     PARQUET_OPTIONS,
     PLAN_SCHEMA,
     chat_of,

@@ -9,17 +9,17 @@ from html.parser import HTMLParser
 
 import pytest
 
-from evals.failures import causes_of
+from evals.ledger.run_data import RunData
 from evals.report import build
 from evals.report.build import page_of
 from evals.report.episodes import Shown, select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
 from evals.report.pictures import Album
-from evals.report.status import status_lines
 from evals.report.told import episode_parts
-from evals.report.usage import usage_table
-from evals.run_data import RunData
 from evals.suite import suite_results
+from evals.summary.failures import causes_of
+from evals.summary.status import status_lines
+from evals.summary.usage import usage_table
 from evals.tables import Table
 from evals.view import default_view
 from tests.small_runs import HOSTILE, MODELS, SUITES, small_run

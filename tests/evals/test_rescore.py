@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from evals.kumo import KumoSuite
+from evals.analysis.recorded import stored_reply
+from evals.analysis.rescore import changes_table, reread_turn, rescore, rescored_run, rescored_table
+from evals.analysis.retest import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
+from evals.ledger.records import plan_from_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.recorded import stored_reply
-from evals.records import plan_from_table
-from evals.replay import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
-from evals.rescore import changes_table, reread_turn, rescore, rescored_run, rescored_table
-from evals.statistics import proportion_estimate
+from evals.stats.intervals import proportion_estimate
 from evals.suite import suite_results
+from evals.suites.kumo import KumoSuite
 from evals.types import LabelScores, Reply
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
@@ -101,7 +101,7 @@ def test_repeats_of_a_game_are_one_cluster_and_every_player_has_a_row():
 
 
 def test_many_episodes_are_read_anew_each_once(monkeypatch):
-    monkeypatch.setattr("evals.rescore.AT_ONCE", 4)
+    monkeypatch.setattr("evals.analysis.rescore.AT_ONCE", 4)
     run = run_of(SUITE, {"m": Often(0.5)})
     found = rescored(SUITE, run)
     assert [len(rows) for rows in found.rows] == [4, 4, 2]

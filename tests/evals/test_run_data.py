@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from evals.run_data import RunData, count_rows
+from evals.ledger.run_data import RunData, count_rows
 
 PLAN = pa.table({"suite": ["a", "b", "a"], "index": [0, 0, 1]})
 ROWS = pa.table(

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import pytest
 
-from evals.statistics import (
+from evals.stats.intervals import (
     NO_ESTIMATE,
     difference_estimate,
     intraclass_correlation,

@@ -9,16 +9,11 @@ import pyarrow as pa
 import pytest
 
 from evals import suite as module
-from evals.bundle import Bundle
-from evals.cells import success_table
-from evals.kidgym import KidGymSuite
-from evals.kumo import KumoSuite
-from evals.ledger_columns import Column
-from evals.multistar import MultiStarSuite
+from evals.ledger.columns import Column
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
-from evals.records import plan_to_table, records_to_table
-from evals.run_data import RunData
-from evals.statistics import NO_ESTIMATE, proportion_estimate
+from evals.stats.intervals import NO_ESTIMATE, proportion_estimate
 from evals.suite import (
     MOST_EPISODES,
     Needs,
@@ -30,6 +25,11 @@ from evals.suite import (
     play_episode,
     suite_results,
 )
+from evals.suites.bundle import Bundle
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.kumo import KumoSuite
+from evals.suites.multistar import MultiStarSuite
+from evals.summary.cells import success_table
 from evals.tables import Table
 from evals.types import Outcome, PlayerError, PromptTooLong, Reply, stable_hash
 from evals.view import EpisodeView, StepView, default_view

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from evals import testing
-from evals.kidgym.suite import KidGymSuite
-from evals.kumo.suite import KumoSuite
-from evals.ledger_columns import Column
-from evals.multistar.suite import MultiStarSuite
+from evals.ledger.columns import Column
+from evals.suites.kidgym.suite import KidGymSuite
+from evals.suites.kumo.suite import KumoSuite
+from evals.suites.multistar.suite import MultiStarSuite
 from evals.tables import Table
 from evals.testing import check_suite
 from evals.types import Outcome, PlayerError, stable_hash

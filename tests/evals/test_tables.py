@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from evals.statistics import NO_ESTIMATE, Estimate
+from evals.stats.intervals import NO_ESTIMATE, Estimate
 from evals.tables import Table, format_cell, tables_to_json
 
 SHARE = Estimate(0.5, 0.25, 0.75, 8)

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from evals.printable import printable
-from evals.statistics import Estimate
+from evals.report.terminal import LaidOut
+from evals.stats.intervals import Estimate
 from evals.tables import Table, format_cell
-from evals.terminal import LaidOut
 
 SHARE = Estimate(0.083, 0.015, 0.354, 12)
 

@@ -13,8 +13,8 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from envs.picture import picture_from_description
-from evals.kidgym import replay
-from evals.ledger import write_part
+from evals.ledger.ledger import write_part
+from evals.suites.kidgym import replay
 from evals.viewer.episode import stored_row
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import unread_parts

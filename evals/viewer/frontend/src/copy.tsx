@@ -39,7 +39,7 @@ function python(episode: Episode): string {
   const { episode_id: id, suite } = episode.listed;
   const lines = [
     "import pyarrow.compute as pc",
-    "from evals.ledger import open_ledger",
+    "from evals.ledger.ledger import open_ledger",
     "",
     `ledger = open_ledger(${JSON.stringify(episode.folder)})`,
     "for rows in ledger.batches(ledger.schema.names):",
@@ -48,7 +48,7 @@ function python(episode: Episode): string {
     '            print(turn["action"], turn["rule"], turn["reply"])',
   ];
   const replay = [
-    "        from evals.kidgym import replay",
+    "        from evals.suites.kidgym import replay",
     "",
     "        for step in replay(row).steps:",
     "            print(step.chosen, step.accepted, step.frame.render().shape)",

@@ -1,0 +1,127 @@
+"""``raycade replay``: asks a sample of a run's turns again, with its engine, and reports the agreement."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from cluster.config.settings import ModelSettings, make_model, make_suite
+from cluster.console import show
+from cluster.engines.base import Engine, EngineError
+from cluster.errors import RunFailedError, UserError
+from cluster.runner.model_player import Decoding, request_for
+from cluster.storage.stored_run import open_run, read_plan, reading
+from evals.analysis.recorded import RecordedPlayer
+from evals.analysis.rescore import reread_turn
+from evals.analysis.retest import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
+from evals.ledger.run_data import RunData
+from evals.replies.reasoning import separate_reasoning
+from evals.suite import Suite
+from evals.types import Episode, PlayerError, Reply, Turn
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade replay``."""
+    parser.description = (
+        "Starts the run's engine on this machine, without Ray, asks a seeded sample of its turns again with the same prompts, "
+        "sampling and seeds, and reports how many replies and decoded actions agree. Nothing is stored."
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN")
+    parser.add_argument("--share", type=float, default=0.05, help="share of the model's turns (default 0.05)")
+    parser.add_argument("--seed", type=int, default=0, help="another seed draws another sample")
+    parser.add_argument("--turns", type=int, default=10, metavar="N", help="differing turns to list (default 10)")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Ask, and print the tables."""
+    if not 0 < options.share <= 1:
+        raise UserError(f"--share {options.share:g}: must be above 0 and at most 1")
+    asked, failed = replay(options.run_dir, options.share, options.seed)
+    show([agreement_table(asked, failed), disagreement_table(asked, options.turns)])
+
+
+def replay(run_dir: Path, share: float, seed: int = 0) -> tuple[list[Again], int]:
+    """Ask a share of a run's turns again; returns what came back, and how many turns could not be answered.
+
+    Raises:
+        UserError: there is no run, it was played without an engine, or has no turns yet.
+        RunFailedError: the engine does not start.
+    """
+    run = reading(lambda: open_run(run_dir))
+    suite, model = make_suite(run.settings["suite"]), make_model(run.settings["model"])
+    if model.engine is None:
+        raise UserError(f"{run_dir}: played by {model.name}, a built-in player; there is no engine to ask again")
+    chosen = sample_turns_to_ask(reading(lambda: _turn_counts(run, model.name)), share, seed)
+    if not chosen:
+        raise UserError(f"{run_dir}: {model.name} has answered no turn yet")
+    rows = {row["episode_id"]: row for row in reading(lambda: run.find(list(chosen)))}
+    episodes = {episode.id: episode for episode in read_plan(run_dir) if episode.id in chosen}
+    print(f"asking {sum(map(len, chosen.values()))} turns of {len(chosen)} episodes again", file=sys.stderr)
+    jobs = [_Job(suite, episodes[name], rows[name], number) for name, numbers in chosen.items() for number in numbers]
+    return asyncio.run(_ask_all(model, run.settings["decoding"], jobs))
+
+
+def _turn_counts(run: RunData, player: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for batch in run.batches(["episode_id", "player", "turns"]):
+        mine = batch.filter(pc.equal(batch["player"], player))
+        lengths = pc.fill_null(pc.list_value_length(mine["turns"]), 0)
+        counts.update(zip(mine["episode_id"].to_pylist(), lengths.to_pylist(), strict=True))
+    return counts
+
+
+class _Job:
+    """One stored turn to be replayed."""
+
+    def __init__(self, suite: Suite, episode: Episode, row: Mapping[str, Any], number: int) -> None:
+        self.part = next(part for part in suite.parts if part.name == episode.suite)
+        self.episode, self.row, self.number = episode, row, number
+        self.stored: Mapping[str, Any] = row["turns"][number]
+
+    @property
+    def turn(self) -> Turn:
+        labels = tuple(label["label"] for label in self.stored["labels"] or ())
+        chat = RecordedPlayer(self.row).chat(self.number)
+        return Turn(self.episode, self.number, chat, tuple(self.stored["options"]), labels)
+
+    async def compared(self, reply: Reply) -> Again:
+        ((_, action),) = await reread_turn(self.part, self.episode, self.row, {self.number: reply})
+        return Again(
+            suite=self.part.name,
+            episode=self.episode.id,
+            turn=self.number,
+            old_text=self.stored["reply"],
+            new_text=reply.text,
+            old_action=self.stored["action"],
+            new_action=action,
+            largest_shift=label_shift(self.stored, reply),
+        )
+
+
+async def _ask_all(model: ModelSettings, decoding: Decoding, jobs: Sequence[_Job]) -> tuple[list[Again], int]:
+    engine = model.make_engine()
+    try:
+        await engine.start()
+        slots = asyncio.Semaphore(engine.max_num_seqs)
+        found = await asyncio.gather(*(_ask(engine, decoding, job, slots) for job in jobs))
+    except EngineError as error:
+        raise RunFailedError(f"the engine of {model.name} failed: {error}") from error
+    finally:
+        await engine.close()
+    answered = [one for one in found if one is not None]
+    return answered, len(found) - len(answered)
+
+
+async def _ask(engine: Engine, decoding: Decoding, job: _Job, slots: asyncio.Semaphore) -> Again | None:
+    async with slots:
+        try:
+            reply = await engine.complete(request_for(job.turn, decoding))
+        except PlayerError:
+            return None
+    return await job.compared(separate_reasoning(reply))

@@ -1,0 +1,1 @@
+"""Commands of the built-in suites that start runs; registered by entry points."""

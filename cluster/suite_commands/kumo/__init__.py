@@ -1,0 +1,1 @@
+"""``raycade kumo``: KUMO's commands."""

@@ -1,0 +1,98 @@
+"""``raycade kumo analyze``: what one or several runs tell about domains, structure and other benchmarks."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.config.settings import make_suite
+from cluster.console import show
+from cluster.errors import UserError
+from cluster.storage.durable import write_durably
+from cluster.storage.stored_run import open_run, reading
+from evals.tables import Table, table_files
+
+if TYPE_CHECKING:
+    from evals.suites.kumo.lab.analysis.analyze import Analysis, OpenedRun
+
+LISTED = 20
+"""Rows of a table that the terminal shows, the first and last ones, unless all are asked for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade kumo analyze``."""
+    parser.description = (
+        "Analyzes runs with KUMO from their ledgers, over all their players: which domains and categories are hard, actions of "
+        "perfect play beside the published ones, domain graphs and their communities, whether the structure of games "
+        "decides success, correlation with the runs' other suites, tokens and parse errors."
+    )
+    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
+    parser.add_argument(
+        "--scores",
+        type=Path,
+        metavar="FILE.csv",
+        help="scores at other benchmarks (column model, and one for each), correlated with these and the published ones",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="write tables (CSV, Markdown, JSON) and figures there"
+    )
+    parser.add_argument("--full", action="store_true", help="all rows and columns")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the tables, and write the files that are asked for.
+
+    Raises:
+        UserError: there is no run, none of KUMO, or a file cannot be read or written.
+    """
+    from evals.suites.kumo.lab.analysis.analyze import analyze  # networkx and scipy take a second to import
+
+    try:
+        found = reading(lambda: analyze(_opened(options.run_dirs), options.scores))
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    tables = found.tables
+    show(tables if options.full else [_shortened(table) for table in tables])
+    if options.out:
+        _write(options.out, tables, found)
+        print(f"written: {options.out}")
+    return 0
+
+
+def _opened(run_dirs: Sequence[Path]) -> list[OpenedRun]:
+    from evals.suites.kumo.lab.analysis.analyze import OpenedRun
+
+    runs = [(run_dir, open_run(run_dir)) for run_dir in run_dirs]
+    last = [run_dir.resolve().name for run_dir in run_dirs]
+    return [
+        OpenedRun(name if last.count(name) == 1 else str(run_dir), run, make_suite(run.settings["suite"]))
+        for name, (run_dir, run) in zip(last, runs, strict=True)
+    ]
+
+
+def _shortened(table: Table) -> Table:
+    """The table with its brief columns, without notes, and if it is long with its first and last rows only."""
+    places = [place for place, name in enumerate(table.columns) if not table.brief or name in table.brief]
+    rows = table.rows
+    if len(rows) > LISTED:
+        rows = (*rows[: LISTED // 2], tuple("..." for _ in table.columns), *rows[-LISTED // 2 :])
+    return dataclasses.replace(
+        table,
+        columns=tuple(table.columns[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in rows),
+        notes=(f"{LISTED} of {len(table.rows)} rows; --full shows all.",) if len(table.rows) > LISTED else (),
+    )
+
+
+def _write(folder: Path, tables: Sequence[Table], found: Analysis) -> None:
+    from evals.report.build import figure_files  # matplotlib takes a second to import
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in {**figure_files(found.figures), **table_files(tables)}.items():
+            write_durably(folder / name, content)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error}") from error

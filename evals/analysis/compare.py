@@ -1,0 +1,218 @@
+"""Two players, or two runs of one, on identical games: differences, what they could have shown, and what has flipped."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from evals.ledger.run_data import RunData
+from evals.stats.power import games_needed, smallest_difference
+from evals.suite import Suite
+from evals.summary.paired import Effect, Measured, Observation, holm, measured, paired_effects
+from evals.tables import Cell, Table
+
+SHORT_ID = 12
+"""Digits of an episode's id that tables show: enough for `raycade show`."""
+_GAME = ("task", "level", "mode", "index", "repeat", "seed")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One player of one run."""
+
+    label: str
+    """In tables: ``A``, ``B``."""
+    player: str
+    run: RunData
+    suite: Suite
+    name: str = ""
+    """Where the run is, for the reader."""
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A game that one side won and the other did not."""
+
+    suite: str
+    game: tuple[str, str, str, int, int]
+    """Task, level, mode, index and repeat."""
+    won_by: str
+    ids: tuple[str, str]
+    """Of both episodes."""
+
+
+def comparison_tables(first: Side, second: Side, detect: float | None = None, column: str | None = None) -> list[Table]:
+    """The overall differences of each suite, then those of each cell.
+
+    Args:
+        first: What stands before the minus sign.
+        second: What stands behind it.
+        detect: A difference, to say how many games it takes to show it.
+        column: Compare this column of the ledger instead of what the suites offer.
+
+    Raises:
+        ValueError: no game was played by both, or there is no such column, or it is not a number.
+    """
+    pairs = list(_measures(first, second, column))
+    overall = [
+        (suite, one, effect)
+        for suite, one, other in pairs
+        for effect in paired_effects(_pooled(one.observations), _pooled(other.observations))
+    ]
+    if not overall:
+        raise ValueError(
+            f"no game of {first.label} and {second.label} is the same (suite, task, level, index and seed)"
+        )
+    cells = [_cell_table(suite, one, other, first, second) for suite, one, other in pairs]
+    return [_overall_table(overall, first, second, detect), *(table for table in cells if len(table.rows) > 1)]
+
+
+def _measures(first: Side, second: Side, column: str | None) -> Iterator[tuple[str, Measured, Measured]]:
+    """What both sides have measured, with the suite's name."""
+    others = {part.name: part for part in second.suite.parts}
+    for part in first.suite.parts:
+        if part.name not in others:
+            continue
+        runs = [side.run.of(part.name) for side in (first, second)]
+        if column is not None:
+            for run in runs:
+                _check_column(part.name, run, column)
+            yield part.name, measured(runs[0], first.player, column), measured(runs[1], second.player, column)
+            continue
+        there = {one.name: one for one in others[part.name].measures(runs[1], second.player)}
+        for one in part.measures(runs[0], first.player):
+            if one.name in there:
+                yield part.name, one, there[one.name]
+
+
+def _check_column(suite: str, run: RunData, column: str) -> None:
+    """See that a column of the ledger is one that can be compared.
+
+    Raises:
+        ValueError: there is none of that name, or it holds no numbers.
+    """
+    table = run.episodes([column])
+    if column not in table.column_names:
+        raise ValueError(f"{suite}: the ledger has no column {column!r}; docs/ledger.md lists all")
+    kind = table.schema.field(column).type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise ValueError(f"{suite}: column {column!r} holds {kind}, not numbers")
+
+
+def _pooled(observations: Sequence[Observation]) -> list[Observation]:
+    """All in one cell."""
+    return [dataclasses.replace(one, cell=(), unit=(one.cell, one.unit)) for one in observations]
+
+
+def _overall_table(
+    overall: Sequence[tuple[str, Measured, Effect]], first: Side, second: Side, detect: float | None
+) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for suite, one, effect in overall:
+        row: tuple[Cell, ...] = (
+            *(f"{suite}: {one.name}", effect.first, effect.second, effect.difference, _p(effect.p), effect.games),
+            smallest_difference(effect.error),
+        )
+        if detect is not None:
+            row += (games_needed(effect.error, effect.games, detect) if effect.games > 1 else None,)
+        rows.append(row)
+    left_out = sum(effect.left_out for *_, effect in overall)
+    asked = f" games for {detect:g}: as many show {detect:g} as often, if they are like these." if detect else ""
+    return Table(
+        name=f"compare_{first.label}_{second.label}",
+        title=f"{first.label} minus {second.label} on the same games",
+        columns=(
+            *("measure", first.label, second.label, f"{first.label} - {second.label}", "p", "games", "detects"),
+            *((f"games for {detect:g}",) if detect is not None else ()),
+        ),
+        rows=tuple(rows),
+        notes=(
+            *(f"{side.label}: {side.player}{f', {side.name}' if side.name else ''}." for side in (first, second)),
+            "Brackets: 95 % confidence, clustered by game. p: sign-flip test of the games' differences (McNemar's exact test "
+            "with one episode a game). Failed episodes count as not successful.",
+            f"detects: the smallest true difference that so many games show in 80 % of all cases, at p < 0.05.{asked}",
+            *((f"{left_out:,} observations have no twin on the other side and are left out.",) if left_out else ()),
+        ),
+        headline=True,
+    )
+
+
+def _cell_table(suite: str, one: Measured, other: Measured, first: Side, second: Side) -> Table:
+    effects = paired_effects(one.observations, other.observations)
+    varying = [place for place in range(len(one.dimensions)) if len({effect.cell[place] for effect in effects}) > 1]
+    corrected = holm([effect.p for effect in effects])
+    stem = one.name.replace(" ", "_")
+    return Table(
+        name=f"compare_{first.label}_{second.label}_{suite}_{stem}",
+        title=f"{suite}: {one.name}, {first.label} minus {second.label}",
+        columns=(
+            *(one.dimensions[place] for place in varying),
+            *(first.label, second.label, f"{first.label} - {second.label}", "p", "Holm p", "games"),
+        ),
+        rows=tuple(
+            (
+                *(effect.cell[place] for place in varying),
+                *(effect.first, effect.second, effect.difference, _p(effect.p), _p(p), effect.games),
+            )
+            for effect, p in zip(effects, corrected, strict=True)
+        ),
+        notes=(f"Holm p: corrected for the table's {len(effects)} rows.",),
+    )
+
+
+def _p(p: float) -> Cell:
+    return p if p >= 0.001 else "<0.001"
+
+
+# --- episodes that flipped -------------------------------------------------------------------------------------------
+
+
+def flips(first: Side, second: Side) -> list[Flip]:
+    """Every game that one side won and the other did not, those that the first lost in front."""
+    found = []
+    for part in first.suite.parts:
+        others = _outcomes(second.run.of(part.name), second.player)
+        for game, (won, one) in _outcomes(first.run.of(part.name), first.player).items():
+            there, other = others.get(game, (won, ""))
+            if other and won != there:
+                found.append(Flip(part.name, game[:5], first.label if won else second.label, (one, other)))
+    return sorted(found, key=lambda flip: (flip.won_by == first.label, flip.suite, flip.game))
+
+
+def flip_table(found: Sequence[Flip], first: Side, second: Side, most: int) -> Table:
+    """The first ``most`` flips in either direction."""
+    shown = [flip for side in (second, first) for flip in [one for one in found if one.won_by == side.label][:most]]
+    gained = sum(flip.won_by == first.label for flip in found)
+    return Table(
+        name=f"flips_{first.label}_{second.label}",
+        title="Games that one side won and the other did not",
+        columns=("won by", "task", "level", "mode", "game", first.label, second.label),
+        rows=tuple(
+            (
+                *(flip.won_by, flip.game[0], flip.game[1], flip.game[2], f"{flip.game[3]}.{flip.game[4]}"),
+                *(name[:SHORT_ID] for name in flip.ids),
+            )
+            for flip in shown
+        ),
+        notes=(
+            f"{first.label} won {gained} that {second.label} did not, {second.label} won {len(found) - gained} that "
+            f"{first.label} did not; {len(shown)} are shown (--flips). game: index and repeat.",
+            f"{first.label}, {second.label}: the episodes, for `raycade show RUN EPISODE`.",
+        ),
+    )
+
+
+def _outcomes(run: RunData, player: str) -> Mapping[tuple[str, str, str, int, int, int], tuple[bool, str]]:
+    """Of each game (task, level, mode, index, repeat, seed): whether it was won, and the episode."""
+    rows = run.episodes([*_GAME, "player", "success", "episode_id"]).to_pylist()
+    return {
+        (row["task"], row["level"], row["mode"], row["index"], row["repeat"], row["seed"]): (
+            bool(row["success"]),
+            row["episode_id"],
+        )
+        for row in rows
+        if row["player"] == player
+    }

@@ -1,0 +1,114 @@
+"""What two runs differ in, besides their results: settings, software, and what their players were really shown."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from evals.analysis.compare import Side
+from evals.tables import Table
+
+SAMPLE = 12
+"""Games whose opening prompts are compared."""
+_OF_A_SESSION = ("id", "began", "config", "complete", "retry")
+"""What a session notes that is no version."""
+
+
+def differences_table(first: Side, second: Side, ignored: Collection[str]) -> Table:
+    """Every setting and version that may explain a difference, and whether prompts and pictures differ.
+
+    Args:
+        first: One side.
+        second: The other.
+        ignored: Settings that change no answer, by path or the path of their section.
+    """
+    rows = list[tuple[str, ...]]()
+    if first.player != second.player:
+        rows.append(("player", first.player, second.player))
+    if first.run is not second.run:
+        sides = [dict(flat_settings(side.run.settings, ignored)) for side in (first, second)]
+        rows += [
+            (name, *(_shown(side.get(name)) for side in sides))
+            for name in dict.fromkeys([*sides[0], *sides[1]])
+            if sides[0].get(name) != sides[1].get(name)
+        ]
+        versions = [_versions(side.run.sessions) for side in (first, second)]
+        rows += [
+            (f"version of {name}", *(", ".join(side.get(name, [])) or "–" for side in versions))
+            for name in dict.fromkeys([*versions[0], *versions[1]])
+            if versions[0].get(name) != versions[1].get(name)
+        ]
+    notes = _prompt_notes(first, second)
+    if not rows:
+        notes = ["No setting and no version differs: what differs is chance.", *notes]
+    columns = ("what differs", first.label, second.label)
+    return Table(f"differences_{first.label}_{second.label}", "What differs", columns, tuple(rows), tuple(notes))
+
+
+def flat_settings(settings: Any, ignored: Collection[str] = (), path: str = "") -> Iterator[tuple[str, Any]]:
+    """All values of a resolved configuration by their path; a part of a bundle goes by its name, not its number."""
+    if path in ignored:
+        return
+    if isinstance(settings, Mapping):
+        for name, value in settings.items():
+            yield from flat_settings(value, ignored, f"{path}.{name}" if path else str(name))
+    elif isinstance(settings, list) and any(isinstance(each, Mapping) for each in settings):
+        for number, each in enumerate(settings):
+            name = each.get("name") or each.get("type") or number if isinstance(each, Mapping) else number
+            yield from flat_settings(each, ignored, f"{path}.{name}")
+    else:
+        yield path, settings
+
+
+def _shown(value: Any) -> str:
+    return "–" if value is None else str(value)
+
+
+def _versions(sessions: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Of each package all versions that sessions have played with."""
+    found: dict[str, set[str]] = {}
+    for session in sessions:
+        for name, version in session.items():
+            if name not in _OF_A_SESSION and version is not None:
+                found.setdefault(name, set()).add(str(version))
+    return {name: sorted(versions) for name, versions in found.items()}
+
+
+def _prompt_notes(first: Side, second: Side) -> list[str]:
+    """How many of a sample of games open with another text, or another picture."""
+    texts = pictures = 0
+    pairs = list(_sampled_pairs(first, second))
+    for one, other in pairs:
+        texts += _opening(one, "text") != _opening(other, "text")
+        pictures += _opening(one, "picture") != _opening(other, "picture")
+    return [
+        f"{what} differ in {count} of {len(pairs)} games looked at (their first prompt)."
+        for what, count in (("Texts", texts), ("Pictures", pictures))
+        if count
+    ]
+
+
+def _sampled_pairs(first: Side, second: Side) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    names = ("suite", "task", "level", "mode", "index", "repeat", "seed")
+    ids = []
+    for side in (first, second):
+        rows = side.run.episodes([*names, "player", "episode_id"]).to_pylist()
+        ids.append(
+            {tuple(row[name] for name in names): row["episode_id"] for row in rows if row["player"] == side.player}
+        )
+    shared = sorted(ids[0].keys() & ids[1].keys())
+    chosen = random.Random(0).sample(shared, min(SAMPLE, len(shared)))
+    found = [
+        {row["episode_id"]: row for row in side.run.find([of_side[game] for game in chosen])}
+        for side, of_side in zip((first, second), ids, strict=True)
+    ]
+    for game in chosen:
+        pair = [rows.get(of_side[game]) for rows, of_side in zip(found, ids, strict=True)]
+        if pair[0] and pair[1] and pair[0]["turns"] and pair[1]["turns"]:
+            yield pair[0], pair[1]
+
+
+def _opening(row: Mapping[str, Any], kind: str) -> list[Any]:
+    """All texts, or pictures, of an episode's first prompt."""
+    return [part[kind] for said in row["turns"][0]["prompt"] for part in said["parts"] if part[kind] is not None]

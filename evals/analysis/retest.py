@@ -1,0 +1,112 @@
+"""Whether a model answers as it did: a sample of stored turns, their new replies, and how far these agree."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evals.analysis.compare import SHORT_ID
+from evals.stats.intervals import proportion_estimate
+from evals.tables import Table
+from evals.types import Reply
+
+
+@dataclass(frozen=True)
+class Again:
+    """One turn that was asked again."""
+
+    suite: str
+    episode: str
+    turn: int
+    old_text: str
+    new_text: str
+    old_action: str | None
+    new_action: str | None
+    largest_shift: float | None = None
+    """Of the labels' log-probabilities, in nats; None for written replies."""
+
+    @property
+    def same_text(self) -> bool:
+        """Whether the reply is the same, letter by letter."""
+        return self.old_text == self.new_text
+
+    @property
+    def same_action(self) -> bool:
+        """Whether the same action was decoded, or none again."""
+        return self.old_action == self.new_action
+
+
+def sample_turns_to_ask(turns: Mapping[str, int], share: float, seed: int = 0) -> dict[str, list[int]]:
+    """A seeded sample of turns, at least one if there is any: turn numbers by episode.
+
+    Args:
+        turns: How many turns each episode has.
+        share: Which share of all turns.
+        seed: Another seed gives another sample.
+    """
+    every = [(episode, number) for episode in sorted(turns) for number in range(turns[episode])]
+    count = min(len(every), max(1, round(share * len(every))))
+    chosen: dict[str, list[int]] = {}
+    for episode, number in sorted(random.Random(seed).sample(every, count)):
+        chosen.setdefault(episode, []).append(number)
+    return chosen
+
+
+def label_shift(stored: Mapping[str, Any], reply: Reply) -> float | None:
+    """The largest change of a label's log-probability; None where labels were not scored."""
+    if not stored["labels"] or reply.label_scores is None:
+        return None
+    old: list[float] = [label["logprob"] for label in stored["labels"]]
+    return max(abs(one - other) for one, other in zip(old, reply.label_scores.logprobs, strict=True))
+
+
+def agreement_table(asked: Sequence[Again], failed: int) -> Table:
+    """Shares of turns with the same reply and the same action, by suite."""
+    rows = []
+    for suite in dict.fromkeys(one.suite for one in asked):
+        mine = [one for one in asked if one.suite == suite]
+        episodes = [one.episode for one in mine]
+        shifts = [one.largest_shift for one in mine if one.largest_shift is not None]
+        texts = proportion_estimate([one.same_text for one in mine], episodes)
+        actions = proportion_estimate([one.same_action for one in mine], episodes)
+        rows.append((suite, len(mine), texts, actions, max(shifts) if shifts else None))
+    labels = any(row[-1] is not None for row in rows)
+    columns = ("suite", "turns", "same reply", "same action", "largest shift")
+    shown = len(columns) if labels else len(columns) - 1
+    return Table(
+        "replay",
+        "Turns asked again",
+        columns[:shown],
+        tuple(row[:shown] for row in rows),
+        (
+            "same reply: letter by letter. same action: what the suite decodes. Brackets: 95 % confidence, clustered by "
+            "episode.",
+            *(("largest shift: of a label's log-probability, in nats.",) if labels else ()),
+            *((f"{failed} turns could not be answered.",) if failed else ()),
+        ),
+    )
+
+
+def disagreement_table(asked: Sequence[Again], most: int) -> Table:
+    """The first ``most`` turns with another action, then those with another reply only."""
+    differing = sorted(
+        (one for one in asked if not one.same_text or not one.same_action), key=lambda one: one.same_action
+    )
+    rows = tuple(
+        (one.episode[:SHORT_ID], one.turn, one.old_action, one.new_action, _differs(one)) for one in differing[:most]
+    )
+    columns = ("episode", "turn", "old action", "new action", "replies differ from")
+    notes = (f"{len(rows)} of {len(differing)} turns whose reply or action is another one.",)
+    return Table("replay_turns", "Turns that were answered otherwise", columns, rows, notes)
+
+
+def _differs(one: Again) -> str:
+    if one.same_text:
+        return "nowhere"
+    same = next(
+        (place for place, (old, new) in enumerate(zip(one.old_text, one.new_text, strict=False)) if old != new),
+        min(len(one.old_text), len(one.new_text)),
+    )
+    return f"character {same} of {len(one.old_text)}"

@@ -1,5 +1,0 @@
-"""KUMO, games of elimination, as a suite (games: ``envs.kumo``)."""
-
-from evals.kumo.suite import KumoSuite
-
-__all__ = ["KumoSuite"]

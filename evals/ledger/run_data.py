@@ -1,0 +1,117 @@
+"""What a run left, as scores, reports and viewers read it: settings, sessions, plan, and the ledger column by column.
+
+A run is opened once (``cluster.storage.stored_run.open_run``) and handed to all who read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evals.ledger.ledger import Ledger
+
+ReadColumns = Callable[[Sequence[str] | None], Iterator[pa.Table]]
+"""Reads the named columns of the ledger (all but ``turns`` for None), a part at a time, ``suite`` always among them."""
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A plan and its ledger, whole or one suite's part. Nothing is read before it is asked for."""
+
+    plan: pa.Table
+    """One row per planned episode (``evals.ledger.records.PLAN_SCHEMA``)."""
+    _read: ReadColumns
+    _suite: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The resolved configuration."""
+    sessions: Sequence[Mapping[str, Any]] = ()
+    """Which session played with which versions of everything; rows name theirs in ``session``."""
+    find: Callable[[Collection[str]], list[dict[str, Any]]] = lambda ids: []
+    """Reads the rows of some episodes with their ``turns``, stored column names."""
+    parts: frozenset[str] = frozenset()
+    """Names of the ledger's parts: as they never change, a ledger of the same names is the same."""
+
+    @classmethod
+    def of_ledger(
+        cls, plan: pa.Table, ledger: Ledger, settings: Mapping[str, Any], sessions: Sequence[Mapping[str, Any]]
+    ) -> RunData:
+        """A run on disk, as it was when its ledger was opened."""
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            names = None if columns is None else [*columns, "suite"]
+            yield ledger.empty(names)  # a run without a row has columns all the same
+            yield from ledger.batches(names)
+
+        return cls(plan, read, settings=settings, sessions=sessions, find=ledger.find, parts=ledger.names)
+
+    @classmethod
+    def of_tables(cls, plan: pa.Table, ledger: pa.Table, settings: Mapping[str, Any] | None = None) -> RunData:
+        """A run whose ledger is in memory already (stored column names, ``turns`` included or not)."""
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            names = [name for name in ledger.column_names if (name in columns if columns else name != "turns")]
+            yield ledger.select(list(dict.fromkeys([*names, "suite"])))
+
+        def find(ids: Collection[str]) -> list[dict[str, Any]]:
+            rows: list[dict[str, Any]] = ledger.filter(
+                pc.is_in(ledger["episode_id"], pa.array(list(ids), pa.string()))
+            ).to_pylist()
+            return rows
+
+        return cls(plan, read, settings=settings or {}, find=find)
+
+    def of(self, suite: str) -> RunData:
+        """The part of one suite; its own columns go by their short names there."""
+        plan = self.plan.filter(pc.equal(self.plan["suite"], suite))
+        return dataclasses.replace(self, plan=plan, _suite=suite)
+
+    def renamed(self, plan: pa.Table, rename: Callable[[pa.Table], pa.Table]) -> RunData:
+        """The same run under another plan, whose rows are what ``rename`` makes of the stored ones (see their ids)."""
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            for table in self._read(None if columns is None else [*columns, "episode_id"]):
+                yield rename(table)
+
+        return dataclasses.replace(self, plan=plan, _read=read)
+
+    def without(self, episodes: Collection[str]) -> RunData:
+        """The run as if these episodes (ids) had neither been planned nor played."""
+        left_out = pa.array(list(episodes), pa.string())
+
+        def kept(table: pa.Table) -> pa.Table:
+            return table.filter(pc.invert(pc.is_in(table["episode_id"], left_out)))
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            for table in self._read(None if columns is None else [*columns, "episode_id"]):
+                yield kept(table)
+
+        return dataclasses.replace(self, plan=kept(self.plan), _read=read)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The ledger a few thousand rows at a time: for ``turns``, which may not fit into memory at once."""
+        prefix = f"{self._suite}."
+        stored = None if columns is None else [*columns, *(prefix + name for name in columns if self._suite)]
+        for table in self._read(stored):
+            part = table.filter(pc.equal(table["suite"], self._suite)) if self._suite else table
+            if self._suite:  # other suites' columns have nothing to say here
+                part = part.select([name for name in part.column_names if "." not in name or name.startswith(prefix)])
+                part = part.rename_columns([name.removeprefix(prefix) for name in part.column_names])
+            yield part.select([name for name in part.column_names if columns is None or name in columns])
+
+    def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The ledger in one table; all columns but ``turns`` unless ``columns`` are named."""
+        return pa.concat_tables(self.batches(columns), promote_options="default")
+
+
+def count_rows(rows: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], int]:
+    """Rows of each combination of values, in the order of first occurrence: Arrow's own grouping keeps none."""
+    numbered = rows.select(list(names)).append_column("place", pa.array(np.arange(len(rows))))
+    counted = numbered.group_by(list(names)).aggregate([([], "count_all"), ("place", "min")]).sort_by("place_min")
+    keys = zip(*(counted[name].to_pylist() for name in names), strict=True)
+    return dict(zip(keys, counted["count_all"].to_pylist(), strict=True))

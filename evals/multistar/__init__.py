@@ -1,5 +1,0 @@
-"""MultiStAR and MSEval: staged questions on RAVEN matrices, scored by what a model gives each of the choices."""
-
-from evals.multistar.suite import MultiStarSuite
-
-__all__ = ["MultiStarSuite"]

@@ -1,0 +1,253 @@
+"""A run beside the papers: its cells beside the published figures of the same model, or of its neighbors in size."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from evals.reference import Conditions, Figure, Paper, model_named, nearest, parameters_of, published
+from evals.reference.figures import SHARES
+from evals.stats.intervals import (
+    Estimate,
+    difference_estimate,
+    intraclass_correlation,
+    mean_estimate,
+    proportion_estimate,
+    wilson_estimate,
+)
+from evals.summary.paired import file_stem
+from evals.tables import Cell, Table
+
+
+@dataclass(frozen=True)
+class RunCell:
+    """What one player did in one cell of a run.
+
+    Attributes:
+        player: As in the ledger.
+        measure: As in ``Figure.measure``.
+        cell: As in ``Figure.cell``.
+        values: One per observation; for shares 0 or 1.
+        games: The game of each observation; those of one game are not independent.
+    """
+
+    player: str
+    measure: str
+    cell: Mapping[str, str]
+    values: Sequence[float]
+    games: Sequence[Hashable]
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Mean or share with its interval."""
+        if self.measure in SHARES:
+            return proportion_estimate([bool(value) for value in self.values], self.games)
+        return mean_estimate(self.values, self.games)
+
+
+def published_tables(suite: str, title: str, cells: Sequence[RunCell], conditions: Conditions) -> list[Table]:
+    """For each player of a run a table beside the paper.
+
+    A player whose model is in the paper, or who plays as one of its baselines did, stands beside that row, with the
+    difference. Any other model stands beside the two rows nearest in size and the best one. Cells without a published
+    figure are left out, and players without any such cell.
+
+    Args:
+        suite: Name of the suite; its paper's figures are in ``evals/reference/tables``.
+        title: What tables call the suite.
+        cells: Of all players.
+        conditions: Of this run, in the words that the paper's are kept in (``Paper.conditions``).
+    """
+    paper = published(suite)
+    tables = []
+    for player in dict.fromkeys(cell.player for cell in cells):
+        row = paper.baseline_of(player) or _own_row(paper, player)
+        played = [cell for cell in cells if cell.player == player and cell.values]
+        best = "" if row else _best(paper, played)
+        for part, of_player in _parts(played):
+            table = _own_table(paper, row, of_player) if row else _neighbors_table(paper, player, of_player, best)
+            if table.rows:
+                name = "_".join([suite, "published", *part, file_stem(player)])
+                notes = (*table.notes, *_condition_notes(conditions, paper))
+                tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
+    return tables
+
+
+def _parts(cells: Sequence[RunCell]) -> Iterator[tuple[list[str], list[RunCell]]]:
+    """Cells that fit into one table of 80 columns, each with what its name says of it.
+
+    Measures with the same dimensions stand in one table, unless more than two of the dimensions vary.
+    """
+    shapes: dict[tuple[str, ...], list[RunCell]] = {}
+    for cell in cells:
+        shapes.setdefault(tuple(cell.cell), []).append(cell)
+    for alike in shapes.values():
+        measures = list(dict.fromkeys(cell.measure for cell in alike))
+        varying, _ = _keys(alike)
+        if len(shapes) == 1 and (len(measures) == 1 or len(varying) <= 3):
+            yield [], alike
+            continue
+        for measure in measures:
+            yield [measure.replace(" ", "_").lower()], [cell for cell in alike if cell.measure == measure]
+
+
+def difference(cell: RunCell, figure: Figure) -> Estimate:
+    """This run minus a published figure.
+
+    Where the paper says of how many observations a share is, its sampling error counts too: Wilson's interval, widened for
+    several observations of one game as much as this run's own repeats say (fully, where it has none). Otherwise the
+    interval holds this run's uncertainty only.
+    """
+    return difference_estimate(cell.estimate, _published_estimate(figure, cell))
+
+
+def _published_estimate(figure: Figure, cell: RunCell) -> Estimate:
+    if figure.n is None or figure.games is None or figure.measure not in SHARES:
+        return Estimate(figure.value, figure.value, figure.value, 1)
+    alike = intraclass_correlation(cell.values, cell.games)
+    design_effect = 1 + (figure.n / figure.games - 1) * (1.0 if alike is None else alike)
+    return wilson_estimate(figure.value, figure.n, design_effect)
+
+
+# --- a row of its own ------------------------------------------------------------------------------------------------
+
+
+def _own_row(paper: Paper, player: str) -> str:
+    model = model_named(player)
+    return model.name if model is not None and paper.suite in model.rows else ""
+
+
+def _own_table(paper: Paper, row: str, cells: Sequence[RunCell]) -> Table:
+    found = [(cell, figure) for cell in cells if (figure := paper.find(row, cell.measure, cell.cell))]
+    if not found:
+        return _EMPTY
+    keys, constant = _keys([cell for cell, _ in found])
+    rows: list[tuple[Cell, ...]] = [
+        (*_key(cell, keys), cell.estimate.mean, figure.value, difference(cell, figure)) for cell, figure in found
+    ]
+    sources = ", ".join(dict.fromkeys(figure.table for _, figure in found))
+    return Table(
+        name="",
+        title=f"{cells[0].player} beside the paper's {found[0][1].row}{constant}",
+        columns=(*keys, "this run", "paper", "difference"),
+        rows=tuple(rows),
+        notes=(
+            f"paper: {sources} of the {paper.source}.",
+            *_correction_notes([figure for _, figure in found]),
+            *_interval_notes([figure for _, figure in found]),
+        ),
+    )
+
+
+def _correction_notes(figures: Sequence[Figure]) -> list[str]:
+    wrong = [(figure.correction, figure) for figure in figures if figure.correction]
+    whys = dict.fromkeys(f"{figure.table}, {correction.why}" for correction, figure in wrong)
+    return [f"{len(wrong)} printed figures are wrong or doubtful and corrected where known: {'; '.join(whys)}."] * bool(
+        wrong
+    )
+
+
+def _interval_notes(figures: Sequence[Figure]) -> list[str]:
+    both = dict.fromkeys(figure.measure for figure in figures if figure.n and figure.measure in SHARES)
+    ours = dict.fromkeys(figure.measure for figure in figures if figure.measure not in both)
+    notes = []
+    if both:
+        notes.append(f"{', '.join(both)}: the interval of the difference holds the sampling error of both.")
+    if ours:
+        notes.append(f"{', '.join(ours)}: it holds this run's only; the paper gives none.")
+    return notes
+
+
+# --- neighbors in size -----------------------------------------------------------------------------------------------
+
+
+def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: str) -> Table:
+    size = parameters_of(player)
+    here = [model for model in paper.models if any(paper.find(model.name, cell.measure, cell.cell) for cell in cells)]
+    close = [model.name for model in nearest(size, here)] if size else []
+    names = list(dict.fromkeys([*close, *([best] if best else [])]))
+    found = [
+        (cell, figures)
+        for cell in cells
+        if any(figures := [paper.find(name, cell.measure, cell.cell) for name in names])
+    ]
+    if not found:
+        return _EMPTY
+    keys, constant = _keys([cell for cell, _ in found])
+    kinds = [*("nearest", "next")[: len(close)], *(["best"] if best not in ("", *close) else [])]
+    spelled = [_spelled(name, [figures[place] for _, figures in found]) for place, name in enumerate(names)]
+    which = "; ".join(f"{kind}: {name}" for kind, name in zip(kinds, spelled, strict=True))
+    return Table(
+        name="",
+        title=f"{player} beside other models of the paper{constant}",
+        columns=(*keys, "this run", *kinds),
+        rows=tuple(
+            (*_key(cell, keys), cell.estimate, *(figure.value if figure else None for figure in figures))
+            for cell, figures in found
+        ),
+        notes=(
+            f"The {paper.source} does not have this model. Nearest in size and best here: {which}.",
+            *(() if size else ("How large this model is, its name does not say.",)),
+        ),
+    )
+
+
+def _spelled(name: str, figures: Sequence[Figure | None]) -> str:
+    """How the paper spells a model in these cells."""
+    return next((figure.row for figure in figures if figure), name)
+
+
+def _best(paper: Paper, cells: Sequence[RunCell]) -> str:
+    """The model with the highest mean share in the cells of a run; empty where none has them all.
+
+    Cells that no model has a figure for do not count.
+    """
+    shares = [cell for cell in cells if cell.measure in ("success", "accuracy")]
+    known = {
+        model.name: {
+            number: figure.value
+            for number, cell in enumerate(shares)
+            if (figure := paper.find(model.name, cell.measure, cell.cell))
+        }
+        for model in paper.models
+    }
+    wanted = {number for figures in known.values() for number in figures}
+    whole = {name: sum(figures.values()) for name, figures in known.items() if figures and set(figures) == wanted}
+    return max(whole, key=lambda name: whole[name]) if whole else ""
+
+
+# --- shared ----------------------------------------------------------------------------------------------------------
+
+_EMPTY = Table("", "", (), ())
+
+
+def _keys(cells: Sequence[RunCell]) -> tuple[list[str], str]:
+    """What tells cells apart, and in words for the title what is the same in all of them."""
+    everything = [{**cell.cell, "measure": cell.measure} for cell in cells]
+    names = list(dict.fromkeys(name for one in everything for name in one))
+    varying = [name for name in names if len({one.get(name) for one in everything}) > 1]
+    constant = [everything[0][name] for name in names if name not in varying]
+    return varying, f", {', '.join(constant)}" if constant else ""
+
+
+def _key(cell: RunCell, keys: Sequence[str]) -> tuple[str | None, ...]:
+    return tuple({**cell.cell, "measure": cell.measure}.get(key) for key in keys)
+
+
+def _condition_notes(ours: Conditions, paper: Paper) -> list[str]:
+    """What differs between the conditions, and what of ours is not on record."""
+    differing, unknown = [], []
+    for field in dataclasses.fields(Conditions):
+        here, there = getattr(ours, field.name), getattr(paper.conditions, field.name)
+        if there and not here:
+            unknown.append(field.name)
+        elif there and here != there:
+            differing.append(f"{field.name} {here} (paper: {there})")
+    notes = []
+    if differing:
+        notes.append(f"Other conditions: {'; '.join(differing)}.")
+    if unknown:
+        notes.append(f"Not on record here: {', '.join(unknown)}.")
+    return notes

@@ -1,0 +1,1 @@
+"""Reading replies: reasoning set apart, answer tags, and answers in prose."""

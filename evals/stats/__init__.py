@@ -1,0 +1,1 @@
+"""Statistics of scores: means with intervals, power."""

@@ -1,0 +1,1 @@
+"""The built-in suites. Each is registered by an entry point like a suite of any other package."""

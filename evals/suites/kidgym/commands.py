@@ -1,0 +1,86 @@
+"""``raycade kidgym record``: which games a checkout of the published environment makes, for plans and runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError
+from evals.suites.kidgym.published_environment.recording import PICTURES, RecordedGame, record_game, write_recording
+
+TASKS = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command to a parser."""
+    commands = parser.add_subparsers(dest="kidgym_command", required=True, metavar="COMMAND")
+    command = commands.add_parser(
+        "record",
+        help="record which games the published environment makes, to play them",
+        description="Opens each game of the published environment once and records how it begins. Runs the code of CHECKOUT, "
+        "in a process that gets none of your keys. Afterwards play it with suite.environments=[own,published] "
+        "suite.recording=OUT suite.checkout=CHECKOUT suite.python=PYTHON.",
+    )
+    command.add_argument("checkout", type=Path, metavar="CHECKOUT", help="the published repository")
+    command.add_argument("out", type=Path, metavar="OUT", help="folder to write; pictures of runs are added to it")
+    command.add_argument(
+        "--python", default=sys.executable, help="interpreter with what CHECKOUT needs (default: this one)"
+    )
+    command.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS, metavar="TASK", help="default: all twelve")
+    command.add_argument("--levels", nargs="+", type=int, choices=(1, 2, 3), default=(1, 2, 3), metavar="LEVEL")
+    command.add_argument("--episodes", type=_positive, default=100, help="of each task and level (default: 100)")
+    command.add_argument(
+        "--seconds",
+        type=_positive,
+        default=10,
+        help="processor time for one game or step at most: some mazes are generated for ever (default: 10)",
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the parsed command; returns the exit code, 2 for bad input and 1 where games could not be made."""
+    checkout = args.checkout.absolute()
+    if not (checkout / "tasks" / "__init__.py").is_file():
+        print(f"kidgym record: {args.checkout}: no checkout of KidGym (it has no tasks/__init__.py)", file=sys.stderr)
+        return 2
+    process = EnvironmentProcess(str(checkout), args.python, args.seconds)
+    try:
+        process.start()
+        (args.out / PICTURES).mkdir(parents=True, exist_ok=True)
+        return _record(args, process)
+    except (PublishedEnvironmentError, OSError) as error:
+        print(f"kidgym record: {error}", file=sys.stderr)
+        return 2
+    finally:
+        process.close()
+
+
+def _record(args: argparse.Namespace, process: EnvironmentProcess) -> int:
+    games: list[RecordedGame] = []
+    print(f"{'task':6}{'level':>6}{'recorded':>10}{'failed':>8}  cause")
+    for task in args.tasks:
+        for level in args.levels:
+            cell = [record_game(process, args.out, task, level, index) for index in range(args.episodes)]
+            games += cell
+            failed = Counter(game.error for game in cell if game.error)
+            cause = failed.most_common(1)[0][0].replace(f"{process.checkout}: ", "") if failed else ""
+            print(f"{task:6}{level:6}{len(cell) - failed.total():10}{failed.total():8}  {cause[:48]}", flush=True)
+    write_recording(args.out, process, games)
+    failed_games = [game for game in games if game.error]
+    for game in failed_games:
+        print(f"failed: {game.task} level {game.level}, game {game.index + 1}: {game.error}", file=sys.stderr)
+    recorded = len(games) - len(failed_games)
+    print(f"recorded {recorded} of {len(games)} games in {args.out}; a game that failed here fails in every run")
+    print(
+        f"play them: raycade run suite=kidgym suite.environments=[own,published] suite.modes=[zero_shot] "
+        f"suite.recording={args.out} suite.checkout={args.checkout} suite.python={args.python} model=..."
+    )
+    return 0 if recorded == len(games) else 1

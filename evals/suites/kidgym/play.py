@@ -1,0 +1,120 @@
+"""One game of KidGym as a conversation, and perfect play beside it."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+
+import pyarrow as pa
+
+from envs.kidgym import Action, World, solve
+from evals.conversation import Conversation
+from evals.suite import Column
+from evals.suites.kidgym.mistakes import BLOCKED, FULL, MISFIT, Step, miscount, refusal, slip
+from evals.suites.kidgym.prompts import Dialogue, letters_of
+from evals.suites.kidgym.reading import Decoder
+from evals.suites.kidgym.shortcuts import SHORTCUTS, shortcut_action
+from evals.suites.kidgym.turn import FORCED, choose
+from evals.types import Outcome
+
+COLUMNS: Mapping[str, Column] = {
+    "invalid": Column(pa.bool_(), "Whether a reply that names no action ended the episode."),
+    "terminated": Column(pa.bool_(), "Whether the task was won or lost."),
+    "truncated": Column(pa.bool_(), "Whether the budget ran out before that."),
+    "refused_steps": Column(pa.int32(), "Steps whose action could not be performed.", unit="steps", better="lower"),
+    "refused_blocked": Column(pa.int32(), "Of these, steps to which no way led.", unit="steps", better="lower"),
+    "refused_misfit": Column(
+        pa.int32(), "Of these, steps with a key or a basket that did not fit.", unit="steps", better="lower"
+    ),
+    "refused_full": Column(
+        pa.int32(), "Of these, steps for which the backpack had no room.", unit="steps", better="lower"
+    ),
+    "forced_steps": Column(pa.int32(), "Steps that offered a single action and were not asked.", unit="steps"),
+    "lost_step": Column(
+        pa.int32(), "The step after which the game could not be won any more, from 1; null if it never came."
+    ),
+    "mistake": Column(
+        pa.string(), "What kind of mistake that step was, or why a reply could not be read; null in won games."
+    ),
+    "miscount": Column(
+        pa.int32(), "CO: declared and in the backpack, less what was asked for; null without a declaration."
+    ),
+}
+
+
+class Guide:
+    """Perfect play in one world, from wherever the player has led it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._known: dict[Hashable, Action] = {}
+
+    def letter(self) -> str:
+        """The letter of the next action on a shortest way to win, or of the first one if there is no way any more."""
+        world = self._world
+        if _moment(world) not in self._known:
+            here = world.copy()
+            for action in solve(world) or ():
+                self._known[_moment(here)] = action
+                here.take(action)
+        best = self._known.get(_moment(world))
+        return letters_of(world.actions)[world.ordered.index(best) if best else 0]
+
+
+def _moment(world: World) -> Hashable:
+    return world.steps, world.state(), tuple(world.backpack)
+
+
+async def play_world(
+    world: World, dialogue: Dialogue, conversation: Conversation, decoder: Decoder = "lenient"
+) -> Outcome:
+    """Play to the end, or to the first reply that names no action (as published).
+
+    Steps that offer a single action are taken without asking.
+    """
+    guide = Guide(world)
+    shortcuts = {name: functools.partial(_shortcut_letter, name, world) for name in SHORTCUTS}
+    steps: list[Step] = []
+    forced = 0
+    unread = ""
+    while not world.done:
+        choice = await choose(
+            conversation, dialogue, dialogue.moment(world), world.actions, decoder, guide.letter, shortcuts
+        )
+        if choice.index is None:
+            unread = choice.rule
+            break
+        forced += choice is FORCED
+        before, action = world.copy(), world.ordered[choice.index]
+        steps.append(Step(before, action, world.take(action).accepted))
+    return Outcome(
+        success=world.success,
+        steps=world.steps,
+        extra={
+            "invalid": bool(unread),
+            "terminated": world.terminated,
+            "truncated": world.truncated and not unread,
+            "forced_steps": forced,
+            **_mistakes(world, steps, unread),
+        },
+    )
+
+
+def _shortcut_letter(name: str, world: World) -> str:
+    return letters_of(world.actions)[world.ordered.index(shortcut_action(name, world))]
+
+
+def _mistakes(world: World, steps: Sequence[Step], unread: str) -> dict[str, object]:
+    """The columns that say why a game was lost, and what its player was refused."""
+    causes = Counter(refusal(step.world, step.action) for step in steps if not step.accepted)
+    lost = None if world.success else slip(steps)
+    return {
+        "refused_steps": causes.total(),
+        "refused_blocked": causes[BLOCKED],
+        "refused_misfit": causes[MISFIT],
+        "refused_full": causes[FULL],
+        "lost_step": lost.step if lost else None,
+        "mistake": lost.kind if lost else (f"unread reply: {unread}" if unread else None),
+        "miscount": miscount(world),
+    }

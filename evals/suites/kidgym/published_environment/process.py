@@ -1,0 +1,259 @@
+"""The published environment in a process of its own: its games as values, whatever happens to the process."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from evals.suites.kidgym.published_environment.worker import PATIENCE
+
+WORKER: Final = Path(__file__).with_name("worker.py")
+_MOST_ANSWER: Final = 32 * 2**20
+"""Bytes of one line."""
+_GRACE: Final = 15.0
+"""Seconds that an answer may be late before the process is ended from outside."""
+_START: Final = 60.0
+_PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
+"""Of the environment variables: the checkout's code sees no keys."""
+
+
+class PublishedEnvironmentError(Exception):
+    """The published environment cannot be started, refuses a request, or gives no answer in time."""
+
+
+class _EndedError(PublishedEnvironmentError):
+    """The process is gone, and all its games with it."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the environment shows at one step."""
+
+    goal: str
+    actions: tuple[str, ...]
+    picture: bytes
+    """A PNG file."""
+    step: int
+    """From 1."""
+    budget: int
+    accepted: bool = True
+    """Whether the last action could be performed."""
+    success: bool = False
+    terminated: bool = False
+    truncated: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the game has ended."""
+        return self.terminated or self.truncated
+
+
+class EnvironmentProcess:
+    """A process that plays many games, one request at a time; started when it is needed, and again when it has died.
+
+    Args:
+        checkout: The published repository.
+        python: Interpreter in which the packages that the checkout needs are installed.
+        seconds: Processor time for one request at most.
+    """
+
+    def __init__(self, checkout: str, python: str, seconds: int) -> None:
+        self.checkout, self.python, self.seconds = checkout, python, seconds
+        self.about: dict[str, str] = {}
+        """Versions that the process runs with, once it has started."""
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._names = itertools.count()
+
+    def game(self, task: str, level: int, seed: int, number: int) -> PublishedGame:
+        """A game that is not open yet; ``number`` chooses the layout of mazes."""
+        return PublishedGame(self, f"{task}_L{level}", seed, number, str(next(self._names)))
+
+    def ask(self, request: dict[str, Any], start: int | None = None) -> tuple[dict[str, Any], int]:
+        """The answer to a request, and by which start of the process it was given.
+
+        Args:
+            request: See ``worker.py``.
+            start: The start that the request's game was opened in.
+
+        Raises:
+            PublishedEnvironmentError: the environment refuses, or is too slow, or died; or it was started again since.
+        """
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            if start is not None and start != self.starts:
+                raise _EndedError(f"{self.checkout}: the environment was started again")
+            answer = self._exchange(json.dumps(request).encode() + b"\n", PATIENCE * self.seconds + _GRACE)
+        if "error" in answer:
+            said = "".join(c if c.isprintable() else " " for c in str(answer["error"])[:300])
+            raise PublishedEnvironmentError(f"{self.checkout}: {said}")
+        return answer, self.starts
+
+    def start(self) -> None:
+        """Start the process now.
+
+        Raises:
+            PublishedEnvironmentError: it cannot be started.
+        """
+        with self._lock:
+            self._start()
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._end()
+        try:
+            self._process = subprocess.Popen(
+                [self.python, str(WORKER), self.checkout, str(self.seconds)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**variables, "PYTHONHASHSEED": "0", "SDL_VIDEODRIVER": "dummy"},
+            )
+        except OSError as error:
+            raise PublishedEnvironmentError(f"{self.python}: cannot be run ({error.strerror})") from error
+        self._complaints = _LastLines(self._process)
+        self.starts += 1
+        ready = self._exchange(b"", _START + _GRACE)
+        if ready.get("ready") != "kidgym":
+            self._end()
+            raise PublishedEnvironmentError(f"{self.python}: is no Python interpreter")
+        self.about = {name: str(ready.get(name)) for name in ("python", "gymnasium")}
+
+    def _exchange(self, request: bytes, seconds: float) -> dict[str, Any]:
+        process = self._process
+        assert process is not None and process.stdin and process.stdout
+        late = threading.Timer(seconds, process.kill)
+        late.start()
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()
+            line = process.stdout.readline(_MOST_ANSWER)
+            answer = json.loads(line) if line else None
+        except (OSError, ValueError, RecursionError):
+            answer = None
+        finally:
+            late.cancel()
+        if isinstance(answer, dict):
+            return answer
+        self._end()
+        if self._alarmed:
+            raise _EndedError(f"{self.checkout}: no answer within {self.seconds} seconds")
+        said = self._complaints.last
+        raise _EndedError(f"{self.checkout}: the environment ended{f' ({said})' if said else ''}; run by {self.python}")
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        self._alarmed = False
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._alarmed = -process.returncode in (signal.SIGALRM, signal.SIGPROF, signal.SIGKILL)
+
+
+class _LastLines:
+    """Reads what a process writes to its standard error, so that it never waits, and keeps the last line."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.last = ""
+        self._process = process
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stderr
+        with self._process.stderr as pipe:
+            while line := pipe.readline(4096):
+                if text := line.decode(errors="replace").strip():
+                    self.last = "".join(c for c in text if c.isprintable())[:300]
+
+
+class PublishedGame:
+    """One game; it survives the death of its process, since it can be played again up to where it was."""
+
+    def __init__(self, process: EnvironmentProcess, task: str, seed: int, number: int, name: str) -> None:
+        self._process, self._name = process, name
+        self._opening = {"open": name, "task": task, "seed": seed, "number": number}
+        self._taken: list[int] = []
+        self._start: int | None = None
+
+    def open(self) -> Seen:
+        """Begin.
+
+        Raises:
+            PublishedEnvironmentError: there is no such game, or it cannot be made in time.
+        """
+        answer, self._start = self._process.ask(self._opening)
+        return _seen(answer)
+
+    def step(self, action: int) -> Seen:
+        """Take an action.
+
+        Raises:
+            PublishedEnvironmentError: the environment fails or takes too long.
+        """
+        request = {"step": self._name, "action": action}
+        try:
+            answer, _ = self._process.ask(request, self._start)
+        except _EndedError:
+            if self._process.starts == self._start:  # this very action ended it
+                raise
+            self.open()
+            for taken in self._taken:
+                self._process.ask({"step": self._name, "action": taken}, self._start)
+            answer, _ = self._process.ask(request, self._start)
+        self._taken.append(action)
+        return _seen(answer)
+
+    def close(self) -> None:
+        """Forget the game."""
+        with contextlib.suppress(PublishedEnvironmentError):
+            if self._start is not None:
+                self._process.ask({"close": self._name}, self._start)
+
+
+def _seen(answer: dict[str, Any]) -> Seen:
+    """An answer of the worker, checked: it comes from code that is not ours.
+
+    Raises:
+        PublishedEnvironmentError: it has not the form that it must have.
+    """
+    try:
+        goal, actions = answer["goal"], answer["actions"]
+        if not (isinstance(goal, str) and isinstance(actions, list) and all(isinstance(one, str) for one in actions)):
+            raise ValueError("goal and actions must be texts")
+        flags = {name: bool(answer.get(name, False)) for name in ("success", "terminated", "truncated")}
+        return Seen(
+            goal,
+            tuple(actions),
+            base64.b64decode(answer["picture"], validate=True),
+            int(answer["step"]),
+            int(answer["budget"]),
+            bool(answer.get("accepted", True)),
+            **flags,
+        )
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        raise PublishedEnvironmentError(f"the environment's answer has not the expected form ({error!r})") from error

@@ -1,0 +1,137 @@
+"""A recording: which games the published environment makes, and how each begins, so that plans need not run it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from envs.file_picture import FilePicture
+from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
+from evals.types import stable_hash, stable_seed
+
+INDEX: Final = "games.jsonl"
+ABOUT: Final = "recording.json"
+PICTURES: Final = "pictures"
+SUFFIX: Final = "-published"
+"""What the ledger calls a task in this environment: ``CL-published``."""
+
+
+@dataclass(frozen=True)
+class RecordedGame:
+    """How one game begins, or why it cannot."""
+
+    task: str
+    level: int
+    index: int
+    seed: int
+    goal: str = ""
+    actions: tuple[str, ...] = ()
+    picture: str = ""
+    """Hash of the first picture's file."""
+    budget: int = 0
+    error: str = ""
+
+    def is_of(self, seen: Seen, picture: FilePicture) -> bool:
+        """Whether a game that was just opened begins like this one."""
+        begins = seen.goal, seen.actions, picture.digest, seen.budget
+        return begins == (self.goal, self.actions, self.picture, self.budget)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The games of a folder, by task and level, in the order of their indices."""
+
+    folder: Path
+    checkout: str
+    """Hash of the checkout's code and data."""
+    seconds: int
+    """Longest time for one step."""
+    games: dict[tuple[str, int], tuple[RecordedGame, ...]] = field(hash=False)
+
+
+def game_seed(task: str, level: int, index: int) -> int:
+    """The seed of a game."""
+    return stable_seed("kidgym published", task, level, index)
+
+
+def record_game(process: EnvironmentProcess, folder: Path, task: str, level: int, index: int) -> RecordedGame:
+    """Open a game and keep how it begins; one that cannot be made is kept with its cause."""
+    seed = game_seed(task, level, index)
+    game = process.game(task, level, seed, index)
+    try:
+        seen = game.open()
+        picture = FilePicture.store(seen.picture, folder / PICTURES)
+    except (PublishedEnvironmentError, ValueError) as error:
+        return RecordedGame(task, level, index, seed, error=str(error))
+    finally:
+        game.close()
+    return RecordedGame(task, level, index, seed, seen.goal, seen.actions, picture.digest, seen.budget)
+
+
+def write_recording(folder: Path, process: EnvironmentProcess, games: list[RecordedGame]) -> None:
+    """Write the index, and what is known of the environment."""
+    about = {"checkout": checkout_digest(process.checkout), "seconds": process.seconds, "versions": process.about}
+    (folder / ABOUT).write_text(json.dumps(about, sort_keys=True) + "\n", encoding="utf-8")
+    lines = [json.dumps(asdict(game), sort_keys=True) + "\n" for game in games]
+    (folder / INDEX).write_text("".join(lines), encoding="utf-8")
+
+
+@functools.lru_cache(maxsize=4)
+def read_recording(folder: str) -> Recording:
+    """The recording in a folder.
+
+    Raises:
+        ValueError: there is none, or a line of it is none of its games.
+    """
+    home = Path(folder)
+    try:
+        about = json.loads((home / ABOUT).read_text(encoding="utf-8"))
+        checkout, seconds = str(about["checkout"]), int(about["seconds"])
+        lines = (home / INDEX).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"{folder} holds no recording of the published environment ({error}); make one with `raycade kidgym record`"
+        ) from error
+    games: dict[tuple[str, int], list[RecordedGame]] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            game = _game_of(json.loads(line))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"{home / INDEX}, line {number}: no recorded game ({error!r})") from error
+        games.setdefault((game.task, game.level), []).append(game)
+    ordered = {cell: tuple(sorted(found, key=lambda game: game.index)) for cell, found in games.items()}
+    return Recording(home, checkout, seconds, ordered)
+
+
+def _game_of(fields: dict[str, Any]) -> RecordedGame:
+    texts = {name: fields[name] for name in ("task", "goal", "picture", "error")}
+    numbers = {name: fields[name] for name in ("level", "index", "seed", "budget")}
+    actions = fields["actions"]
+    if not all(isinstance(text, str) for text in (*texts.values(), *actions)):
+        raise ValueError("a text is none")
+    if not all(type(number) is int for number in numbers.values()):
+        raise ValueError("a number is none")
+    return RecordedGame(actions=tuple(actions), **texts, **numbers)
+
+
+def checkout_digest(checkout: str) -> str:
+    """Hash of the code and the layouts of a checkout: another version is another environment."""
+    home, found = Path(checkout), hashlib.blake2b(digest_size=16)
+    for path in _sources(home):
+        found.update(str(path.relative_to(home)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def _sources(home: Path) -> Iterator[Path]:
+    for folder, kind in (("src", "*.py"), ("tasks", "*.py"), ("assets/jsons", "*.json")):
+        yield from sorted((home / folder).rglob(kind))
+
+
+def game_fingerprint(game: RecordedGame, recording: Recording) -> str:
+    """Hash of what a game is, apart from how it is asked."""
+    return stable_hash(recording.checkout, asdict(game))

@@ -1,0 +1,33 @@
+"""From a player's reply to the chosen action, by one of three rules (``suite.decoder``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, get_args
+
+from evals.suites.kidgym.decode import Decoded, decode
+from evals.suites.kidgym.published_decoders import decode_as_paper, decode_as_published
+from evals.types import Reply
+
+Decoder = Literal["lenient", "paper", "published"]
+DECODERS: Final[tuple[Decoder, ...]] = get_args(Decoder)
+"""``lenient`` reads as a careful person would, ``paper`` by the paper's Algorithm 2, ``published`` as its code does."""
+
+_CLOSED_AT_THE_END = re.compile(r"<\s*answer\s*>[^<>]*<\s*/\s*answer\s*>\s*\Z", re.IGNORECASE)
+
+
+def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient") -> Decoded:
+    """Read a reply whose reasoning is kept apart already.
+
+    A reply that was cut off is read, by any rule, only where it had answered by then: between a pair of answer tags.
+    One that never ended its reasoning, but closed it with an answer between tags, has answered.
+    """
+    text = reply.text
+    if not text.strip() and not reply.cut_off and (last := _CLOSED_AT_THE_END.search(reply.reasoning)):
+        text = last[0]
+    if decoder == "lenient":
+        return decode(text, actions, reply.cut_off)
+    if reply.cut_off and not re.search(r"<answer>.*?</answer>", text, re.IGNORECASE | re.DOTALL):
+        return Decoded(None, "cut_off")
+    return (decode_as_paper if decoder == "paper" else decode_as_published)(text, actions)

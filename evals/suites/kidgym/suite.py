@@ -1,0 +1,432 @@
+"""KidGym as a suite: which games are planned, how one is played, what is reported."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Final, get_args
+
+from envs.kidgym import TASKS, World, make
+from envs.kidgym.registry import MDE_DECOYS
+from envs.kidgym.scene import RESOLUTIONS
+from envs.picture import Picture
+from envs.suggest import did_you_mean
+from evals.conversation import Conversation
+from evals.figures import Figure
+from evals.ledger.run_data import RunData
+from evals.reference import Conditions, published
+from evals.reference.comparison import published_tables
+from evals.suite import Column, Needs, Suite, check_plan_size
+from evals.suites.kidgym.decode import DECODER_VERSION
+from evals.suites.kidgym.diagnostics import diagnose_kidgym
+from evals.suites.kidgym.effects import effect_tables, environment_tables
+from evals.suites.kidgym.example import worked_example
+from evals.suites.kidgym.figures import kidgym_figures
+from evals.suites.kidgym.paper import paper_tables
+from evals.suites.kidgym.play import COLUMNS, play_world
+from evals.suites.kidgym.prefix_cache import cache_table
+from evals.suites.kidgym.prompts import Dialogue, Mode
+from evals.suites.kidgym.published import capability_table, run_cells
+from evals.suites.kidgym.published_environment.plan import planned_games, recorded_games
+from evals.suites.kidgym.published_environment.play import play_published, process_of
+from evals.suites.kidgym.published_environment.recording import SUFFIX, RecordedGame, Recording, read_recording
+from evals.suites.kidgym.reading import DECODERS, Decoder
+from evals.suites.kidgym.score import CAPABILITIES, capability_score, score_kidgym
+from evals.suites.kidgym.shortcuts import SHORTCUTS
+from evals.suites.kidgym.templates import Templates, load_templates
+from evals.suites.kidgym.user_tasks import load_user_tasks
+from evals.suites.kidgym.view import view_episode
+from evals.tables import Section, Table
+from evals.types import Chat, Episode, Outcome, Part, stable_hash, stable_seed
+from evals.view import EpisodeView
+
+PAPER_TASKS: Final = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+_EXPECTED_CALLS: Final[Mapping[str, tuple[float, float, float]]] = {
+    "CL": (4, 8, 12),
+    "SE": (1, 2, 3),
+    "SO": (1, 2, 3),
+    "MA": (2, 4, 6),
+    "FI": (1, 2, 3),
+    "PU": (1, 2, 3),
+    "PL": (1, 1, 1),
+    "CO": (2.2, 3.0, 3.5),
+    "DMA": (3.5, 5, 7),
+    "MMA": (3, 4.5, 6.5),
+    "MDE": (1, 1, 1),
+    "MFI": (1, 2, 3),
+}
+"""Model calls of an episode, by task and level: steps without those that leave no choice."""
+
+_LAST_STEP: Final = {"MDE": 2}
+"""Memory tasks that end before their budget of steps, whatever is chosen."""
+
+_SINGLE: Final = {"tasks": "task", "modes": "mode", "environments": "environment"}
+ENVIRONMENTS: Final = ("own", "published")
+_PATCH: Final = 28
+"""Edge in pixels of what Qwen2.5-VL makes a token of."""
+_CHARACTERS_PER_TOKEN: Final = 4
+_REPLY_TOKENS: Final = 8
+"""A past answer in a memory task's chat."""
+
+
+@dataclass(frozen=True)
+class KidGymSuite(Suite):
+    """Twelve grid tasks for vision-language models (KidGym), at three levels each.
+
+    Attributes:
+        tasks: Of the twelve, or ``"all"``; also tasks that an installed package registers.
+        levels: Of 1, 2 and 3.
+        modes: Of ``zero_shot`` (the answer alone), ``cot`` (reasoning first) and ``icl`` (a worked example first).
+        episodes: Of each task, level and mode; the same ones in all modes and for all players.
+        resolution: Pixels of a cell's edge, 32, 64 or 96; a picture is 9x9 cells.
+        skin: Folder of sprites in place of the built-in ones.
+        templates: Folder of prompt templates in place of those of the same name in ``evals/suites/kidgym/templates``; with
+            ``words.yaml`` and ``chat.yaml`` in it, of everything that is read (docs/kidgym_prompts.md).
+        decoder: How replies are read: ``lenient`` (as a careful person would), ``paper`` (its Algorithm 2) or ``published``
+            (its code's rule).
+        mde_decoys: MDE's distractors: ``table`` (the table's other partners and things of their type) or ``published``
+            (any things).
+        environments: Of ``own`` and ``published``: the games of a user's checkout as they are, called ``CL-published`` and so
+            on (docs/kidgym_published.md). The published environment runs the checkout's code; it needs the next three.
+        recording: Folder that ``raycade kidgym record`` wrote; what is shown in these games is added to it.
+        checkout: The published repository.
+        python: Interpreter with what the checkout needs.
+    """
+
+    name: ClassVar[str] = "kidgym"
+    title: ClassVar[str] = "KidGym"
+    version: ClassVar[int] = 2
+    columns: ClassVar[Mapping[str, Column]] = COLUMNS
+    shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
+
+    tasks: str | Sequence[str] = PAPER_TASKS
+    levels: int | Sequence[int] = (1, 2, 3)
+    modes: str | Sequence[str] = MODES
+    episodes: int = 100
+    resolution: int = 64
+    skin: str = ""
+    templates: str = ""
+    decoder: Decoder = "lenient"
+    mde_decoys: str = MDE_DECOYS[0]
+    environments: str | Sequence[str] = ("own",)
+    recording: str = ""
+    checkout: str = ""
+    python: str = ""
+
+    def __post_init__(self) -> None:
+        for setting, single in (("tasks", str), ("levels", int), ("modes", str), ("environments", str)):
+            object.__setattr__(self, setting, _several(setting, getattr(self, setting), single))
+        if self.tasks == ("all",):
+            object.__setattr__(self, "tasks", PAPER_TASKS)
+        for setting in ("skin", "templates", "recording", "checkout"):
+            folder = getattr(self, setting)
+            if not isinstance(folder, str):
+                raise ValueError(f"suite.{setting} must be the name of a folder, or empty, not {folder!r}")
+            if folder:  # runners may have another working directory
+                object.__setattr__(self, setting, str(Path(folder).absolute()))
+        if isinstance(self.python, str) and "/" in self.python:
+            object.__setattr__(self, "python", str(Path(self.python).absolute()))
+
+    def plan(self) -> Sequence[Episode]:
+        """Tasks x levels x modes x episodes.
+
+        Raises:
+            ValueError: a setting names something that does not exist, or a skin or template lacks something.
+        """
+        self._check()
+        check_plan_size(tasks=len(self.tasks), levels=len(self._levels), modes=len(self._modes), episodes=self.episodes)
+        return [*(self._own_games() if "own" in self.environments else ()), *self._published_games()]
+
+    def _own_games(self) -> Iterator[Episode]:
+        for task in self.tasks:
+            for level in self._levels:
+                worlds = [self._world(task, level, self._seed(task, level, index)) for index in range(self.episodes)]
+                openings = [_opening(world) for world in worlds]
+                for mode in self._modes:
+                    fingerprint = self._fingerprint(task, mode)
+                    calls, prompt_tokens = self._estimate(worlds[0], mode)
+                    for index, (world, opening) in enumerate(zip(worlds, openings, strict=True)):
+                        yield Episode(
+                            suite=self.name,
+                            task=task,
+                            level=str(level),
+                            mode=mode,
+                            index=index,
+                            repeat=0,
+                            seed=world.seed,
+                            fingerprint=stable_hash(fingerprint, opening),
+                            budget=world.budget,
+                            calls=calls,
+                            prompt_tokens=prompt_tokens,
+                        )
+
+    def _published_games(self) -> Iterator[Episode]:
+        if "published" not in self.environments:
+            return
+        for task, level, mode in itertools.product(self.tasks, self._levels, self._modes):
+            yield from planned_games(
+                self._recording,
+                (task, level, mode),
+                self.episodes,
+                _EXPECTED_CALLS[task][level - 1],
+                stable_hash(self._fingerprint(task, mode), "published"),
+                lambda moment, task=task, mode=mode: _tokens(self._dialogue(task, mode).question(moment)),  # type: ignore[misc]
+            )
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        """Play one episode."""
+        load_user_tasks()
+        mode = next(mode for mode in MODES if mode == episode.mode)
+        if episode.task.endswith(SUFFIX):
+            recording = self._recording
+            process = process_of(self.checkout, self.python, recording.seconds, recording.checkout)
+            dialogue = self._dialogue(episode.task.removesuffix(SUFFIX), mode)
+            game = self._recorded(episode)
+            return await play_published(game, recording, process, dialogue, conversation, self.decoder)
+        world = self._world(episode.task, int(episode.level), episode.seed)
+        return await play_world(world, self._dialogue(world.name, mode), conversation, self.decoder)
+
+    @property
+    def needs(self) -> Needs:
+        """Pictures of the longest prompt: one, or in memory tasks one of each step, and those of the worked example.
+
+        Raises:
+            ValueError: as ``plan``.
+        """
+        self._check()
+        return Needs(
+            pictures=max(
+                _most_frames(task, self._levels) + sum(isinstance(part, Picture) for part in self._example(task, mode))
+                for task in self.tasks
+                for mode in self._modes
+            )
+        )
+
+    def results(self, run: RunData, section: Section) -> Iterable[Table]:
+        """Scores: success, invalid answers and steps of each cell, the five capabilities, the published baselines.
+
+        Diagnostics: what lost the games, what was refused, miscounts, what shortcuts win.
+        Performance: cache hit rates, by task and mode.
+        """
+        if section == "scores":
+            yield from score_kidgym(run.plan, run.episodes())
+            cells = run_cells(run, self.resolution)
+            yield from published_tables(self.name, "KidGym", cells, self._conditions)
+            yield from self._published_environment_tables(run)
+            yield capability_table(capability_score, tuple(CAPABILITIES), {cell.player for cell in cells})
+        if section == "paper":
+            yield from paper_tables(run)
+        if section == "diagnostics":
+            yield from diagnose_kidgym(run.plan, run.episodes())
+            yield from effect_tables(run)
+            yield from environment_tables(run)
+        if section == "performance" and (table := cache_table(run)) is not None:
+            yield table
+
+    def figures(self, run: RunData) -> Iterable[Figure]:
+        """The radar of capabilities, and success by task and level."""
+        return kidgym_figures(run)
+
+    def _published_environment_tables(self, run: RunData) -> Iterator[Table]:
+        """The games of the published environment beside the paper."""
+        theirs = published(self.name).conditions
+        conditions = dataclasses.replace(self._conditions, games=theirs.games, pictures=theirs.pictures)
+        cells = run_cells(run, suffix=SUFFIX)
+        for table in published_tables(self.name, "KidGym's published environment", cells, conditions):
+            yield dataclasses.replace(table, name=table.name.replace("_published", "_published_environment", 1))
+
+    @property
+    def _conditions(self) -> Conditions:
+        """How these games are played, in the words of the paper's own."""
+        return Conditions(
+            games="drawn from seeds",
+            pictures=f"{'another skin' if self.skin else 'own sprites'}, {self.resolution} px a cell",
+            prompts="other templates" if self.templates else "own",
+            decoder="own" if self.decoder == "lenient" else self.decoder,
+        )
+
+    def view(self, row: Mapping[str, Any]) -> EpisodeView:
+        """The episode with the state of the game after each step, and what perfect play would have done."""
+        return view_episode(row)
+
+    # --- what an episode is made of -----------------------------------------------------------------------------------
+
+    @property
+    def _levels(self) -> tuple[int, ...]:
+        return tuple(int(level) for level in self.levels)  # type: ignore[union-attr]
+
+    @property
+    def _modes(self) -> tuple[Mode, ...]:
+        return tuple(mode for mode in MODES if mode in self.modes)  # type: ignore[operator]
+
+    def _seed(self, task: str, level: int, index: int) -> int:
+        return stable_seed(self.name, task, str(level), index)
+
+    def _world(self, task: str, level: int, seed: int) -> World:
+        return make(task, level, seed, cell_pixels=self.resolution, skin=self.skin, mde_decoys=self.mde_decoys)
+
+    @cached_property
+    def _templates(self) -> Templates:
+        """Read once, and carried along to wherever the suite is sent: runners never see a file that changed meanwhile."""
+        return load_templates(self.templates)
+
+    def _example(self, task: str, mode: Mode) -> tuple[Part, ...]:
+        return worked_example(task, self._templates, self.resolution, self.skin) if mode == "icl" else ()
+
+    def _dialogue(self, task: str, mode: Mode) -> Dialogue:
+        return Dialogue(self._templates, mode, TASKS[task].memory, self._example(task, mode))
+
+    @property
+    def _recording(self) -> Recording:
+        return read_recording(self.recording)
+
+    def _recorded(self, episode: Episode) -> RecordedGame:
+        games = self._recording.games[episode.task.removesuffix(SUFFIX), int(episode.level)]
+        return next(game for game in games if game.index == episode.index)
+
+    def _fingerprint(self, task: str, mode: Mode) -> str:
+        """Hash of everything that decides what is asked and how answers are read, apart from the game itself."""
+        example = [_portable(part) for part in self._example(task, mode)]
+        decoding = DECODER_VERSION if self.decoder == "lenient" else self.decoder
+        decoys = self.mde_decoys if task == "MDE" else ""
+        return stable_hash(self._templates.fingerprint, self.resolution, decoding, decoys, example)
+
+    def _estimate(self, world: World, mode: Mode) -> tuple[float, float]:
+        """Expected calls and prompt tokens of an episode of the world's task and level."""
+        calls = _EXPECTED_CALLS.get(world.name, world.budgets)[world.level - 1]
+        dialogue = self._dialogue(world.name, mode)
+        question = dialogue.question(dialogue.moment(world))
+        first = _tokens(question)
+        if not world.memory:
+            return calls, calls * first
+        if self._templates.chat:  # asked afresh, each time with one more picture
+            return calls, calls * first + _tokens_of((world.frame,)) * sum(range(1, round(calls) + 1))
+        shared = _tokens(question[:1]) + _tokens_of(self._example(world.name, mode))
+        step = first - shared + _REPLY_TOKENS
+        return calls, calls * shared + step * sum(min(calls, number) + 1 for number in range(1, round(calls) + 1))
+
+    def _check(self) -> None:
+        load_user_tasks()
+        known_values: tuple[tuple[str, tuple[str, ...]], ...] = (
+            ("environments", ENVIRONMENTS),
+            ("tasks", tuple(TASKS)),
+            ("modes", MODES),
+            ("decoder", DECODERS),
+            ("mde_decoys", MDE_DECOYS),
+        )
+        for setting, known in known_values:
+            given = getattr(self, setting)
+            for value in (given,) if isinstance(given, str) else given:
+                if value not in known:
+                    raise ValueError(
+                        f"suite.{setting}: no {_SINGLE.get(setting, setting)} {value!r}; there are {', '.join(known)}"
+                        f"{did_you_mean(value, known)}"
+                    )
+        for level in self.levels:  # type: ignore[union-attr]
+            for task in self.tasks:
+                levels = [str(known) for known in range(1, len(TASKS[task].budgets) + 1)]
+                if isinstance(level, bool) or str(level) not in levels:
+                    raise ValueError(f"suite.levels: no level {level!r} of {task}; there are {', '.join(levels)}")
+        if not isinstance(self.resolution, int) or self.resolution not in RESOLUTIONS:
+            resolutions = ", ".join(map(str, RESOLUTIONS))
+            raise ValueError(f"suite.resolution: no resolution {self.resolution!r}; there are {resolutions}")
+        if not isinstance(self.episodes, int) or isinstance(self.episodes, bool) or self.episodes < 1:
+            raise ValueError(f"suite.episodes must be an integer of at least 1, not {self.episodes!r}")
+        for setting in ("tasks", "levels", "modes", "environments"):
+            values = [str(value) for value in getattr(self, setting)]
+            if not values:
+                raise ValueError(f"suite.{setting} is empty: there is nothing to play")
+            if twice := sorted({value for value in values if values.count(value) > 1}):
+                raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")
+        if self.skin:
+            try:
+                self._world(PAPER_TASKS[0], 1, 0)
+            except ValueError as error:
+                raise ValueError(f"suite.skin: {error}") from error
+        try:
+            _ = self._templates
+        except ValueError as error:
+            raise ValueError(f"suite.templates: {error}") from error
+        self._check_published()
+
+    def _check_published(self) -> None:
+        """Settings of the published environment, which is not started for a plan."""
+        given = [setting for setting in ("recording", "checkout", "python") if getattr(self, setting)]
+        if "published" not in self.environments:
+            if given:
+                raise ValueError(f"suite.{given[0]} is set, but suite.environments has no published")
+            return
+        for setting, what in (
+            ("recording", "the folder that `raycade kidgym record` wrote"),
+            ("checkout", "the folder of the published repository"),
+            ("python", "the interpreter that it is installed in"),
+        ):
+            if setting not in given:
+                raise ValueError(f"suite.environments has published, so suite.{setting} must be {what}")
+        if "icl" in self.modes:
+            raise ValueError("suite.modes: the published environment has no worked example: leave out icl")
+        try:
+            _ = self._recording
+        except ValueError as error:
+            raise ValueError(f"suite.recording: {error}") from error
+        for task in self.tasks:
+            if task not in PAPER_TASKS:
+                raise ValueError(
+                    f"suite.tasks: the published environment has no {task}; it has {', '.join(PAPER_TASKS)}"
+                )
+            for level in self._levels:
+                recorded_games(self._recording, task, level, self.episodes)
+
+
+def _several(setting: str, value: Any, single: type) -> tuple[Any, ...]:
+    """A setting that may be one value or a list of them, as a tuple.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(value, str | single) and not isinstance(value, bool):
+        return (value,)
+    if isinstance(value, Sequence):
+        return tuple(value)
+    kind = "an integer" if single is int else "a name"
+    raise ValueError(f"suite.{setting} must be {kind} or a list of them, not {value!r}")
+
+
+def _most_frames(task: str, levels: Sequence[int]) -> int:
+    """Pictures of the game itself in the longest prompt of a task."""
+    if not TASKS[task].memory:
+        return 1
+    longest = max(TASKS[task].budgets[level - 1] for level in levels)
+    return min(longest, _LAST_STEP.get(task, longest))
+
+
+def _opening(world: World) -> str:
+    """Hash of what an episode shows first: a changed game is another episode."""
+    return stable_hash(world.goal, world.actions, _portable(world.frame))
+
+
+def _portable(part: Part) -> str:
+    """A text or a picture's description without the place of the skin; the hash of its content stays."""
+    if isinstance(part, str):
+        return part
+    return dataclasses.replace(part, skin="").description  # type: ignore[type-var]
+
+
+def _tokens(chat: Chat) -> float:
+    return sum(_tokens_of(message.parts) for message in chat)
+
+
+def _tokens_of(parts: Sequence[Part]) -> float:
+    """Rough number of tokens, a picture's after Qwen2.5-VL: 441 for 576x576 pixels."""
+    return sum(
+        round(part.size[0] / _PATCH) * round(part.size[1] / _PATCH)
+        if isinstance(part, Picture)
+        else len(part) / _CHARACTERS_PER_TOKEN
+        for part in parts
+    )

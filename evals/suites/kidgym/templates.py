@@ -1,0 +1,217 @@
+"""The words of KidGym's prompts: text files with ``$fields``, which a user's folder may replace one by one.
+
+Two more files may stand in the folder: ``words.yaml`` (goals, action texts, reasons, the list's format; see
+``evals.suites.kidgym.wording``) and ``chat.yaml``, the messages of a question, which then replace the built-in chat altogether:
+
+    - {role: system, text: "$rules"}
+    - {role: user, each: frame, text: "<Image $number>: $frame"}      # one message for each picture that is shown
+    - {role: user, text: "$example$goal Choose: $actions. $answer"}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any, Final, Literal
+
+import yaml
+
+from envs.picture import Picture
+from evals.suites.kidgym.wording import BUILT_IN, Wording, wording_of
+from evals.types import Chat, Part, message, stable_hash
+
+FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
+    name: (frozenset(required.split()), frozenset(optional.split()))
+    for name, required, optional in (
+        # The system message; ``view`` is one of the next two.
+        ("rules", "view", ""),
+        ("view", "", ""),
+        ("view_memory", "", ""),
+        # A question; ``answer`` is one of the two after.
+        ("step", "goal frame actions answer", "step budget"),
+        ("answer", "letters", ""),
+        ("answer_cot", "letters", ""),
+        # In the chat of a memory task: a step without choice, and a past answer.
+        ("forced", "goal frame", "action step budget"),
+        ("answered", "letter", ""),
+        # The worked example of in-context learning; ``frame`` is the last picture, ``steps`` are the example's steps.
+        ("example", "goal steps frame", ""),
+        ("example_step", "frame actions reason letter", "step"),
+    )
+}
+"""For each template ``NAME.txt`` the fields that it must have and those that it may have besides."""
+
+CHAT_FIELDS: Final = frozenset({"rules", "example", "goal", "frame", "frames", "actions", "answer", "step", "budget"})
+"""Fields of ``chat.yaml``; ``$number`` counts the pictures of a message that is repeated for each."""
+
+Value = str | Picture | Sequence[Part]
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """One message of a user's ``chat.yaml``."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+    each: bool = False
+    """Whether it is repeated for each picture."""
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The texts of all templates, checked, in the order of ``FIELDS``, and what a user has put in place of other words."""
+
+    texts: tuple[tuple[str, str], ...]
+    wording: Wording = BUILT_IN
+    chat: tuple[ChatMessage, ...] = ()
+    """The messages of a question, where a user's folder says which."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the texts: part of every episode's fingerprint."""
+        return stable_hash(
+            self.texts, dataclasses.asdict(self.wording), [dataclasses.astuple(one) for one in self.chat]
+        )
+
+    def asked_afresh(self, fields: Mapping[str, Value], frames: Sequence[Picture]) -> Chat:
+        """The chat of a question in the user's own form.
+
+        Args:
+            fields: ``CHAT_FIELDS`` without ``frames``.
+            frames: What the player sees: the present picture, in memory tasks behind all earlier ones.
+        """
+        values = {**fields, "frames": tuple(frames)}
+        chat = []
+        for one in self.chat:
+            shown = enumerate(frames, 1) if one.each else [(0, frames[-1])]
+            for number, frame in shown:
+                parts = _filled(one.text, {**values, "frame": frame, "number": str(number)} if one.each else values)
+                if parts:
+                    chat.append(message(one.role, *parts))
+        return tuple(chat)
+
+    def fill(self, name: str, **values: Value) -> tuple[Part, ...]:
+        """A template with its fields filled in: texts, and pictures where a field's value holds some."""
+        return _filled(dict(self.texts)[name], values)
+
+    def text(self, name: str, **values: str) -> str:
+        """A template without pictures, filled in."""
+        (text,) = self.fill(name, **values)
+        assert isinstance(text, str)
+        return text
+
+
+def _filled(source: str, values: Mapping[str, Value]) -> tuple[Part, ...]:
+    position = 0
+    parts: list[Part] = []
+    for match in Template.pattern.finditer(source):
+        value: Value = "$" if match["escaped"] else values[match["named"] or match["braced"]]
+        parts += [source[position : match.start()], *([value] if isinstance(value, str | Picture) else value)]
+        position = match.end()
+    return joined([*parts, source[position:]])
+
+
+def joined(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The same parts with neighboring texts made one, and without empty ones."""
+    merged: list[Part] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        elif part != "":
+            merged.append(part)
+    return tuple(merged)
+
+
+@functools.lru_cache(maxsize=16)
+def load_templates(folder: str = "") -> Templates:
+    """The built-in templates, those replaced that a folder holds under the same name.
+
+    Raises:
+        ValueError: there is no such folder, a file in it is no template, or a template lacks a field or has one that
+            nothing fills; the message names file and field.
+    """
+    builtin = resources.files(__package__).joinpath("templates")
+    own = {path.stem: path for path in sorted(Path(folder).glob("*.txt"))} if folder else {}
+    if folder and not Path(folder).is_dir():
+        raise ValueError(f"{folder!r} is not a folder")
+    wording, chat = (_yaml(Path(folder) / name) if folder else None for name in ("words.yaml", "chat.yaml"))
+    if folder and not own and wording is None and chat is None:
+        raise ValueError(f"folder {folder!r} holds no template; it may have {_names()}")
+    for name, path in own.items():
+        if name not in FIELDS:
+            raise ValueError(f"{path} is no template of KidGym: there are {_names()}")
+    texts = {
+        name: own.get(name, builtin.joinpath(f"{name}.txt")).read_text(encoding="utf-8").strip() for name in FIELDS
+    }
+    for name, text in texts.items():
+        _check(str(own.get(name, f"{name}.txt")), text, *FIELDS[name])
+    return Templates(
+        tuple(texts.items()),
+        BUILT_IN if wording is None else wording_of(wording),
+        () if chat is None else _chat_of(chat),
+    )
+
+
+def _names() -> str:
+    return ", ".join([*(f"{name}.txt" for name in FIELDS), "words.yaml", "chat.yaml"])
+
+
+def _yaml(path: Path) -> Any:
+    """What a file says; None where there is none."""
+    if not path.exists():
+        return None
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no YAML ({str(error).splitlines()[0]})") from error
+    return {} if data is None else data
+
+
+def _chat_of(data: Any) -> tuple[ChatMessage, ...]:
+    """The messages of ``chat.yaml``.
+
+    Raises:
+        ValueError: it is no list of messages, or lacks what a player cannot do without; the message says what.
+    """
+    if not isinstance(data, list) or not data:
+        raise ValueError("chat.yaml must be a list of messages, each with role and text")
+    chat = []
+    for number, one in enumerate(data, 1):
+        where = f"chat.yaml, message {number}"
+        if not isinstance(one, dict) or not {"role", "text"} <= set(one) <= {"role", "text", "each"}:
+            raise ValueError(f"{where} must have role and text, and may have each, but nothing else")
+        if one["role"] not in ("system", "user", "assistant") or one.get("each", "frame") != "frame":
+            raise ValueError(f"{where}: role is system, user or assistant, and each, where it stands, frame")
+        if not isinstance(one["text"], str):
+            raise ValueError(f"{where}: text must be a text, not {one['text']!r:.60}")
+        fields = CHAT_FIELDS | {"number"} if "each" in one else CHAT_FIELDS
+        _check(where, one["text"], frozenset(), fields)
+        chat.append(ChatMessage(one["role"], one["text"], "each" in one))
+    named = {name for one in chat for name in Template(one.text).get_identifiers()}
+    for needed in ({"goal"}, {"actions"}, {"frame", "frames"}):
+        if not needed & named:
+            raise ValueError(f"chat.yaml lacks the field {' or '.join(f'${name}' for name in sorted(needed))}")
+    return tuple(chat)
+
+
+def _check(file: str, text: str, required: frozenset[str], optional: frozenset[str]) -> None:
+    known = ", ".join(f"${name}" for name in sorted(required | optional)) or "none"
+    if not text:
+        raise ValueError(f"template {file} is empty")
+    found = set()
+    for match in Template.pattern.finditer(text):
+        if match["invalid"] is not None:
+            line = text.count("\n", 0, match.start()) + 1
+            raise ValueError(f"template {file}, line {line}: a lone '$'; a dollar sign is written '$$'")
+        if not match["escaped"]:
+            found.add(match["named"] or match["braced"])
+    for name in sorted(required - found):
+        raise ValueError(f"template {file} lacks the field ${name}; its fields are {known}")
+    for name in sorted(found - required - optional):
+        raise ValueError(f"template {file} has a field ${name} that nothing fills; its fields are {known}")

@@ -1,0 +1,52 @@
+"""One step of a game: its player is asked, and what was chosen is read and told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from evals.conversation import Conversation
+from evals.suites.kidgym.decode import Decoded
+from evals.suites.kidgym.prompts import Dialogue, Moment, letters_of
+from evals.suites.kidgym.reading import Decoder, read_reply
+
+FORCED = Decoded(0, "")
+"""The choice where a single action is offered."""
+
+
+async def choose(
+    conversation: Conversation,
+    dialogue: Dialogue,
+    moment: Moment,
+    actions: Sequence[str],
+    decoder: Decoder,
+    oracle: Callable[[], str] | None = None,
+    shortcuts: Mapping[str, Callable[[], str]] | None = None,
+) -> Decoded:
+    """Ask which action to take; a single one is taken without asking.
+
+    Args:
+        conversation: Of the episode.
+        dialogue: Its chat as it grows.
+        moment: What the player is told, with the actions in the words of the prompt.
+        actions: The same actions in the words of the environment, for the ledger.
+        decoder: The rule that reads the reply.
+        oracle: The letter of perfect play.
+        shortcuts: Those of the shortcut players, by name.
+
+    Returns:
+        ``FORCED``, or what was read; without an index if the reply names no action.
+
+    Raises:
+        PlayerError: the player cannot answer.
+    """
+    if len(actions) == 1:
+        dialogue.forced(moment)
+        return FORCED
+    letters, chat = letters_of(actions), dialogue.question(moment)
+    played = await conversation.ask(chat, options=letters, oracle=oracle, shortcuts=shortcuts)
+    choice = read_reply(played.reply, moment.actions, decoder)
+    played.rule = choice.rule
+    if choice.index is not None:
+        played.action = actions[choice.index]
+        dialogue.answered(moment, chat, letters[choice.index])
+    return choice

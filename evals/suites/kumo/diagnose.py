@@ -1,0 +1,84 @@
+"""KUMO's error kinds as tables: planning apart from deduction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from evals.stats.intervals import Estimate
+from evals.suites.kumo.judge import ENDINGS
+from evals.suites.kumo.repeats import Run, groups_of, join_runs, mean_of, share_of
+from evals.tables import Cell, Table
+
+_NEGLIGIBLE = 1e-6
+"""Steps; the search's values are that exact."""
+
+
+def diagnose_kumo(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
+    """How players planned, and what they concluded; one row per player and difficulty.
+
+    Args:
+        plan: The suite's part of the plan (``evals.ledger.records.PLAN_SCHEMA``).
+        ledger: The suite's part of the ledger, in any order and possibly partial.
+    """
+    runs = [run for run in join_runs(plan, ledger) if run.status == "done"]
+    groups = groups_of(runs, lambda run: (run.player, run.difficulty))
+    return [_planning_table(groups), _deduction_table(groups)]
+
+
+def _planning_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for key, runs in groups.items():
+        tests = sum(run.tests for run in runs)
+        searched = [lost for run in runs for lost in run.regret]
+        rows.append(
+            (
+                *key,
+                len(runs),
+                tests,
+                mean_of(runs, lambda run: sum(run.regret) if len(run.regret) == run.tests else None),
+                sum(lost < _NEGLIGIBLE for lost in searched) / len(searched) if searched else None,
+                sum(run.idle_tests for run in runs) / tests if tests else None,
+                sum(run.late_tests for run in runs) / tests if tests else None,
+            )
+        )
+    return Table(
+        name="kumo_planning",
+        title="KUMO: planning",
+        columns=("player", "difficulty", "done", "tests", "regret", "best tests", "idle tests", "late tests"),
+        rows=tuple(rows),
+        notes=(
+            "regret: expected steps that a run's tests lost against the best ones, each judged by what was known before it; "
+            "best tests: share of tests that lost nothing. Hard tasks are searched with suite.hard_regret=true only.",
+            "idle tests: share of tests, before the answer was certain, that could tell nothing: none of their outcomes rules "
+            "out a truth that was still possible, or they had been taken before.",
+            "late tests: share of tests taken although the answer was certain.",
+        ),
+    )
+
+
+def _deduction_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *key,
+            len(runs),
+            *(_ended(runs, ending) for ending in (*ENDINGS, "")),
+            share_of(runs, lambda run: run.success and run.ending != "certain"),
+        )
+        for key, runs in groups.items()
+    ]
+    return Table(
+        name="kumo_deduction",
+        title="KUMO: deduction",
+        columns=("player", "difficulty", "done", *ENDINGS, "none named", "lucky"),
+        rows=tuple(rows),
+        notes=(
+            *(f"{kind}: share of runs in which {meaning}." for kind, meaning in ENDINGS.items()),
+            "none named: unread replies or the limit of rounds ended the run. lucky: named rightly, but not with certainty.",
+        ),
+    )
+
+
+def _ended(runs: Sequence[Run], ending: str) -> Estimate:
+    return share_of(runs, lambda run: run.ending == ending)

@@ -1,0 +1,98 @@
+"""KUMO's figures: success over relative actions, success by domain, and how many actions perfect play takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from envs.kumo import DIFFICULTIES
+from evals.figures import Figure, Series
+from evals.suites.kumo.published import leaderboard
+from evals.suites.kumo.repeats import Run, groups_of, mean_of, share_of
+
+
+def kumo_figures(runs: Sequence[Run]) -> Iterator[Figure]:
+    """All figures of the runs that were played.
+
+    Args:
+        runs: As ``join_runs`` gives them.
+    """
+    played = [run for run in runs if run.status]
+    if played:
+        yield _scatter(played)
+        yield _domains(played)
+    if counts := list(_optima(runs)):
+        yield Figure(
+            name="kumo_optimal_actions",
+            title="KUMO: actions of perfect play",
+            kind="histogram",
+            series=tuple(counts),
+            x_label="tests and the prediction",
+            y_label="tasks",
+        )
+
+
+def _scatter(runs: Sequence[Run]) -> Figure:
+    """The paper's Figure 4, in its convention."""
+    groups = groups_of(runs, lambda run: (run.difficulty, run.player))
+    series = [
+        Series(
+            player,
+            (mean_of(members, lambda run: run.published_relative_actions),),
+            (share_of(members, lambda run: run.success),),
+            difficulty,
+        )
+        for (difficulty, player), members in groups.items()
+    ]
+    for difficulty in dict.fromkeys(difficulty for difficulty, _ in groups if difficulty in DIFFICULTIES):
+        known = [(figures[1], figures[0]) for _, figures in leaderboard(difficulty)]
+        places = [pair for pair in known if None not in pair]
+        x, y = zip(*places, strict=True)
+        series.append(Series("published (paper's tasks)", x, y, difficulty, reference=True))
+    return Figure(
+        name="kumo_scatter",
+        title="KUMO: success over relative actions",
+        kind="points",
+        series=tuple(series),
+        x_label="relative action count (published convention)",
+        y_label="success",
+        limits=(0, 1),
+        notes=("Gray: the paper's models, people and optimal search over its five main domains, on other tasks.",),
+    )
+
+
+def _domains(runs: Sequence[Run]) -> Figure:
+    """The paper's Figure 3: players and domains by their mean success."""
+    players = _ranked(groups_of(runs, lambda run: (run.player,)))
+    groups = groups_of(runs, lambda run: (run.difficulty, run.domain, run.player))
+    rows = []
+    for difficulty in dict.fromkeys(run.difficulty for run in runs):
+        here = [run for run in runs if run.difficulty == difficulty]
+        for domain in _ranked(groups_of(here, lambda run: (run.domain,))):
+            members = [groups.get((difficulty, domain, player)) for player in players]
+            values = [sum(run.success for run in each) / len(each) if each else None for each in members]
+            rows.append(Series(domain.replace("_", " "), tuple(players), tuple(values), difficulty))
+    return Figure(
+        name="kumo_domains_map",
+        title="KUMO: success by domain",
+        kind="heat_map",
+        series=tuple(rows),
+        y_label="domain",
+        limits=(0, 1),
+    )
+
+
+def _ranked(groups: dict[tuple[str, ...], list[Run]]) -> list[str]:
+    """Names by share of success, the highest first."""
+    return sorted(
+        (name for (name,) in groups), key=lambda name: -sum(run.success for run in groups[name,]) / len(groups[name,])
+    )
+
+
+def _optima(runs: Sequence[Run]) -> Iterator[Series]:
+    """Tasks by the number of actions of perfect play, where that is on record."""
+    tasks = {run.task: (run.difficulty, run.optimal_actions) for run in runs if run.optimal_actions is not None}
+    for difficulty in dict.fromkeys(difficulty for difficulty, _ in tasks.values()):
+        counts = Counter(optimum for level, optimum in tasks.values() if level == difficulty and optimum is not None)
+        places = sorted(counts)
+        yield Series(difficulty, tuple(map(float, places)), tuple(float(counts[place]) for place in places))

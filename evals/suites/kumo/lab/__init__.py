@@ -1,0 +1,1 @@
+"""KUMO's laboratory: domains and books written by models, analysis of runs, training data."""

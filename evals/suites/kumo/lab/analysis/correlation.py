@@ -1,0 +1,182 @@
+"""Scores at KUMO against scores at other benchmarks, over players (paper, Figures 4c to 4e)."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy.stats import pearsonr, spearmanr
+
+from evals.ledger.run_data import RunData
+from evals.reference import model_named, published
+from evals.stats.intervals import NO_ESTIMATE, Estimate
+from evals.suite import Suite
+from evals.suites.kumo.repeats import Run, groups_of, mean_of
+from evals.tables import Cell, Table
+
+_FEWEST = 3
+"""Players from which a correlation is computed."""
+
+_PUBLISHED = "published "
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One measure of several players, by the players' names."""
+
+    name: str
+    values: Mapping[str, float]
+    kumo: bool = False
+    """Whether it is one of KUMO's, which others are compared with."""
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Of two measures over the players that have both."""
+
+    first: Scores
+    second: Scores
+    players: tuple[str, ...]
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    pearson: Estimate
+    """With its 95 % interval (Fisher's transformation), from four players on."""
+    pearson_p: float
+    spearman: float
+    spearman_p: float
+
+
+def measured_scores(runs: Sequence[Run], others: Iterable[tuple[Suite, RunData]]) -> list[Scores]:
+    """What the players of runs scored: KUMO by difficulty, other suites as `raycade compare` measures them.
+
+    Args:
+        runs: KUMO's, those that were played.
+        others: Other suites with their parts of runs.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for (difficulty, player), members in groups_of(runs, lambda run: (run.difficulty, run.player)).items():
+        found.setdefault(f"kumo {difficulty}: success", {})[player] = mean_of(members, lambda run: run.success).mean
+        relative = mean_of(members, lambda run: run.published_relative_actions)
+        if relative.n:
+            found.setdefault(f"kumo {difficulty}: relative actions", {})[player] = relative.mean
+    kumo = [Scores(name, values, kumo=True) for name, values in found.items()]
+    elsewhere: dict[str, dict[str, float]] = {}
+    for suite, run in others:
+        for player in dict.fromkeys(run.plan["player"].to_pylist()):
+            for measured in suite.measures(run, player):
+                values = [one.value for one in measured.observations]
+                if values:
+                    elsewhere.setdefault(f"{suite.name}: {measured.name}", {})[player] = math.fsum(values) / len(values)
+    return kumo + [Scores(name, values) for name, values in elsewhere.items()]
+
+
+def published_scores() -> list[Scores]:
+    """What the paper's models scored at KUMO, by model."""
+    paper = published("kumo")
+    found = []
+    for level, measure in itertools.product(("easy", "hard"), ("success", "relative actions")):
+        place = {"domains": "5 domains", "level": level}
+        figures = {model.name: paper.find(model.name, measure, place) for model in paper.models}
+        values = {name: figure.value for name, figure in figures.items() if figure}
+        found.append(Scores(f"{_PUBLISHED}kumo {level}: {measure}", values, kumo=True))
+    return found
+
+
+def read_scores(path: Path) -> list[Scores]:
+    """Scores at other benchmarks from a CSV file: a column ``model``, and one for each benchmark; gaps are allowed.
+
+    Raises:
+        ValueError: the file cannot be read so; the line is named.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            if "model" not in (reader.fieldnames or ()):
+                raise ValueError(f"{path}: there is no column 'model'")
+            names = [name for name in reader.fieldnames or () if name != "model"]
+            found: dict[str, dict[str, float]] = {name: {} for name in names}
+            for row in reader:
+                for name in names:
+                    if text := (row[name] or "").strip():
+                        found[name][row["model"]] = _number(text, f"{path}, line {reader.line_num}, {name}")
+    except (OSError, UnicodeDecodeError, csv.Error) as cause:
+        raise ValueError(f"{path}: cannot be read: {cause}") from cause
+    return [Scores(name, values) for name, values in found.items()]
+
+
+def correlations(scores: Sequence[Scores]) -> Iterator[Correlation]:
+    """KUMO's measures with all other scores, and with the same measure as published, where players are enough."""
+    for place, first in enumerate(scores):
+        if not first.kumo:
+            continue
+        for second in (each for number, each in enumerate(scores) if not each.kumo or number > place):
+            if second.kumo and second.name != _PUBLISHED + first.name:
+                continue  # another measure of KUMO
+            pairs = list(_pairs(first.values, second.values))
+            if len(pairs) < _FEWEST or any(len({pair[side] for pair in pairs}) < 2 for side in (1, 2)):
+                continue
+            yield _correlation(first, second, pairs)
+
+
+def _correlation(first: Scores, second: Scores, pairs: Sequence[tuple[str, float, float]]) -> Correlation:
+    players, x, y = zip(*pairs, strict=True)
+    linear, ranked = pearsonr(x, y), spearmanr(x, y)
+    ends = linear.confidence_interval(0.95) if len(pairs) > _FEWEST else (math.nan, math.nan)
+    estimate = Estimate(float(linear.statistic), float(ends[0]), float(ends[1]), len(pairs))
+    return Correlation(
+        first, second, players, x, y, estimate, float(linear.pvalue), float(ranked.statistic), float(ranked.pvalue)
+    )
+
+
+def _pairs(first: Mapping[str, float], second: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
+    """Players of both sides, by name or because both names mean one model of the papers."""
+    theirs = {_known(name): value for name, value in second.items()}
+    for name, value in first.items():
+        if (key := _known(name)) in theirs:
+            yield name, value, theirs[key]
+
+
+def _known(player: str) -> str:
+    """The model that a player's name means; the name of a run behind it (``tiny (run-a)``) does not count."""
+    name = re.sub(r" \(.*\)$", "", player)
+    model = model_named(name)
+    return model.name if model else name
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{place}: {text!r} is no number")
+    return value
+
+
+def correlation_table(found: Iterable[Correlation]) -> Table:
+    """A row for each pair of measures."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(each.first.name, each.second.name, len(each.players)),
+            each.pearson if each.pearson != NO_ESTIMATE else None,
+            *(each.pearson_p, each.spearman, each.spearman_p),
+        )
+        for each in found
+    ]
+    return Table(
+        name="kumo_correlations",
+        title="KUMO: correlation with other scores over players",
+        columns=("kumo", "with", "players", "Pearson", "p", "Spearman", "p of Spearman"),
+        rows=tuple(rows),
+        notes=(
+            "Players that have both scores; published: of the paper's models on its tasks. Brackets: 95 % confidence. "
+            "Fewer is better for relative actions, so their correlations with scores are negative.",
+        ),
+        section="diagnostics",
+        brief=("kumo", "with", "players", "Pearson", "Spearman"),
+    )

@@ -1,0 +1,94 @@
+"""What a complete stage leaves in the folder; it follows from the ledgers, so that leaving it twice changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from evals.suites.kumo.lab.pipeline.folder import Folder, load_all, proposals_text, task_line
+from evals.suites.kumo.lab.pipeline.model_text import read_data
+from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose
+from evals.suites.kumo.lab.pipeline.similar import Profile, near_duplicate
+from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was not kept."""
+
+    refused: tuple[str, ...] = ()
+    """Each with its reason."""
+    differing: tuple[str, ...] = ()
+    """Files that are there with other contents and were left as they are."""
+
+
+def keep(folder: Folder, suite: KumoPipeline) -> Kept:
+    """Leave what the suite's stage made.
+
+    Raises:
+        ValueError: a domain in the folder is wrong.
+    """
+    if suite.stage == "propose":
+        return _keep_proposals(folder, suite)
+    if suite.stage == "configure":
+        return _keep_domains(folder, suite)
+    return _keep_books(folder, suite) if suite.stage == "check" else Kept()
+
+
+def _keep_proposals(folder: Folder, suite: KumoPipeline) -> Kept:
+    done = folder.run("propose")
+    found = [
+        Proposal.read(entry, entry["category"])
+        for row in (done.results() if done else {}).values()
+        for entry in json.loads(row["result"])
+    ]
+    judged = choose(found, suite.known())
+    accepted = [proposal for proposal, reason in judged if not reason][: suite.proposals]
+    refused = [f"{proposal.title}: {reason}" for proposal, reason in judged if reason]
+    return Kept(tuple(refused), _add(folder, [("proposals.yaml", proposals_text(accepted))]))
+
+
+def _keep_domains(folder: Folder, suite: KumoPipeline) -> Kept:
+    done, known = folder.run("configure"), suite.known()
+    accepted, refused = list[tuple[str, str]](), list[str]()
+    for row in (done.results() if done else {}).values():
+        name = Path(row["task"]).name
+        if not row["result"]:
+            refused.append(f"{name}: {row['complaints'][0]}")
+            continue
+        data = read_data(row["result"])
+        profile = Profile.of(name, data["title"], data["truths"], data["actions"])
+        if alike := near_duplicate(profile, known):
+            refused.append(f"{name}: {alike.reason}")
+            continue
+        known.append(profile)
+        accepted.append((f"domains/{name}.yaml", row["result"]))
+    differing = _add(folder, accepted)
+    load_all(folder.domains())
+    return Kept(tuple(refused), differing)
+
+
+def _keep_books(folder: Folder, suite: KumoPipeline) -> Kept:
+    accepted, lines, refused = list[tuple[str, str]](), list[str](), Counter[str]()
+    tasks = suite.tasks
+    for number in range(1, suite.round + 1):
+        done = folder.run("check", number)
+        for place, row in (done.results() if done else {}).items():
+            if not row["accepted_by"]:
+                refused[row["complaints"][0].partition(":")[0]] += number == suite.round
+                continue
+            domain, task = tasks[place]
+            accepted.append((f"books/{domain.name}-{suite.difficulty}-{task.index}.md", f"{row['result']}\n"))
+            lines.append(task_line(task, row["result"], row["accepted_by"]))
+    differing = _add(folder, accepted)
+    if lines and not folder.extend("books.jsonl", sorted(lines)):
+        differing = (*differing, "books.jsonl")
+    kinds = [f"{count} with {kind} first among their faults" for kind, count in refused.most_common() if count]
+    return Kept(tuple(kinds), differing)
+
+
+def _add(folder: Folder, files: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(name for name, text in files if not folder.add(name, text))

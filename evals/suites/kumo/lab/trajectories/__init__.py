@@ -1,0 +1,1 @@
+"""Perfect plays as chats to train on, and their check."""

@@ -1,0 +1,95 @@
+"""Whether trajectories are what they should be: each is replayed, and each of its tests searched once more."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from envs.kumo import BOOK_STYLES, Game, OptimalSearch, Task
+from evals.suites.kumo.lab.trajectories.plays import Row, chat_columns, chat_of
+from evals.suites.kumo.parallel import in_order
+from evals.suites.kumo.searched_game import Puzzle, domain_of
+
+
+@dataclass
+class Checked:
+    """What replaying a file has shown.
+
+    Attributes:
+        trajectories: Replayed.
+        tasks: Different games among them.
+        won: Of the trajectories, those whose last reply named a valid truth.
+        tests: Taken in all of them.
+        expected: Tests that perfect play expects in all of them, before anything is shown.
+        domains: Trajectories by domain and level.
+        problems: What is wrong, with the row.
+    """
+
+    trajectories: int = 0
+    tasks: int = 0
+    won: int = 0
+    tests: int = 0
+    expected: float = 0.0
+    domains: Counter[tuple[str, str]] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+
+def check(rows: Iterable[Row], processes: int | None = None) -> Checked:
+    """Replay trajectories.
+
+    Args:
+        rows: Of a file.
+        processes: Replays at a time; as many as there are cores if not given.
+    """
+    found, before = Checked(), None
+    for results in in_order(_check_rows, enumerate(rows, 1), processes):
+        for number, row, won, problem in results:
+            key = row["domain"], row["level"], row["seed"], row["index"]
+            found.trajectories += 1
+            found.tasks += key != before  # the plays of one task stand together
+            found.won += won
+            found.tests += len(row["actions"]) - 1
+            found.expected += row["expected_tests"]
+            found.domains[row["domain"], row["level"]] += 1
+            if problem:
+                found.problems.append(f"row {number:,}: {problem}")
+            before = key
+    return found
+
+
+def _check_rows(rows: Sequence[tuple[int, Row]]) -> list[tuple[int, Row, bool, str]]:
+    return [(number, row, *check_row(row)) for number, row in rows]
+
+
+def check_row(row: Row) -> tuple[bool, str]:
+    """Whether a trajectory wins its game, and what is wrong with it otherwise; empty if nothing is."""
+    try:
+        task = Task.from_json(json.loads(row["task"]))
+        puzzle = Puzzle(domain_of(row["domain"]), task)
+        return _replay(puzzle, row)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as cause:
+        return False, f"cannot be replayed ({type(cause).__name__}: {cause})"
+
+
+def _replay(puzzle: Puzzle, row: Row) -> tuple[bool, str]:
+    task, game, moves = puzzle.task, Game(puzzle.task), row["actions"]
+    search, problem = OptimalSearch(task), ""
+    for test in moves[:-1]:
+        if test not in search.best_tests(game.observed):
+            problem = problem or f"{test!r} is not the best test, or none is needed any more"
+        game.test(test)
+    if search.best_tests(game.observed):
+        problem = problem or "the truth is named too early"
+    game.predict(moves[-1])
+    if not game.won:
+        return False, f"{moves[-1]!r} is not the right truth"
+    if not math.isclose(row["expected_tests"], search.expected_steps, abs_tol=1e-6):
+        problem = problem or f"expected_tests is {row['expected_tests']}, not {search.expected_steps:.6f}"
+    if row["book"] not in BOOK_STYLES:
+        return True, f"no book {row['book']!r}"
+    columns = chat_columns(chat_of(puzzle, moves, row["book"]))
+    different = [name for name, value in columns.items() if row[name] != value]
+    return True, problem or (f"{' and '.join(different)} differ from what a run shows" if different else "")

@@ -1,0 +1,178 @@
+"""``raycade kumo trajectories | verify-trajectories | halves``: perfect plays as training data, and what to split them by."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from envs.kumo import BOOK_STYLES, Domain, available_domains, load_domain
+from envs.kumo.halves import HALVES, components, parse_half, split_of
+from envs.kumo.search import check_size
+from evals.suites.kumo.lab.trajectories import file as trajectory_file
+from evals.suites.kumo.lab.trajectories.check import check
+from evals.suites.kumo.lab.trajectories.plays import MOST_PLAYS, Recipe, Row, trajectories
+from evals.suites.kumo.levels import is_level, size_of
+from evals.suites.kumo.searched_game import domain_of
+
+_SHOWN = 10
+"""Problems of a file that are printed."""
+_SECONDS = 10
+"""Between two lines of progress."""
+
+
+def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the commands among those of ``raycade kumo``."""
+    make = commands.add_parser(
+        "trajectories",
+        help="perfect plays as training data: chats with a loss mask, as Parquet or JSON lines",
+        description="Searches tasks of the domains to the optimum and writes each perfect play as the chat that raycade run "
+        "would show, with a mask that puts the loss on the replies. NAME@in and NAME@out are the halves of a domain.",
+    )
+    make.add_argument("out", type=Path, metavar="OUT", help="a new .parquet or .jsonl file")
+    make.add_argument("domains", nargs="+", metavar="DOMAIN", help="FILE_OR_NAME, NAME@in, NAME@out")
+    make.add_argument("--count", type=int, default=1000, metavar="N", help="tasks of each domain (default 1000)")
+    make.add_argument("--difficulty", default="easy", metavar="LEVEL", help="easy, hard, or a size such as 6x8")
+    make.add_argument(
+        "--book", choices=BOOK_STYLES, default="symbolic", help="style of the guidebook (default symbolic)"
+    )
+    make.add_argument("--seed", type=int, default=0, help="of the tasks, as suite.seed (default 0)")
+    make.add_argument(
+        "--reserve", type=int, default=50, metavar="N", help="first tasks to leave out, for evaluation (default 50)"
+    )
+    make.add_argument(
+        "--plays",
+        default="1",
+        metavar="N",
+        help=f"perfect plays of each task where several are equally good: a number, or all (up to {MOST_PLAYS:,})",
+    )
+    verify = commands.add_parser(
+        "verify-trajectories",
+        help="replay a file of trajectories",
+        description="Replays each trajectory: whether it wins, each of its tests is a best one by the optimal search, and its "
+        "chat is what raycade run shows.",
+    )
+    verify.add_argument("file", type=Path, metavar="FILE")
+    halves = commands.add_parser(
+        "halves",
+        help="domains whose truths and tests fall into two unconnected halves",
+        description="Lists the connected components of domains, and the halves NAME@in and NAME@out of those that have a "
+        "balanced split.",
+    )
+    halves.add_argument("domains", nargs="*", metavar="FILE_OR_NAME", help="default: those that come with raycade")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run a command; 2 for bad input."""
+    try:
+        return COMMANDS[options.kumo_command](options)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _make(options: argparse.Namespace) -> int:
+    trajectory_file.check_new(options.out)
+    recipes = [_recipe(options, domain) for domain in dict.fromkeys(options.domains)]
+    for recipe in recipes:
+        print(_described(recipe.domain))
+    rows = tasks = tests = 0
+    expected = 0.0
+
+    def counted() -> Iterator[list[Row]]:
+        nonlocal rows, tasks, tests, expected
+        shown = time.monotonic()
+        for recipe in recipes:
+            for batch in trajectories(recipe):
+                yield batch
+                rows += len(batch)
+                tasks += sum(row["play"] == 0 for row in batch)
+                tests += sum(len(row["actions"]) - 1 for row in batch)
+                expected += sum(row["expected_tests"] for row in batch)
+                if time.monotonic() - shown > _SECONDS:
+                    print(f"{tasks:,} of {len(recipes) * options.count:,} tasks", file=sys.stderr, flush=True)
+                    shown = time.monotonic()
+
+    trajectory_file.write(options.out, counted())
+    last = options.reserve + options.count - 1
+    print(
+        f"{options.out}: {rows:,} trajectories of {tasks:,} {options.difficulty} tasks with the {options.book} book, "
+        f"seed {options.seed}, numbers {options.reserve:,} to {last:,} of each domain"
+    )
+    print(f"tests of perfect play: {tests / rows:.2f} taken on average, {expected / rows:.2f} expected")
+    return 0
+
+
+def _recipe(options: argparse.Namespace, domain: str) -> Recipe:
+    """The recipe of one domain.
+
+    Raises:
+        ValueError: an option is wrong.
+    """
+    if not is_level(options.difficulty):
+        raise ValueError(f"--difficulty: {options.difficulty!r} is neither easy nor hard nor a size such as 6x8")
+    check_size(*size_of(options.difficulty))
+    for name, least in (("count", 1), ("reserve", 0), ("seed", 0)):
+        if getattr(options, name) < least:
+            raise ValueError(f"--{name} must be at least {least}, not {getattr(options, name)}")
+    plays = MOST_PLAYS if options.plays == "all" else int(options.plays) if options.plays.isdecimal() else 0
+    if not 1 <= plays <= MOST_PLAYS:
+        raise ValueError(f"--plays must be a number from 1 to {MOST_PLAYS:,}, or all, not {options.plays!r}")
+    return Recipe(domain, options.difficulty, options.book, options.seed, options.reserve, options.count, plays)
+
+
+def _described(name: str) -> str:
+    """A domain's size, and that of its other half."""
+    domain = domain_of(name)
+    size = f"{name}: {_size(domain)}"
+    if (half := parse_half(name)) is None:
+        return size
+    other = f"{half[0]}@{next(each for each in HALVES if each != half[1])}"
+    return f"{size}; {other}: {_size(domain_of(other))}; none in common"
+
+
+def _size(domain: Domain) -> str:
+    return f"{len(domain.truths)} truths, {len(domain.actions)} tests"
+
+
+def _verify(options: argparse.Namespace) -> int:
+    found = check(trajectory_file.read(options.file))
+    if not found.trajectories:
+        raise ValueError(f"{options.file} holds no trajectories")
+    for (domain, level), count in found.domains.items():
+        print(f"{domain}, {level}: {count:,} trajectories")
+    print(
+        f"{found.trajectories:,} trajectories of {found.tasks:,} tasks replayed: {found.won:,} won "
+        f"({found.won / found.trajectories:.1%}); tests {found.tests / found.trajectories:.2f} taken on average, "
+        f"{found.expected / found.trajectories:.2f} expected"
+    )
+    for problem in found.problems[:_SHOWN]:
+        print(f"{options.file}, {problem}", file=sys.stderr)
+    if len(found.problems) > _SHOWN:
+        print(f"... and {len(found.problems) - _SHOWN:,} more", file=sys.stderr)
+    if not found.problems:
+        print("every test is a best one, and every chat is what a run shows")
+    return 2 if found.problems else 0
+
+
+def _halves(options: argparse.Namespace) -> int:
+    domains = {name: load_domain(name) for name in options.domains or available_domains()}
+    width = max(map(len, domains))
+    print(f"{'domain':<{width}}  {'@in':>7}  {'@out':>7}  components (truths + tests)")
+    for name, domain in domains.items():
+        parts = components(domain)
+        if len(parts) == 1 and not options.domains:
+            continue
+        sizes = [f"{len(half.truths)} + {len(half.actions)}" for half in split_of(domain) or ()] or ["-", "-"]
+        found = ", ".join(f"{len(part.truths)} + {len(part.tests)}" for part in parts)
+        print(f"{name:<{width}}  {sizes[0]:>7}  {sizes[1]:>7}  {found}")
+    return 0
+
+
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "trajectories": _make,
+    "verify-trajectories": _verify,
+    "halves": _halves,
+}

@@ -1,0 +1,116 @@
+"""Trajectories in files: Parquet or JSON lines, written and read piece by piece."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evals.suites.kumo.lab.trajectories.plays import Row
+
+SCHEMA = pa.schema(
+    [
+        pa.field("domain", pa.string(), nullable=False),
+        pa.field("level", pa.string(), nullable=False),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("index", pa.int64(), nullable=False),
+        pa.field("play", pa.int64(), nullable=False),
+        pa.field("book", pa.string(), nullable=False),
+        pa.field("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])), nullable=False),
+        pa.field("loss_mask", pa.list_(pa.int64()), nullable=False),
+        pa.field("actions", pa.list_(pa.string()), nullable=False),
+        pa.field("truths", pa.list_(pa.string()), nullable=False),
+        pa.field("tests", pa.list_(pa.string()), nullable=False),
+        pa.field("expected_tests", pa.float64(), nullable=False),
+        pa.field("task", pa.string(), nullable=False),
+    ]
+)
+KINDS = (".parquet", ".jsonl")
+_ROWS = 500
+"""Read at a time."""
+
+
+class TrajectoryFileError(ValueError):
+    """A file that cannot be written or read as one of trajectories; says which, and where."""
+
+
+def check_new(path: Path) -> None:
+    """Refuse a name that is taken, of another kind, or in a folder that is not there.
+
+    Raises:
+        TrajectoryFileError: see above.
+    """
+    if path.suffix not in KINDS:
+        raise TrajectoryFileError(
+            f"{path}: trajectories are written as {' or '.join(KINDS)}; end the name with one of these"
+        )
+    if not path.parent.is_dir():
+        raise TrajectoryFileError(f"{path}: there is no folder {path.parent}")
+    if path.exists():
+        raise TrajectoryFileError(f"{path} is there already and is not overwritten; remove it or choose another name")
+
+
+def write(path: Path, batches: Iterable[list[Row]]) -> None:
+    """Write rows as they come; the file has its name only once it is complete.
+
+    Raises:
+        TrajectoryFileError: the name is taken, or of another kind.
+    """
+    check_new(path)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        if path.suffix == ".parquet":
+            with pq.ParquetWriter(beside, SCHEMA, compression="zstd") as writer:
+                for rows in batches:
+                    writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+        else:
+            with beside.open("w", encoding="utf-8") as file:
+                for rows in batches:
+                    file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        check_new(path)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Iterator[Row]:
+    """The rows of a file, one after the other.
+
+    Raises:
+        TrajectoryFileError: it cannot be read, or a row is no trajectory; the row is named.
+    """
+    if not path.is_file():
+        raise TrajectoryFileError(f"{path}: no such file")
+    try:
+        for number, row in enumerate(_rows(path), 1):
+            _check(row, f"{path}, row {number:,}")
+            yield row
+    except OSError as cause:
+        raise TrajectoryFileError(f"{path}: cannot be read: {cause.strerror or cause}") from None
+    except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
+        raise TrajectoryFileError(f"{path}: damaged: {cause}") from None
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    if path.suffix == ".parquet":
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS):
+                yield from batch.to_pylist()
+        return
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError):
+                raise TrajectoryFileError(f"{path}, row {number:,}: not JSON") from None
+
+
+def _check(row: Any, place: str) -> None:
+    if not isinstance(row, Mapping):
+        raise TrajectoryFileError(f"{place}: not a trajectory")
+    if missing := [name for name in SCHEMA.names if row.get(name) is None]:
+        raise TrajectoryFileError(f"{place}: not a trajectory: {', '.join(missing)} missing")

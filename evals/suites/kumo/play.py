@@ -1,0 +1,126 @@
+"""One game of KUMO as a conversation: choose tests until the right truth can be named."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Mapping
+from typing import Literal
+
+import pyarrow as pa
+
+from envs.kumo import Game
+from evals.conversation import Conversation
+from evals.suite import Column
+from evals.suites.kumo import prompts
+from evals.suites.kumo.decode import decode
+from evals.suites.kumo.judge import judge
+from evals.suites.kumo.searched_game import BookChoice, Puzzle
+from evals.suites.kumo.shortcuts import shortcuts_of
+from evals.suites.kumo.wording import PromptStyle, Said
+from evals.types import Chat, Outcome, message
+
+COLUMNS: Mapping[str, Column] = {
+    "tests": Column(pa.int32(), "Tests taken, repeated ones included.", better="lower"),
+    "predicted": Column(pa.string(), "The truth that was named; null if none was."),
+    "parse_errors": Column(pa.int32(), "Replies that could not be read as a name.", better="lower"),
+    "parse_failed": Column(pa.bool_(), "Whether such a reply ended the game."),
+    "optimal_actions": Column(pa.int32(), "Tests and prediction of perfect play on the same outcomes."),
+    "shipped_optimal_actions": Column(
+        pa.int32(), "The same by the published search, which breaks ties otherwise (imported benchmark only)."
+    ),
+    "tied_optimal_actions": Column(
+        pa.float64(), "The same by our search, as a mean over all equally good tests (imported benchmark only)."
+    ),
+    "malformed": Column(pa.bool_(), "Whether the task is malformed (imported benchmark only)."),
+    "n_actions": Column(pa.int32(), "|A|, tests that the task offers."),
+    "ending": Column(
+        pa.string(), "What the truth named was: certain, early, overlooked or excluded; null if none was named."
+    ),
+    "idle_tests": Column(
+        pa.int32(),
+        "Tests before the answer was certain that could tell nothing, repeated ones included.",
+        better="lower",
+    ),
+    "late_tests": Column(pa.int32(), "Tests taken although the answer was certain.", better="lower"),
+    "regret": Column(
+        pa.list_(pa.float64()),
+        "Expected steps that each test lost against the best one; null where not searched.",
+        "steps",
+    ),
+}
+
+
+async def play_puzzle(
+    puzzle: Puzzle,
+    conversation: Conversation,
+    *,
+    prompt: PromptStyle = "own",
+    book: BookChoice = "prose",
+    decoder: Literal["lenient", "strict"] = "lenient",
+    regret: bool = True,
+) -> Outcome:
+    """Play one puzzle within the episode's budget of replies.
+
+    Any reply that cannot be read takes a reply of the budget; a second one in a row ends the game as a failure, and so
+    does the first if replies are read strictly. The first prediction ends it too. Repeating a test shows the same outcome
+    and counts again (as published).
+
+    Args:
+        puzzle: The game.
+        conversation: With its player.
+        prompt: Whose words the game is told in.
+        book: Style of the knowledge book.
+        decoder: Read replies as a person would, or as the published parser does.
+        regret: Whether to search for what each test lost.
+    """
+    task, game = puzzle.task, Game(puzzle.task)
+    words = puzzle.wording(prompt, book, conversation.episode.budget)
+    said = words.opening()
+    before: Chat = ()
+    strict = decoder == "strict"
+    parse_errors = unread = 0
+    for _ in range(conversation.episode.budget):
+        played = await conversation.ask(
+            (*before, *said.sent),
+            options=puzzle.names,
+            oracle=functools.partial(puzzle.best, tuple(game.observed)),
+            shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id),
+        )
+        choice = decode(
+            played.reply.text, task.action_names, task.truths, strict, played.reply.cut_off, puzzle.domain.nouns
+        )
+        played.action, played.rule = choice.name, choice.rule
+        if choice.name is None:
+            parse_errors, unread = parse_errors + 1, unread + 1
+            if strict or unread > 1:
+                break
+            reminder = prompts.reminder(cut_off=played.reply.cut_off)
+            following = Said((reminder,), (reminder,))
+        elif choice.kind == "predict":
+            game.predict(choice.name)
+            break
+        else:
+            unread = 0
+            following = words.outcome(choice.name, game.test(choice.name))
+        before = (*before, *said.kept, message("assistant", played.reply.text))
+        said = following
+    optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
+    errors = await asyncio.to_thread(judge, task, tuple(game.taken), game.named, search=regret)
+    return Outcome(
+        success=game.won,
+        steps=game.steps,
+        extra={
+            "tests": len(game.taken),
+            "predicted": game.named,
+            "parse_errors": parse_errors,
+            "parse_failed": unread > (0 if strict else 1),
+            "optimal_actions": len(optimal_play),
+            "n_actions": len(task.actions),
+            "ending": errors.ending or None,
+            "idle_tests": errors.idle_tests,
+            "late_tests": errors.late_tests,
+            "regret": list(errors.regret),
+            **puzzle.benchmark_columns,
+        },
+    )

@@ -1,0 +1,74 @@
+"""Searches beside the play: as many at a time as there are cores, each question once, results kept in the user's cache.
+
+The compiled search runs without Python's global lock, so threads of one pool use all cores and need no child processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from envs.kumo import OptimalSearch, Task
+from evals.suites.kumo import disk_cache as cache
+from evals.suites.kumo.optima import game_key, known_optima, place_names
+from evals.types import stable_hash
+
+_lock = threading.Lock()
+_under_way: dict[str, Future[list[int]]] = {}
+
+
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="kumo-search")
+
+
+def optimal_play(task: Task) -> tuple[str, ...]:
+    """The tests of perfect play on what this task shows, in order, and last the truth that it names; may take seconds."""
+    moves = known_optima().get(game_key(task))
+    return place_names(task, moves if moves is not None else _answer(task, None))
+
+
+def best_move(task: Task, taken: tuple[str, ...]) -> str:
+    """What perfect play does after the tests in ``taken``, in whatever order they were taken; may take seconds."""
+    return place_names(task, _answer(task, tuple(sorted(set(taken), key=task.position))))[0]
+
+
+def _answer(task: Task, taken: tuple[str, ...] | None) -> list[int]:
+    """The moves of perfect play, or with ``taken`` only the next one: from the cache, or by a search that is then kept."""
+    tests = None if taken is None else [task.position(name) for name in taken]
+    key = game_key(task) if tests is None else stable_hash(game_key(task), tests)
+    with _lock:
+        future = _under_way.get(key)
+        if future is None:
+            future = _under_way[key] = _pool().submit(_recall_or_search, task, taken, key)
+            future.add_done_callback(lambda _: _under_way.pop(key, None))
+    return future.result()
+
+
+def _recall_or_search(task: Task, taken: tuple[str, ...] | None, key: str) -> list[int]:
+    kept = cache.recall(key)
+    if kept is not None and _fits(task, taken, kept):
+        return kept
+    search, names = OptimalSearch(task), (*task.action_names, *task.truths)
+    if taken is None:
+        moves = [names.index(move) for move in search.rollout()]
+    else:
+        observed = {name: task.observations[task.position(name)] for name in taken}
+        moves = [names.index(search.best(observed))]
+    cache.keep(key, moves)
+    return moves
+
+
+def _fits(task: Task, taken: tuple[str, ...] | None, moves: list[int]) -> bool:
+    """Whether kept moves can be moves of this game: new tests, and a truth at the end that no outcome rules out."""
+    names = (*task.action_names, *task.truths)
+    if not all(0 <= place < len(names) for place in moves):
+        return False
+    tests = [names[place] for place in (moves[:-1] if taken is None else moves)]
+    if taken is not None:
+        return len(moves) == 1 and tests[0] not in taken
+    if len(set(tests)) < len(tests) or any(name in task.truths for name in tests):
+        return False
+    return names[moves[-1]] in task.survivors({name: task.observations[task.position(name)] for name in tests})

@@ -1,0 +1,360 @@
+"""KUMO as a suite: which games are planned, how one is played, what is reported."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+
+from envs.kumo import BOOK_STYLES, BUDGET, DIFFICULTIES, Domain, available_domains, structured_sources
+from envs.kumo.published import benchmark_domains, open_domain
+from envs.kumo.search import check_size
+from envs.suggest import did_you_mean
+from evals.conversation import Conversation
+from evals.figures import Figure
+from evals.ledger.run_data import RunData
+from evals.reference import Conditions
+from evals.reference.comparison import published_tables
+from evals.suite import Column, Suite, check_plan_size
+from evals.suites.kumo.decode import DECODER_VERSION
+from evals.suites.kumo.diagnose import diagnose_kumo
+from evals.suites.kumo.effects import effect_tables
+from evals.suites.kumo.figures import kumo_figures
+from evals.suites.kumo.judge import CHEAP
+from evals.suites.kumo.levels import expected_calls, is_level, level_of, size_of
+from evals.suites.kumo.paper import paper_tables
+from evals.suites.kumo.play import COLUMNS, play_puzzle
+from evals.suites.kumo.prompts import PROMPT_FINGERPRINT
+from evals.suites.kumo.published import run_cells
+from evals.suites.kumo.repeats import join_runs, malformed_episodes
+from evals.suites.kumo.score import score_kumo
+from evals.suites.kumo.searched_game import BookChoice, Puzzle, domain_of, puzzles_from, puzzles_in, puzzles_of
+from evals.suites.kumo.shortcuts import SHORTCUTS
+from evals.suites.kumo.transcripts import has_transcript, transcript_players
+from evals.suites.kumo.view import view_game
+from evals.suites.kumo.wording import PromptStyle
+from evals.tables import Section, Table
+from evals.types import Episode, Outcome, Player, stable_hash, stable_seed
+from evals.view import EpisodeView
+
+MAIN_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
+
+_TOKENS_PER_ROUND = 250
+"""A reply with its reasoning, and the outcome after it."""
+
+
+@dataclass(frozen=True)
+class KumoSuite(Suite):
+    """Games of elimination (KUMO): find the one valid truth among candidates by choosing tests.
+
+    Attributes:
+        domains: Names of domains that come with raycade, or paths of domain files; ``"all"``, alone or among others,
+            stands for all that come with it. ``NAME@in`` and ``NAME@out`` are the halves of a domain that have no truth and no
+            test in common.
+        difficulties: Of ``easy`` (4 truths, 6 actions), ``hard`` (12 truths, 16 actions), and sizes such as ``6x8``.
+        truths: Truths of a task, together with ``actions``: tasks of this size instead of those of ``difficulties``, up to
+            where the optimal search ends (13 truths, 18 actions). Their level is called ``8x12``, say.
+        actions: Actions of a task.
+        tasks: A task file, as ``raycade kumo generate`` writes it or as published, to play tasks from instead of generating
+            them: those of the domains and difficulties above. Published files need the one domain that they belong to.
+        source: A folder that ``raycade kumo import`` wrote: its tasks of the domains (by name, or ``all``) and difficulties
+            above are played.
+        tasks_per_domain: Tasks of each domain and difficulty; of a task file the first so many.
+        repeats: Runs of each task.
+        seed: Another seed gives other tasks, and other drawn or permuted domains.
+        valid_truths: Truths of a task that are right, any of which may be named (the paper's N_valid).
+        structure: Domains drawn by chance instead of ``domains``: ``{density: .12, overlap: .2, domains: 5}``, say, with the
+            settings of ``envs.kumo.structure.Structure``; or ``{names: permuted}``: those of ``domains`` with the names
+            of their truths exchanged in the rules, so that knowledge of the world misleads.
+        give_aways: Whether to allow tasks in which some truth can be ruled out by no action, which tells the answer
+            before the first test (19 % of the published easy tasks).
+        book: How the guidebook is written: ``prose`` (everything defined, rule-outs in sentences), ``long`` (of twice as many
+            truths and tests), ``noisy`` (irrelevant sentences in between), ``table`` or ``symbolic``; ``published``: that
+            of the imported benchmark, which has no definitions for the first three; ``written``: that of the task file
+            (``raycade kumo make``).
+        prompt: ``own``, or ``published``: the words of the imported benchmark, all of them.
+        malformed: Whether malformed tasks of an imported benchmark are ``scored`` as the published code does, or
+            ``left_out`` of the tables; they are played in any case.
+        transcripts: The checkout of the published repository: its models then are players that need no engine, by the
+            names of their folders (``baselines=[deepseek-v3]``), and reply what they replied then.
+        decoder: ``lenient`` reads replies as a person would and reminds once after one that names nothing; ``strict`` is
+            the published parser, and the first reply that it cannot read ends the run.
+        max_steps: Replies after which a run without prediction has failed (50 in the paper); players are told.
+        hard_regret: Whether to search hard tasks, too, for what each test lost (seconds of a core for each game).
+    """
+
+    name: ClassVar[str] = "kumo"
+    title: ClassVar[str] = "KUMO"
+    columns: ClassVar[Mapping[str, Column]] = COLUMNS
+    shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
+
+    domains: str | Sequence[str] = MAIN_DOMAINS
+    difficulties: Sequence[str] = tuple(DIFFICULTIES)
+    truths: int | None = None
+    actions: int | None = None
+    tasks: str | None = None
+    source: str | None = None
+    tasks_per_domain: int = 50
+    repeats: int = 5
+    seed: int = 0
+    valid_truths: int = 1
+    structure: Mapping[str, Any] | None = dataclasses.field(default=None, hash=False)
+    give_aways: bool = False
+    book: BookChoice = "prose"
+    prompt: PromptStyle = "own"
+    malformed: Literal["scored", "left_out"] = "scored"
+    transcripts: str | None = None
+    decoder: Literal["lenient", "strict"] = "lenient"
+    max_steps: int = BUDGET
+    hard_regret: bool = False
+
+    def __post_init__(self) -> None:
+        for setting in ("domains", "difficulties"):
+            given = getattr(self, setting)
+            several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+            names = [str(name) for name in several if name is not None]
+            if setting == "domains":
+                known = benchmark_domains(self.source) if self.source else available_domains()
+                names = [name for entry in names for name in (known if entry == "all" else [entry])]
+            object.__setattr__(self, setting, tuple(names))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The domains that are played, as ``envs.kumo.domain_from`` reads them."""
+        if self.structure is None:
+            return tuple(self.domains)
+        return structured_sources(self.structure, self.domains, self.seed)
+
+    @property
+    def players(self) -> Mapping[str, Player]:
+        """The models whose published replies are at hand."""
+        return transcript_players(self.transcripts) if self.transcripts else {}
+
+    def plays(self, player: str, episode: Episode) -> bool:
+        """Whether there is a transcript of the model for this task."""
+        return has_transcript(self.transcripts or "", player, episode)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that are played: the difficulties, or the one of the size chosen."""
+        if self.truths is None or self.actions is None:
+            return tuple(self.difficulties)
+        return (level_of(self.truths, self.actions),)
+
+    def plan(self) -> Sequence[Episode]:
+        """Domains x levels x tasks x repeats.
+
+        Raises:
+            ValueError: a setting is wrong, or a domain is too small for it.
+        """
+        self._check()
+        check_plan_size(
+            domains=len(self.sources),
+            difficulties=len(self.levels),
+            tasks=1 if self.tasks else self.tasks_per_domain,
+            repeats=self.repeats,
+        )
+        episodes = []
+        for source in self.sources:
+            for level in self.levels:
+                for number, puzzle in enumerate(self._puzzles(source, level)):
+                    first = self._episode(puzzle, level, puzzle.index if self.source else number)
+                    episodes += [dataclasses.replace(first, repeat=repeat) for repeat in range(self.repeats)]
+        if not episodes:
+            setting, place = ("source", self.source) if self.source else ("tasks", self.tasks)
+            domains = ", ".join(self._domain(source).name for source in self.domains)
+            raise ValueError(f"suite.{setting}: {place} has no {' or '.join(self.levels)} tasks of {domains}")
+        return episodes
+
+    def puzzles(self) -> Iterator[Puzzle]:
+        """The different games of the plan, in its order."""
+        for source in self.sources:
+            for level in self.levels:
+                yield from self._puzzles(source, level)
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        """Play one run of one task."""
+        puzzle = self.puzzle(episode.task, episode.level, episode.index)
+        return await play_puzzle(
+            puzzle,
+            conversation,
+            prompt=self.prompt,
+            book=self.book,
+            decoder=self.decoder,
+            regret=self.hard_regret or len(puzzle.task.truths) <= CHEAP,
+        )
+
+    def results(self, run: RunData, section: Section) -> Iterable[Table]:
+        """Scores in our convention and in the published one; diagnostics: error kinds, planning apart from deduction."""
+        if section == "performance":
+            return
+        notes: tuple[str, ...] = ()
+        ledger = run.episodes()
+        if self.malformed == "left_out":
+            left_out = malformed_episodes(join_runs(run.plan, ledger))
+            run = run.without(left_out)
+            ledger, notes = run.episodes(), (f"{len(left_out):,} runs of malformed tasks are left out.",)
+        for table in self._tables(run, ledger, section):
+            yield dataclasses.replace(table, notes=(*table.notes, *notes))
+
+    def _tables(self, run: RunData, ledger: pa.Table, section: Section) -> Iterator[Table]:
+        if section == "paper":
+            yield from paper_tables(list(join_runs(run.plan, ledger)))
+        if section == "scores":
+            yield from score_kumo(run.plan, ledger)
+            yield from published_tables(self.name, "KUMO", run_cells(join_runs(run.plan, ledger)), self._conditions)
+        if section == "diagnostics":
+            yield from diagnose_kumo(run.plan, ledger)
+            yield from effect_tables(run)
+
+    def figures(self, run: RunData) -> Iterable[Figure]:
+        """Success over relative actions, success by domain, actions of perfect play."""
+        return kumo_figures(list(join_runs(run.plan, run.episodes())))
+
+    @property
+    def _conditions(self) -> Conditions:
+        """How these tasks are played, in the words of the paper's own."""
+        if self.source:
+            games = "the authors' tasks" + (" without malformed ones" if self.malformed == "left_out" else "")
+            prompts = "the authors'" if self.prompt == "published" else f"own, book {self.book}"
+            return Conditions(games=games, prompts=prompts, decoder=self.decoder)
+        drawn = self.structure is not None and self.structure.get("names") != "permuted"
+        games = f"{len(self.sources)} {'drawn domains' if drawn else 'domains of ours'}"
+        if self.structure is not None and not drawn:
+            games += ", names permuted"
+        if self.valid_truths > 1:
+            games += f", {self.valid_truths} valid truths"
+        return Conditions(
+            games="from a file" if self.tasks else games,
+            prompts=f"own, book in {self.book}",
+            decoder=self.decoder,
+        )
+
+    def view(self, row: Mapping[str, Any]) -> EpisodeView:
+        """One game with what was possible after each step, and what perfect play would have done."""
+        return view_game(row, self.puzzle(row["task"], row["level"], row["index"]))
+
+    def puzzle(self, domain: str, level: str, index: int) -> Puzzle:
+        """The game of an episode."""
+        if self.source:
+            return next(puzzle for puzzle in puzzles_from(self.source, domain, level) if puzzle.index == index)
+        sources = {domain_of(source).name: source for source in self.sources}
+        return self._puzzles(sources[domain], level)[index]
+
+    def _domain(self, source: str) -> Domain:
+        return open_domain(self.source, source).domain if self.source else domain_of(source)
+
+    def _puzzles(self, source: str, level: str) -> Sequence[Puzzle]:
+        if self.source:
+            return puzzles_from(self.source, source, level)[: self.tasks_per_domain]
+        if self.tasks is not None:
+            return puzzles_in(self.tasks, self.sources, source, level)[: self.tasks_per_domain]
+        return puzzles_of(source, level, self.tasks_per_domain, self.give_aways, self.seed, self.valid_truths)
+
+    def _episode(self, puzzle: Puzzle, level: str, index: int) -> Episode:
+        task, calls = puzzle.task, min(expected_calls(level), self.max_steps)
+        opening = [message.parts for message in puzzle.wording(self.prompt, self.book, self.max_steps).opening().sent]
+        tokens = sum(len(str(part)) for parts in opening for part in parts) / 4
+        return Episode(
+            suite=self.name,
+            task=puzzle.domain.name,
+            level=level,
+            mode="zero_shot",
+            index=index,
+            repeat=0,
+            seed=stable_seed(self.name, puzzle.domain.name, level, self.seed, index),
+            fingerprint=stable_hash(
+                PROMPT_FINGERPRINT, opening, DECODER_VERSION, self.decoder, self.max_steps, task.to_json()
+            ),
+            budget=self.max_steps,
+            calls=calls,
+            prompt_tokens=calls * tokens + _TOKENS_PER_ROUND * calls * (calls - 1) / 2,
+            group=stable_hash(self.name, task.to_json()),
+        )
+
+    def _check(self) -> None:
+        for setting in ("domains", "difficulties"):
+            if not getattr(self, setting):
+                raise ValueError(f"suite.{setting} is empty: there is nothing to play")
+        for difficulty in self.difficulties:
+            if not is_level(difficulty):
+                raise ValueError(
+                    f"suite.difficulties: no difficulty {difficulty!r}; there are {', '.join(DIFFICULTIES)}, and sizes such "
+                    f"as 6x8{did_you_mean(difficulty, DIFFICULTIES)}"
+                )
+        self._check_numbers()
+        if not isinstance(self.structure, Mapping | None):
+            raise ValueError(f"suite.structure must hold settings such as {{density: .12}}, not {self.structure!r}")
+        if not isinstance(self.tasks, str | None):
+            raise ValueError(f"suite.tasks must be the path of a task file, not {self.tasks!r}")
+        if self.tasks and self.source:
+            raise ValueError("suite.tasks and suite.source cannot both be given: name one")
+        if self.book == "written" and not self.tasks:
+            raise ValueError(
+                "suite.book=written needs suite.tasks, a task file with books, as raycade kumo make leaves one"
+            )
+        given = "the tasks of a file (suite.tasks)" if self.tasks else "an imported benchmark (suite.source)"
+        fixed = (("seed", 0), ("valid_truths", 1), ("structure", None))
+        for setting, value in fixed if self.tasks or self.source else ():
+            if getattr(self, setting) != value:
+                raise ValueError(f"suite.{setting} cannot be chosen for {given}")
+        self._check_source()
+        for setting in ("give_aways", "hard_regret"):
+            if not isinstance(getattr(self, setting), bool):
+                raise ValueError(f"suite.{setting} must be true or false, not {getattr(self, setting)!r}")
+        choices = {
+            "decoder": ("lenient", "strict"),
+            "book": (*BOOK_STYLES, "published", "written"),
+            "prompt": ("own", "published"),
+            "malformed": ("scored", "left_out"),
+        }
+        for setting, known in choices.items():
+            if getattr(self, setting) not in known:
+                raise ValueError(
+                    f"suite.{setting}: no {setting} {getattr(self, setting)!r}; there are {', '.join(known)}"
+                    f"{did_you_mean(getattr(self, setting), known)}"
+                )
+        names = [self._domain(source).name for source in self.sources]
+        for setting, values in (("domains", names), ("difficulties", self.difficulties)):
+            twice = sorted({value for value in values if list(values).count(value) > 1})
+            if twice:
+                raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")
+
+    def _check_source(self) -> None:
+        for setting in ("source", "transcripts"):
+            if not isinstance(getattr(self, setting), str | None):
+                raise ValueError(f"suite.{setting} must be the path of a folder, not {getattr(self, setting)!r}")
+        if self.source and self.book not in ("published", "table", "symbolic"):
+            raise ValueError(
+                f"suite.book={self.book}: the imported benchmark has no definitions; choose from published, table, symbolic"
+            )
+        needs = {
+            "book": self.book == "published",
+            "prompt": self.prompt == "published",
+            "transcripts": self.transcripts,
+        }
+        for setting, chosen in needs.items():
+            if chosen and not self.source:
+                raise ValueError(
+                    f"suite.{setting}={getattr(self, setting)} needs suite.source, a folder made by raycade kumo import"
+                )
+        if self.transcripts and (self.prompt, self.book, self.decoder) != ("published", "published", "strict"):
+            raise ValueError(
+                "suite.transcripts: the models replied to suite.prompt=published suite.book=published, and were read by "
+                "suite.decoder=strict; choose these"
+            )
+
+    def _check_numbers(self) -> None:
+        for setting in ("tasks_per_domain", "repeats", "max_steps", "seed", "valid_truths", "truths", "actions"):
+            value, least = getattr(self, setting), 0 if setting == "seed" else 1
+            if setting in ("truths", "actions") and value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"suite.{setting} must be an integer of at least {least}, not {value!r}")
+        if (self.truths is None) != (self.actions is None):
+            raise ValueError("suite.truths and suite.actions must be given together")
+        for level in self.levels:
+            check_size(*size_of(level))

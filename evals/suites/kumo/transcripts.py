@@ -1,0 +1,149 @@
+"""The published transcripts as players: each model of the paper replies what it replied then.
+
+A checkout of the published repository holds ``results/MODEL/VanillaAgent/DOMAINEnv/SIZE/eval_times=5.jsonl``, one line per
+task with five runs. Lines are found by their place in the file, so that any number of episodes can be played in any order.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envs.kumo.published.checkout import CheckoutError, open_file, parse_json
+from envs.kumo.published.importing import domain_name, size_name
+from evals.suites.kumo.levels import size_of
+from evals.types import Episode, Player, PlayerError, Reply, Turn
+
+RUNS = 5
+"""Of each task, by each model."""
+_LARGEST = 64 << 20
+"""Bytes of one file; the largest published one has six million."""
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
+_SEED = re.compile(rb'"seed": ?(\d{1,9})\b')
+
+
+@functools.lru_cache(maxsize=8)
+def transcript_players(checkout: str) -> Mapping[str, Player]:
+    """The models with transcripts, by the names of their folders.
+
+    Raises:
+        ValueError: there are none.
+    """
+    try:
+        names = sorted(entry.name for entry in os.scandir(Path(checkout) / "results"))
+    except OSError as cause:
+        raise ValueError(f"suite.transcripts: {checkout}/results cannot be read: {cause.strerror}") from None
+    players: dict[str, Player] = {
+        name: TranscriptPlayer(checkout) for name in names if _MODEL.fullmatch(name) and _files(checkout, name)
+    }
+    if not players:
+        raise ValueError(f"suite.transcripts: {checkout}/results holds no transcripts")
+    return players
+
+
+@functools.lru_cache(maxsize=256)
+def _files(checkout: str, model: str) -> Mapping[tuple[str, str], str]:
+    """A model's files with all runs, by domain and level."""
+    found = {}
+    for env in _folders(Path(checkout) / "results" / model / "VanillaAgent"):
+        for level in ("easy", "hard"):
+            relative = f"results/{model}/VanillaAgent/{env}/{size_name(*size_of(level))}/eval_times=5.jsonl"
+            if (Path(checkout) / relative).is_file():
+                found[domain_name(env), level] = relative
+    return found
+
+
+def _folders(path: Path) -> Sequence[str]:
+    try:
+        return sorted(entry.name for entry in os.scandir(path) if entry.name.endswith("Env"))
+    except OSError:
+        return ()
+
+
+def has_transcript(checkout: str, model: str, episode: Episode) -> bool:
+    """Whether a model has a transcript of an episode's run."""
+    relative = _files(checkout, model).get((episode.task, episode.level))
+    return relative is not None and episode.index in _line_places(checkout, relative) and episode.repeat < RUNS
+
+
+@dataclass(frozen=True)
+class TranscriptPlayer:
+    """Replies as the model that the episode's player is named after did in the run of the episode's repeat."""
+
+    checkout: str
+
+    async def reply(self, turn: Turn) -> Reply:
+        """The stored reply. A run's tokens, which are on record in all only, come with its last one.
+
+        Raises:
+            PlayerError: there is no such run, or it ended before.
+        """
+        episode = turn.episode
+        run = self._run(episode.player, episode.task, episode.level, episode.index, episode.repeat)
+        texts = run["generated_text"]
+        if turn.number >= len(texts):
+            raise PlayerError("the published run ended here")
+        text, last = texts[turn.number], turn.number == len(texts) - 1
+        tokens = run["consumed_tokens"] if last else 0
+        if text is None:  # the API failed for good, which counted as a reply that cannot be read
+            return Reply("", finish="length", prompt_tokens=tokens)
+        return Reply(text, prompt_tokens=tokens)
+
+    def _run(self, model: str, domain: str, level: str, index: int, repeat: int) -> Mapping[str, Any]:
+        relative = _files(self.checkout, model).get((domain, level))
+        lines = _line_places(self.checkout, relative) if relative else {}
+        if relative is None or index not in lines:
+            raise PlayerError(f"{model} has no transcript of {domain} {level} task {index}")
+        runs = _runs_at(self.checkout, relative, *lines[index])
+        if repeat >= len(runs):
+            raise PlayerError(f"{model} has {len(runs)} transcripts of {domain} {level} task {index}, no more")
+        return runs[repeat]
+
+
+@functools.lru_cache(maxsize=4096)
+def _line_places(checkout: str, relative: str) -> Mapping[int, tuple[int, int]]:
+    """Where the line of each task begins and how long it is; of several lines of one task the first counts."""
+    places: dict[int, tuple[int, int]] = {}
+    start = 0
+    with _open(checkout, relative) as file:
+        for line in file:
+            seeds = _SEED.findall(line)  # the task's own stands behind the runs, and other numbers only in texts
+            if seeds:
+                places.setdefault(int(seeds[-1]), (start, len(line)))
+            start += len(line)
+    return places
+
+
+@functools.lru_cache(maxsize=4096)
+def _runs_at(checkout: str, relative: str, start: int, length: int) -> Sequence[Mapping[str, Any]]:
+    """The runs of one line.
+
+    Raises:
+        PlayerError: the line is damaged.
+    """
+    with _open(checkout, relative) as file:
+        file.seek(start)
+        line = file.read(length)
+    try:
+        runs = parse_json(line.decode("utf-8"))["trajectories"]
+        for run in runs:
+            if not all(isinstance(text, str | None) for text in run["generated_text"]):
+                raise TypeError("a reply is no text")
+            run["consumed_tokens"] = int(run["consumed_tokens"])
+    except (ValueError, KeyError, TypeError) as cause:
+        raise PlayerError(
+            f"{relative}: the line at byte {start:,} is damaged ({type(cause).__name__}: {cause})"
+        ) from None
+    return list(runs)
+
+
+def _open(checkout: str, relative: str) -> Any:
+    try:
+        return open_file(Path(checkout), relative, _LARGEST)
+    except CheckoutError as cause:
+        raise PlayerError(str(cause)) from None

@@ -1,0 +1,168 @@
+"""``raycade kumo validate``: what is wrong with domains, which are near-duplicates, and the quality of the others."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from envs.kumo import Domain, DomainError, available_domains, load_domain
+from envs.kumo.book_check import book_problems
+from envs.kumo.likeness import near_duplicates
+from envs.kumo.quality import Quality, quality_of
+from evals.report.terminal import LaidOut
+from evals.tables import WRITERS, Cell, Table, rounded
+
+_COLUMNS: dict[str, Callable[[Quality], float | None]] = {
+    "truths": lambda quality: quality.truths,
+    "tests": lambda quality: quality.actions,
+    "density": lambda quality: quality.density,
+    "overlap": lambda quality: quality.overlap,
+    "E[S] easy": lambda quality: quality.steps["easy"],
+    "E[S] hard": lambda quality: quality.steps["hard"],
+    "parts": lambda quality: quality.components,
+    "tests with numbers": lambda quality: quality.numeric,
+    "outcomes": lambda quality: quality.outcomes,
+    "idle outcomes": lambda quality: quality.idle,
+    "fewest tests": lambda quality: quality.fewest,
+    "easy tasks, log10": lambda quality: quality.tasks["easy"],
+    "hard tasks, log10": lambda quality: quality.tasks["hard"],
+}
+_DIGITS = {"density": 3, "overlap": 3, "idle outcomes": 2, "E[S] easy": 2, "E[S] hard": 2}
+_BRIEF = ("domain", "truths", "tests", "density", "overlap", "E[S] easy", "E[S] hard", "parts", "easy tasks, log10")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade kumo validate``."""
+    parser.description = (
+        "Checks domains and measures their quality. Every mistake is named with its place; domains that share half of their "
+        "truths' names, or of their rules under other names, with another one are refused as near-duplicates."
+    )
+    parser.add_argument("domains", nargs="*", metavar="FILE_OR_NAME", help="default: all that come with raycade")
+    parser.add_argument("--easy", type=int, default=20, metavar="N", help="easy tasks searched for E[S] (20)")
+    parser.add_argument(
+        "--hard", type=int, default=0, metavar="N", help="hard ones, each about a second of a core (default: none)"
+    )
+    parser.add_argument("--full", action="store_true", help="all columns")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write all columns as .csv, .json or .md")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the problems, then the tables; 2 if there are problems."""
+    if options.out and options.out.suffix not in WRITERS:
+        print(f"error: --out {options.out}: the name must end in {', '.join(WRITERS)}", file=sys.stderr)
+        return 2
+    if min(options.easy, options.hard) < 0:
+        print("error: --easy and --hard must not be below 0", file=sys.stderr)
+        return 2
+    names: Sequence[str] = options.domains or available_domains()
+    domains, problems = read(names)
+    problems += duplicates(domains)
+    for name, problem in problems:
+        print(problem if name in problem else f"{name}: {problem}", file=sys.stderr)
+    measured = measure([*domains.values()], options.easy, options.hard)
+    good = set(names) - {name for name, _ in problems}
+    print(f"{len(good)} of {len(set(names))} domains valid\n")
+    if measured:
+        table = quality_table(measured)
+        Console().print(LaidOut(table, brief=not options.full))
+        if len({quality.category for quality in measured}) > 1:
+            print()
+            Console().print(LaidOut(category_table(measured)))
+        if options.out:
+            options.out.write_text(WRITERS[options.out.suffix](table), encoding="utf-8")
+            print(f"\nwritten: {options.out}")
+    return 2 if problems else 0
+
+
+def read(names: Iterable[str]) -> tuple[dict[str, Domain], list[tuple[str, str]]]:
+    """The sound domains by the names they were asked for, and the problems of the others, each with that name."""
+    domains, problems = {}, []
+    for name in names:
+        try:
+            domain = load_domain(name)
+            if found := book_problems(domain):
+                raise DomainError(found)
+            domains[name] = domain
+        except DomainError as error:
+            problems += [(name, problem) for problem in error.problems]
+    return domains, problems
+
+
+def duplicates(domains: dict[str, Domain]) -> list[tuple[str, str]]:
+    """Which of the domains are near-duplicates of earlier ones, or of one that comes with raycade; see ``read``."""
+    asked = {id(domain): name for name, domain in domains.items()}
+    others = [load_domain(name) for name in available_domains() if name not in domains]
+    return [
+        (asked[id(later)], f"domain {later.name!r}: a near-duplicate of {earlier.name!r}: it shares {shared}")
+        for later, earlier, shared in near_duplicates([*others, *domains.values()])
+        if id(later) in asked
+    ]
+
+
+def measure(domains: Sequence[Domain], easy: int, hard: int) -> list[Quality]:
+    """The quality of each domain; as many at a time as there are cores."""
+    if len(domains) < 3 and not hard:
+        return [quality_of(domain, easy, hard) for domain in domains]
+    found = []
+    with ProcessPoolExecutor() as pool:
+        for number, quality in enumerate(pool.map(partial(quality_of, easy=easy, hard=hard), domains), 1):
+            found.append(quality)
+            if sys.stderr.isatty():
+                print(f"\r{number} of {len(domains)} measured", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+    return found
+
+
+def quality_table(measured: Sequence[Quality]) -> Table:
+    """A row for each domain, and their means."""
+    rows: list[tuple[Cell, ...]] = [
+        (quality.name, quality.category, *(_cell(name, value(quality)) for name, value in _COLUMNS.items()))
+        for quality in measured
+    ]
+    if len(measured) > 1:
+        rows.append(("mean", None, *(_mean(name, measured) for name in _COLUMNS)))
+    return Table(
+        name="kumo_quality",
+        title="Quality of the domains",
+        columns=("domain", "category", *_COLUMNS),
+        rows=tuple(rows),
+        notes=(
+            "density: share of all pairs of an outcome and a truth in which the outcome rules the truth out. overlap: how "
+            "alike two truths are, the mean of outcomes that rule out both among those that rule out either.",
+            "E[S]: mean of the expected tests of perfect play. parts: connected components, groups of truths that no test "
+            "connects. idle outcomes: share of outcomes that rule out nothing. fewest tests: those that can rule out the "
+            "truth that the fewest can.",
+            "tasks, log10: common logarithm of the number of different tasks (choices of truths, tests and outcomes that "
+            "solve the generator's constraints), estimated.",
+        ),
+        brief=_BRIEF,
+    )
+
+
+def category_table(measured: Sequence[Quality]) -> Table:
+    """Means by category."""
+    names = ("truths", "tests", "density", "overlap", "E[S] easy", "E[S] hard")
+    rows: list[tuple[Cell, ...]] = []
+    for category in sorted({quality.category for quality in measured}):
+        members = [quality for quality in measured if quality.category == category]
+        rows.append((category or "none", len(members), *(_mean(name, members) for name in names)))
+    return Table("kumo_categories", "Means by category", ("category", "domains", *names), tuple(rows))
+
+
+def _mean(name: str, measured: Sequence[Quality]) -> Cell:
+    values = [value for quality in measured if (value := _COLUMNS[name](quality)) is not None]
+    return _cell(name, statistics.mean(values), least=1) if values else None
+
+
+def _cell(name: str, value: float | None, least: int = 0) -> Cell:
+    digits = max(least, _DIGITS.get(name, 1 if name.endswith("log10") else 0))
+    return None if value is None or math.isinf(value) else rounded(value, digits)

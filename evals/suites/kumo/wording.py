@@ -1,0 +1,85 @@
+"""What a player is told in a game: in our words, or in those of the published benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from envs.kumo import Domain, Task
+from envs.kumo.published import PublishedDomain, PublishedTask
+from envs.kumo.published.templates import fill
+from evals.suites.kumo import prompts
+from evals.types import Chat, Message, message
+
+PromptStyle = Literal["own", "published"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """Messages as they are sent, and as they stay in the chat: the published agent asks in the last message only."""
+
+    sent: Chat
+    kept: Chat
+
+
+class Wording(Protocol):
+    """What is said in one game."""
+
+    def opening(self) -> Said:
+        """The first turn's chat."""
+        ...
+
+    def outcome(self, test: str, observation: str) -> Said:
+        """What a test showed, and the next question."""
+        ...
+
+
+@dataclass(frozen=True)
+class OwnWording:
+    """Our prompts: a chat that is only ever appended to."""
+
+    task: Task
+    domain: Domain
+    book: str
+    limit: int
+    """Rounds that the game may take."""
+
+    def opening(self) -> Said:
+        """The rules, and the first question."""
+        chat = prompts.opening(self.task, self.domain, self.book, self.limit)
+        return Said(chat, chat)
+
+    def outcome(self, test: str, observation: str) -> Said:
+        """What a test showed, and the next question."""
+        said = (prompts.outcome(self.task, self.domain, test, observation),)
+        return Said(said, said)
+
+
+@dataclass(frozen=True)
+class PublishedWording:
+    """The published prompts, from the templates of an imported benchmark."""
+
+    task: PublishedTask
+    domain: PublishedDomain
+    book: str
+
+    def opening(self) -> Said:
+        """System prompt and instruction; a short text stands in its place from the second turn on."""
+        system = message("system", self.domain.system_prompt(self.task.task, self.book))
+        return Said((system, message("user", self._instruction)), (system, message("user", self.domain.turns.begin)))
+
+    def outcome(self, test: str, observation: str) -> Said:
+        """What a test showed, in Python's notation, and once more the instruction."""
+        shown = repr({"action": test, "observation": self.task.shown[test]})
+        text = fill(self.domain.turns.outcome, {"observation": shown})
+        return Said((_user(f"{text}{self.domain.turns.joint}{self._instruction}"),), (_user(text),))
+
+    @property
+    def _instruction(self) -> str:
+        task = self.task.task
+        names = {"truths": repr(list(task.truths)), "actions": repr(list(task.action_names))}
+        return fill(self.domain.turns.instruction, names)
+
+
+def _user(text: str) -> Message:
+    return message("user", text)

@@ -1,0 +1,86 @@
+"""``raycade multistar import``: the authors' questions from a checkout, to be asked in place of ours."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from evals.suites.multistar.published_questions.reader import Import, import_checkout
+from evals.suites.multistar.published_questions.store import Stored, write_questions
+
+MOST_NAMED = 20
+"""Lines of one kind on the terminal; all stand in the folder."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command to a parser."""
+    commands = parser.add_subparsers(dest="multistar_command", required=True, metavar="COMMAND")
+    command = commands.add_parser(
+        "import",
+        help="read the authors' question files and pictures",
+        description="Reads the released question files (question.json, logical_chain_questions.json) and pictures of a "
+        "checkout, or what its generator wrote, into FOLDER. Ask them with suite.wording=published suite.source=FOLDER. "
+        "Keys that are known to be wrong are named, and left out of scores unless suite.doubtful=scored.",
+    )
+    command.add_argument("checkout", type=Path, metavar="CHECKOUT", help="the repository, or a folder of its questions")
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="where to write")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the parsed command; returns the exit code, 2 for bad input and 1 where something was left out."""
+    try:
+        if not args.checkout.is_dir():
+            raise ValueError(f"{args.checkout}: there is no such folder")
+        args.folder.mkdir(parents=True, exist_ok=True)
+        found = import_checkout(args.checkout, args.folder)
+        if not found.questions:
+            raise ValueError(f"{args.checkout}: no question could be read; the first: {_safe(found.left_out[0])}")
+        write_questions(args.folder, found.questions)
+    except (ValueError, OSError) as error:
+        print(f"multistar import: {error}", file=sys.stderr)
+        return 2
+    _report(found, args.folder)
+    return 1 if found.left_out else 0
+
+
+def _report(found: Import, folder: Path) -> None:
+    doubtful = [question for question in found.questions if question.doubts]
+    warnings = [
+        *(f"note: {note}" for note in found.notes),
+        *(f"left out: {line}" for line in found.left_out),
+        *(f"doubtful key: {question.file}: {'; '.join(question.doubts)}" for question in doubtful),
+    ]
+    (folder / "warnings.txt").write_text("".join(f"{_safe(line)}\n" for line in warnings), encoding="utf-8")
+    for line in [
+        *(f"note: {note}" for note in found.notes),
+        *(f"left out: {line}" for line in found.left_out[:MOST_NAMED]),
+    ]:
+        print(_safe(line), file=sys.stderr)
+    print(f"{'subtask':9}{'stage':8}{'questions':>10}{'doubtful keys':>15}")
+    for kind, count in _counts(found.questions).items():
+        print(f"{kind[0]:9}{kind[1]:8}{count:10}{_counts(doubtful)[kind]:15}")
+    for reason, count in Counter(_reason(why) for question in doubtful for why in question.doubts).most_common():
+        print(f"doubtful: {count:5}  {_safe(reason)}")
+    puzzles = {(question.subtask, question.configuration, question.puzzle) for question in found.questions}
+    print(
+        f"imported {len(found.questions)} questions on {len(puzzles)} puzzles to {folder}; {len(found.left_out)} left out; "
+        f"{len(doubtful)} with doubtful keys; each is named in {folder / 'warnings.txt'}"
+    )
+
+
+def _counts(questions: list[Stored]) -> Counter[tuple[str, str]]:
+    return Counter((question.subtask, question.stage) for question in questions)
+
+
+def _reason(why: str) -> str:
+    """A doubt without what differs from question to question."""
+    if why.startswith("the panels say"):
+        return "the panels say otherwise"
+    return "several objects have the shape that is named" if why.startswith("several") else why
+
+
+def _safe(line: str) -> str:
+    """Without what would steer a terminal."""
+    return "".join(character if character.isprintable() else "?" for character in line)

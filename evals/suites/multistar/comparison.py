@@ -1,0 +1,104 @@
+"""What answers tell beside one another: how parents weigh, why a chain went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evals.stats.intervals import mean_estimate, proportion_estimate
+from evals.suites.multistar.answers import Answered, groups_of, in_order
+from evals.suites.multistar.mseval import Convention, weight_bounds
+from evals.tables import Cell, Table
+
+ERRORS = ("invalid", "perception", "propagation", "reasoning", "undecided")
+
+STEPS = {"2P": "1P to 2P", "1R": "1P, 2P to 1R", "2R": "1R to 2R", "final": "2R to final"}
+
+
+def weights_table(answers: Sequence[Answered], convention: Convention) -> Table:
+    """NCMI: how much of a question's MSEval is its parents' (the paper's Table 4)."""
+    told = [answer for answer in answers if answer.score and answer.parents]
+    groups = groups_of(told, lambda answer: (answer.player, answer.mode, answer.stage, answer.attribute))
+    rows: list[tuple[Cell, ...]] = []
+    for key in in_order(groups):
+        group, step = groups[key], STEPS[key[2]]
+        weights = [answer.score.parents_weight for answer in group if answer.score]
+        bounds = [weight_bounds(answer.options, answer.parent_options, convention) for answer in group]
+        least, most = (sum(bound) / len(group) for bound in zip(*bounds, strict=True))
+        rows.append(
+            (
+                *key[:2],
+                step,
+                key[3],
+                len(group),
+                mean_estimate(weights, [answer.cluster for answer in group]),
+                *((None, None) if convention.model_prior else (least, most)),
+            )
+        )
+    return Table(
+        "multistar_ncmi",
+        "MultiStAR: weight of the questions before (NCMI)",
+        ("player", "mode", "step", "attribute", "questions", "NCMI", "least", "most"),
+        tuple(rows),
+        (
+            "NCMI: sum of the parents' weights in MSEval. least and most: if none of their options "
+            "changed the answer, or their options led to all answers as evenly as they can.",
+        ),
+    )
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def error_table(answers: Sequence[Answered]) -> Table:
+    """Wrong answers by what can be told of their cause, and how many are left whose cause cannot be told."""
+    twins = {(a.player, a.style, a.prior, a.asked): a for a in answers}
+    counted = [answer for answer in answers if answer.counts]
+    groups = groups_of(counted, lambda answer: (answer.player, answer.mode, answer.stage))
+    rows: list[tuple[Cell, ...]] = []
+    for key in in_order(groups):
+        group = groups[key]
+        failed = sum(answer.failed for answer in group)
+        wrong = [answer for answer in group if not answer.right and not answer.failed]
+        counts = Counter(_error(answer, twins) for answer in wrong)
+        share = proportion_estimate(
+            [_error(answer, twins) == "undecided" for answer in wrong], [answer.cluster for answer in wrong]
+        )
+        rows.append((*key, len(group), failed, len(wrong), *(counts[name] for name in ERRORS), share))
+    return Table(
+        "multistar_errors",
+        "MultiStAR: errors",
+        ("player", "mode", "stage", "questions", "failed", "wrong", *ERRORS, "share undecided"),
+        tuple(rows),
+        (
+            "Each wrong answer is in the first class that fits; questions of failed episodes are in none. "
+            "invalid: no answer, or the most likely token was no label, or the labels together had less than half of the "
+            "probability. perception: a question on one panel.",
+            "propagation: something told was wrong, and the same question told the truth was answered right. "
+            "reasoning: wrong although all that was told was right, or although the truth was told in its twin.",
+            "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors). "
+            "share undecided: of the wrong answers.",
+        ),
+        section="diagnostics",
+    )
+
+
+def _error(answer: Answered, twins: Mapping[tuple[Any, ...], Answered]) -> str:
+    if not answer.valid:
+        return "invalid"
+    if answer.stage.startswith("1P"):
+        return "perception"
+    if answer.prior == "truth":
+        return "reasoning"
+    if answer.prior == "none":
+        return "undecided"
+    told = [
+        twins.get((answer.player, answer.style, answer.prior, (*answer.cluster, parent))) for parent in answer.parents
+    ]
+    if all(parent is not None and parent.right for parent in told):
+        return "reasoning"
+    truth = twins.get((answer.player, answer.style, "truth", answer.asked))
+    if truth is None or truth.failed:
+        return "undecided"
+    return "propagation" if truth.right else "reasoning"

@@ -1,0 +1,74 @@
+"""MultiStAR's results in the layouts of its paper: Table 1 (direct), Tables 2, 3 and 5 (chain), Table 4 (weights)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evals.suites.multistar.answers import STAGES, Answered, groups_of, in_order
+from evals.suites.multistar.comparison import STEPS
+from evals.tables import Cell, Table, rounded
+
+_PRIORS = {"none": "w/o", "model": "w", "truth": "GT"}
+_MEASURES = {"Acc": (100, 1), "MSEval": (1, 2)}
+"""With the factor and the digits that they are printed with."""
+
+
+def paper_tables(answers: Sequence[Answered]) -> Iterator[Table]:
+    """The tables that these answers have something to say in.
+
+    Args:
+        answers: Of all players; questions of failed episodes count as wrong and have no MSEval.
+    """
+    groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
+    stages = [stage for stage in STAGES if any(key[2] == stage for key in groups)]
+    rows: list[tuple[Cell, ...]] = []
+    for player in dict.fromkeys(player for player, _, _ in groups):
+        for measure in _MEASURES:
+            for mode in dict.fromkeys(mode for name, mode, _ in in_order(groups) if name == player):
+                style, _, prior = mode.partition("/")
+                values = [_measured(groups.get((player, mode, stage), ()), measure) for stage in stages]
+                if any(value is not None for value in values):
+                    rows.append((player, measure, style, _PRIORS[prior or "none"], *values))
+    if rows:
+        yield Table(
+            name="multistar_paper",
+            title="MultiStAR: accuracy (Acc, per cent) and MSEval by stage",
+            columns=("Model", "Metric", "Prompt", "Prior", *stages),
+            rows=tuple(rows),
+            notes=("Prior: w/o none, w the model's own answers, GT the truth.",),
+            section="paper",
+            better=dict.fromkeys(stages, "higher"),
+        )
+    yield from _weights(answers)
+
+
+def _measured(answers: Sequence[Answered], measure: str) -> Cell:
+    if measure == "Acc":
+        values = [float(answer.right) for answer in answers if answer.counts]
+    else:
+        values = [answer.score.value for answer in answers if answer.counts and answer.score and not answer.failed]
+    factor, digits = _MEASURES[measure]
+    return rounded(factor * sum(values) / len(values) if values else None, digits)
+
+
+def _weights(answers: Sequence[Answered]) -> Iterator[Table]:
+    """The paper's Table 4 for each style and prior."""
+    told = [answer for answer in answers if answer.score and answer.parents]
+    groups = groups_of(told, lambda answer: (answer.player, answer.mode, answer.attribute, answer.stage))
+    for mode in dict.fromkeys(mode for _, mode, *_ in in_order(groups)):
+        style, _, prior = mode.partition("/")
+        here = {(key[0], *key[2:]): members for key, members in groups.items() if key[1] == mode}
+        stages = [stage for stage in STEPS if any(key[2] == stage for key in here)]
+        rows: list[tuple[Cell, ...]] = []
+        for player, attribute in dict.fromkeys(key[:2] for key in here):
+            members = [here.get((player, attribute, stage), []) for stage in stages]
+            weights = [[answer.score.parents_weight for answer in each if answer.score] for each in members]
+            means = [rounded(sum(each) / len(each) if each else None, 2) for each in weights]
+            rows.append((player, attribute, *means))
+        yield Table(
+            name=f"multistar_paper_weights_{style}_{prior}",
+            title=f"MultiStAR: weight of the questions before (NCMI), prompt {style}, prior {_PRIORS[prior or 'none']}",
+            columns=("Model", "Attributes", *(STEPS[stage] for stage in stages)),
+            rows=tuple(rows),
+            section="paper",
+        )

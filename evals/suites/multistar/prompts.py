@@ -1,0 +1,127 @@
+"""How a question is asked: in plain words, as HTML, or as a printed page; with or without what earlier answers said.
+
+The picture comes first, so that all questions on it share a prefix. All wording is ours; the three styles are the paper's
+(vanilla, structured, document).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from envs.page import PagePicture, Words
+from envs.picture import Picture
+from envs.raven import RavenPicture
+from evals.suites.multistar.questions import Question
+from evals.types import Chat, message, stable_hash
+
+Style = Literal["vanilla", "structured", "document"]
+Order = Literal["paper", "question_first"]
+"""Whether the earlier answers stand before the question, as in the paper, or after it and its choices."""
+
+SYSTEM = (
+    "You answer multiple-choice questions about geometric shapes in square panels. Reply with the label of the one right "
+    "choice and nothing else."
+)
+NOTICE = "The statements below were worked out in earlier steps; any of them may be right or wrong."
+ASK_LETTER = "Reply with one letter only: {labels}."
+ASK_NUMBER = "Reply with one number only: {labels}."
+CHOOSE = "Choose one of these answers:"
+PAGE = "This page holds a picture and a question about it. {ask}"
+TITLE = "Panels and shapes"
+SECTIONS = {"2P": "What was seen", "1R": "What was seen", "2R": "Rules found", "final": "Rules found"}
+"""Headings above what earlier answers said, by the stage that is asked."""
+
+PROMPT_FINGERPRINT = stable_hash(SYSTEM, NOTICE, ASK_LETTER, ASK_NUMBER, CHOOSE, PAGE, TITLE, SECTIONS, "layout 2")
+"""Part of every episode's fingerprint: runs under other words are other runs."""
+
+_SPATIAL = re.compile(
+    r"\b(?:(?:top|bottom|upper|lower|middle)[- ](?:left|right|center)|left|middle|right|top|bottom|inner|outer|above|below"
+    r"|first|second|third|both)\b"
+)
+
+
+def labels_of(question: Question) -> tuple[str, ...]:
+    """What the options of a question are called."""
+    return option_labels(question.stage, question.options)
+
+
+def option_labels(stage: str, options: Sequence[str]) -> tuple[str, ...]:
+    """A, B, ..., and 1 to 8 where the options are numbered panels."""
+    return tuple(options) if stage == "final" else tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(options)])
+
+
+def _numbered(question: Question) -> bool:
+    return question.stage == "final"
+
+
+def prompt(question: Question, priors: Sequence[str], style: Style, order: Order = "paper") -> Chat:
+    """The chat of one question.
+
+    Args:
+        question: What is asked.
+        priors: Sentences that earlier answers were made into; empty without prior information.
+        style: One of the three.
+        order: With ``question_first``, prompts that differ in their earlier answers share all that stands before those.
+    """
+    system = message("system", SYSTEM)
+    if style == "document":  # a page is one picture, of which nothing can be shared
+        return system, message("user", _page(question, priors), PAGE.format(ask=_ask(question)))
+    text = _structured(question, priors, order) if style == "structured" else _vanilla(question, priors, order)
+    return system, message("user", question.picture, text)
+
+
+def _ask(question: Question) -> str:
+    *others, last = labels_of(question)
+    return (ASK_NUMBER if _numbered(question) else ASK_LETTER).format(labels=f"{', '.join(others)} or {last}")
+
+
+def _choices(question: Question) -> list[str]:
+    """One line per option; numbered panels are in the picture and need none."""
+    if _numbered(question):
+        return []
+    return [f"{label}: {option}" for label, option in zip(labels_of(question), question.options, strict=True)]
+
+
+def _vanilla(question: Question, priors: Sequence[str], order: Order) -> str:
+    told = [f"{NOTICE}\n" + "\n".join(f"- {sentence}" for sentence in priors)] if priors else []
+    asked = [question.text, "\n".join(_choices(question))]
+    blocks = [question.setting, *(asked + told if order == "question_first" else told + asked), _ask(question)]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _structured(question: Question, priors: Sequence[str], order: Order) -> str:
+    last = order == "question_first" and bool(priors)
+    head = " ".join(text for text in (question.setting, NOTICE if priors and not last else "") if text)
+    told = []
+    if priors:
+        notice = [f"<p>{NOTICE}</p>"] if last else []
+        sentences = [f"<li>{_marked(sentence)}</li>" for sentence in priors]
+        told = ["<div>", f"<h2>{SECTIONS[question.stage]}</h2>", *notice, "<ul>", *sentences, "</ul>", "</div>"]
+    asked = ["<div>", "<h2>Question</h2>", f"<p>{html.escape(question.text, quote=False)}</p>"]
+    if choices := _choices(question):
+        listed = [f"<li>{html.escape(choice, quote=False)}</li>" for choice in choices]
+        asked += [f"<p>{CHOOSE}</p>", "<ul>", *listed, "</ul>"]
+    ask = [f"<p>{_ask(question)}</p>", "</div>"]
+    body = [*asked, "</div>", *told, "<div>", *ask] if last else [*told, *asked, *ask]
+    return "\n".join([*([f"<h1>{html.escape(head, quote=False)}</h1>"] if head else []), *body])
+
+
+def _marked(sentence: str) -> str:
+    """The sentence as HTML, its words of place and order in bold."""
+    return _SPATIAL.sub(lambda found: f"<strong>{found[0]}</strong>", html.escape(sentence, quote=False))
+
+
+def _page(question: Question, priors: Sequence[str]) -> PagePicture:
+    blocks: list[Words | Picture] = [Words("title", TITLE), question.picture]
+    if question.setting:
+        blocks.append(Words("text", question.setting))
+    if priors:
+        blocks += [Words("heading", SECTIONS[question.stage]), Words("text", NOTICE)]
+        blocks += [Words("item", sentence) for sentence in priors]
+    blocks += [Words("heading", "Question"), Words("text", question.text)]
+    blocks += [Words("item", choice) for choice in _choices(question)]
+    scale = question.picture.scale if isinstance(question.picture, RavenPicture) else 1
+    return PagePicture((*blocks, Words("text", _ask(question))), scale)

@@ -1,0 +1,137 @@
+"""What a published question asks: its attribute, and the objects, panels and places that its words name.
+
+The files say the stage of a question, in the chain its attribute and part too. Of the direct questions the attribute is told
+from the options, since they are the same for every wording, and the part from the order of questions of one kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from envs.raven import Configuration
+from evals.suites.multistar.questions.comparisons import COMPARED, NOT_COMPARABLE
+from evals.suites.multistar.questions.question import Part, QuestionAttribute, Stage
+from evals.suites.multistar.questions.singles import ALIKE, SHAPES
+from evals.suites.multistar.questions.words import PARTS
+
+STAGE_OF_FILE: Final[dict[str, Stage]] = {
+    "basic": "1P-B",
+    "advanced_one_panel": "1P-C",
+    "advanced_two_panels": "2P",
+    "reasoning_first": "1R",
+    "reasoning_second": "2R",
+}
+"""By the start of the template's file name."""
+
+_PARTS: Final[dict[Part, str]] = {
+    "top": r"\b(?:top|upper)\b",
+    "bottom": r"\b(?:bottom|lower)\b",
+    "in": r"\b(?:inner|interior)\b",
+    "out": r"\b(?:outer|exterior)\b",
+}
+"""How questions name a part; left and right are also what panels are called."""
+_SAME, _YES, _NO, _ONLY, _NEITHER = "same", "yes", "no", "only one object", "not comparable"
+_OTHER_WORDS: Final = {
+    "bigger": "larger",
+    "lighter": "brighter",
+    "identical": _SAME,
+    "outer": "outer part",
+    "inner": "inner part",
+}
+_ASKED: Final[tuple[tuple[str, QuestionAttribute], ...]] = (
+    (r"colou?r|dark|bright", "color"),
+    (r"size|small|larg|big", "size"),
+    (r"position", "position"),
+    (r"shape|edge", "shape"),
+    (r"number|count|object", "number"),
+)
+_DIRECTION: Final = r"(?:(?:left|right)(?: and )?)?(?:above|below)|left|right|outside|inside"
+_PLACE: Final = re.compile(
+    r"\b(?:(?:top|bottom)-(?:left|right) of the inner part|(?:top|middle|bottom)-(?:left|center|right)"
+    r"|outer[- ]part|inner[- ]part|center|left|right|top|bottom|down)\b",
+    re.IGNORECASE,
+)
+
+
+def plain(option: str) -> str:
+    """An option in the words that all wordings share: lower case, no article, one word for each of several synonyms."""
+    text = " ".join(option.lower().replace("-", " ").split()).removeprefix("the ").rstrip(".")
+    return _OTHER_WORDS.get(text, text)
+
+
+def attribute_of(text: str, options: Sequence[str]) -> QuestionAttribute:
+    """What a direct question is about."""
+    words = {plain(option) for option in options}
+    if all(word.isdigit() for word in words):
+        return "number"
+    if words <= set(SHAPES):
+        return "shape"
+    if words & {"larger", "smaller"}:
+        return "size"
+    if words & {"darker", "brighter"}:
+        return "color"
+    if any(re.fullmatch(_DIRECTION, word) for word in words):
+        return "position"
+    if words & {"more", "fewer"}:
+        return "shape" if re.search("shape|edge", text, re.IGNORECASE) else "number"
+    asked = text if words <= {_YES, _NO, _ONLY} else " ".join(options)
+    if any(len(option.split()) > 5 for option in options):  # rules
+        asked = (
+            " ".join(re.findall(r"\b(?:shape|edge|size|colou?r|position)", " ".join(options), re.IGNORECASE))
+            or "number"
+        )
+    elif asked is not text:
+        return "position"
+    return next((attribute for pattern, attribute in _ASKED if re.search(pattern, asked, re.IGNORECASE)), "position")
+
+
+def parts_of(configuration: Configuration) -> tuple[Part, ...]:
+    """The parts of a panel in the order in which they are asked about; none where panels have one part."""
+    return tuple(part for part, _ in PARTS[configuration.structure] if part is not None)
+
+
+def part_of(text: str, parts: Sequence[Part], number: int) -> Part:
+    """The part that a question names, or, where that cannot be told from its words, the next one in order."""
+    named = [part for part in parts if part in _PARTS and re.search(_PARTS[part], text, re.IGNORECASE)]
+    return named[0] if len(named) == 1 else parts[number % len(parts)]
+
+
+def places_in(text: str) -> list[str]:
+    """The places that a text names, in its order."""
+    return [plain(found[0]) for found in _PLACE.finditer(text)]
+
+
+def shapes_in(text: str) -> list[str]:
+    """The shapes that a text names, in its order, without those of a note in parentheses."""
+    return re.findall("|".join(SHAPES), re.sub(r"\([^)]*\)", "", text.lower()))
+
+
+def first_panel(text: str, panels: tuple[int, ...]) -> tuple[int, int]:
+    """The two panels of a comparison, the one that it is about first; the lower one stands left."""
+    found = re.search(r"\b(left|right)(?:-hand)? panel", text, re.IGNORECASE)
+    one, other = panels
+    return (other, one) if found and found[1].lower() == "right" else (one, other)
+
+
+def said(stage: Stage, attribute: QuestionAttribute | None, option: str) -> str:
+    """An option as earlier answers are told in the chain (``evals.suites.multistar.reformat``)."""
+    word = plain(option)
+    if stage == "2P" and attribute in COMPARED:
+        same, more, fewer = COMPARED[attribute]
+        words = {_SAME: same, "more": more, "larger": more, "darker": more, _NEITHER: NOT_COMPARABLE}
+        return words.get(word, fewer)
+    if stage == "1P" and attribute in ALIKE:
+        one, several, single = ALIKE[attribute]
+        return {_YES: one, _NO: several}.get(word, single)
+    if stage == "1P" and attribute == "position":
+        return place_words(word)
+    return word if stage in ("1P", "2P") else option
+
+
+def place_words(place: str) -> str:
+    """A place as our sentences call it."""
+    if place in ("left", "right", "top", "bottom", "down"):
+        return f"{'bottom' if place == 'down' else place} part"
+    return "center" if place == "middle center" else re.sub(r"^(top|middle|bottom) ", r"\1-", place)

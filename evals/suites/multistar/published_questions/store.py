@@ -1,0 +1,171 @@
+"""Imported questions as a folder: one JSON line each, and their pictures by hash."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from envs.file_picture import FilePicture
+from envs.raven import configuration_named
+from evals.suites.multistar.questions import QUESTION_ATTRIBUTES, Part, Question, QuestionAttribute, Stage
+from evals.suites.multistar.questions.graph import chain_nodes
+from evals.suites.multistar.questions.words import SETTINGS
+
+INDEX: Final = "questions.jsonl"
+PICTURES: Final = "pictures"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One imported question."""
+
+    subtask: str
+    """``direct`` or ``chain``."""
+    configuration: str
+    puzzle: int
+    """Counted from 0 within subtask and configuration."""
+    number: int
+    """Counted from 0 within the puzzle."""
+    node: str
+    stage: Stage
+    attribute: QuestionAttribute | None
+    part: Part | None
+    text: str
+    options: tuple[str, ...]
+    key: int
+    picture: str
+    """Hash of its file in ``pictures``."""
+    size: tuple[int, int]
+    """Width and height of the picture."""
+    doubts: tuple[str, ...]
+    """Why the key is wrong, or not the only right one."""
+    file: str
+    """Where in the checkout it stands."""
+    subject: str = ""
+    said: tuple[str, ...] = ()
+    """The options as later questions of a chain are told them."""
+
+    def of_puzzle(self, puzzle: int) -> Stored:
+        """The same question under another puzzle number."""
+        return dataclasses.replace(self, puzzle=puzzle)
+
+
+Puzzles = Mapping[tuple[str, str], Sequence[Sequence[Stored]]]
+"""The questions of each puzzle, by subtask and configuration."""
+
+
+def write_questions(folder: Path, questions: Iterable[Stored]) -> None:
+    """Write the index."""
+    lines = [json.dumps(asdict(question), sort_keys=True, ensure_ascii=False) + "\n" for question in questions]
+    (folder / INDEX).write_text("".join(lines), encoding="utf-8")
+
+
+@functools.lru_cache(maxsize=4)
+def read_questions(folder: str) -> Puzzles:
+    """The questions of a folder.
+
+    Raises:
+        ValueError: it holds none, or a line is none.
+    """
+    index = Path(folder) / INDEX
+    try:
+        lines = index.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{folder} holds no imported questions ({error}); make them with `raycade multistar import`"
+        ) from error
+    puzzles: dict[tuple[str, str], dict[int, list[Stored]]] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            question = _stored(json.loads(line))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"{index}, line {number}: no imported question ({error!r})") from error
+        of_kind = puzzles.setdefault((question.subtask, question.configuration), {})
+        of_kind.setdefault(question.puzzle, []).append(question)
+    return {kind: [found[number] for number in sorted(found)] for kind, found in puzzles.items()}
+
+
+def _stored(fields: dict[str, Any]) -> Stored:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    question = Stored(**values)
+    configuration_named(question.configuration)
+    texts = (question.subtask, question.node, question.text, question.picture, *question.options, *question.doubts)
+    known = question.stage in get_args(Stage) and question.attribute in (*QUESTION_ATTRIBUTES, None)
+    if not known or not all(isinstance(text, str) for text in texts) or not question.picture.isalnum():
+        raise ValueError("a field has not its form")
+    if type(question.key) is not int or not 0 <= question.key < len(question.options):
+        raise ValueError("the key is none of the options")
+    return question
+
+
+@functools.lru_cache(maxsize=4)
+def folder_digest(folder: str) -> str:
+    """Hash of a folder's questions, which hold the hashes of their pictures."""
+    return hashlib.blake2b((Path(folder) / INDEX).read_bytes(), digest_size=16).hexdigest()
+
+
+@functools.lru_cache(maxsize=256)
+def published_puzzle(
+    folder: str, subtask: str, configuration: str, number: int, doubtful: bool
+) -> tuple[Question, ...]:
+    """All questions of one imported puzzle.
+
+    Args:
+        folder: As ``raycade multistar import`` wrote it.
+        subtask: ``direct`` or ``chain``.
+        configuration: Folder name.
+        number: Of the puzzle.
+        doubtful: Whether questions whose keys are doubtful count.
+    """
+    puzzles, rates = read_questions(folder), _rates(folder)
+    stored = puzzles[subtask, configuration][number]
+    form = configuration_named(configuration)
+    parents = {node.name: node.parents for node in chain_nodes(form)} if subtask == "chain" else {}
+    names = {question.node for question in stored}
+    return tuple(
+        Question(
+            node=one.node,
+            stage=one.stage,
+            attribute=one.attribute,
+            part=one.part,
+            picture=FilePicture(str(Path(folder) / PICTURES / f"{one.picture}.png"), one.picture, *one.size),
+            setting=SETTINGS[form.structure] if one.stage != "final" else "",
+            text=one.text,
+            options=one.options,
+            key=one.key,
+            parents=tuple(parent for parent in parents.get(one.node, ()) if parent in names),
+            subject=one.subject,
+            counts=doubtful or not one.doubts,
+            rates=tuple(rates[_kind(one)][option] for option in one.options),
+            said=one.said,
+        )
+        for one in stored
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _rates(folder: str) -> Mapping[tuple[object, ...], Mapping[str, float]]:
+    """How often each option is the key where it is offered in questions of one kind."""
+    offered: dict[tuple[object, ...], Counter[str]] = {}
+    right: Counter[tuple[object, ...]] = Counter()
+    for puzzles in read_questions(folder).values():
+        for one in (question for puzzle in puzzles for question in puzzle):
+            offered.setdefault(_kind(one), Counter()).update(one.options)
+            right[*_kind(one), one.options[one.key]] += 1
+    return {
+        kind: {option: right[*kind, option] / count for option, count in options.items()}
+        for kind, options in offered.items()
+    }
+
+
+def _kind(one: Stored) -> tuple[object, ...]:
+    return one.subtask, one.configuration, one.stage, one.attribute, one.part

@@ -1,0 +1,70 @@
+"""The names of places and parts, and the sentences that say what a panel's parts are."""
+
+from __future__ import annotations
+
+from envs.raven import Configuration
+from evals.suites.multistar.questions.question import Part
+
+_ROWS, _COLUMNS = ("top", "middle", "bottom"), ("left", "center", "right")
+NINE = tuple("center" if (r, c) == ("middle", "center") else f"{r}-{c}" for r in _ROWS for c in _COLUMNS)
+FOUR = ("top-left", "top-right", "bottom-left", "bottom-right")
+
+PLACES: dict[str, tuple[str, ...]] = {
+    "Center_Single": ("center",),
+    "Distribute_Four": FOUR,
+    "Distribute_Nine": NINE,
+    "Left_Center_Single": ("left part",),
+    "Right_Center_Single": ("right part",),
+    "Up_Center_Single": ("top part",),
+    "Down_Center_Single": ("bottom part",),
+    "Out_Center_Single": ("outer part",),
+    "In_Center_Single": ("inner part",),
+    "In_Distribute_Four": tuple(f"{corner} of the inner part" for corner in FOUR),
+}
+"""By layout, the name of every slot."""
+
+OUTER = "outer part"
+
+PARTS: dict[str, tuple[tuple[Part | None, int], ...]] = {
+    "Singleton": ((None, 0),),
+    "Left_Right": (("left", 0), ("right", 1)),
+    "Up_Down": (("top", 0), ("bottom", 1)),
+    "Out_In": (("in", 1), ("out", 0)),
+}
+"""By structure, the parts in asking order, each with the index of its component."""
+
+PART_WORD: dict[Part | None, str] = {
+    "left": "left part",
+    "right": "right part",
+    "top": "top part",
+    "bottom": "bottom part",
+    "in": "inner part",
+    "out": "outer part",
+}
+
+SETTINGS: dict[str, str] = {
+    "Singleton": "",
+    "Left_Right": "A vertical line divides every panel into a left part and a right part; there are objects in both.",
+    "Up_Down": "A horizontal line divides every panel into a top part and a bottom part; there are objects in both.",
+    "Out_In": "Every panel has an outer part, which is one large object, and an inner part, which is what is inside it.",
+}
+
+
+def located(place: str) -> str:
+    """Where something is, in words: "in the left part", "in the top-left position of the inner part"."""
+    if place in PART_WORD.values():
+        return f"in the {place}"
+    corner, _, part = place.partition(" of ")
+    return f"in the {corner} position{' of ' if part else ''}{part}"
+
+
+def places(configuration: Configuration) -> tuple[str, ...]:
+    """The names of all places in a panel; for Center also those where nothing ever stands."""
+    if configuration.name == "center_single":
+        return NINE
+    return tuple(name for layout in configuration.layouts for name in PLACES[layout.name])
+
+
+def suffix(part: Part | None) -> str:
+    """What a node's name ends in."""
+    return f"_{part}" if part else ""

@@ -1,0 +1,451 @@
+"""MultiStAR as a suite: which questions are planned, how they are asked, what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, get_args
+
+from envs.picture import Picture
+from envs.raven import CONFIGURATIONS, configuration_named
+from envs.suggest import did_you_mean
+from evals.conversation import Conversation
+from evals.figures import Figure
+from evals.ledger.run_data import RunData
+from evals.reference import Conditions, published
+from evals.suite import Column, Needs, Suite, check_plan_size
+from evals.suites.multistar.answers import LEDGER_COLUMNS, Answered, answers_of, join
+from evals.suites.multistar.effects import answer_measures
+from evals.suites.multistar.figures import multistar_figures
+from evals.suites.multistar.mseval import Convention
+from evals.suites.multistar.paper import paper_tables
+from evals.suites.multistar.play import COLUMNS, RECORD_VERSION, AskSettings, ReplyForm, play_chain, play_direct
+from evals.suites.multistar.prompts import PROMPT_FINGERPRINT, Order, Style, prompt
+from evals.suites.multistar.published_questions.store import folder_digest, read_questions
+from evals.suites.multistar.puzzles import (
+    CHAIN,
+    QUESTIONS_PER_PUZZLE,
+    UNKNOWN,
+    UNREADABLE,
+    Prior,
+    PublishedPuzzle,
+    PuzzleUnreadable,
+    Selection,
+    Source,
+    Subtask,
+    asked_by,
+    fingerprint,
+    generated,
+    imported,
+    planned_calls,
+    puzzle_of,
+    puzzle_seed,
+    questions_of,
+    sentences_of,
+    stand_ins,
+)
+from evals.suites.multistar.questions import QUESTION_ATTRIBUTES, Drawing, Question, direct_nodes
+from evals.suites.multistar.read_answer import READER_VERSION
+from evals.suites.multistar.score import score_multistar
+from evals.suites.multistar.shortcuts import SHORTCUT_HELP
+from evals.suites.multistar.view import episode_view
+from evals.summary.paired import Measured
+from evals.tables import Section, Table
+from evals.types import Episode, Outcome, stable_hash
+from evals.view import EpisodeView
+
+ANSWER_SETS: Final = {"i_raven": "iraven", "raven": "raven"}
+DEFAULT_PUZZLES: Final = {"direct": 100, "chain": 10}
+"""Of each configuration, as published."""
+
+MOST_SCALE: Final = 4
+
+_PATCH: Final = 28
+"""Edge in pixels of what Qwen2.5-VL makes a token of."""
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@dataclass(frozen=True)
+class MultiStarSuite(Suite):
+    """Staged questions on RAVEN matrices (MultiStAR), each answer scored by the probabilities of all choices.
+
+    Attributes:
+        subtask: ``chain`` (36 or 71 questions per puzzle that build on one another; scored by MSEval) or ``direct`` (up to
+            25 or 38 questions per puzzle, each for itself).
+        configurations: Folder names or paper titles of RAVEN configurations, or ``"all"``.
+        attributes: Of number, position, shape, color and size, or ``"all"``.
+        puzzles: Of each configuration; 100 for ``direct`` and 10 for ``chain`` if not given.
+        answer_sets: ``i_raven`` (unbiased) or ``raven``: how the wrong candidates of the final question are made.
+        priors: What a chain question is told of the questions before it: ``none``, what the ``model`` answered, or the
+            ``truth``. Each prior is played on its own. The direct subtask knows none.
+        styles: Of ``vanilla`` (plain words), ``structured`` (HTML) and ``document`` (a printed page as picture).
+        reply: ``labels`` (exact probabilities of the choices' labels, in one prefill) or ``text`` (a written answer, for
+            engines without label scores; no MSEval then).
+        sweep: Ask each chain question again with every option of every question before it; MSEval with priors needs it.
+        convention: How MSEval's weights are computed, see ``evals.suites.multistar.mseval.CONVENTIONS``.
+        paper_literal: Tell earlier answers in the way the paper's Table 10 prints, slips included.
+        problems: Folder of problems in RAVEN's official format, to be asked about in place of generated ones, or an index of
+            such that ``raycade raven import`` wrote, which holds their digests.
+        options: ``balanced`` (an option is offered as often as it is true, so that nothing but the picture tells the answer;
+            questions that this cannot be done for do not count) or ``uniform`` (as published).
+        wording: ``own``, or ``published``: the authors' questions and pictures in place of ours, from ``source``.
+        source: Folder that ``raycade multistar import`` wrote.
+        doubtful: Published questions whose keys are known to be wrong: ``left_out`` of scores, or ``scored`` as published.
+        order: ``paper`` (earlier answers stand before the question) or ``question_first`` (after the question and its choices,
+            so that the calls of a sweep share a longer prefix and take less time).
+        scale: How many times larger panels and pages are drawn than the published 160 pixels a panel.
+    """
+
+    name: ClassVar[str] = "multistar"
+    title: ClassVar[str] = "MultiStAR"
+    columns: ClassVar[Mapping[str, Column]] = COLUMNS
+    shortcuts: ClassVar[Mapping[str, str]] = SHORTCUT_HELP
+
+    subtask: Subtask = "chain"
+    configurations: str | Sequence[str] = "all"
+    attributes: str | Sequence[str] = "all"
+    puzzles: int | None = None
+    answer_sets: str = "i_raven"
+    priors: str | Sequence[str] = ("none", "model")
+    styles: str | Sequence[str] = ("vanilla",)
+    reply: ReplyForm = "labels"
+    sweep: bool = True
+    convention: str = "decoded"
+    paper_literal: bool = False
+    problems: str = ""
+    options: Drawing = "balanced"
+    order: Order = "paper"
+    scale: int = 1
+    wording: str = "own"
+    source: str = ""
+    doubtful: str = "left_out"
+
+    def __post_init__(self) -> None:
+        every = {"configurations": tuple(CONFIGURATIONS), "attributes": QUESTION_ATTRIBUTES, "priors": (), "styles": ()}
+        for name, known in every.items():
+            value = getattr(self, name)
+            if not isinstance(value, Sequence):
+                continue  # refused by name when the plan is made
+            values = (value,) if isinstance(value, str) else tuple(str(item) for item in value)
+            object.__setattr__(self, name, known if values == ("all",) and known else values)
+        for setting in ("problems", "source"):
+            value = getattr(self, setting)
+            if value and isinstance(value, str):  # runners may have another working directory
+                object.__setattr__(self, setting, str(Path(value).expanduser().absolute()))
+
+    def plan(self) -> Sequence[Episode]:
+        """One episode per question (direct), or per puzzle, style and prior (chain).
+
+        Raises:
+            ValueError: a setting names something that does not exist.
+        """
+        self._check()
+        chains = len(self.styles) * len(self.priors) if self.subtask == "chain" else 1
+        check_plan_size(puzzles=sum(map(self._count, self._configurations)), chains=chains)
+        return [
+            episode
+            for configuration in (*self._configurations, *self._unknown)
+            for puzzle in range(self._count(configuration))
+            for episode in self._episodes(configuration, puzzle)
+        ]
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        """Ask one question, or one chain."""
+        asked, settings = self._asked(episode), self._ask_settings(episode.mode)
+        if self.subtask == "chain":
+            return await play_chain(asked, conversation, settings)
+        return await play_direct(asked[0], conversation, settings)
+
+    @property
+    def needs(self) -> Needs:
+        """A picture with every question, and label scores unless answers are written."""
+        return Needs(pictures=1, label_scores=self.reply == "labels")
+
+    def results(self, run: RunData, section: Section) -> Iterable[Table]:
+        """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""
+        if section == "performance":
+            return []
+        if section == "paper":
+            return paper_tables(self._answers(run))
+        ledger = run.episodes(LEDGER_COLUMNS)
+        tables = score_multistar(
+            run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self._conditions
+        )
+        return [table for table in tables if table.section == section]
+
+    def figures(self, run: RunData) -> Iterable[Figure]:
+        """Accuracy by stage and by attribute, and the weights of the questions before."""
+        return multistar_figures(self._answers(run))
+
+    def measures(self, run: RunData, player: str) -> Iterable[Measured]:
+        """Accuracy and MSEval of the questions."""
+        return answer_measures(self._answers(run), player)
+
+    def _answers(self, run: RunData) -> list[Answered]:
+        played = join(run.plan, run.episodes(LEDGER_COLUMNS))
+        return answers_of(played, self._lost, Convention.named(self.convention))
+
+    def view(self, row: Mapping[str, Any]) -> EpisodeView:
+        """The episode with its graph: answers, keys, parents and their weights; each step with its label probabilities."""
+        return episode_view(row, Convention.named(self.convention))
+
+    @property
+    def _conditions(self) -> Conditions:
+        """How these questions are asked, in the words of the paper's own."""
+        if self.wording == "published":
+            theirs = published(self.name).conditions
+            return Conditions(
+                games=theirs.games + (", doubtful keys left out" if self.doubtful == "left_out" else ""),
+                pictures=theirs.pictures,
+                prompts="published questions in our frame",
+                decoder="most likely of the labels" if self.reply == "labels" else "written replies",
+            )
+        return Conditions(
+            games="problems from files" if self.problems else "drawn from seeds",
+            pictures="own" if self.scale == 1 else f"own, {self.scale} times as large",
+            prompts="own",
+            decoder="most likely of the labels" if self.reply == "labels" else "written replies",
+        )
+
+    # --- episodes ---
+
+    @property
+    def _configurations(self) -> list[str]:
+        return [configuration_named(name).name for name in self.configurations]
+
+    @property
+    def _modes(self) -> list[str]:
+        """``style/prior``, or just the style where there is no prior."""
+        if self.subtask == "direct":
+            return [*self.styles]
+        return [f"{style}/{prior}" for style in self.styles for prior in self.priors]
+
+    def _ask_settings(self, mode: str) -> AskSettings:
+        style, _, prior = mode.partition("/")
+        return AskSettings(
+            style=style,  # type: ignore[arg-type]
+            prior=prior or "none",  # type: ignore[arg-type]
+            reply=self.reply,
+            sweep=self.sweep and self.reply == "labels",
+            paper_literal=self.paper_literal,
+            order=self.order,
+        )
+
+    @property
+    def _most(self) -> int:
+        return self.puzzles or DEFAULT_PUZZLES[self.subtask]
+
+    @property
+    def _unknown(self) -> list[str]:
+        """``UNKNOWN``, if there are files whose configuration cannot be told."""
+        return [UNKNOWN] if self.problems and imported(self.problems, UNKNOWN, self._most) else []
+
+    def _count(self, configuration: str) -> int:
+        if self.wording == "published":
+            found = len(read_questions(self.source).get((self.subtask, configuration), ()))
+            return found if self.puzzles is None else min(found, self.puzzles)
+        if not self.problems:
+            return self._most
+        found = len(imported(self.problems, configuration, self._most))
+        if not found:
+            raise ValueError(f"suite.problems={self.problems}: holds no problem of configuration {configuration}")
+        return found
+
+    def _source(self, configuration: str, puzzle: int) -> Source:
+        if self.wording == "published":
+            digest, doubtful = folder_digest(self.source), self.doubtful == "scored"
+            return PublishedPuzzle(self.source, digest, self.subtask, configuration, puzzle, doubtful)
+        if self.problems:
+            return imported(self.problems, configuration, self._most)[puzzle]
+        return generated(configuration, puzzle, ANSWER_SETS[self.answer_sets])  # type: ignore[arg-type]
+
+    def _group(self, configuration: str, puzzle: int) -> str:
+        """Tells puzzles apart, and imported ones from what they were before their files changed."""
+        return stable_hash(self.name, fingerprint(self._source(configuration, puzzle)))
+
+    def _questions(self, configuration: str, puzzle: int) -> tuple[Question, ...]:
+        return questions_of(self._source(configuration, puzzle), self._selection(configuration))
+
+    def _selection(self, configuration: str) -> Selection:
+        return Selection(configuration, self.subtask, tuple(self.attributes), self.options, self.scale)
+
+    def _asked(self, episode: Episode) -> list[Question]:
+        configuration, puzzle = episode.task, puzzle_of(episode)
+        if self.problems or self.wording == "published":
+            try:
+                changed = self._group(configuration, puzzle) != episode.group
+            except (ValueError, IndexError):
+                changed = True
+            if changed:
+                place = f"suite.source={self.source}" if self.source else f"suite.problems={self.problems}"
+                raise PuzzleUnreadable(
+                    f"{place} has changed since the plan was made: problem {puzzle + 1} of "
+                    f"configuration {configuration} is another one, or gone"
+                )
+        return asked_by(episode, self._questions(configuration, puzzle))
+
+    def _lost(self, episode: Episode) -> list[Question]:
+        """Questions of the kinds that an episode without outcome would have asked; none where the plan does not say."""
+        if episode.level == UNREADABLE:
+            return []
+        if self.wording == "published":
+            return asked_by(episode, self._questions(episode.task, puzzle_of(episode)))
+        return asked_by(episode, stand_ins(self._selection(episode.task)))
+
+    def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:
+        group = self._group(configuration, puzzle)
+        reply = self.reply if self.reply == "labels" else f"{self.reply} read by rules {READER_VERSION}"
+        for draft in self._drafts(configuration, puzzle):
+            yield Episode(
+                suite=self.name,
+                task=configuration,
+                level=draft.level,
+                mode=draft.mode,
+                index=puzzle if draft.level == CHAIN else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
+                repeat=0,
+                seed=puzzle_seed(configuration, puzzle),
+                fingerprint=stable_hash(PROMPT_FINGERPRINT, RECORD_VERSION, self.subtask, reply, draft.content),
+                budget=draft.calls,
+                calls=float(draft.calls),
+                prompt_tokens=draft.tokens,
+                group=group,
+            )
+
+    def _drafts(self, configuration: str, puzzle: int) -> Iterator[_Draft]:
+        try:
+            questions = self._questions(configuration, puzzle)
+        except PuzzleUnreadable as error:  # played all the same: it fails with its cause, and nothing vanishes
+            level = CHAIN if self.subtask == "chain" and configuration != UNKNOWN else UNREADABLE
+            yield from (_Draft(mode, level, str(error)) for mode in self._modes)
+            return
+        asks_published = self.wording == "published"
+        templates = direct_nodes(configuration_named(configuration))
+        for mode in self._modes:
+            settings = self._ask_settings(mode)
+            if self.subtask == "chain":
+                yield _chain_draft(mode, questions, settings)
+                continue
+            for question in questions:
+                number = int(question.node.rpartition("/")[2]) if asks_published else templates.index(question.node)
+                content = stable_hash(_content(question))
+                yield _Draft(mode, question.stage, content, number, 1, _tokens(question, settings.style))
+
+    # --- settings ---
+
+    def _check(self) -> None:
+        known: dict[str, tuple[str, ...]] = {
+            "subtask": get_args(Subtask),
+            "attributes": QUESTION_ATTRIBUTES,
+            "answer_sets": tuple(ANSWER_SETS),
+            "priors": get_args(Prior),
+            "styles": get_args(Style),
+            "reply": get_args(ReplyForm),
+            "options": get_args(Drawing),
+            "wording": ("own", "published"),
+            "doubtful": ("left_out", "scored"),
+            "order": get_args(Order),
+        }
+        for setting in ("configurations", "attributes", "priors", "styles"):
+            if not isinstance(getattr(self, setting), tuple):
+                raise ValueError(f"suite.{setting} must be a name or a list of names, not {getattr(self, setting)!r}")
+        for setting in ("convention", "problems", "source"):
+            if not isinstance(getattr(self, setting), str):
+                raise ValueError(f"suite.{setting} must be a string, not {getattr(self, setting)!r}")
+        for setting, names in known.items():
+            value = getattr(self, setting)
+            for name in value if isinstance(value, tuple) else (value,):
+                if name not in names:
+                    near = did_you_mean(name, names)
+                    raise ValueError(f"suite.{setting}: there is no {name!r}; there are {', '.join(names)}{near}")
+        _check_list("configurations", self.configurations, lambda name: configuration_named(name).name)
+        for setting in ("attributes", "priors", "styles"):
+            _check_list(setting, getattr(self, setting))
+        if self.puzzles is not None and (type(self.puzzles) is not int or self.puzzles < 1):
+            raise ValueError(f"suite.puzzles must be an integer of at least 1, not {self.puzzles!r}")
+        if type(self.scale) is not int or not 1 <= self.scale <= MOST_SCALE:
+            raise ValueError(f"suite.scale must be an integer from 1 to {MOST_SCALE}, not {self.scale!r}")
+        for setting in ("sweep", "paper_literal"):
+            if not isinstance(getattr(self, setting), bool):
+                raise ValueError(f"suite.{setting} must be true or false, not {getattr(self, setting)!r}")
+        self._check_source()
+        try:
+            Convention.named(self.convention)
+        except ValueError as error:
+            raise ValueError(f"suite.convention: {error}") from error
+
+    def _check_source(self) -> None:
+        if self.wording == "own":
+            if self.source:
+                raise ValueError("suite.source is set, but suite.wording is own; set suite.wording=published")
+            return
+        for setting, default in (("problems", ""), ("scale", 1)):
+            if getattr(self, setting) != default:
+                raise ValueError(f"suite.{setting} has no meaning with suite.wording=published: leave it out")
+        if not self.source:
+            raise ValueError("suite.wording=published needs suite.source, a folder of `raycade multistar import`")
+        try:
+            known = read_questions(self.source)
+        except ValueError as error:
+            raise ValueError(f"suite.source: {error}") from error
+        if not any((self.subtask, name) in known for name in self._configurations):
+            raise ValueError(
+                f"suite.source={self.source} holds no {self.subtask} questions of {', '.join(self._configurations)}"
+            )
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What tells the episodes of one puzzle apart."""
+
+    mode: str
+    level: str
+    content: str
+    """Hash of all that the player is asked, and of the right answers."""
+    number: int = 0
+    calls: int = 1
+    tokens: float = 0.0
+
+
+def _chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings) -> _Draft:
+    told = [
+        sorted(sentences_of(parent, question, settings.paper_literal))
+        for question in (questions if settings.prior != "none" else ())
+        for parent in questions
+        if parent.node in question.parents
+    ]
+    calls = planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal)
+    tokens = calls / len(questions) * sum(_tokens(question, settings.style) for question in questions)
+    order = [settings.order] if settings.order != "paper" and any(told) else []  # without earlier answers it is none
+    content = stable_hash([_content(question) for question in questions], told, settings.sweep and bool(told), *order)
+    return _Draft(mode, CHAIN, content, 0, calls, tokens)
+
+
+def _check_list(setting: str, values: Sequence[str], standard: Callable[[str], str] = str) -> None:
+    if not values:
+        raise ValueError(f"suite.{setting} is empty: there is nothing to play")
+    try:
+        names = [standard(value) for value in values]
+    except ValueError as error:
+        raise ValueError(f"suite.{setting}: {error}") from error
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")
+
+
+def _content(question: Question) -> list[object]:
+    """What of a question a player sees, the right answer, and whether that counts."""
+    shown = question.picture.key, question.setting, question.text, [*question.options]
+    return [*shown, question.key, question.counts]
+
+
+def _tokens(question: Question, style: Style) -> float:
+    """Prompt tokens, roughly."""
+    total = 0.0
+    for said in prompt(question, (), style):
+        for part in said.parts:
+            if isinstance(part, Picture):
+                total += part.size[0] * part.size[1] / _PATCH**2
+            else:
+                total += len(part) / _CHARACTERS_PER_TOKEN
+    return total

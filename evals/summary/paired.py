@@ -1,0 +1,363 @@
+"""What a change does, told on identical games: differences with clustered intervals, exact p-values, Holm's correction."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evals.ledger.run_data import RunData
+from evals.stats.intervals import (
+    Estimate,
+    difference_estimate,
+    mean_estimate,
+    proportion_estimate,
+    student_quantile,
+)
+from evals.tables import Table
+
+DRAWS = 9_999
+"""Random permutations where the exact distribution would be too large; p is then at least 1 / (DRAWS + 1)."""
+EXACT_TOTAL = 20_000
+"""Largest sum of games' differences whose distribution is computed exactly if the games differ by several sizes."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One value that may be compared with its twin."""
+
+    cell: tuple[str, ...]
+    """Where effects are reported, such as task and level; in ``effects_tables`` the player stands first."""
+    game: Hashable
+    """The game that it is of: the cluster, since values of one game are not independent."""
+    unit: Hashable
+    """Tells the observations of one game apart: the repeat, or the question."""
+    value: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One quantity of one player's run, for comparison with another's."""
+
+    name: str
+    """Such as ``success`` or ``accuracy``."""
+    dimensions: tuple[str, ...]
+    """What the parts of each observation's cell are called."""
+    observations: Sequence[Observation]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The difference first minus second in one cell."""
+
+    cell: tuple[str, ...]
+    first: float
+    second: float
+    difference: Estimate
+    """Its n counts pairs, or for independent games the observations of both sides."""
+    p: float
+    """Two-sided."""
+    games: int
+    left_out: int
+    """Observations without a twin."""
+    error: float = math.nan
+    """Standard error of the difference between pairs; nan for a single game, or independent games."""
+
+
+def paired_effects(first: Iterable[Observation], second: Iterable[Observation]) -> list[Effect]:
+    """Mean difference over pairs of the same cell, game and unit; cells in the order of the first side.
+
+    The interval is clustered by game. p is exact under "which side is which does not matter in any game" (a sign-flip test
+    of the games' summed differences; with one pair of successes a game it is McNemar's exact test).
+    """
+    others = {(one.cell, one.game, one.unit): one.value for one in second}
+    pairs: defaultdict[tuple[str, ...], list[tuple[float, float, Hashable]]] = defaultdict(list)
+    alone = defaultdict[tuple[str, ...], int](int)
+    for one in first:
+        twin = others.pop((one.cell, one.game, one.unit), None)
+        if twin is None:
+            alone[one.cell] += 1
+        else:
+            pairs[one.cell].append((one.value, twin, one.game))
+    for cell, *_ in others:
+        alone[cell] += 1
+    return [_paired(cell, found, alone[cell]) for cell, found in pairs.items()]
+
+
+def independent_effects(first: Iterable[Observation], second: Iterable[Observation]) -> list[Effect]:
+    """Difference of means over different games of the same cell, such as two tasks'.
+
+    The interval joins those of the two sides. p is that of a permutation of whole games between them, by 9,999 draws.
+    """
+    sides = [_by_cell(side) for side in (first, second)]
+    return [_independent(cell, mine, sides[1][cell]) for cell, mine in sides[0].items() if cell in sides[1]]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected for their number (Holm, 1979): below alpha with family-wise error at most alpha."""
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    corrected, highest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = highest
+    return corrected
+
+
+def effects_tables(
+    name: str,
+    title: str,
+    dimensions: Sequence[str],
+    sides: tuple[str, str],
+    effects: Sequence[Effect],
+    notes: Sequence[str] = (),
+) -> Iterator[Table]:
+    """A table of effects for each player, its p-values corrected for its number of rows.
+
+    Args:
+        name: Start of ``Table.name``; the player follows.
+        title: As in ``Table.title``; the player and what else is the same in all cells is added.
+        dimensions: What the parts of ``Effect.cell`` after the first, the player, are called; those that do not vary are
+            hidden.
+        sides: What first and second are called.
+        effects: One for each row.
+        notes: What else the reader should know.
+    """
+    for player in dict.fromkeys(effect.cell[0] for effect in effects):
+        mine = [effect for effect in effects if effect.cell[0] == player]
+        varying = [place for place in range(len(dimensions)) if len({effect.cell[place + 1] for effect in mine}) > 1]
+        constant = [mine[0].cell[place + 1] for place in range(len(dimensions)) if place not in varying]
+        rows = zip(mine, holm([effect.p for effect in mine]), strict=True)
+        yield Table(
+            name=f"{name}_{file_stem(player)}",
+            title=f"{title}, {', '.join([player, *constant])}",
+            columns=(*(dimensions[place] for place in varying), *sides, "difference", "p", "Holm p"),
+            rows=tuple(
+                (
+                    *(effect.cell[place + 1] for place in varying),
+                    *(effect.first, effect.second, effect.difference, effect.p, corrected),
+                )
+                for effect, corrected in rows
+            ),
+            notes=(*_effects_notes(mine), *notes),
+            section="diagnostics",
+        )
+
+
+def _effects_notes(effects: Sequence[Effect]) -> list[str]:
+    games = sorted({effect.games for effect in effects})
+    left_out = sum(effect.left_out for effect in effects)
+    notes = [
+        f"{games[0]}{f' to {games[-1]}' if len(games) > 1 else ''} games a row. Brackets: 95 % confidence, clustered by game. "
+        f"Holm p: corrected for the table's {len(effects)} rows."
+    ]
+    if left_out:
+        notes.append(f"{left_out:,} observations without a twin are left out.")
+    return notes
+
+
+def file_stem(player: str) -> str:
+    """A player's name as part of a file's."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", player)
+
+
+def success_observations(
+    run: RunData,
+    cell: Sequence[str],
+    where: Mapping[str, str] | None = None,
+    game: Sequence[str] = ("task", "level", "index"),
+) -> list[Observation]:
+    """The success of each finished episode; failed ones are left out, since nothing was measured there.
+
+    Args:
+        run: One suite's part of a run.
+        cell: Ledger columns that make the cell.
+        where: What other columns must hold, such as ``{"mode": "cot"}``.
+        game: Ledger columns that make a game.
+    """
+    where = where or {}
+    names = dict.fromkeys([*cell, *where, *game, "repeat", "status", "success"])
+    return [
+        Observation(
+            tuple(str(row[name]) for name in cell),
+            tuple(row[name] for name in game),
+            row["repeat"],
+            float(row["success"]),
+        )
+        for row in run.episodes(list(names)).to_pylist()
+        if row["status"] == "done" and all(row[name] == value for name, value in where.items())
+    ]
+
+
+def measured(run: RunData, player: str, column: str = "success") -> Measured:
+    """A column of the ledger, such as ``success``, by task, level and mode; games are told apart by their seed, too.
+
+    A failed episode has no success and no score, as in the tables of results; of other columns it is left out.
+
+    Args:
+        run: One suite's part of a run.
+        player: Whose episodes.
+        column: A number or a truth value.
+    """
+    names = ("task", "level", "mode", "index", "repeat", "seed", "player", "status", column)
+    counts_failed = column in ("success", "score")
+    observations = [
+        Observation(
+            (row["task"], row["level"], row["mode"]),
+            (row["task"], row["level"], row["index"], row["seed"]),
+            (row["mode"], row["repeat"]),
+            float(row[column] or 0),
+        )
+        for row in run.episodes(list(dict.fromkeys(names))).to_pylist()
+        if row["player"] == player and (row[column] is not None or (counts_failed and row["status"] == "failed"))
+    ]
+    dimensions = ("task", "level", "mode")
+    cells = zip(*(run.plan[name].to_pylist() for name in dimensions), strict=True)
+    order = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+    return Measured(column, dimensions, sorted(observations, key=lambda one: order[one.cell]))
+
+
+# --- pairs -----------------------------------------------------------------------------------------------------------
+
+
+def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]], left_out: int) -> Effect:
+    differences = [first - second for first, second, _ in pairs]
+    games = [game for *_, game in pairs]
+    shares = all(value in (0.0, 1.0) for *values, _ in pairs for value in values)
+    estimate, error = _share_difference(differences, games) if shares else _mean_difference(differences, games)
+    return Effect(
+        cell,
+        math.fsum(first for first, *_ in pairs) / len(pairs),
+        math.fsum(second for _, second, _ in pairs) / len(pairs),
+        estimate,
+        sign_flip_p(_sums(differences, games)),
+        len(set(games)),
+        left_out,
+        error,
+    )
+
+
+def _mean_difference(differences: Sequence[float], games: Sequence[Hashable]) -> tuple[Estimate, float]:
+    """Mean of differences with its clustered interval, and its standard error."""
+    estimate, count = mean_estimate(differences, games), len(set(games))
+    margin = (estimate.high - estimate.low) / 2
+    return estimate, margin / student_quantile(0.975, count - 1) if count > 1 else math.nan
+
+
+def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -> tuple[Estimate, float]:
+    """Mean of differences of successes with a clustered interval that keeps its doubt where few differ, or none; its error.
+
+    The variance is taken after adding one game of gains and one of losses, both of the mean size (after Agresti and Min,
+    Statistics in Medicine 24, 2005), as ``proportion_estimate`` adds successes and failures.
+    """
+    n, sums = len(differences), _sums(differences, games)
+    mean, size = math.fsum(differences) / n, n / len(sums)
+    if len(sums) < 2:
+        return Estimate(mean, math.nan, math.nan, n), math.nan
+    sizes = [*_sums([1.0] * n, games), size, size]
+    total = n + 2 * size
+    center = math.fsum(sums) / total
+    squares = math.fsum((gain - many * center) ** 2 for gain, many in zip([*sums, size, -size], sizes, strict=True))
+    error = math.sqrt(squares) / total
+    margin = student_quantile(0.975, len(sums) - 1) * error
+    return Estimate(mean, max(-1.0, center - margin), min(1.0, center + margin), n), error
+
+
+def sign_flip_p(sums: Sequence[float]) -> float:
+    """Two-sided p-value of games' summed differences if each could as well have had the other sign.
+
+    Exact where all are whole numbers (up to ``EXACT_TOTAL`` where their sizes differ); else by ``DRAWS`` seeded draws.
+    """
+    counts = Counter(abs(each) for each in sums if each)
+    observed = abs(math.fsum(sums))
+    if not counts:
+        return 1.0
+    total = math.fsum(size * count for size, count in counts.items())
+    if all(size.is_integer() for size in counts) and (len(counts) == 1 or total <= EXACT_TOTAL):
+        positive = _positive_sums({int(size): count for size, count in counts.items()})
+        extreme = np.abs(2 * np.arange(len(positive)) - total) >= observed - 1e-9
+        return float(min(1.0, positive[extreme].sum()))
+    generator = np.random.default_rng(0)
+    drawn = np.zeros(DRAWS)
+    for size, count in counts.items():  # games of equal size are alike: only how many are positive is drawn
+        drawn += size * (2.0 * generator.binomial(count, 0.5, DRAWS) - count)
+    extreme = np.abs(drawn) >= observed * (1 - 1e-9)
+    return float((1 + extreme.sum()) / (DRAWS + 1))
+
+
+def _positive_sums(counts: Mapping[int, int]) -> npt.NDArray[np.float64]:
+    """Probability of each sum of the games whose sign is plus, games being counted by size."""
+    positive: npt.NDArray[np.float64] = np.ones(1)
+    for size, count in counts.items():
+        of_size: npt.NDArray[np.float64] = np.zeros(size * count + 1)
+        of_size[::size] = _fair_binomial(count)
+        positive = np.asarray(np.convolve(positive, of_size), np.float64) if len(counts) > 1 else of_size
+    return positive
+
+
+def _fair_binomial(n: int) -> npt.NDArray[np.float64]:
+    """Probability of 0 to n successes at a chance of one half."""
+    if n < 1000:
+        return np.array([math.comb(n, k) / 2**n for k in range(n + 1)])
+    logs = np.array([math.lgamma(k + 1) for k in range(n + 1)])
+    probabilities: npt.NDArray[np.float64] = np.exp(logs[-1] - n * math.log(2) - logs - logs[::-1])
+    return probabilities
+
+
+# --- independent games -----------------------------------------------------------------------------------------------
+
+
+def _by_cell(side: Iterable[Observation]) -> dict[tuple[str, ...], list[Observation]]:
+    cells: dict[tuple[str, ...], list[Observation]] = {}
+    for one in side:
+        cells.setdefault(one.cell, []).append(one)
+    return cells
+
+
+def _independent(cell: tuple[str, ...], first: Sequence[Observation], second: Sequence[Observation]) -> Effect:
+    shares = all(one.value in (0.0, 1.0) for one in (*first, *second))
+    one, other = _estimate(first, shares), _estimate(second, shares)
+    games = len({each.game for each in first}) + len({each.game for each in second})
+    return Effect(cell, one.mean, other.mean, difference_estimate(one, other), _shuffle_p(first, second), games, 0)
+
+
+def _estimate(side: Sequence[Observation], shares: bool) -> Estimate:
+    values, games = [one.value for one in side], [one.game for one in side]
+    return proportion_estimate([value > 0 for value in values], games) if shares else mean_estimate(values, games)
+
+
+def _shuffle_p(first: Sequence[Observation], second: Sequence[Observation]) -> float:
+    """p-value of a difference of means if whole games could as well have been on the other side.
+
+    Games of equal sum and size are alike, so only how many of each kind come to the first side is drawn.
+    """
+    kinds: defaultdict[tuple[float, int], list[int]] = defaultdict(lambda: [0, 0])
+    for side, observations in enumerate((first, second)):
+        games = defaultdict[Hashable, list[float]](list)
+        for one in observations:
+            games[one.game].append(one.value)
+        for values in games.values():
+            kinds[math.fsum(values), len(values)][side] += 1
+    sums, sizes = (np.array(column) for column in zip(*kinds, strict=True))
+    here, there = (np.array(column) for column in zip(*kinds.values(), strict=True))
+
+    def distance(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        rest = here + there - counts
+        means: npt.NDArray[np.float64] = (counts @ sums) / (counts @ sizes) - (rest @ sums) / (rest @ sizes)
+        return np.abs(means)
+
+    generator = np.random.default_rng(0)
+    drawn = generator.multivariate_hypergeometric(here + there, here.sum(), DRAWS, method="marginals")
+    extreme = distance(drawn) >= distance(here) * (1 - 1e-9)
+    return float((1 + extreme.sum()) / (DRAWS + 1))
+
+
+def _sums(values: Sequence[float], games: Sequence[Hashable]) -> list[float]:
+    found: defaultdict[Hashable, list[float]] = defaultdict(list)
+    for value, game in zip(values, games, strict=True):
+        found[game].append(value)
+    return [math.fsum(group) for group in found.values()]

@@ -1,0 +1,31 @@
+"""What a reader must know of a run before its scores: that it is empty, partial, or failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evals.summary.failures import Cause
+
+
+def status_lines(summary: Mapping[str, int], causes: Mapping[tuple[str, str], Sequence[Cause]]) -> list[str]:
+    """Plain sentences, none for a run that is complete and without failures.
+
+    Args:
+        summary: ``planned``, ``done``, ``failed`` and ``missing`` episodes, as in ``summary.json``.
+        causes: Of the failures (``evals.summary.failures.causes_of``).
+    """
+    planned, done, failed, missing = (summary[name] for name in ("planned", "done", "failed", "missing"))
+    lines = []
+    if missing == planned:
+        return ["Empty run: no episode has been played yet, so there are no scores."]
+    if missing:
+        lines.append(
+            f"Partial run: {missing:,} of {planned:,} planned episodes have not been played. "
+            "Scores cover the others; the same command resumes the run."
+        )
+    if failed:
+        every = sorted((cause for found in causes.values() for cause in found), key=lambda cause: -cause.count)
+        share = "All" if not done else f"{failed:,} of {planned - missing:,}"
+        most = f" Most frequent cause ({every[0].count:,} times): {every[0].text}" if every else ""
+        lines.append(f"{share} played episodes failed; they count as not successful.{most}")
+    return lines

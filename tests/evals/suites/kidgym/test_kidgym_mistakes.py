@@ -1,0 +1,122 @@
+"""What lost a game, told from its steps."""
+
+import pytest
+
+from envs.kidgym import Item, make, solve
+from envs.kidgym.tasks.placement import RING
+from evals.suites.kidgym.mistakes import BLOCKED, FULL, MISFIT, Step, miscount, refusal, slip
+
+
+def played(world, *actions):
+    """The steps of these actions."""
+    steps = []
+    for action in actions:
+        before = world.copy()
+        steps.append(Step(before, action, world.take(action).accepted))
+    return steps
+
+
+def found(world, choose):
+    """The first offered action that a function of it accepts."""
+    return next(action for action in world.options if choose(action))
+
+
+def test_the_lost_step_is_the_first_from_which_perfect_play_cannot_win_any_more():
+    for seed in range(5):
+        world = make("DMA", 2, seed)
+        steps = played(world, *solve(world)[:2])
+        assert slip(steps) is None
+        unreachable = found(world, lambda action: not world.copy().take(action).accepted)
+        steps += played(world, unreachable)
+        assert slip(steps) is None, "one step may be wasted"
+        steps += played(world, found(world, lambda action: not world.copy().take(action).accepted))
+        assert slip(steps).step == 4
+
+
+def test_causes_of_refusal():
+    world = make("MA", 2, 3)
+    diamond = found(world, lambda action: world.scene[action.cell].sprite == "diamond")
+    assert refusal(world, diamond) == BLOCKED
+    full = make("CO", 3, 1)
+    full.backpack = [Item("pile/egg/1")] * 4
+    assert refusal(full, full.choices()[0]) == FULL
+    basket = make("CL", 1, 0)
+    basket.take(solve(basket)[0])
+    belongs = dict(basket.belongs)[basket.backpack[0].sprite]
+    other = found(basket, lambda action: action.verb == "put" and basket.scene[action.cell].sprite != belongs)
+    assert refusal(basket, other) == MISFIT and slip(played(basket, other)).kind == "wrong basket"
+
+
+def test_a_key_tried_on_the_door_of_its_own_color_is_the_rule_not_applied():
+    for seed in range(40):
+        world = make("DMA", 3, seed)
+        for action in solve(world):
+            own = [
+                other
+                for other in world.options
+                if other.verb == "unlock"
+                and world.backpack[other.slot].sprite.partition("/")[2]
+                == world.scene[other.cell].sprite.partition("/")[2]
+                and refusal(world, other) == MISFIT
+            ]
+            if own:
+                assert slip(played(world, own[0], own[0])).kind == "key on the door of its own color"
+                return
+            world.take(action)
+    raise AssertionError("no such moment found")
+
+
+@pytest.mark.parametrize(("turn", "kind"), [(0, "direction not inverted"), (4, "turn forgotten")])
+def test_placement(turn, kind):
+    world = make("PL", 3, 5)
+    around = list(RING.values())
+    wanted = around[(list(RING).index(world.direction) + turn) % 8]
+    assert slip(played(world, found(world, lambda action: action.cell == wanted))).kind == kind
+
+
+def test_an_order_that_was_not_reversed():
+    world = make("SO", 1, 4)
+    wrong = found(
+        world, lambda action: world.backpack[action.slot].sprite != world.answer[world.positions.index(action.cell)]
+    )
+    assert slip(played(world, wrong)).kind == "order not reversed"
+
+
+@pytest.mark.parametrize(("corner", "kind"), [(1, "mirror twin"), (2, "upside down"), (3, "half turn")])
+def test_tiles_are_told_by_how_they_are_turned(corner, kind):
+    world = make("PU", 1, 2)
+    right = int(world.missing[0][-1]) - 1
+    twin = f"tile/{(right ^ corner) + 1}"
+    wrong = found(world, lambda action: world.backpack[action.slot].sprite == twin)
+    assert slip(played(world, wrong)).kind == kind
+
+
+def test_pieces_of_another_animal():
+    world = make("FI", 1, 2)
+    other = found(world, lambda action: world.animal not in world.backpack[action.slot].sprite)
+    assert slip(played(world, other)).kind == "piece of another animal"
+
+
+def test_what_was_declared_and_by_how_much_it_is_wrong():
+    world = make("CO", 2, 3)
+    declare = found(world, lambda action: action.verb == "declare")
+    (step,) = played(world, declare)
+    assert slip([step]).step == 1 and slip([step]).kind == "declared too few" and miscount(world) == -world.target
+    assert miscount(make("CO", 2, 3)) is None and miscount(make("CL", 1, 0)) is None
+
+
+def test_partners_of_other_entries():
+    world = make("MDE", 3, 0)
+    world.step(0)
+    others = {right for _, right in world.table} - {world.answer}
+    wrong = found(world, lambda action: world.scene[action.cell].sprite in others)
+    assert slip(played(world, wrong)).kind == "partner of another entry"
+
+
+def test_the_wrong_chest():
+    world = make("MMA", 1, 0)
+    actions = solve(world)
+    for action in actions[:-1]:
+        world.take(action)
+    wrong = found(world, lambda action: action.verb == "obtain" and action != actions[-1])
+    assert slip(played(world, wrong)).kind == "wrong chest"

@@ -1,0 +1,500 @@
+"""KidGym's plan and play: perfect play, chance, and models that slip."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from envs.kidgym import TASKS, Frame, make, solve
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
+from evals.suite import play_episode
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.kidgym.example import example_seed
+from evals.suites.kidgym.prompts import letters_of
+from evals.suites.kidgym.shortcuts import SHORTCUTS
+from evals.types import PlayerError, Reply
+
+MEMORY_TASKS = ["SE", "MMA", "MDE", "MFI"]
+PLAIN_TASKS = [task for task in TASKS if task not in MEMORY_TASKS]
+
+
+class ScriptedPlayer:
+    """Replies what a function of the turn says, and remembers what it was asked."""
+
+    def __init__(self, script):
+        self.script = script
+        self.turns = []
+
+    async def reply(self, turn):
+        self.turns.append(turn)
+        text = self.script(turn)
+        if isinstance(text, Exception):
+            raise text
+        return Reply(text, prompt_tokens=100, completion_tokens=10)
+
+
+def perfect(turn):
+    """The oracle's choice as a model would write it."""
+    return f"<think>This one.</think>\n<answer>{turn.oracle()}</answer>"
+
+
+def play(suite, player, episode=None):
+    return asyncio.run(play_episode(suite, episode or suite.plan()[0], player))
+
+
+def small(task, level=1, mode="zero_shot", **settings):
+    return KidGymSuite(**{"tasks": [task], "levels": [level], "modes": [mode], "episodes": 3, **settings})
+
+
+def pictures(chat):
+    return [part for message in chat for part in message.parts if isinstance(part, Frame)]
+
+
+def texts(chat):
+    return "\n".join(part for message in chat for part in message.parts if isinstance(part, str))
+
+
+# --- the plan --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def full_plan():
+    return KidGymSuite().plan()
+
+
+def test_the_default_plan_is_the_papers(full_plan):
+    assert len(full_plan) == 10_800 == len({episode.id for episode in full_plan})
+    cells = Counter((episode.task, episode.level, episode.mode) for episode in full_plan)
+    assert cells == {
+        (task, level, mode): 100 for task in TASKS for level in "123" for mode in ("zero_shot", "cot", "icl")
+    }
+
+
+def test_all_modes_and_players_meet_the_identical_games(full_plan):
+    seeds = {}
+    for episode in full_plan:
+        seeds.setdefault((episode.task, episode.level, episode.index), set()).add(episode.seed)
+    assert all(len(of_game) == 1 for of_game in seeds.values())
+    assert len({seed for of_game in seeds.values() for seed in of_game}) == 3600
+    prefix = KidGymSuite(tasks=["SE"], levels=[2], episodes=7, modes=["icl"], resolution=32).plan()
+    wanted = {(episode.index, episode.seed) for episode in prefix}
+    assert wanted <= {
+        (episode.index, episode.seed) for episode in full_plan if (episode.task, episode.level) == ("SE", "2")
+    }
+
+
+def test_the_budget_is_the_games_and_longer_games_are_expected_to_cost_more(full_plan):
+    assert {(episode.task, episode.level): episode.budget for episode in full_plan} == {
+        (task, str(level)): TASKS[task].budgets[level - 1] for task in TASKS for level in (1, 2, 3)
+    }
+    expected = {(episode.task, episode.level, episode.mode): episode.prompt_tokens for episode in full_plan}
+    for task in TASKS:
+        for level in "123":
+            assert expected[task, level, "icl"] > expected[task, level, "zero_shot"] > 441
+    assert expected["CL", "3", "cot"] > expected["CL", "1", "cot"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_estimates_of_calls_and_tokens_are_those_of_perfect_play(task):
+    for mode in ("zero_shot", "icl"):
+        suite = small(task, 2, mode)
+        for episode in suite.plan():
+            record = play(suite, OraclePlayer(), episode)
+            shown = [pictures(played.turn.chat) for played in record.turns]
+            tokens = sum(441 * len(frames) for frames in shown)
+            tokens += sum(len(texts(played.turn.chat)) / 4 for played in record.turns)
+            assert episode.calls == pytest.approx(len(record.turns), abs=1.01)
+            assert episode.prompt_tokens / episode.calls == pytest.approx(tokens / len(record.turns), rel=0.25)
+
+
+def test_what_is_asked_is_part_of_an_episodes_fingerprint(tmp_path):
+    def ids(**settings):
+        return [episode.id for episode in small("SE", **settings).plan()]
+
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "view_memory.txt").write_text("Look well.")
+    assert ids() == ids()
+    others = [ids(resolution=32), ids(mode="cot"), ids(mode="icl"), ids(templates=str(tmp_path / "words"))]
+    others += [ids(decoder="paper"), ids(decoder="published")]
+    assert len({tuple(other) for other in [ids(), *others]}) == 7
+    assert ids() == ids(mde_decoys="published"), "decoys are MDE's affair"
+    tables, anything = (
+        [episode.id for episode in small("MDE", mde_decoys=decoys).plan()] for decoys in ("table", "published")
+    )
+    assert tables != anything, "although the first picture is the same"
+
+
+def test_a_skin_counts_by_its_content_not_by_its_place(tmp_path):
+    from envs.kidgym.render.skins import export_skin
+
+    for name in ("one", "two", "three"):
+        export_skin(str(tmp_path / name), pixels=32)
+    (tmp_path / "three" / "wall.png").write_bytes((tmp_path / "three" / "chest.png").read_bytes())
+    first, same, other = (
+        small("CL", skin=str(tmp_path / name), episodes=1).plan()[0].id for name in ("one", "two", "three")
+    )
+    assert first == same != other != small("CL", episodes=1).plan()[0].id
+
+
+def test_settings_may_be_typed_as_on_the_command_line():
+    suite = KidGymSuite(tasks="CL", levels=1, modes="cot", episodes=2)
+    assert [(episode.task, episode.level, episode.mode) for episode in suite.plan()] == [("CL", "1", "cot")] * 2
+    assert KidGymSuite(tasks="all") == KidGymSuite()
+    assert pickle.loads(pickle.dumps(suite)) == suite
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tasks": ["CL", "XY"]}, "suite.tasks: no task 'XY'; there are CL, SE, SO"),
+        ({"levels": [1, 4]}, "suite.levels: no level 4 of CL; there are 1, 2, 3"),
+        ({"modes": ["zeroshot"]}, "suite.modes: no mode 'zeroshot'; there are zero_shot, cot, icl"),
+        ({"resolution": 48}, "suite.resolution: no resolution 48; there are 32, 64, 96"),
+        ({"resolution": 64.0}, "suite.resolution: no resolution 64.0; there are 32, 64, 96"),
+        ({"levels": 1.5}, "suite.levels must be an integer or a list of them, not 1.5"),
+        ({"levels": [1.0]}, "suite.levels: no level 1.0 of CL; there are 1, 2, 3"),
+        ({"levels": None}, "suite.levels must be an integer or a list of them, not None"),
+        ({"levels": True}, "suite.levels must be an integer or a list of them, not True"),
+        ({"tasks": 5}, "suite.tasks must be a name or a list of them, not 5"),
+        ({"tasks": [5]}, "suite.tasks: no task 5; there are CL"),
+        ({"modes": None}, "suite.modes must be a name or a list of them, not None"),
+        ({"skin": 5}, "suite.skin must be the name of a folder, or empty, not 5"),
+        ({"templates": None}, "suite.templates must be the name of a folder, or empty, not None"),
+        ({"decoder": "strict"}, "suite.decoder: no decoder 'strict'; there are lenient, paper, published"),
+        ({"mde_decoys": "none"}, "suite.mde_decoys: no mde_decoys 'none'; there are table, published"),
+        ({"episodes": 0}, "suite.episodes must be an integer of at least 1, not 0"),
+        ({"episodes": 2.5}, "suite.episodes must be an integer of at least 1, not 2.5"),
+        ({"tasks": []}, "suite.tasks is empty"),
+        ({"tasks": ["CL", "CL"]}, "suite.tasks names CL twice"),
+        ({"skin": "no/such/folder"}, "suite.skin: skin '.*no/such/folder' is not a folder"),
+        ({"templates": "no/such/folder"}, "suite.templates: '.*no/such/folder' is not a folder"),
+    ],
+)
+def test_a_bad_setting_is_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        KidGymSuite(**settings).plan()
+
+
+def test_a_skin_with_a_broken_sprite_is_refused_by_its_name(tmp_path):
+    (tmp_path / "key").mkdir()
+    (tmp_path / "key" / "red.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match=r"suite\.skin: .* 'key/red'"):
+        KidGymSuite(skin=str(tmp_path)).plan()
+
+
+def test_a_task_of_an_installed_package_can_be_played(monkeypatch):
+    from envs.kidgym.tasks.placement import Placement
+    from evals.suites.kidgym import user_tasks as module
+
+    class Entry:
+        name = "turned"
+
+        def load(self):
+            monkeypatch.setitem(TASKS, "PT", type("PT", (Placement,), {"name": "PT", "budgets": (1, 1)}))
+
+    monkeypatch.setattr(
+        module.importlib.metadata, "entry_points", lambda group: [Entry()] * (group == "raycade.kidgym")
+    )
+    module.load_user_tasks.cache_clear()
+    suite = KidGymSuite(tasks=["PT"], levels=[1, 2], modes=["icl"], episodes=2)
+    assert [play(suite, OraclePlayer(), episode).outcome.success for episode in suite.plan()] == [True] * 4
+    module.load_user_tasks.cache_clear()
+
+
+# --- perfect play and chance -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_oracle_wins_every_cell_in_every_mode(task):
+    suite = KidGymSuite(tasks=[task], episodes=3)
+    for episode in suite.plan():
+        record = play(suite, OraclePlayer(), episode)
+        assert record.outcome.success and record.outcome.steps <= episode.budget, episode
+        assert not record.outcome.extra["invalid"] and record.outcome.extra["terminated"]
+        assert record.outcome.steps == len(record.turns) + record.outcome.extra["forced_steps"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_chance_always_gives_a_valid_answer_within_the_budget(task):
+    suite = KidGymSuite(tasks=[task], modes=["zero_shot"], episodes=8)
+    for episode in suite.plan():
+        outcome = play(suite, RandomPlayer(), episode).outcome
+        assert not outcome.extra["invalid"] and outcome.steps <= episode.budget
+        assert outcome.extra["terminated"] != outcome.extra["truncated"]
+
+
+def test_the_oracle_finds_back_to_the_goal_after_a_detour():
+    """DMA grants one step more than needed: a wrong first move can be made good."""
+    suite = small("DMA", 1)
+    for episode in suite.plan():
+        first = []
+
+        def script(turn, first=first):
+            wrong = [letter for letter in turn.options if letter != turn.oracle()]
+            first.append(turn.number)
+            return wrong[-1] if len(first) == 1 else turn.oracle()
+
+        assert play(suite, ScriptedPlayer(script), episode).outcome.success
+
+
+def test_the_oracle_answers_even_where_nothing_can_be_won_any_more():
+    suite = small("SO", 3)
+
+    def script(turn):
+        return turn.options[-1] if turn.number == 0 and turn.oracle() != turn.options[-1] else turn.oracle()
+
+    outcomes = [play(suite, ScriptedPlayer(script), episode).outcome for episode in suite.plan()]
+    assert not all(outcome.success for outcome in outcomes) and {outcome.steps for outcome in outcomes} == {4}
+
+
+# --- replies ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_writes_like_a_model_wins():
+    suite = small("CL", 1, "cot")
+    record = play(suite, ScriptedPlayer(perfect))
+    assert record.outcome.success and [played.rule for played in record.turns] == ["tag, letter"] * 4
+    assert record.turns[0].action.startswith("pick up the item with label")
+
+
+def test_a_reply_that_names_no_action_ends_the_episode_as_invalid():
+    suite = small("CL", 2)
+    player = ScriptedPlayer(lambda turn: perfect(turn) if turn.number < 2 else "I'm sorry, I cannot see anything.")
+    record = play(suite, player)
+    assert not record.outcome.success and record.outcome.steps == 2
+    assert record.outcome.extra["invalid"]
+    assert not record.outcome.extra["terminated"] and not record.outcome.extra["truncated"]
+    assert (record.turns[-1].action, record.turns[-1].rule) == (None, "no answer")
+
+
+class CutOff:
+    """Every reply ends at the token limit."""
+
+    def __init__(self, text):
+        self.text = text
+
+    async def reply(self, turn):
+        return Reply(self.text.replace("$", turn.oracle()), finish="length")
+
+
+@pytest.mark.parametrize("decoder", ["lenient", "paper", "published"])
+def test_a_reply_that_was_cut_off_is_read_only_where_it_had_answered(decoder):
+    suite = small("PL", decoder=decoder)
+    thought = play(suite, CutOff("I choose $. Hmm wait, is label 1 a pig"))
+    assert thought.outcome.extra["invalid"] and thought.turns[0].rule == "cut_off"
+    assert thought.outcome.extra["mistake"] == "unread reply: cut_off" and thought.turns[0].action is None
+    assert play(suite, CutOff("<answer>$</answer> because the opposite is so")).outcome.success
+    assert play(suite, CutOff("<answer>$")).outcome.extra["invalid"]
+
+
+def test_an_answer_at_the_end_of_reasoning_that_never_ended_is_read():
+    suite = small("PL")
+    assert play(suite, ScriptedPlayer(lambda turn: f"<think>South. <answer>{turn.oracle()}</answer>")).outcome.success
+    for text in ("<think>Perhaps <answer>$</answer>, or not.</think>", "<think>So it must be $"):
+        record = play(suite, ScriptedPlayer(lambda turn, text=text: text.replace("$", turn.oracle())))
+        assert record.outcome.extra["invalid"]
+
+
+@pytest.mark.parametrize("shortcut", SHORTCUTS)
+def test_shortcuts_play_every_task_and_choose_offered_letters(shortcut):
+    suite = KidGymSuite(levels=[2], modes=["zero_shot"], episodes=1)
+    for episode in suite.plan():
+        record = play(suite, ShortcutPlayer(shortcut), episode)
+        again = play(suite, ShortcutPlayer(shortcut), episode)
+        assert not record.outcome.extra["invalid"]
+        assert [played.action for played in record.turns] == [played.action for played in again.turns]
+
+
+def test_refused_actions_use_up_the_budget_and_are_counted():
+    suite = small("MA", 3)
+    world = make("MA", 3, suite.plan()[0].seed)
+    diamond = next(item.label for item in world.scene.values() if item.sprite == "diamond")
+    record = play(suite, ScriptedPlayer(lambda turn: f"<answer>obtain item with label {diamond}</answer>"))
+    assert record.outcome.extra == {
+        **{"invalid": False, "terminated": False, "truncated": True, "forced_steps": 0},
+        **{"refused_steps": 7, "refused_blocked": 7, "refused_misfit": 0, "refused_full": 0},
+        **{"lost_step": 1, "mistake": "way blocked", "miscount": None},
+    }
+
+
+def test_a_players_error_fails_the_episode_and_keeps_its_turns():
+    suite = small("CL", 1)
+    record = play(suite, ScriptedPlayer(lambda turn: perfect(turn) if turn.number < 2 else PlayerError("no answer")))
+    assert record.outcome is None and record.error == "PlayerError: no answer" and len(record.turns) == 2
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", PLAIN_TASKS)
+def test_tasks_without_memory_are_asked_afresh_with_the_present_picture(task):
+    suite = small(task, 2)
+    episode = suite.plan()[0]
+    record = play(suite, OraclePlayer(), episode)
+    world = make(task, 2, episode.seed)
+    for played in record.turns:
+        chat = played.turn.chat
+        assert [message.role for message in chat] == ["system", "user"] and pictures(chat) == [world.frame]
+        assert world.goal in texts(chat) and all(f") {action}" in texts(chat) for action in world.actions)
+        world.step(world.actions.index(played.action))
+
+
+@pytest.mark.parametrize("mode", ["zero_shot", "cot", "icl"])
+@pytest.mark.parametrize("task", MEMORY_TASKS)
+def test_memory_tasks_show_all_pictures_so_far_in_a_chat_that_is_only_appended_to(task, mode):
+    suite = small(task, 3, mode)
+    episode = suite.plan()[0]
+    record = play(suite, ScriptedPlayer(perfect), episode)
+    world = make(task, 3, episode.seed)
+    frames = [world.frame]
+    world.step(0)
+    before = ()
+    for played in record.turns:
+        frames.append(world.frame)
+        chat = played.turn.chat
+        assert chat[: len(before)] == before and pictures(chat)[-len(frames) :] == frames
+        assert mode == "icl" or pictures(chat) == frames
+        roles = [message.role for message in chat]
+        assert roles == ["system", *["user", "assistant"] * (len(roles) // 2 - 1), "user"]
+        before = chat
+        world.step(world.actions.index(played.action))
+    assert record.outcome.success
+
+
+def test_past_answers_are_bare_and_past_reasoning_is_left_out():
+    suite = small("SE", 3, "cot")
+    record = play(suite, ScriptedPlayer(lambda turn: f"<think>A secret note.</think><answer>{turn.oracle()}</answer>"))
+    last = record.turns[-1].turn.chat
+    assert "secret" not in texts(last)
+    assert [message.parts for message in last if message.role == "assistant"] == [
+        (played.reply.text,) for played in record.turns[:-1]
+    ]
+
+
+def test_a_step_without_a_choice_is_not_asked():
+    """The diamond is the only action left in a maze whose doors are open; continue the only one of a memory task."""
+    for task, level, asked in (("MA", 1, 2), ("SO", 1, 1), ("SE", 2, 2), ("MDE", 1, 1)):
+        record = play(small(task, level), OraclePlayer())
+        assert record.outcome.success and len(record.turns) == asked
+        assert record.outcome.extra["forced_steps"] == 1
+        assert all(len(played.turn.options) > 1 for played in record.turns)
+
+
+def test_a_list_longer_than_the_alphabet_is_refused():
+    assert letters_of(["wait"] * 26)[-1] == "Z"
+    with pytest.raises(ValueError, match="27 actions are offered, but there are letters for 26 only"):
+        letters_of(["wait"] * 27)
+
+
+def test_modes_differ_in_what_they_ask_for():
+    plain, reasoning, example = (
+        texts(play(small("CL", 1, mode), OraclePlayer()).turns[0].turn.chat) for mode in ("zero_shot", "cot", "icl")
+    )
+    assert "<think>" not in plain and "<think>" in reasoning and "<think>" not in example
+    assert "Reason:" not in plain and "Reason:" not in reasoning and example.count("Reason:") == 4
+
+
+# --- the worked example ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_worked_example_is_a_won_game_with_all_pictures_actions_and_reasons(task):
+    suite = small(task, 3, "icl")
+    chat = play(suite, OraclePlayer()).turns[0].turn.chat
+    world = make(task, 1, example_seed(task))
+    expected, count = [world.frame], 0
+    for action in solve(world):
+        assert all(f") {text}" in texts(chat) for text in world.actions)
+        world.take(action)
+        expected.append(world.frame)
+        count += 1
+    assert world.success and pictures(chat)[: len(expected)] == expected
+    assert texts(chat).count("Reason: ") == count
+    assert "shortest way to the goal" not in texts(chat), "every task of the paper has reasons of its own"
+
+
+def test_no_evaluated_episode_has_the_examples_seed(full_plan):
+    evaluated = {episode.seed for episode in full_plan}
+    assert not evaluated & {example_seed(task) for task in TASKS}
+
+
+def test_all_episodes_of_a_task_share_everything_before_their_goal():
+    suite = small("CL", 1, "icl", episodes=2)
+    chats = [play(suite, OraclePlayer(), episode).turns[0].turn.chat for episode in suite.plan()]
+    (system, ours), (same_system, theirs) = chats
+    assert system == same_system and ours.parts[:-3] == theirs.parts[:-3] and len(ours.parts) == len(theirs.parts)
+    before_goal, same_before_goal = (user.parts[-3].rpartition("Goal: ")[0] for user in (ours, theirs))
+    assert before_goal == same_before_goal != ""
+
+
+# --- the same everywhere ---------------------------------------------------------------------------------------------
+
+FINGERPRINT = """
+import asyncio, json
+from evals.types import stable_hash
+from evals.suite import play_episode
+from evals.suites.kidgym import KidGymSuite
+from evals.players import RandomPlayer
+suite = KidGymSuite(levels=[2], episodes=1)
+print(json.dumps([
+    [episode.id] + [
+        stable_hash([part if isinstance(part, str) else part.key for message in played.turn.chat for part in message.parts])
+        for played in asyncio.run(play_episode(suite, episode, RandomPlayer())).turns
+    ]
+    for episode in suite.plan()
+]))
+"""
+
+
+def test_another_process_with_another_hash_seed_asks_the_same():
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", FINGERPRINT],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1] and len(json.loads(runs[0])) == 36
+
+
+def test_the_settings_are_the_documented_ones():
+    assert dataclasses.asdict(KidGymSuite()) == {
+        "tasks": ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI"),
+        "levels": (1, 2, 3),
+        "modes": ("zero_shot", "cot", "icl"),
+        "episodes": 100,
+        "resolution": 64,
+        "skin": "",
+        "templates": "",
+        "decoder": "lenient",
+        "mde_decoys": "table",
+        "environments": ("own",),
+        "recording": "",
+        "checkout": "",
+        "python": "",
+    }
+
+
+@pytest.mark.parametrize("mode", ["zero_shot", "icl"])
+@pytest.mark.parametrize("level", [1, 3])
+@pytest.mark.parametrize("task", [*MEMORY_TASKS, "CL", "PL"])
+def test_a_suite_needs_exactly_the_pictures_of_its_longest_prompt(task, level, mode):
+    suite = small(task, level, mode, episodes=30)
+    records = [play(suite, RandomPlayer(), episode) for episode in suite.plan()]
+    shown = max(len(pictures(played.turn.chat)) for record in records for played in record.turns)
+    assert suite.needs.pictures == shown
+
+
+def test_several_tasks_need_the_pictures_of_the_longest():
+    together = KidGymSuite(tasks=["CL", "SE", "MMA"], levels=[1, 2, 3], modes=["zero_shot", "icl"])
+    alone = [small(task, level, mode).needs.pictures for task, level, mode in (("MMA", 3, "icl"), ("SE", 3, "icl"))]
+    assert together.needs.pictures == max(alone) > small("MMA", 3).needs.pictures

@@ -1,0 +1,366 @@
+"""KidGym's tables."""
+
+import asyncio
+import math
+import random
+import re
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from cluster.commands.report import score_run
+from envs.kidgym import TASKS
+from envs.kidgym.chance import CHANCE, published_chance
+from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
+from evals.reference import published
+from evals.stats.intervals import Estimate, proportion_estimate
+from evals.suite import ledger_columns, play_episode
+from evals.suites.kidgym import KidGymSuite, cache_table
+from evals.suites.kidgym.published_environment.recording import SUFFIX
+from evals.suites.kidgym.score import CAPABILITIES, capability_score, score_kidgym, weighted_sum
+from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
+from evals.types import PlayerError, Reply
+
+PLAYERS = {"oracle": OraclePlayer(), "random": RandomPlayer()}
+
+
+class Sometimes:
+    """Plays perfectly, but cannot be read in one episode in four and fails in another one."""
+
+    async def reply(self, turn):
+        if turn.episode.index % 4 == 1:
+            return Reply("no idea", prompt_tokens=100, cached_tokens=80)
+        if turn.episode.index % 4 == 2:
+            raise PlayerError("gone")
+        return Reply(turn.oracle(), prompt_tokens=100, cached_tokens=60)
+
+
+def run(suite, players, keep=lambda episode: True):
+    """Plan and ledger of a run; ``keep`` says which episodes have been played."""
+    plan = [episode.assigned(name, "x") for name in players for episode in suite.plan()]
+    records = [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan if keep(episode)]
+    random.Random(1).shuffle(records)
+    return plan_to_table(plan), records_to_table(records, ledger_columns(suite))
+
+
+def tables(suite, players, **how):
+    return {
+        table.name: table
+        for table in suite.results(RunData.of_tables(*run(suite, players, **how)).of(suite.name), "scores")
+    }
+
+
+def rows(table):
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+@pytest.fixture(scope="module")
+def scored():
+    return tables(KidGymSuite(modes=["zero_shot"], episodes=4), PLAYERS)
+
+
+def test_every_cell_has_its_success_with_an_interval(scored):
+    found = rows(scored["kidgym_success"])
+    assert len(found) == 72
+    assert {(row["player"], row["task"], row["level"]) for row in found} == {
+        (player, task, level) for player in PLAYERS for task in TASKS for level in "123"
+    }
+    for row in found:
+        assert (row["planned"], row["done"], row["failed"], row["invalid answers"].mean) == (4, 4, 0, 0)
+        if row["player"] == "oracle":
+            assert row["success"].mean == row["success"].high == 1 and 0.3 < row["success"].low < 0.6
+            assert row["steps"].mean <= TASKS[row["task"]].budgets[int(row["level"]) - 1]
+
+
+def test_perfect_play_scores_a_hundred_in_every_capability(scored):
+    oracle, chance = rows(scored["kidgym_capabilities"])
+    for name in (*CAPABILITIES, "all cells"):
+        assert oracle[name].mean == pytest.approx(100) and chance[name].mean < 60
+        assert oracle[name].low < 100
+
+
+def test_unread_replies_and_failures_count_as_not_successful():
+    suite = KidGymSuite(tasks=["PL"], levels=[1], modes=["zero_shot"], episodes=8)
+    found = tables(suite, {"model": Sometimes()})["kidgym_success"]
+    (row,) = rows(found)
+    assert (row["planned"], row["done"], row["failed"]) == (8, 6, 2)
+    assert row["success"].mean == 0.5 and row["success"].n == 8
+    assert row["invalid answers"].mean == 0.25
+    assert row["steps"].n == 6 and row["steps"].mean == pytest.approx(4 / 6), (
+        "an unread reply ended two games before a step"
+    )
+    assert any("2 failed episodes" in note for note in found.notes)
+
+
+def test_a_partial_ledger_is_scored_with_what_it_has():
+    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1, 2, 3], modes=["zero_shot"], episodes=4)
+    half = tables(suite, {"oracle": OraclePlayer()}, keep=lambda episode: episode.index < 2)
+    assert all(row["success"].n == 2 and row["planned"] == 4 for row in rows(half["kidgym_success"]))
+    assert "12 of 24 planned episodes have not been played" in half["kidgym_success"].notes[-1]
+    nothing = tables(suite, {"oracle": OraclePlayer()}, keep=lambda episode: False)
+    assert all(row["success"].n == 0 for row in rows(nothing["kidgym_success"]))
+    assert all(table.to_csv() and table.to_markdown() for table in [*half.values(), *nothing.values()])
+
+
+def test_a_capability_needs_all_of_its_cells():
+    suite = KidGymSuite(tasks=["CL", "FI"], levels=[1, 2, 3], modes=["zero_shot"], episodes=2)
+    row = rows(tables(suite, {"oracle": OraclePlayer()})["kidgym_capabilities"])[0]
+    assert row["execution"].mean == pytest.approx(100)
+    assert all(row[name].n == 0 for name in CAPABILITIES if name != "execution")
+
+
+def test_capability_scores_are_the_papers_formula():
+    shares = {"1": 0.9, "2": 0.5, "3": 0.2}
+    cells = {
+        (task, level): proportion_estimate([index < 100 * share for index in range(100)])
+        for task in TASKS
+        for level, share in shares.items()
+    }
+    for name in CAPABILITIES:
+        assert capability_score(cells, name).mean == pytest.approx(100 * (0.2 * 0.9 + 0.3 * 0.5 + 0.5 * 0.2))
+
+
+def test_every_task_serves_a_capability():
+    assert {task for tasks in CAPABILITIES.values() for task in tasks} == set(TASKS)
+
+
+def test_the_interval_of_a_weighted_sum_covers_it():
+    """Of 1,000 runs, the 95 % interval must miss the true score in about 50, near the edges too."""
+    chance = random.Random(3)
+    shares, weights = [0.98, 0.6, 0.05], [20.0, 30.0, 50.0]
+    truth = sum(share * weight for share, weight in zip(shares, weights, strict=True))
+    misses = 0
+    for _ in range(1000):
+        found = weighted_sum(
+            [proportion_estimate([chance.random() < share for _ in range(100)]) for share in shares], weights
+        )
+        misses += not found.low <= truth <= found.high
+    assert 20 <= misses <= 80
+
+
+def test_a_weighted_sum_of_certain_shares_keeps_its_doubt():
+    sure = weighted_sum([proportion_estimate([True] * 100)] * 3, [20, 30, 50])
+    assert sure.mean == sure.high == pytest.approx(100) and 95 < sure.low < 100
+    assert weighted_sum([Estimate(math.nan, math.nan, math.nan, 0)], [1.0]).n == 0
+
+
+# --- reference data --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_stands_beside_the_published_baselines(scored):
+    found = {(row["task"], row["level"]): row for row in rows(scored["kidgym_reference"])}
+    assert len(found) == 36
+    row = found["SO", "1"]
+    assert row["oracle, zero_shot"].mean == 1
+    for (task, level), chance in found.items():
+        assert chance["chance"] == CHANCE[task][int(level) - 1]
+        assert chance["chance, published game"] == published_chance(task, int(level))
+    assert found["DMA", "3"]["chance"] < 0.007 < 0.04 < found["DMA", "3"]["chance, published game"]
+
+
+# --- caches ----------------------------------------------------------------------------------------------------------
+
+
+def test_cache_shares_are_those_of_the_ledger():
+    suite = KidGymSuite(tasks=["SE"], levels=[3], modes=["zero_shot", "icl"], episodes=4)
+    plan, ledger = run(suite, {"model": Sometimes()})
+    found = {row["mode"]: row for row in rows(cache_table(RunData.of_tables(plan, ledger)))}
+    for row in found.values():
+        assert row["calls"] == 7, "two perfect games of three questions, one that cannot be read, one that fails"
+        assert (row["prompt tokens"], row["cached tokens"]) == (700, 440)
+        assert row["prefix cache"] == pytest.approx(440 / 700)
+    plain, example = found["zero_shot"], found["icl"]
+    assert plain["pictures sent"] == 2 * (2 + 3 + 4) + 2 and plain["distinct pictures"] == 2 * 4 + 2
+    assert example["pictures sent"] == plain["pictures sent"] + 7 * 3
+    assert example["picture repeats"] == 1 - (plain["distinct pictures"] + 3) / example["pictures sent"]
+
+
+def test_a_run_s_report_holds_the_cache_table_and_its_summary_does_not(tmp_path):
+    suite = KidGymSuite(tasks=["SE"], levels=[1], modes=["zero_shot"], episodes=4)
+    plan, ledger = run(suite, {"model": Sometimes()})
+    config = {"suite": {"type": "kidgym", "tasks": ["SE"], "levels": [1], "modes": ["zero_shot"]}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "episodes").mkdir()
+    pq.write_table(plan, tmp_path / "plan.parquet", **PARQUET_OPTIONS)
+    pq.write_table(ledger, tmp_path / "episodes" / "part-1.parquet", **PARQUET_OPTIONS)
+    results = score_run(tmp_path)
+    (cache,) = (table for table in results.tables if table.name == "kidgym_cache")
+    assert cache.rows == cache_table(RunData.of_tables(plan, ledger)).rows, "pictures that were sent again included"
+    assert "kidgym_success" in str(results.summary) and "kidgym_cache" not in str(results.summary)
+
+
+def test_cache_shares_are_reported_beside_the_scores_and_not_among_them():
+    suite = KidGymSuite(tasks=["SE", "CL"], levels=[1], modes=["zero_shot"], episodes=4)
+    plan, ledger = run(suite, {"model": Sometimes()})
+    (table,) = suite.results(RunData.of_tables(plan, ledger), "performance")
+    assert [row["task"] for row in rows(table)] == ["CL", "SE"]
+    assert table.name not in {
+        scored.name for scored in suite.results(RunData.of_tables(plan, ledger).of(suite.name), "scores")
+    }
+    nobody = RunData.of_tables(*run(suite, {"oracle": OraclePlayer()}))
+    assert not list(suite.results(nobody.of(suite.name), "performance")), "nobody was sent a prompt"
+
+
+# --- shortcuts and mistakes ------------------------------------------------------------------------------------------
+
+
+def diagnosed(suite, players):
+    run_data = RunData.of_tables(*run(suite, players)).of(suite.name)
+    return {table.name: table for table in suite.results(run_data, "diagnostics")}
+
+
+def test_beside_every_player_stands_the_best_shortcut_of_the_run_or_else_the_stored_one():
+    suite = KidGymSuite(tasks=["MDE"], levels=[1, 2], modes=["zero_shot"], episodes=6)
+    players = {"random": RandomPlayer(), **{name: ShortcutPlayer(name) for name in ("any_listed", "first_option")}}
+    for row in rows(tables(suite, players)["kidgym_success"]):
+        assert row["best shortcut"] == "any_listed" and (row["level"] == "2" or row["shortcuts reach"].mean == 1)
+    for row in rows(tables(suite, {"random": RandomPlayer()})["kidgym_success"]):
+        assert row["best shortcut"] == "any_listed"
+        assert row["shortcuts reach"] == SHORTCUT_SUCCESS["any_listed"]["MDE"][int(row["level"]) - 1]
+
+
+def test_cut_off_replies_stand_beside_the_success():
+    class Cut(Sometimes):
+        async def reply(self, turn):
+            return Reply("I choose", finish="length" if turn.episode.index < 3 else "stop")
+
+    suite = KidGymSuite(tasks=["PL"], levels=[1], modes=["zero_shot"], episodes=4)
+    (row,) = rows(tables(suite, {"model": Cut()})["kidgym_success"])
+    assert (row["cut off"], row["invalid answers"].mean) == (3, 1)
+    found = {row["mistake"]: row["games"] for row in rows(diagnosed(suite, {"model": Cut()})["kidgym_mistakes"])}
+    assert found == {"unread reply: cut_off": 3, "unread reply: no answer": 1}
+
+
+def test_every_lost_game_has_one_mistake_and_every_refused_step_one_cause():
+    suite = KidGymSuite(levels=[2], modes=["zero_shot"], episodes=3)
+    found = diagnosed(suite, PLAYERS)
+    lost, games = {}, {}
+    for row in rows(found["kidgym_mistakes"]):
+        cell = (row["player"], row["task"])
+        lost[cell], games[cell] = row["lost games"], games.get(cell, 0) + row["games"]
+        assert row["player"] == "random" and row["share of all games"].mean == row["games"] / 3
+    assert lost == games
+    for row in rows(found["kidgym_refusals"]):
+        assert row["refused"] == row["way blocked"] + row["does not fit"] + row["backpack full"] > 0
+        assert row["refused share"] == row["refused"] / row["steps"]
+    assert {row["task"] for row in rows(found["kidgym_refusals"])} <= {"CL", "MA", "CO", "DMA", "MMA"}
+    (perfect, _) = rows(found["kidgym_miscounts"])
+    assert (perfect["declared"], perfect["right"], perfect["error"].mean) == (3, 3, 0)
+
+
+def test_shortcuts_that_beat_chance_are_named():
+    found = {
+        (row["shortcut"], row["task"]): row
+        for row in rows(
+            diagnosed(KidGymSuite(episodes=1, modes=["cot"], levels=[1]), {"oracle": OraclePlayer()})[
+                "kidgym_shortcuts"
+            ]
+        )
+    }
+    assert found["ignores_rule", "SO"]["above chance"] and not found["first_option", "PL"]["above chance"]
+    assert found["any_listed", "MDE"]["level 1"] == 1 and found["any_listed", "MDE"]["chance 1"] == 0.25
+
+
+# --- bookkeeping -----------------------------------------------------------------------------------------------------
+
+
+def test_a_weighted_sum_adds_squares_of_the_distances_to_either_end():
+    parts = [Estimate(0.5, 0.3, 0.8, 10), Estimate(0.2, 0.1, 0.4, 5)]
+    found = weighted_sum(parts, [2, 3])
+    assert (found.mean, found.low, found.high, found.n) == pytest.approx((1.6, 1.6 - 0.5, 1.6 + math.sqrt(0.72), 15))
+    assert weighted_sum([], []).n == weighted_sum([*parts, Estimate(0.0, 0.0, 0.0, 0)], [1, 1, 1]).n == 0
+    with pytest.raises(ValueError, match="shorter"):
+        weighted_sum(parts, [1])
+
+
+def test_players_modes_tasks_and_levels_are_told_apart_in_all_tables():
+    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1, 2], modes=["zero_shot", "cot"], episodes=4)
+    players = {"model": Sometimes(), **PLAYERS}
+    plan, ledger = run(suite, players, keep=lambda episode: (episode.mode, episode.level) != ("cot", "2"))
+    found = {table.name: table for table in score_kidgym(plan, ledger)}
+    assert [found[name].headline for name in found] == [True, True, False]
+    success = rows(found["kidgym_success"])
+    groups = [(player, mode) for player in players for mode in ("zero_shot", "cot")]
+    cells = [(task, level) for task in ("CL", "PL") for level in "12"]
+    assert {(row["player"], row["mode"], row["task"], row["level"]) for row in success} == {
+        (*group, *cell) for group in groups for cell in cells
+    }
+    assert set(found["kidgym_success"].brief) < set(found["kidgym_success"].columns)
+    stored = {row["episode_id"]: row for row in ledger.to_pylist()}
+    shares = {}
+    for row in success:
+        key = tuple(row[name] for name in ("player", "mode", "task", "level"))
+        planned = [one for one in plan.to_pylist() if key == tuple(one[n] for n in ("player", "mode", "task", "level"))]
+        mine = [stored[one["episode_id"]] for one in planned if one["episode_id"] in stored]
+        failed = sum(one["status"] == "failed" for one in mine)
+        assert (row["planned"], row["done"], row["failed"]) == (4, len(mine) - failed, failed)
+        assert failed == (len(mine) and key[0] == "model")
+        shares[key] = row["success"]
+        assert row["success"].n == len(mine) and (not mine or row["success"].mean == sum(map(won, mine)) / len(mine))
+    for group, row in zip(groups, rows(found["kidgym_capabilities"]), strict=True):
+        assert (row["player"], row["mode"]) == group
+        if group[1] == "cot":
+            assert row["all cells"].n == 0, "a cell has not been played"
+        else:
+            assert row["all cells"].mean == pytest.approx(25 * sum(shares[*group, *cell].mean for cell in cells))
+    reference = rows(found["kidgym_reference"])
+    assert [(row["task"], row["level"]) for row in reference] == cells
+    for row in reference:
+        cell = row["task"], row["level"]
+        assert [row[f"{player}, {mode}"].n for player, mode in groups] == [shares[*group, *cell].n for group in groups]
+        for player, mode in groups:
+            if cell[1] == "1" or mode == "zero_shot":
+                assert row[f"{player}, {mode}"] == shares[player, mode, *cell]
+        measured = published("kidgym").find("Random", "success", {"task": cell[0], "level": cell[1]})
+        assert row["chance, published code"] == measured.value is not None
+    notes = [[int(number) for number in re.findall(r"\d+", note)] for note in found["kidgym_success"].notes]
+    assert [6] in notes and [24, 96] in notes, "failed, and not played"
+
+
+def won(row):
+    return bool(row["success"])
+
+
+def test_a_shortcut_that_has_not_played_a_cell_is_replaced_by_what_is_stored():
+    suite = KidGymSuite(tasks=["MDE", "CL"], levels=[1], modes=["zero_shot"], episodes=4)
+    players = {"oracle": OraclePlayer(), "first_option": ShortcutPlayer("first_option")}
+    found = rows(tables(suite, players, keep=lambda one: one.player == "oracle" or one.task == "CL")["kidgym_success"])
+    stored = {name: cells["MDE"][0] for name, cells in SHORTCUT_SUCCESS.items() if "MDE" in cells}
+    for row in found:
+        if row["task"] == "MDE":
+            assert (row["shortcuts reach"], row["best shortcut"]) == (max(stored.values()), max(stored, key=stored.get))
+        else:
+            assert (row["shortcuts reach"].n, row["best shortcut"]) == (4, "first_option")
+
+
+def test_games_of_the_published_environment_have_capabilities_of_their_own_and_no_chance():
+    suite = KidGymSuite(tasks=["CL"], levels=[1, 2, 3], modes=["zero_shot"], episodes=4)
+    plan, ledger = run(suite, {"model": Sometimes()})
+    names = [f"{row['task']}{SUFFIX}" if row["index"] % 2 else row["task"] for row in plan.to_pylist()]
+    plan = plan.set_column(plan.column_names.index("task"), "task", [names])
+    _, success, reference = score_kidgym(plan, ledger)
+    capabilities = rows(score_kidgym(plan, ledger)[0])
+    assert [row["mode"].partition(",")[0] for row in capabilities] == ["zero_shot"] * 2
+    assert capabilities[0]["mode"] == "zero_shot" != capabilities[1]["mode"]
+    # Of the games with even numbers one fails, of the others one is lost.
+    assert [row["execution"].mean for row in capabilities] == [pytest.approx(50)] * 2
+    assert [row["execution"].n for row in capabilities] == [6, 6]
+    for row in rows(success):
+        own = row["task"] == "CL"
+        assert (row["failed"], row["success"].mean) == (int(own), 0.5)
+        assert (row["shortcuts reach"] is None) == (not own or not any("CL" in t for t in SHORTCUT_SUCCESS.values()))
+    for row in rows(reference):
+        known = [value is not None for name, value in row.items() if name.startswith("chance")]
+        assert known == [row["task"] == "CL"] * 3
+
+
+def test_a_player_without_a_cell_stands_beside_chance_where_it_has_one():
+    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1], modes=["zero_shot"], episodes=2)
+    plan, ledger = run(suite, PLAYERS)
+    plan = plan.filter([(row["player"], row["task"]) != ("random", "PL") for row in plan.to_pylist()])
+    found = {row["task"]: row for row in rows(score_kidgym(plan, ledger)[2])}
+    assert [found[task]["oracle, zero_shot"].n for task in ("CL", "PL")] == [2, 2]
+    assert [found[task]["random, zero_shot"].n for task in ("CL", "PL")] == [2, 0]

@@ -1,0 +1,107 @@
+"""The words of KidGym's prompts, and a user's own."""
+
+import asyncio
+import pickle
+
+import pytest
+
+from envs.kidgym import Frame
+from evals.players import OraclePlayer
+from evals.suite import play_episode
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.kidgym.templates import FIELDS, load_templates
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A user's folder of templates, filled by ``write(name, text)``."""
+
+    def write(name, text):
+        (tmp_path / f"{name}.txt").write_text(text)
+        return str(tmp_path)
+
+    return write
+
+
+def first_chat(suite):
+    record = asyncio.run(play_episode(suite, suite.plan()[0], OraclePlayer()))
+    return record.turns[0].turn.chat
+
+
+def test_every_built_in_template_has_its_fields():
+    assert [name for name, _ in load_templates().texts] == list(FIELDS)
+
+
+def test_a_users_templates_replace_those_of_the_same_name(folder):
+    folder("step", "Do this: $goal\n$frame\nIt costs $$5 at step ${step} of $budget.\n$actions\n$answer")
+    suite = KidGymSuite(
+        tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=1, templates=folder("answer", "One of $letters?")
+    )
+    system, user = first_chat(suite)
+    before, frame, after = user.parts
+    assert system.parts == first_chat(KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=1))[0].parts
+    assert before.startswith("Do this: Put every ") and isinstance(frame, Frame)
+    assert after.startswith("\nIt costs $5 at step 1 of 4.\nA) pick up") and after.endswith("One of A, B?")
+
+
+def test_the_picture_stands_where_the_template_wants_it(folder):
+    templates = folder("step", "$actions $answer $goal $frame")
+    suite = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=1, templates=templates)
+    assert isinstance(first_chat(suite)[1].parts[-1], Frame)
+
+
+@pytest.mark.parametrize("name", [name for name, (required, _) in FIELDS.items() if required])
+def test_a_template_without_a_required_field_is_refused_by_file_and_field(folder, name):
+    required = sorted(FIELDS[name][0])
+    for field in required:
+        path = folder(name, "Text. " + " ".join(f"${other}" for other in required if other != field))
+        with pytest.raises(
+            ValueError, match=rf"suite\.templates: template .*{name}\.txt lacks the field \${field}; its"
+        ):
+            load_templates.cache_clear()
+            KidGymSuite(templates=path).plan()
+
+
+def test_a_field_that_nothing_fills_is_refused_by_file_and_field(folder):
+    with pytest.raises(
+        ValueError, match=r"answer\.txt has a field \$letter that nothing fills; its fields are \$letters"
+    ):
+        load_templates(folder("answer", "$letters or $letter"))
+
+
+def test_a_lone_dollar_sign_is_refused_by_file_and_line(folder):
+    with pytest.raises(ValueError, match=r"view\.txt, line 2: a lone '\$'"):
+        load_templates(folder("view", "You see it.\nIt costs 5 $."))
+
+
+def test_a_file_that_is_no_template_is_refused_by_name(folder):
+    with pytest.raises(ValueError, match=r"rule\.txt is no template of KidGym: there are rules\.txt, view\.txt"):
+        load_templates(folder("rule", "A slip of the pen."))
+
+
+def test_an_empty_template_and_an_empty_folder_are_refused(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty' holds no template"):
+        load_templates(str(tmp_path / "empty"))
+    with pytest.raises(ValueError, match=r"view\.txt is empty"):
+        load_templates(folder("view", " \n"))
+
+
+def test_a_planned_suite_carries_its_words_along(folder):
+    """A file that changes during the run must not change what runners in other processes ask."""
+    templates = folder("view", "These words.")
+    suite = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=1, templates=templates)
+    suite.plan()
+    sent = pickle.dumps(suite)
+    folder("view", "Those words.")
+    load_templates.cache_clear()
+    assert first_chat(pickle.loads(sent))[0].parts[0].endswith("These words.")
+
+
+def test_past_answers_are_written_in_the_users_form(folder):
+    suite = KidGymSuite(
+        tasks=["SE"], levels=[3], modes=["zero_shot"], episodes=1, templates=folder("answered", "I took $letter.")
+    )
+    record = asyncio.run(play_episode(suite, suite.plan()[0], OraclePlayer()))
+    said = [message.parts[0] for message in record.turns[-1].turn.chat if message.role == "assistant"]
+    assert said == [f"I took {played.reply.text}." for played in record.turns[:-1]]

@@ -1,0 +1,394 @@
+"""Analysis of KUMO's runs: graphs, tables and correlations against independent computations."""
+
+import dataclasses
+import itertools
+import math
+import random
+from collections import Counter
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import stats
+
+from cluster.cli import main
+from cluster.suite_commands.kumo import analyze as kumo_analyze
+from envs.kumo import Action, State, Task, load_domain
+from evals.figures import middle
+from evals.players import BUILT_IN_PLAYERS
+from evals.reference import published
+from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.lab.analysis.analyze import OpenedRun, analyze
+from evals.suites.kumo.lab.analysis.correlation import (
+    Scores,
+    correlation_table,
+    correlations,
+    published_scores,
+    read_scores,
+)
+from evals.suites.kumo.lab.analysis.counts import counts_table, optimal_tests, usage_table
+from evals.suites.kumo.lab.analysis.graphs import communities_of, signature
+from evals.suites.kumo.lab.analysis.ranking import category_table, concordance, ranking_table
+from evals.suites.kumo.lab.analysis.structure import majority, structure_associations, structure_table
+from evals.suites.kumo.repeats import Run
+from evals.tables import Table
+from tests.runs import Often, run_of
+from tests.small_runs import MODELS, SUITES, small_run
+
+pytestmark = pytest.mark.slow
+
+# --- graphs ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_domain_graph_connects_truths_of_one_outcome_and_its_modularity_is_equation_5():
+    domain = load_domain("knots")
+    found = communities_of(domain)
+    size = len(domain.truths)
+    adjacency = np.zeros((size, size))
+    for action in domain.actions:
+        together = np.zeros((size, size), bool)
+        for state in action.states:
+            member = np.array([truth in state.rules_out for truth in domain.truths])
+            together |= np.outer(member, member)
+        np.fill_diagonal(together, False)
+        adjacency += together
+    ours = nx.to_numpy_array(found.graph, nodelist=domain.truths)
+    assert (ours == adjacency).all()
+    degrees, twice = adjacency.sum(axis=0), adjacency.sum()
+    group = {truth: number for number, members in enumerate(found.groups) for truth in members}
+    same = np.array([[group[one] == group[two] for two in domain.truths] for one in domain.truths])
+    q = ((adjacency - np.outer(degrees, degrees) / twice) * same).sum() / twice
+    assert found.modularity == pytest.approx(q) and q > 0.1
+    assert sorted(truth for members in found.groups for truth in members) == sorted(domain.truths)
+    assert communities_of(domain).groups == found.groups, "the same each time"
+    assert list(map(len, found.groups)) == sorted(map(len, found.groups), reverse=True)
+    assert set(found.places) == set(domain.truths)
+
+
+def test_communities_are_those_that_were_put_in():
+    truths = tuple(f"{side}{number}" for side in "xyz" for number in range(6))
+    actions = tuple(
+        Action(f"{side}{test}", "str", (State("a", tuple(t for t in truths if t[0] == side)), State("b", ())))
+        for side in "xyz"
+        for test in range(3)
+    )
+    domain = dataclasses.replace(load_domain("knots"), truths=truths, actions=actions)
+    found = communities_of(domain)
+    assert set(found.groups) == {frozenset(t for t in truths if t[0] == side) for side in "xyz"}
+    assert found.modularity == pytest.approx(2 / 3)
+
+
+def test_a_signature_holds_the_degrees_of_truths_then_of_tests():
+    actions = (
+        Action("one", "str", (State("a", ("x", "y")), State("b", ("y",)))),
+        Action("two", "str", (State("a", ()), State("b", ("y",)))),
+    )
+    task = Task("d", ("x", "y", "z"), actions, ("a", "a"), "z")
+    assert signature(task) == "0.1.2/1.2"
+    other = dataclasses.replace(task, truths=("y", "z", "x"), actions=actions[::-1])
+    assert signature(other) == signature(task), "whatever the order"
+
+
+# --- tables over runs ------------------------------------------------------------------------------------------------
+
+
+def a_run(player="m", domain="a", index=0, success=True, difficulty="easy", tests=2, optimal=3, **more):
+    fields = {"parse_errors": 0, "parse_failed": False, "tokens": 100, "offered": 6, **more}
+    game = f"{domain} {difficulty} {index}"
+    return Run(
+        f"{player}{domain}{index}", player, difficulty, domain, index, "done", success, tests,
+        optimal_actions=optimal, game=game, **fields,
+    )  # fmt: skip
+
+
+def test_most_of_the_runs_of_a_game_decide():
+    def played(won):
+        return majority([a_run(success=place < won) for place in range(5)])
+
+    assert [*played(3).values(), *played(2).values()] == [True, False]
+    assert majority([a_run(success=True), a_run(success=False)]) == {"a easy 0": False}, "a half is not most"
+    assert majority([dataclasses.replace(a_run(), status="")]) == {}
+
+
+def test_structure_is_tested_for_each_player_and_difficulty_apart():
+    rng = random.Random(0)
+    runs, signatures = [], {}
+    for index, _ in itertools.product(range(60), range(5)):
+        for player, skill in (("tells", 0.9 if index % 2 else 0.1), ("blind", 0.5), ("perfect", 1.0)):
+            run = a_run(player, "ab"[index % 4 > 1], index, rng.random() < skill)
+            runs.append(run)
+            signatures[run.game] = "uneven" if index % 2 else "even"
+    found = structure_associations(runs, signatures)
+    assert set(found) == {("tells", "easy"), ("blind", "easy"), ("perfect", "easy")}
+    assert found["tells", "easy"].tasks == 60 and found["tells", "easy"].p_permuted < 0.01
+    assert found["tells", "easy"].v_estimated > 0.8 and found["blind", "easy"].p_permuted > 0.05
+    assert found["tells", "easy"].p_within < 0.01
+    assert found["perfect", "easy"] is None
+    rows = {row[0]: row for row in structure_table(found).rows}
+    assert rows["perfect"][2:] == (None,) * 11 and rows["tells"][2:4] == (60, 2)
+    named = dict(zip(structure_table(found).columns, rows["tells"], strict=True))
+    one = found["tells", "easy"]
+    assert [named[name] for name in ("chi-square", "df", "p", "p permuted", "p within domains")] == [
+        *(one.chi_square, 1, one.p, one.p_permuted, one.p_within)
+    ]
+    assert [named[name] for name in ("V", "V by chance", "V corrected", "V estimated")] == [
+        *(one.v, one.v_by_chance, one.v_corrected, one.v_estimated)
+    ]
+
+
+def test_domains_are_ranked_by_the_mean_of_the_players_the_hardest_first():
+    wins = {("m", "a"): (1, 1, 1, 0), ("n", "a"): (0, 0, 0, 0), ("m", "b"): (1, 1, 0, 0), ("n", "b"): (1, 0, 0, 0),
+            ("m", "c"): (1, 1, 1, 1), ("n", "c"): (1, 1, 0, 0)}  # fmt: skip
+    runs = [
+        a_run(
+            player,
+            domain,
+            index,
+            bool(won),
+            optimal=7 if (domain, index) == ("a", 3) else {"a": 3, "b": 2, "c": 5}[domain],
+        )
+        for (player, domain), each in wins.items()
+        for index, won in enumerate(each)
+    ]
+    runs.append(a_run("m", "a", 0, False, difficulty="hard", offered=16))
+    table = ranking_table(runs, {"a": "biology", "b": "chemistry"})
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    easy = [row for row in rows if row["difficulty"] == "easy"]
+    assert [(row["rank"], row["domain"], row["success"], row["least"], row["most"]) for row in easy] == [
+        *((1, "a", 0.375, 0, 0.75), (2, "b", 0.375, 0.25, 0.5), (3, "c", 0.75, 0.5, 1))
+    ]
+    assert all(isinstance(row["optimal actions"], float) for row in rows), "so that all are printed alike"
+    assert [row["category"] for row in easy] == ["biology", "chemistry", None]
+    assert [(row["tasks"], row["optimal actions"]) for row in easy] == [(4, 4), (4, 2), (4, 5)]
+    # A success takes 2 tests and the prediction, anything else counts 7: only the first three tasks, where n lost, took more.
+    assert easy[0]["relative actions"] == pytest.approx(3 * (7 / 3 - 1) / 8)
+    assert [row["domain"] for row in rows if row["difficulty"] == "hard"] == ["a"]
+    [note] = [note for note in table.notes if "Kendall" in note]
+    assert "2 players" in note and f"{concordance([(0.75, 0.5, 1), (0, 0.25, 0.5)]):.2f}" in note
+
+
+def test_concordance_is_friedman_s_statistic_over_its_largest_value():
+    table = np.random.default_rng(2).normal(size=(4, 9)) + np.arange(9)
+    statistic = stats.friedmanchisquare(*table.T).statistic
+    assert concordance(table.tolist()) == pytest.approx(statistic / (4 * 8))
+    tied = np.round(table)
+    assert concordance(tied.tolist()) == pytest.approx(stats.friedmanchisquare(*tied.T).statistic / (4 * 8))
+    assert concordance([[1, 1], [2, 2]]) == 0
+
+
+def test_categories_hold_the_runs_of_their_domains():
+    runs = [a_run("m", domain, index, domain != "b") for domain in "abc" for index in range(4)]
+    runs += [a_run("n", "a", 0, False, parse_failed=True, tokens=900)]
+    table = category_table(runs, {"a": "biology", "b": "biology"})
+    rows = {(row[1], row[2]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert set(rows) == {("m", "biology"), ("m", "none"), ("n", "biology")}
+    biology = rows["m", "biology"]
+    assert (biology["domains"], biology["runs"], biology["success"].mean, biology["tokens"]) == (2, 8, 0.5, 100)
+    assert (rows["n", "biology"]["parse failures"], rows["n", "biology"]["tokens"]) == (1, 900)
+
+
+def test_tests_of_perfect_play_are_counted_once_for_each_game_beside_the_published_ones():
+    runs = [
+        a_run(player, "a", index, optimal=optimal) for player in "mn" for index, optimal in enumerate((1, 3, 3, None))
+    ]
+    counts = optimal_tests(runs)
+    assert counts == {"easy": Counter({2: 2, 0: 1})}
+    table = counts_table(counts)
+    assert table.columns == ("tests", "easy, here", "easy, published, 5 domains", "easy, published, 100 domains")
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["2"] == (2 / 3, 58 / 250, 1276 / 5000) and rows["tasks"] == (3, 250, 5000)
+    assert rows["mean"][:2] == pytest.approx((4 / 3, 1.924))
+    assert len(rows) == 6 + 1 + 2, "0 to 6 tests, the mean and the number of tasks"
+
+
+def test_tokens_and_parse_errors_by_player():
+    runs = [
+        a_run("m", index=0, tokens=300, tests=2, parse_errors=1),
+        a_run("m", index=1, tokens=100, tests=0, cut_off=2),
+    ]
+    [row] = usage_table(runs).rows
+    named = dict(zip(usage_table(runs).columns, row, strict=True))
+    assert (named["runs"], named["tokens"].mean, named["tokens an action"]) == (2, 200, 100)
+    assert (named["parse errors"], named["parse failures"], named["cut off"]) == (0.5, 0, 2)
+
+
+# --- correlation -----------------------------------------------------------------------------------------------------
+
+
+def test_correlations_are_those_of_numpy_and_scipy_over_the_players_of_both():
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=8), rng.normal(size=8)
+    names = [f"p{number}" for number in range(8)]
+    first = Scores("kumo easy: success", dict(zip([*names, "alone"], [*x, 9.0], strict=True)), kumo=True)
+    second = Scores("other", dict(zip([*names, "also alone"], [*y, -9.0], strict=True)))
+    [found] = correlations([first, second])
+    assert found.players == tuple(names) and found.pearson.n == 8
+    assert found.pearson.mean == pytest.approx(np.corrcoef(x, y)[0, 1])
+    z, margin = math.atanh(found.pearson.mean), stats.norm.ppf(0.975) / math.sqrt(5)
+    assert (found.pearson.low, found.pearson.high) == pytest.approx((math.tanh(z - margin), math.tanh(z + margin)))
+    ranks = [np.argsort(np.argsort(values)) for values in (x, y)]
+    assert found.spearman == pytest.approx(np.corrcoef(*ranks)[0, 1])
+    t = found.pearson.mean * math.sqrt(6 / (1 - found.pearson.mean**2))
+    assert found.pearson_p == pytest.approx(2 * stats.t.sf(abs(t), 6))
+    [row] = correlation_table([found]).rows
+    assert row == ("kumo easy: success", "other", 8, found.pearson, found.pearson_p, found.spearman, found.spearman_p)
+
+
+def test_players_are_matched_by_the_model_that_their_names_mean():
+    mine = Scores("kumo easy: success", {"qwen2_5_7b_instruct (run a)": 0.4, "gpt-4o-2024-08-06": 0.8, "gpt-4o-mini": 0.7,
+                                         "tiny": 0.1}, kumo=True)  # fmt: skip
+    theirs = next(each for each in published_scores() if each.name == "published kumo easy: success")
+    [found] = correlations([mine, theirs])
+    assert len(found.players) == 3 and found.y == (0.3664, 0.7856, 0.724)
+    names = ("Qwen/Qwen2.5-7B-Instruct", "GPT-4o", "gpt-4o-mini-2024-07-18")
+    [found] = correlations([mine, Scores("elsewhere", dict(zip(names, (1, 3, 2), strict=True)))])
+    assert (found.x, found.y) == ((0.4, 0.8, 0.7), (1, 3, 2))
+
+
+def test_too_few_players_or_equal_scores_are_left_out_and_own_measures_not_compared_with_each_other():
+    kumo = Scores("kumo", {"a": 1, "b": 2, "c": 3}, kumo=True)
+    assert not [*correlations([kumo, Scores("x", {"a": 1, "b": 2})])]
+    assert not [*correlations([kumo, Scores("x", {"a": 1, "b": 1, "c": 1})])]
+    assert not [*correlations([kumo, dataclasses.replace(kumo, name="published kumo hard")])]
+    assert [*correlations([kumo, dataclasses.replace(kumo, name="published kumo")])]
+    [three] = correlations([kumo, Scores("x", {"a": 1, "b": 2, "c": 4})])
+    assert math.isnan(three.pearson.low), "three players give no interval"
+
+
+def test_published_scores_are_the_paper_s():
+    scores = {each.name: each for each in published_scores()}
+    assert len(scores) == 4 and all(each.kumo for each in scores.values())
+    figure = published("kumo").find("o1-mini", "relative actions", {"domains": "5 domains", "level": "hard"})
+    assert scores["published kumo hard: relative actions"].values["o1-mini"] == figure.value
+    assert len(scores["published kumo easy: success"].values) == 23
+
+
+def test_scores_at_other_benchmarks_are_read_with_gaps(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("model,MMLU-Pro,LiveBench\ngpt-4o,72.6,\nmistral-large,,49\n")
+    one, two = read_scores(path)
+    assert (one.name, one.values, two.values) == ("MMLU-Pro", {"gpt-4o": 72.6}, {"mistral-large": 49})
+    for text, told in (
+        ("name,x\na,1\n", "no column 'model'"),
+        ("model,x\na,1\nb,high\n", "line 3, x: 'high'"),
+        ("", "model"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=told):
+            read_scores(path)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_scores(tmp_path / "none.csv")
+
+
+# --- whole runs ------------------------------------------------------------------------------------------------------
+
+SUITE = KumoSuite(domains=["medical", "knots"], difficulties=["easy"], tasks_per_domain=4, repeats=3)
+
+
+def test_a_run_gives_all_tables_and_figures(tmp_path):
+    players = {f"m{share}": Often(share / 4, seed=share, tokens=5) for share in range(1, 5)}
+    run = run_of(SUITE, {**players, "oracle": BUILT_IN_PLAYERS["oracle"]}, failing=(2,))
+    path = tmp_path / "scores.csv"
+    path.write_text("model,Elsewhere\n" + "".join(f"m{share},{share}\n" for share in range(1, 5)))
+    found = analyze([OpenedRun("run", run, SUITE)], path)
+    tables = {table.name: table for table in found.tables}
+    assert {name.removeprefix("kumo_") for name in tables} == {
+        *("domain_ranking", "category_success", "optimal_tests", "domain_graphs", "structure", "correlations", "usage")
+    }
+    assert len(found.played) == 5 * 2 * 4 * 3 and {run.player for run in found.ranked} == {*players}
+    assert [row[0] for row in tables["kumo_domain_graphs"].rows] == ["medical", "knots"]
+    assert {row[1] for row in tables["kumo_correlations"].rows} == {"Elsewhere"}
+    won = next(row for row in tables["kumo_correlations"].rows if row[0] == "kumo easy: success")
+    assert won[2] == 4 and won[3].mean > 0.8
+    assert len(found.signatures) == 8 and tables["kumo_optimal_tests"].rows[-1][1] == 6, "one in four failed everywhere"
+    figures = {figure.name: figure for figure in found.figures}
+    assert set(figures) == {"kumo_optimal_tests", "kumo_domain_graphs", "kumo_structure", "kumo_correlation_Elsewhere"}
+    assert [each.y for each in figures["kumo_correlation_Elsewhere"].series] == [(1.0, 2.0, 3.0, 4.0)] * 2
+    [panel] = {each.panel for each in figures["kumo_domain_graphs"].series if each.panel.startswith("knots")}
+    nodes = [each for each in figures["kumo_domain_graphs"].series if each.panel == panel and not each.reference]
+    assert sum(len(each.x) for each in nodes) == len(load_domain("knots").truths)
+    shares = next(each for each in figures["kumo_optimal_tests"].series if each.name == "here")
+    assert sum(middle(value) for value in shares.y) == pytest.approx(1)
+
+
+def test_other_suites_of_the_same_players_are_correlated_with():
+    scores = {}
+    runs = []
+    for share in range(1, 5):
+        name = f"m{share}"
+        runs.append(OpenedRun(f"k{share}", run_of(SUITE, {name: Often(share / 4, seed=1)}), SUITE))
+        toy = SUITES["toy"]
+        played = run_of(toy, {name: Often(share / 4, seed=2)})
+        runs.append(OpenedRun(f"t{share}", played, toy))
+        rows = played.of("toy").episodes(["success"])["success"].to_pylist()
+        scores[name] = sum(map(bool, rows)) / len(rows)
+    found = analyze(runs)
+    pairs = {(each.first.name, each.second.name): each for each in found.correlations}
+    both = pairs["kumo easy: success", "toy: success"]
+    assert dict(zip(both.players, both.y, strict=True)) == scores
+
+
+def test_the_same_task_number_of_other_seeds_is_another_game():
+    other = dataclasses.replace(SUITE, seed=1)
+    runs = [OpenedRun(name, run_of(suite, {name: Often(0.5)}), suite) for name, suite in (("a", SUITE), ("b", other))]
+    assert len(analyze(runs).signatures) == 16
+    assert sum(optimal_tests(analyze(runs).played)["easy"].values()) == 16
+
+
+def test_partial_and_failed_runs_are_analyzed_and_an_empty_one_is_refused():
+    found = analyze([OpenedRun("run", small_run("kumo"), SUITES["kumo"])])
+    assert {run.player for run in found.ranked} == {*MODELS} and found.tables
+    all_failed = run_of(SUITE, {"m": Often(1.0)}, failing=range(4))
+    names = {table.name for table in analyze([OpenedRun("run", all_failed, SUITE)]).tables}
+    assert "kumo_optimal_tests" not in names and "kumo_domain_ranking" in names
+    for empty in (run_of(SUITE, most=0), small_run("toy")):
+        with pytest.raises(ValueError, match="no episode of KUMO"):
+            analyze([OpenedRun("run", empty, SUITE if empty.plan["suite"][0].as_py() == "kumo" else SUITES["toy"])])
+
+
+def test_built_in_players_rank_domains_only_where_no_model_played():
+    run = run_of(SUITE, {"random": BUILT_IN_PLAYERS["random"], "oracle": BUILT_IN_PLAYERS["oracle"]})
+    assert {each.player for each in analyze([OpenedRun("run", run, SUITE)]).ranked} == {"random", "oracle"}
+
+
+def command(*words):
+    with pytest.raises(SystemExit) as end:
+        main([*map(str, words)])
+    return end.value.code
+
+
+def test_a_long_table_is_shown_by_its_first_and_last_rows_and_main_columns(monkeypatch):
+    monkeypatch.setattr(kumo_analyze, "LISTED", 4)
+    table = Table("t", "T", ("a", "b"), tuple((str(number), 0) for number in range(9)), ("a note",), brief=("a",))
+    shown = kumo_analyze._shortened(table)
+    assert (shown.columns, shown.rows) == (("a",), (("0",), ("1",), ("...",), ("7",), ("8",)))
+    assert "4 of 9 rows" in shown.notes[0]
+    short = dataclasses.replace(table, rows=table.rows[:4])
+    assert kumo_analyze._shortened(short).rows == (("0",), ("1",), ("2",), ("3",))
+
+
+def test_the_command_prints_eighty_columns_and_writes_its_files(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(kumo_analyze, "LISTED", 4)
+    small = ["suite=kumo", "suite.difficulties=[easy]", "suite.tasks_per_domain=1", "suite.repeats=1"]
+    run = tmp_path / "run"
+    assert command("run", *small, "model=random", "baselines=[oracle]", f"run_dir={run}") == 0
+    capsys.readouterr()
+    assert command("kumo", "analyze", run, "--out", tmp_path / "out") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
+    assert sum(line.startswith("...") for line in lines) >= 1
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {
+        "kumo_domain_ranking.csv",
+        "kumo_structure.json",
+        "kumo_domain_graphs.png",
+        "kumo_optimal_tests.svg",
+    } <= files
+    shown = len(lines)
+    assert command("kumo", "analyze", run, "--full") == 0
+    assert len(capsys.readouterr().out.splitlines()) > shown
+    assert command("kumo", "analyze", tmp_path / "none") == 2
+    (tmp_path / "scores.csv").write_text("x\n")
+    assert command("kumo", "analyze", run, "--scores", tmp_path / "scores.csv") == 2
+    assert "no column 'model'" in capsys.readouterr().err

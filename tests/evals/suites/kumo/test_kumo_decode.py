@@ -1,0 +1,310 @@
+"""Replies as models write them, and what each decoder reads in them."""
+
+import tracemalloc
+
+import pytest
+
+from evals.replies.reasoning import separate_reasoning
+from evals.suites.kumo.decode import decode
+from evals.types import Reply
+
+ACTIONS = (
+    "Brain MRI",
+    "MRI",
+    "D-Dimer Test",
+    "Complete Blood Count (CBC)",
+    "Chest X-Ray",
+    "Tuning to C",
+    "Tuning to C#",
+)
+TRUTHS = ("Crohn's Disease", "Brain Tumor", "Pulmonary Embolism", "Type 2 Diabetes", "Béla's Étude")
+
+NOUNS = ("disease", "diseases", "diagnostic test", "diagnostic tests")
+
+READ = [
+    # as asked for
+    ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI", "tag, exact"),
+    ("<ANSWER>Brain Tumor</ANSWER>", "Brain Tumor", "tag, exact"),
+    (
+        "The scan is normal, so no tumour. I will test more.\n\n<ANSWER> D-Dimer Test </ANSWER>",
+        "D-Dimer Test",
+        "tag, exact",
+    ),
+    ("<ANSWER>\nComplete Blood Count (CBC)\n</ANSWER>", "Complete Blood Count (CBC)", "tag, exact"),
+    ("<ANSWER> Crohn's Disease </ANSWER>.", "Crohn's Disease", "tag, exact"),
+    ("**<ANSWER> MRI </ANSWER>**", "MRI", "tag, exact"),
+    ("```\n<ANSWER> MRI </ANSWER>\n```", "MRI", "tag, exact"),
+    ("<ANSWER> Tuning to C# </ANSWER>", "Tuning to C#", "tag, exact"),
+    # the last tag wins
+    ("First <ANSWER> MRI </ANSWER>, no: <ANSWER> Brain Tumor </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("I must end with <ANSWER> name </ANSWER>.\n<ANSWER> Brain Tumor </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> MRI </ANSWER>\n<ANSWER></ANSWER>", "MRI", "tag, exact"),
+    ("<think>maybe <ANSWER> MRI </ANSWER></think>\n<ANSWER> Brain MRI </ANSWER>", "Brain MRI", "tag, exact"),
+    # the tag written otherwise
+    ("<answer> Brain MRI </answer>", "Brain MRI", "loose tag, exact"),
+    ("<Answer>brain mri</Answer>", "Brain MRI", "loose tag, marks"),
+    ("< ANSWER > Brain MRI < / ANSWER >", "Brain MRI", "loose tag, exact"),
+    ("[ANSWER] Brain MRI [/ANSWER]", "Brain MRI", "loose tag, exact"),
+    ("\\<ANSWER\\> Brain MRI \\</ANSWER\\>", "Brain MRI", "loose tag, exact"),
+    ("&lt;ANSWER&gt; Brain MRI &lt;/ANSWER&gt;", "Brain MRI", "tag, exact"),
+    ("<ANSWER> Brain MRI <ANSWER>", "Brain MRI", "tag, exact"),
+    ("<ANSWER> Brain MRI", "Brain MRI", "open tag, exact"),
+    ("Let us see.\n<ANSWER> brain mri.", "Brain MRI", "open tag, marks"),
+    ("<ANSWER> Brain MRI\n\nIt separates what is left.", "Brain MRI", "open tag, line"),
+    ("Brain MRI </ANSWER>", "Brain MRI", "closing tag, exact"),
+    ("I think that is it.\nBrain Tumor\n</ANSWER>", "Brain Tumor", "closing tag, exact"),
+    # the name written otherwise
+    ("<ANSWER> BRAIN MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> 'Brain MRI' </ANSWER>", "Brain MRI", "tag, marks"),
+    ('<ANSWER> "Brain MRI" </ANSWER>', "Brain MRI", "tag, marks"),
+    ("<ANSWER> “Brain MRI” </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> `Brain MRI` </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> **Brain MRI** </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> *brain mri* </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> __Brain MRI__ </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> **`Brain MRI`.** </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> - Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER>\n* Brain MRI\n</ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> • Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> 1. Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> 2) Brain MRI </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> Brain MRI. </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> Brain  MRI! </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> -Brain MRI </ANSWER>", "Brain MRI", "tag, spelling"),
+    ("<ANSWER> → Brain MRI </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER> ['Brain MRI'] </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> <Brain MRI> </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> {Brain MRI} </ANSWER>", "Brain MRI", "tag, marks"),
+    ("<ANSWER> Crohn’s disease </ANSWER>", "Crohn's Disease", "tag, marks"),
+    ("<ANSWER> D‑Dimer Test </ANSWER>", "D-Dimer Test", "tag, marks"),
+    ("<ANSWER> Be\u0301la's E\u0301tude </ANSWER>", "Béla's Étude", "tag, exact"),
+    ("<ANSWER> complete blood count (cbc) </ANSWER>", "Complete Blood Count (CBC)", "tag, marks"),
+    ("<ANSWER> ${Brain MRI} </ANSWER>", "Brain MRI", "tag, placeholder"),
+    ("<ANSWER> ${brain mri </ANSWER>", "Brain MRI", "tag, placeholder"),
+    ("<ANSWER> ${action_name}: ${Brain MRI} </ANSWER>", "Brain MRI", "tag, placeholder"),
+    ("<ANSWER> Action: Brain MRI </ANSWER>", "Brain MRI", "tag, label"),
+    ("<ANSWER> **Action:** Brain MRI </ANSWER>", "Brain MRI", "tag, label"),
+    ("<ANSWER> Final answer: Prediction: Brain Tumor. </ANSWER>", "Brain Tumor", "tag, label"),
+    ("<ANSWER> action_name = 'Brain MRI' </ANSWER>", "Brain MRI", "tag, label"),
+    ("<ANSWER> brain_mri </ANSWER>", "Brain MRI", "tag, spelling"),
+    ("<ANSWER> Chest X Ray </ANSWER>", "Chest X-Ray", "tag, spelling"),
+    ("<ANSWER> Complete Blood Count - CBC </ANSWER>", "Complete Blood Count (CBC)", "tag, spelling"),
+    # a name among filler words, in a tag only
+    ("<ANSWER> I choose the Brain MRI. </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER> Predict Brain Tumor </ANSWER>", "Brain Tumor", "tag, phrase"),
+    ("<ANSWER> My final answer is Type 2 Diabetes </ANSWER>", "Type 2 Diabetes", "tag, phrase"),
+    ('<ANSWER> {"action": "Brain MRI"} </ANSWER>', "Brain MRI", "tag, label"),
+    ("<ANSWER> $\\boxed{\\text{Brain MRI}}$ </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER> Brain MRI (action) </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER><action>Brain MRI</action></ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER>\nBrain MRI\nIt separates what is left.\n</ANSWER>", "Brain MRI", "tag, line"),
+    # no tag, and nothing but the name
+    ("Brain MRI", "Brain MRI", "no tag, exact"),
+    ("  Brain Tumor\n", "Brain Tumor", "no tag, exact"),
+    ("**Brain tumor**", "Brain Tumor", "no tag, marks"),
+    ("Answer: Brain Tumor", "Brain Tumor", "no tag, label"),
+    # no tag, and a last line that decides
+    ("A scan speaks against MRI.\n\n<Brain Tumor>", "Brain Tumor", "last line, phrase"),
+    ("MRI excluded the rest.\n" * 50 + "\nAnswer: Brain Tumor", "Brain Tumor", "last line, phrase"),
+    ("It splits best. I choose the Brain MRI.", "Brain MRI", "last line, phrase"),
+    ("The answer is Brain Tumor.", "Brain Tumor", "last line, phrase"),
+    ("With Type 2 Diabetes ruled out, my answer is Brain Tumor.", "Brain Tumor", "last line, phrase"),
+    ("As MRI says:\n\n**Final answer:**\n\n**Brain Tumor**", "Brain Tumor", "last line, phrase"),
+    ('```json\n{"why": "MRI", "answer": "Brain Tumor"}\n```', "Brain Tumor", "last line, phrase"),
+    # the classes that were once unread: accents, spelling, nouns, abbreviations, misspelled tags
+    ("<ANSWER> Crohn's Diséase </ANSWER>", "Crohn's Disease", "tag, marks"),
+    ("<ANSWER> Brain Tumour </ANSWER>", "Brain Tumor", "tag, spelling"),
+    ("<ANSWER> Crohns Disease </ANSWER>", "Crohn's Disease", "tag, spelling"),
+    ("<ANSWER> Disease: Brain Tumor </ANSWER>", "Brain Tumor", "tag, label"),
+    ("<ANSWER> diagnostic test Brain MRI </ANSWER>", "Brain MRI", "tag, phrase"),
+    ("<ANSWER> Pulmonary Embolism (PE) </ANSWER>", "Pulmonary Embolism", "tag, abbreviation"),
+    ("<ANSWER> Brain Tumor (benign) </ANSWER>", "Brain Tumor", "tag, remark"),
+    ("<ANSWER> Complete Blood Count (CBC) (to look for anemia) </ANSWER>", "Complete Blood Count (CBC)", "tag, remark"),
+    ("<ANSWER> Brain Tumor </ANSWER>\n<ANSWER> name </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> Brain Tumor </ANWSER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> Brain Tumor </ANSWER> Brain Tumor </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER> Brain Tumor </ANSWER> as I said </ANSWER>", "Brain Tumor", "tag, exact"),
+    ("<ANSWER>我选择Brain MRI</ANSWER>", "Brain MRI", "tag, phrase"),
+]
+
+UNREAD = [
+    ("", "no answer"),
+    ("   \n", "no answer"),
+    ("The answer might be Brain Tumor.", "no answer"),
+    ("If the scan is normal, my answer is Brain Tumor.", "no answer"),
+    ("The answer is not Brain Tumor.", "no answer"),
+    ("Is the answer Brain Tumor?", "no answer"),
+    ("Answer: Brain Tumor, unless the MRI is normal", "no answer"),
+    ("Some think.\nAnswer: Brain Tumor\nBut I am not sure.", "no answer"),
+    ('{"answer": "Brain Tumor", "second answer": "MRI"}', "no answer"),
+    ("Brain MRI or MRI", "no answer"),
+    ("Brain MRI\n" * 100, "no answer"),
+    ("<ANSWER></ANSWER>", "empty tag"),
+    ("So I say <ANSWER> ** </ANSWER>", "empty tag"),
+    ("<ANSWER> name </ANSWER>", "empty tag"),
+    ("<ANSWER> ${action_name} </ANSWER>", "unknown name"),
+    ("<ANSWER> Liver Biopsy </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain MRI with contrast </ANSWER>", "unknown name"),
+    ("<ANSWER> not Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> anything but Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> Ruled out: Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> Since the scan is normal, Brain Tumor seems unlikely </ANSWER>", "unknown name"),
+    ("<ANSWER> !Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> ! Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> ≠ Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> ❌ Brain Tumor </ANSWER>", "unknown name"),
+    ("<ANSWER> ~~Brain Tumor~~ </ANSWER>", "unknown name"),
+    ("<ANSWER> <s>Brain Tumor</s> </ANSWER>", "unknown name"),
+    ("<ANSWER> not ${Brain Tumor} </ANSWER>", "unknown name"),
+    ("<ANSWER> Tuning to C♭ </ANSWER>", "unknown name"),
+    ("<ANSWER>\nBrain Tumor\nis ruled out by now.\n</ANSWER>", "unknown name"),
+    ("<ANSWER>\nBrain Tumor\nNo, wait.\n</ANSWER>", "unknown name"),
+    ("<ANSWER>\nBrain Tumor\nIt isn't likely.\n</ANSWER>", "unknown name"),
+    ("<ANSWER> Brain Tumor\nis ruled out, so I choose MRI</ANSWER>", "two names"),
+    ("<ANSWER> Brain MRI\n\nThis shows whether Brain Tumor can be excluded.", "two names"),
+    ("<ANSWER> ${Brain MRI} or ${Brain Tumor} </ANSWER>", "two names"),
+    ("<ANSWER> ${Brain MRI}: ${Brain Tumor} </ANSWER>", "two names"),
+    ("<ANSWER> MRI: Brain Tumor </ANSWER>", "two names"),
+    ('<ANSWER> {"action": "Brain MRI", "truth": "Brain Tumor"} </ANSWER>', "two names"),
+    ("<ANSWER> ~~Brain MRI~~ Brain Tumor </ANSWER>", "two names"),
+    ("<ANSWER> Brain MRI, MRI </ANSWER>", "two names"),
+    ("<ANSWER> Brain MRI or Brain Tumor </ANSWER>", "two names"),
+    ("<ANSWER>\nBrain MRI\nBrain Tumor\n</ANSWER>", "two names"),
+    ("<ANSWER> Brain MRI and then predict Brain Tumor", "two names"),
+    ("<ANSWER> MRI </ANSWER> or rather <ANSWER> Biopsy </ANSWER>", "unknown name"),
+    ("<ANSWER> MRI </ANSWER> Brain Tumor </ANSWER>", "two names"),
+    ("<ANSWER> Brain Tumor (if the scan is right) </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain Tumor (ruled out) </ANSWER>", "unknown name"),
+    ("<ANSWER> Brain Tumor (MRI) </ANSWER>", "two names"),
+    ("<ANSWER> not Brain Tumor (BT) </ANSWER>", "unknown name"),
+    ("<ANSWER> B\u0336r\u0336a\u0336i\u0336n\u0336 T\u0336u\u0336m\u0336o\u0336r\u0336 </ANSWER>", "unknown name"),
+    ("<ANALYSIS> Brain Tumor </ANALYSIS>", "no answer"),
+]
+
+
+@pytest.mark.parametrize(("reply", "name", "rule"), READ)
+def test_the_lenient_decoder_reads_what_a_person_would(reply, name, rule):
+    decoded = decode(reply, ACTIONS, TRUTHS, nouns=NOUNS)
+    assert (decoded.name, decoded.rule) == (name, rule)
+    assert decoded.kind == ("test" if name in ACTIONS else "predict")
+
+
+@pytest.mark.parametrize(("reply", "rule"), UNREAD)
+def test_the_lenient_decoder_never_guesses(reply, rule):
+    decoded = decode(reply, ACTIONS, TRUTHS, nouns=NOUNS)
+    assert (decoded.name, decoded.kind, decoded.rule) == (None, None, rule)
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
+        ("a <ANSWER> MRI </ANSWER> b <ANSWER> Brain Tumor </ANSWER>", "Brain Tumor"),
+        ("Brain MRI", "Brain MRI"),
+        ("<ANSWER> Brain MRI", "Brain MRI"),
+        ("Brain MRI </ANSWER> as I said", "Brain MRI"),
+        ("<ANSWER> ${Brain MRI} </ANSWER>", "Brain MRI"),
+        ("<answer> Brain MRI </answer>", None),
+        ("<ANSWER> brain mri </ANSWER>", None),
+        ("<ANSWER> 'Brain MRI' </ANSWER>", None),
+        ("<ANSWER> `Brain MRI` </ANSWER>", None),
+        ("<ANSWER> **Brain MRI** </ANSWER>", None),
+        ("<ANSWER> - Brain MRI </ANSWER>", None),
+        ("<ANSWER> Brain MRI. </ANSWER>", None),
+        ("<ANSWER> MRI </ANSWER> <ANSWER></ANSWER>", None),
+        ("I choose Brain MRI", None),
+        ("", None),
+    ],
+)
+def test_the_strict_decoder_is_the_published_one(reply, name):
+    decoded = decode(reply, ACTIONS, TRUTHS, strict=True)
+    assert decoded.name == name
+    assert decoded.rule == ("published" if name else "parse error")
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
+        ("<answer> Brain MRI </answer> In other words, the patient", "Brain MRI"),
+        ("<think> <ANSWER> MRI </ANSWER> </think> <ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
+        ("<ANSWER> Brain MRI", None),
+        ("<ANSWER> Brain MRI </ANS", "Brain MRI"),
+        ("Brain MRI", None),
+        ("Brain MRI </ANSWER>", None),
+        ("<ANSWER> MRI </ANSWER> No: <ANSWER> Brain", None),
+        ("<ANSWER> MRI </ANSWER> No: <ANSWER>", None),
+        ("<think> Perhaps <ANSWER> MRI </ANSWER>, but", None),
+        ("<think> Perhaps <ANSWER> MRI </ANSWER>. </think>", None),
+        ("Let me see. The scan shows", None),
+    ],
+)
+def test_a_reply_that_was_cut_off_is_read_only_where_it_had_answered(reply, name):
+    reply = separate_reasoning(Reply(reply)).text
+    decoded = decode(reply, ACTIONS, TRUTHS, cut=True)
+    assert decoded.name == name
+    assert name or decoded.rule == "cut off"
+    assert decode(reply, ACTIONS, TRUTHS, strict=True, cut=True).rule == "parse error"
+
+
+def test_a_name_that_is_action_and_truth_is_a_prediction():
+    assert decode("<ANSWER> Comet </ANSWER>", ("Comet",), ("Comet", "Star")).kind == "predict"
+    assert decode("<ANSWER> Comet </ANSWER>", ("Comet",), ("Comet", "Star"), strict=True).kind == "predict"
+
+
+def test_names_that_differ_only_in_marks_need_to_be_written_exactly():
+    actions = ("Pitch (low)", "Pitch low", "F", "F#")
+    assert decode("<ANSWER> Pitch (low) </ANSWER>", actions, ()).name == "Pitch (low)"
+    assert decode("<ANSWER> pitch: low </ANSWER>", actions, ()).rule == "two names"
+    assert decode("<ANSWER> *F#* </ANSWER>", actions, ()).name == "F#"
+    assert decode("<ANSWER> *F* </ANSWER>", actions, ()).name == "F"
+
+
+def test_a_name_that_could_be_a_label_is_a_name():
+    decoded = decode("<ANSWER> Test A: Gout </ANSWER>", ("Test A", "Test B"), ("Gout", "Influenza"))
+    assert (decoded.name, decoded.rule) == (None, "two names")
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        *[
+            ("A+", "A+"),
+            ("a-", "A-"),
+            ("**A−**", "A-"),
+            ("I choose A-.", "A-"),
+            ("A", None),
+            ("A±", None),
+            ("-A", None),
+        ],
+        *[("O+", "O+"), ("O", None), ("O-", None), ("-1", "-1"), ("1", None), ("+1", None)],
+    ],
+)
+def test_signs_are_part_of_a_name(reply, name):
+    assert decode(f"<ANSWER> {reply} </ANSWER>", ("-1",), ("A+", "A-", "O+")).name == name
+
+
+def test_an_abbreviation_that_fits_two_names_is_none():
+    tests = ("Echocardiogram", "Electrocardiogram")
+    assert decode("<ANSWER> Echocardiogram (ECG) </ANSWER>", tests, ()).rule == "unknown name"
+    assert decode("<ANSWER> Electrocardiogram (EKG) </ANSWER>", tests, ()).name is None
+    assert decode("<ANSWER> Electrocardiogram (ECG) </ANSWER>", tests[1:], ()).name == "Electrocardiogram"
+
+
+def test_labels_upon_labels_take_no_memory():
+    decode("<ANSWER> MRI </ANSWER>", ACTIONS, TRUTHS)
+    tracemalloc.start()
+    try:
+        assert decode("<ANSWER> " + "Answer: " * 4_000, ACTIONS, TRUTHS).rule == "unknown name"
+        assert decode("<ANSWER> " + "Answer: " * 4_000 + "MRI", ACTIONS, TRUTHS).name == "MRI"
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000, "quadratic in the length of the reply"
+    finally:
+        tracemalloc.stop()
+
+
+def test_hostile_replies_are_read_in_no_time():
+    for reply in ("<ANSWER>" * 20_000, "<ANSWER>" + '"1. ' * 5_000, "* " * 50_000, "${" * 50_000, "</ANSWER>" * 20_000):
+        assert decode(reply, ACTIONS, TRUTHS).name is None
+    for label in ("Answer: ", "a=", "!", "- ", "~", "'"):
+        assert decode("<ANSWER> " + label * 16_000, ACTIONS, TRUTHS).name is None

@@ -1,0 +1,282 @@
+"""Error kinds, shortcuts and views of KUMO, against games small enough to work out by hand."""
+
+import asyncio
+import dataclasses
+import itertools
+import random
+
+import pytest
+
+from envs.kumo import Action, OptimalSearch, State, Task
+from evals.conversation import PlayedTurn, Record
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.suite import built_in_players, ledger_columns, play_episode
+from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.diagnose import diagnose_kumo
+from evals.suites.kumo.judge import Errors, judge, situation, values_after
+from evals.suites.kumo.searched_game import puzzles_of
+from evals.suites.kumo.shortcuts import SHORTCUTS, odds_of, shortcuts_of
+from evals.testing import check_suite
+from evals.types import Outcome, PlayerError, Reply, Turn
+from tests.envs.kumo_games import random_game
+
+# Split rules out a and b, or c and d; each of the others only one truth. What shows is always the first outcome.
+GAME = Task(
+    "hand",
+    ("a", "b", "c", "d"),
+    (
+        Action("split", "str", (State("s0", ("a", "b")), State("s1", ("c", "d")))),
+        Action("only c", "str", (State("s0", ("c",)), State("s1", ()))),
+        Action("only d", "str", (State("s0", ()), State("s1", ("d",)))),
+        Action("nothing", "str", (State("s0", ()), State("s1", ()))),
+    ),
+    ("s0", "s0", "s0", "s0"),
+    "d",
+)
+
+
+# The same tests, of which now two rule out nothing that is left: c and d are both valid.
+TWO = dataclasses.replace(GAME, observations=("s0", "s1", "s0", "s0"), also_valid=("c",))
+
+
+def test_a_situation_is_what_nothing_shown_rules_out_and_what_can_still_tell():
+    start = situation(GAME, ())
+    assert start.survivors == ("a", "b", "c", "d") and start.answer is None
+    assert set(start.open) == {"split", "only c", "only d"} and start.open["only c"] == {"c"}
+    assert situation(GAME, ("split",)).survivors == ("c", "d")
+    assert situation(GAME, ("split",)).answer is None
+    assert situation(GAME, ("split", "only c")).answer == "d", "the only one left"
+    # c is still possible, but of c and d only c can be ruled out by what is left, so d must be right.
+    assert situation(GAME, ("split", "only d")).answer == "d"
+    assert situation(GAME, ("only c",)).answer is None
+
+
+@pytest.mark.parametrize(
+    ("taken", "named", "expected"),
+    [
+        (("split", "only c"), "d", Errors(0, 0, ending="certain")),
+        (("split",), "d", Errors(0, 0, ending="early")),
+        (("split",), "c", Errors(0, 0, ending="early")),
+        (("split",), "a", Errors(0, 0, ending="excluded")),
+        (("split", "only d"), "c", Errors(0, 0, ending="overlooked")),
+        (("nothing", "split", "split", "only c"), "d", Errors(2, 0, ending="certain")),
+        (("split", "only c", "only d", "nothing"), "d", Errors(0, 2, ending="certain")),
+        ((), None, Errors()),
+    ],
+)
+def test_errors_are_counted_by_what_was_known_before_each_move(taken, named, expected):
+    found = judge(GAME, taken, named, search=False)
+    assert (found.idle_tests, found.late_tests, found.ending) == (
+        expected.idle_tests,
+        expected.late_tests,
+        expected.ending,
+    )
+    assert found.regret == (None,) * len(taken)
+
+
+def test_regret_is_what_a_test_loses_against_the_best_one():
+    values = values_after(GAME, ())
+    assert set(values) == {"split", "only c", "only d"}
+    best = min(values.values())
+    assert best == pytest.approx(OptimalSearch(GAME).expected_steps)
+    found = judge(GAME, ("nothing", "only c", "split", "only d", "only d"), "d", search=True)
+    assert found.regret[0] == 1, "a test that can tell nothing loses its whole step"
+    assert found.regret[1] == pytest.approx(values["only c"] - best)
+    assert found.regret[3:] == (1, 1), "so do tests after the answer is certain"
+
+
+def test_perfect_play_loses_nothing_and_values_of_a_rest_agree_with_the_search_of_the_whole():
+    for puzzle in puzzles_of("medical", "easy", 6):
+        play = puzzle.optimal_play
+        found = judge(puzzle.task, play[:-1], play[-1], search=True)
+        assert found == Errors(0, 0, (0,) * (len(play) - 1), "certain")
+        whole = OptimalSearch(puzzle.task).action_values()
+        assert values_after(puzzle.task, ()) == pytest.approx(
+            {name: whole[name] for name in values_after(puzzle.task, ())}
+        )
+
+
+def test_with_several_valid_truths_all_that_are_left_are_certain():
+    assert situation(TWO, ()).certain == situation(TWO, ("only c", "only d")).certain == ()
+    assert situation(TWO, ("split",)).certain == ("c", "d")
+    for named, ending in (("c", "certain"), ("d", "certain"), ("a", "excluded")):
+        found = judge(TWO, ("split", "only c"), named, search=True)
+        assert (found.late_tests, found.ending, found.regret) == (1, ending, (0, 1))
+    assert judge(TWO, (), "c", search=False).ending == "early"
+
+
+def test_with_several_valid_truths_values_of_a_rest_agree_with_the_search_of_the_whole():
+    for taken in ((), ("only c",), ("only d", "only c")):
+        whole = OptimalSearch(TWO)
+        best = whole.best({name: TWO.observations[TWO.position(name)] for name in taken})
+        values = values_after(TWO, taken)
+        assert values[best] == pytest.approx(min(values.values()))
+    assert values_after(TWO, ())["split"] == pytest.approx(OptimalSearch(TWO).expected_steps) == 1
+    assert values_after(GAME, ())["split"] > 1
+
+
+# --- shortcuts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("valid", [1, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_odds_count_the_combinations_of_outcomes_that_leave_as_many_truths_as_are_valid(seed, valid):
+    game = random_game(random.Random(seed), truths=4, actions=4, states=3) if seed else GAME
+    others = [truth for truth in game.truths if truth != game.valid_truth]
+    game = dataclasses.replace(game, also_valid=tuple(others[: valid - 1]))
+    lonely, total = dict.fromkeys(game.truths, 0), 0
+    for outcomes in itertools.product(*(action.states for action in game.actions)):
+        left = [truth for truth in game.truths if not any(truth in state.rules_out for state in outcomes)]
+        if len(left) == valid:
+            total += 1
+            lonely.update({truth: lonely[truth] + 1 for truth in left})
+    assert total or seed == 2, "but for one game, there is such a combination"
+    assert odds_of(game, ()) == {truth: count / max(1, total) for truth, count in lonely.items()}
+
+
+def test_odds_are_none_for_what_has_been_ruled_out():
+    assert odds_of(GAME, ("split",))["a"] == 0
+
+
+def play_shortcut(name, task, seed="x"):
+    taken = []
+    while True:
+        move = shortcuts_of(task, taken, seed)[name]()
+        if move in task.truths:
+            return taken, move
+        taken.append(move)
+
+
+def test_shortcuts_do_what_they_say():
+    assert play_shortcut("names_at_once", GAME)[0] == []
+    assert play_shortcut("one_test", GAME)[0] == ["split"]
+    assert play_shortcut("greedy", GAME) == (["split", "only c"], "d")
+    walks = {tuple(play_shortcut("random_tests", GAME, str(seed))[0]) for seed in range(30)}
+    assert len(walks) > 3 and all(len(set(walk)) == len(walk) for walk in walks)
+    assert {play_shortcut("random_tests", GAME, str(seed))[1] for seed in range(30)} == {"d"}
+
+
+def test_shortcut_players_play_the_suite_and_keep_their_order():
+    suite = KumoSuite(domains=["medical", "fantasy"], difficulties=["easy"], tasks_per_domain=10, repeats=1)
+    players = built_in_players(suite)
+    assert set(SHORTCUTS) < set(players)
+    steps, wins = {}, {}
+    for name in (*SHORTCUTS, "oracle"):
+        outcomes = [asyncio.run(play_episode(suite, episode, players[name])).outcome for episode in suite.plan()]
+        steps[name] = sum(outcome.steps for outcome in outcomes)
+        wins[name] = sum(outcome.success for outcome in outcomes)
+    assert wins["random_tests"] == wins["greedy"] == wins["oracle"] == 20
+    assert 5 < wins["one_test"] < 20 > wins["names_at_once"]
+    assert steps["names_at_once"] == 20 and steps["one_test"] == 40
+    assert steps["oracle"] < steps["greedy"] < steps["random_tests"]
+
+
+def test_the_suite_keeps_the_contract():
+    check_suite(KumoSuite(domains=["medical"], difficulties=["easy"], tasks_per_domain=3, repeats=2), episodes=3)
+
+
+# --- diagnostics -----------------------------------------------------------------------------------------------------
+
+
+SUITE = KumoSuite(domains=["medical"], difficulties=["easy"], tasks_per_domain=4, repeats=1)
+
+
+def a_record(episode, success, *, tests=0, ending=None, idle=0, late=0, regret=()):
+    extra = {"tests": tests, "ending": ending, "idle_tests": idle, "late_tests": late, "regret": list(regret)}
+    turn = PlayedTurn(Turn(episode, 0, ()), Reply(""))
+    return Record(episode, Outcome(success, tests + 1, extra=extra), "", (turn,), 1.0)
+
+
+def test_planning_and_deduction_are_told_apart():
+    plan = [episode.assigned("model", "") for episode in SUITE.plan()]
+    records = [
+        a_record(plan[0], True, tests=2, ending="certain", regret=(0.0, 0.5)),
+        a_record(plan[1], True, tests=1, ending="early", regret=(0.25,)),
+        a_record(plan[2], False, tests=4, ending="excluded", idle=2, late=1, regret=(0.0, 1.0, 1.0, None)),
+        Record(plan[3], None, "PlayerError: gone", (), 1.0),
+    ]
+    ledger = records_to_table(records, ledger_columns(SUITE))
+    run = RunData.of_tables(plan_to_table(plan), ledger).of("kumo")
+    planning, deduction = (
+        [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        for table in diagnose_kumo(run.plan, run.episodes())
+    )
+    [row] = planning
+    assert (row["player"], row["difficulty"], row["done"], row["tests"]) == ("model", "easy", 3, 7)
+    assert row["regret"].mean == pytest.approx((0.5 + 0.25) / 2), (
+        "a run that was not searched throughout does not count"
+    )
+    assert row["best tests"] == pytest.approx(2 / 6)
+    assert (row["idle tests"], row["late tests"]) == (2 / 7, 1 / 7)
+    [row] = deduction
+    shares = [row[name].mean for name in ("certain", "early", "overlooked", "excluded", "none named", "lucky")]
+    assert shares == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3, 0, 1 / 3])
+
+
+# --- the view --------------------------------------------------------------------------------------------------------
+
+
+class Following:
+    """Replies with given names in turn."""
+
+    def __init__(self, *names):
+        self.names = list(names)
+
+    async def reply(self, turn):
+        if not self.names:
+            raise PlayerError("no more names")
+        return Reply(f"<ANSWER> {self.names.pop(0)} </ANSWER>")
+
+
+def test_a_view_shows_what_remains_after_each_step_and_what_perfect_play_would_do():
+    episode = SUITE.plan()[0]
+    puzzle = puzzles_of("medical", "easy", 4)[0]
+    test, truth = puzzle.task.action_names[0], puzzle.task.valid_truth
+    record = asyncio.run(play_episode(SUITE, episode, Following(test, "gibberish", truth)))
+    row = records_to_table([record], ledger_columns(SUITE)).to_pylist()[0]
+    row = {name.removeprefix("kumo."): value for name, value in row.items()}
+    view = SUITE.view(row)
+    first, unread, last = view.steps
+    state = puzzle.task.actions[0].state_of(puzzle.task.observations[0])
+    assert first.best == puzzle.optimal_play[0]
+    assert first.facts["outcome"] == puzzle.task.observation_text(test) and first.facts["rules out"] == list(
+        state.rules_out
+    )
+    assert view.candidates == puzzle.task.truths
+    assert first.remaining == tuple(name for name in view.candidates if name not in state.rules_out)
+    worth = first.facts["expected steps"]
+    assert view.regret_unit == "expected steps"
+    assert first.regret == pytest.approx(worth[test] - min(worth.values()), abs=1e-3)
+    used = [rule for rule in view.book if rule.used is not None]
+    assert [(rule.test, rule.outcome, rule.rules_out, rule.used) for rule in used] == [
+        (test, state.text, state.rules_out, 0)
+    ]
+    assert len(view.book) == sum(len(action.states) for action in puzzle.task.actions)
+    assert min(first.facts["expected steps"].values()) == pytest.approx(
+        OptimalSearch(puzzle.task).expected_steps, abs=1e-3
+    )
+    assert unread.remaining is None and unread.regret is None and last.facts["named"] == "right"
+    assert view.facts["right one"] == truth and view.facts["perfect play"] == list(puzzle.optimal_play)
+    assert view.facts["ending"] == row["ending"]
+
+
+def test_hard_games_are_viewed_without_a_search_and_judged_with_one_only_on_request():
+    suite = KumoSuite(domains=["medical"], difficulties=["hard"], tasks_per_domain=1, repeats=1)
+    puzzle = puzzles_of("medical", "hard", 1)[0]
+    moves = puzzle.optimal_play
+    record = asyncio.run(play_episode(suite, suite.plan()[0], Following(*moves)))
+    assert record.outcome.extra["regret"] == [None] * (len(moves) - 1)
+    row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
+    view = suite.view({name.removeprefix("kumo."): value for name, value in row.items()})
+    assert [step.best for step in view.steps] == list(moves)
+    assert [step.regret for step in view.steps] == [0] * len(moves)
+    strayed = {**row, "kumo.regret": [0.25, *row["kumo.regret"][1:]], "turns": row["turns"][1:]}
+    view = suite.view({name.removeprefix("kumo."): value for name, value in strayed.items()})
+    assert (
+        view.steps[0].best == moves[0] and view.steps[0].regret == 0.25
+    )  # another test than perfect play's: as stored
+    assert not any("expected steps" in step.facts for step in view.steps)
+    searching = KumoSuite(domains=["medical"], difficulties=["hard"], tasks_per_domain=1, repeats=1, hard_regret=True)
+    record = asyncio.run(play_episode(searching, searching.plan()[0], Following(*moves)))
+    assert record.outcome.extra["regret"] == [0] * (len(moves) - 1)

@@ -1,0 +1,199 @@
+"""Perfect play that is kept beside the code is perfect play, and is there for all that everyone plays."""
+
+import dataclasses
+import os
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from envs.kumo import OptimalSearch, generate_tasks, load_domain
+from evals.suites.kumo import KumoSuite, optima, searching
+from evals.suites.kumo import disk_cache as cache
+from evals.suites.kumo.searched_game import puzzles_of
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAYCADE_CACHE", str(tmp_path / "cache"))
+
+
+DEFAULT_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
+
+
+def test_the_default_suite_is_known_so_that_no_run_waits_for_a_search():
+    unknown = [p.task for p in KumoSuite().puzzles() if optima.game_key(p.task) not in optima.known_optima()]
+    assert not unknown, f"{len(unknown)} tasks are new: run python -m evals.suites.kumo"
+
+
+@pytest.mark.parametrize("domain", DEFAULT_DOMAINS)
+def test_what_is_known_is_what_the_search_finds(domain):
+    hard = puzzles_of(domain, "hard", 50)
+    sample = [hard[place] for place in random.Random(1).sample(range(50), 3)]
+    for puzzle in (*puzzles_of(domain, "easy", 50)[::5], *sample):
+        assert searching.optimal_play(puzzle.task) == OptimalSearch(puzzle.task).rollout()
+
+
+def test_a_game_is_known_by_what_it_rules_out_and_shows_not_by_its_words():
+    task = puzzles_of("medical", "easy", 50)[0].task
+    renamed = dataclasses.replace(
+        task, actions=tuple(dataclasses.replace(a, name=f"Test {a.name}") for a in task.actions), domain="other", seed=9
+    )
+    assert optima.game_key(renamed) == optima.game_key(task)
+    first = task.actions[0]
+    shown = first.states.index(first.state_of(task.observations[0]))
+    other = first.states[(shown + 1) % len(first.states)].value
+    observation = other if isinstance(other, str) else other[0]
+    changed = dataclasses.replace(task, observations=(observation, *task.observations[1:]))
+    assert optima.game_key(changed) != optima.game_key(task)
+
+
+def test_the_file_is_brought_up_to_date_without_searching_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(optima, "OPTIMA", tmp_path / "optima.json")
+    monkeypatch.setattr(optima, "known_optima", optima.known_optima.__wrapped__)
+    tasks = [puzzle.task for puzzle in puzzles_of("music", "easy", 50)[:3]]
+    optima.update(tasks[:2], processes=1)
+    optima.update(tasks[1:], processes=1)
+    assert set(optima.known_optima()) == {optima.game_key(task) for task in tasks[1:]}
+    assert searching.optimal_play(tasks[2]) == OptimalSearch(tasks[2]).rollout()
+
+
+def new_task(index=0):
+    """A task that is not kept beside the code."""
+    return generate_tasks(load_domain("music"), 5, 7, count=3, seed=77)[index]
+
+
+def files(tmp_path):
+    return sorted((tmp_path / "cache").rglob("*.json"))
+
+
+def searches(monkeypatch):
+    """The tasks that are searched from now on."""
+    asked = []
+    search = searching.OptimalSearch
+    monkeypatch.setattr(searching, "OptimalSearch", lambda task: asked.append(task) or search(task))
+    return asked
+
+
+def test_what_was_searched_once_is_not_searched_again(tmp_path, monkeypatch):
+    task, asked = new_task(), searches(monkeypatch)
+    first = searching.optimal_play(task)
+    assert first == OptimalSearch(task).rollout()
+    assert searching.optimal_play(task) == first and len(asked) == 1 and len(files(tmp_path)) == 1
+
+
+def test_moves_off_the_path_are_kept_whatever_the_order_of_the_tests(tmp_path, monkeypatch):
+    task, asked = new_task(), searches(monkeypatch)
+    taken = task.action_names[-2:]
+    observed = {name: task.observations[task.position(name)] for name in taken}
+    assert searching.best_move(task, taken) == OptimalSearch(task).best(observed)
+    assert searching.best_move(task, (*taken[::-1], *taken)) == searching.best_move(task, taken)
+    assert len(asked) == 1
+    searching.best_move(task, taken[:1])
+    assert len(asked) == 2 and len(files(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"moves": [0]}', '{"moves": 3, "check": "0"}', "[" * 100_000])
+def test_a_damaged_entry_is_searched_again_and_mended(tmp_path, monkeypatch, damage):
+    task = new_task()
+    moves = searching.optimal_play(task)
+    (path,) = files(tmp_path)
+    sound = path.read_text()
+    path.write_text(damage)
+    asked = searches(monkeypatch)
+    assert searching.optimal_play(task) == moves and len(asked) == 1
+    assert path.read_text() == sound
+
+
+def test_an_entry_of_another_game_or_an_impossible_one_is_ignored(tmp_path, monkeypatch):
+    one, two = new_task(0), new_task(1)
+    moves = searching.optimal_play(one)
+    searching.optimal_play(two)
+    first, second = files(tmp_path)
+    first.write_text(second.read_text())
+    asked = searches(monkeypatch)
+    searching.optimal_play(one), searching.optimal_play(two)
+    assert len(asked) == 1
+    last = one.truths.index(moves[-1]) + len(one.actions)
+    for nonsense in ([999], [-1], [0, 0, last], [0, last, last], [last - 1, last]):
+        cache.keep(optima.game_key(one), nonsense)
+        assert searching.optimal_play(one) == moves
+    assert len(asked) == 6
+
+
+@pytest.mark.parametrize("folder", ["a file", "\0"])
+def test_a_cache_that_cannot_be_written_fails_nothing(tmp_path, monkeypatch, folder):
+    (tmp_path / "a file").write_text("")
+    if "\0" not in folder:
+        monkeypatch.setenv("RAYCADE_CACHE", str(tmp_path / folder))
+    else:
+        monkeypatch.setattr(cache, "cache_folder", lambda: None)
+    task = new_task()
+    assert searching.optimal_play(task) == OptimalSearch(task).rollout()
+
+
+def test_the_cache_stands_where_the_user_says(tmp_path, monkeypatch):
+    assert tmp_path / "cache" in cache.cache_folder().parents
+    monkeypatch.delenv("RAYCADE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert tmp_path / "xdg" / "raycade" in cache.cache_folder().parents
+
+
+def test_the_oldest_entries_make_room(monkeypatch):
+    monkeypatch.setattr(cache, "PER_FOLDER", 3)
+    keys = [f"ab{number}" for number in range(5)]
+    for age, key in enumerate(keys):
+        cache.keep(key, [age])
+        if cache.recall(key):
+            path = cache.cache_folder() / "ab" / f"{key}.json"
+            os.utime(path, (age, age))
+    assert [cache.recall(key) for key in keys] == [None, None, [2], [3], [4]]
+    cache.keep("cd0", [7])
+    assert cache.recall("ab2") == [2] and cache.recall("cd0") == [7]
+
+
+def test_many_writers_leave_whole_entries(tmp_path):
+    script = (
+        "import sys; from evals.suites.kumo import disk_cache as cache\n"
+        "for turn in range(300):\n"
+        "    cache.keep('abc', [int(sys.argv[1])] * 50)\n"
+        "    assert cache.recall('abc') in ([1] * 50, [2] * 50), turn"
+    )
+    root = Path(__file__).resolve().parents[4]
+    both = [subprocess.Popen([sys.executable, "-c", script, name], cwd=root) for name in "12"]
+    assert [process.wait() for process in both] == [0, 0]
+    assert not list((tmp_path / "cache").rglob("*.tmp"))
+
+
+def test_threads_that_ask_the_same_share_one_search(monkeypatch):
+    tasks, asked = [new_task(number % 3) for number in range(12)], searches(monkeypatch)
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(searching.optimal_play, tasks))
+    assert found == [OptimalSearch(task).rollout() for task in tasks]
+    assert len(asked) == 3
+
+
+def test_puzzles_of_any_size_seed_and_number_of_valid_truths():
+    first = puzzles_of("medical", "7x9", 3, valid_truths=2)
+    assert [(len(p.task.truths), len(p.task.actions), len(p.task.valid_truths)) for p in first] == [(7, 9, 2)] * 3
+    assert all(p.optimal_play[-1] in p.task.valid_truths for p in first)
+    assert [p.task for p in puzzles_of("medical", "7x9", 3, seed=1, valid_truths=2)] != [p.task for p in first]
+
+
+def test_how_many_truths_are_valid_is_part_of_what_a_game_is_known_by():
+    (puzzle,) = puzzles_of("medical", "7x9", 1, valid_truths=2)
+    one = dataclasses.replace(puzzle.task, also_valid=())
+    assert optima.game_key(one) != optima.game_key(puzzle.task)
+
+
+def test_an_entry_under_another_key_is_not_recalled():
+    cache.keep("ab1", [3, 5])
+    assert cache.recall("ab1") == [3, 5]
+    folder = cache.cache_folder() / "ab"
+    (folder / "ab2.json").write_text((folder / "ab1.json").read_text())
+    assert cache.recall("ab2") is None

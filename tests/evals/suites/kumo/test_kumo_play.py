@@ -1,0 +1,387 @@
+"""KUMO's plan and play: perfect play, chance, and models that slip."""
+
+import asyncio
+import dataclasses
+import itertools
+import pickle
+from collections import Counter
+
+import pytest
+
+from envs.kumo import generate_tasks, load_domain, write_tasks
+from evals.ledger.records import records_to_table
+from evals.players import OraclePlayer, RandomPlayer
+from evals.suite import ledger_columns, play_episode
+from evals.suites.kumo import KumoSuite, optima
+from evals.suites.kumo.searched_game import puzzles_of
+from evals.types import PlayerError, Reply, message
+
+SMALL = KumoSuite(domains=["medical", "music"], difficulties=["easy"], tasks_per_domain=6, repeats=2)
+
+
+class ScriptedPlayer:
+    """Replies from a script, in order, and remembers what it was asked."""
+
+    def __init__(self, *replies):
+        self.replies = list(replies)
+        self.turns = []
+
+    async def reply(self, turn):
+        self.turns.append(turn)
+        reply = self.replies[len(self.turns) - 1]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, Reply) else Reply(reply, prompt_tokens=100, completion_tokens=10)
+
+
+def answer(name):
+    return f"Let me think.\n<ANSWER> {name} </ANSWER>"
+
+
+def play(suite, player, episode=None):
+    return asyncio.run(play_episode(suite, episode or suite.plan()[0], player))
+
+
+@pytest.fixture(scope="module")
+def task():
+    return puzzles_of("medical", "easy", 6)[0].task
+
+
+# --- the plan --------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_plan_is_the_papers():
+    plan = KumoSuite(tasks_per_domain=2).plan()
+    assert Counter((episode.task, episode.level) for episode in plan) == {
+        (domain, level): 10
+        for domain in ("medical", "chemical", "music", "education", "fantasy")
+        for level in ("easy", "hard")
+    }
+    assert {episode.mode for episode in plan} == {"zero_shot"} and {episode.budget for episode in plan} == {50}
+    assert dataclasses.asdict(KumoSuite()) == {
+        "domains": ("medical", "chemical", "music", "education", "fantasy"),
+        "difficulties": ("easy", "hard"),
+        "truths": None,
+        "actions": None,
+        "tasks": None,
+        "tasks_per_domain": 50,
+        "repeats": 5,
+        "seed": 0,
+        "valid_truths": 1,
+        "structure": None,
+        "give_aways": False,
+        "book": "prose",
+        "decoder": "lenient",
+        "max_steps": 50,
+        "hard_regret": False,
+        **{"source": None, "prompt": "own", "malformed": "scored", "transcripts": None},
+    }
+
+
+def test_every_planned_episode_has_its_own_id_and_repeats_share_their_game():
+    plan = SMALL.plan()
+    assert len({episode.id for episode in plan}) == len(plan) == 24
+    first, again, other = plan[0], plan[1], plan[2]
+    assert (first.repeat, again.repeat, other.index) == (0, 1, 1)
+    assert first.seed == again.seed != other.seed
+    assert first.group == again.group != other.group
+    assert [episode.id for episode in SMALL.plan()] == [episode.id for episode in plan]
+
+
+def test_a_larger_plan_contains_the_smaller_one():
+    larger = KumoSuite(difficulties=["easy"], tasks_per_domain=8, repeats=3).plan()
+    assert {episode.id for episode in SMALL.plan()} < {episode.id for episode in larger}
+
+
+@pytest.mark.parametrize("change", [{"decoder": "strict"}, {"max_steps": 9}, {"book": "table"}])
+def test_what_changes_the_conversation_changes_the_ids(change):
+    changed = dataclasses.replace(SMALL, **change).plan()
+    assert not {episode.id for episode in changed} & {episode.id for episode in SMALL.plan()}
+
+
+@pytest.mark.parametrize("version", ["DECODER_VERSION", "PROMPT_FINGERPRINT"])
+def test_another_reading_or_other_words_change_the_ids(version, monkeypatch):
+    before = {episode.id for episode in SMALL.plan()}
+    monkeypatch.setattr(f"evals.suites.kumo.suite.{version}", "another")
+    assert not before & {episode.id for episode in SMALL.plan()}
+
+
+def test_an_edited_domain_changes_the_ids(tmp_path):
+    from envs.kumo.domain_file import DOMAINS
+
+    text = (DOMAINS / "medical.yaml").read_text(encoding="utf-8")
+    plans = []
+    for folder, content in (("a", text), ("b", text), ("c", text.replace("goal: ", "goal: Mind that "))):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "medical.yaml"
+        path.write_text(content, encoding="utf-8")
+        if folder == "c":
+            assert load_domain(path).goal != load_domain("medical").goal
+        plans.append(dataclasses.replace(SMALL, domains=[str(path)]).plan())
+    same, copy, edited = ({episode.id for episode in plan} for plan in plans)
+    assert same == copy and not same & edited
+    assert same < {episode.id for episode in SMALL.plan()}, "a path to the same content is the same game"
+
+
+def test_longer_games_are_expected_to_cost_more():
+    easy, hard = (
+        KumoSuite(domains=["medical"], difficulties=[level], tasks_per_domain=1, repeats=1).plan()[0]
+        for level in ("easy", "hard")
+    )
+    assert 1 < easy.calls < hard.calls and 1000 < easy.prompt_tokens < hard.prompt_tokens
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"domains": ["medicine"]}, ["'medicine'", "medical"]),
+        ({"domains": []}, ["suite.domains", "empty"]),
+        ({"domains": None}, ["suite.domains", "empty"]),
+        ({"domains": 3}, ["'3'", "medical"]),
+        ({"domains": ["all", "medical"]}, ["suite.domains", "medical twice"]),
+        ({"difficulties": None}, ["suite.difficulties", "empty"]),
+        ({"domains": ["medical", "medical"]}, ["suite.domains", "medical twice"]),
+        ({"difficulties": ["medium"]}, ["'medium'", "easy, hard"]),
+        ({"tasks_per_domain": 0}, ["suite.tasks_per_domain", "not 0"]),
+        ({"repeats": -1}, ["suite.repeats", "not -1"]),
+        ({"max_steps": 2.5}, ["suite.max_steps", "not 2.5"]),
+        ({"decoder": "loose"}, ["'loose'", "lenient, strict"]),
+        ({"book": "novel"}, ["'novel'", "prose, table, symbolic, long, noisy"]),
+        ({"hard_regret": 1}, ["suite.hard_regret", "true or false"]),
+        ({"give_aways": "no"}, ["suite.give_aways", "true or false", "not 'no'"]),
+        ({"give_aways": 0}, ["suite.give_aways", "not 0"]),
+        ({"tasks": 3}, ["suite.tasks", "not 3"]),
+        ({"tasks": "nowhere.jsonl"}, ["nowhere.jsonl", "No such file"]),
+        ({"domains": ["TINY"], "difficulties": ["hard"]}, ["'tiny'", "12"]),
+        ({"domains": ["TINY"], "difficulties": ["easy"], "tasks_per_domain": 5000}, ["'tiny'", "too small"]),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(tmp_path, settings, words):
+    if settings.get("domains") == ["TINY"]:
+        settings = {**settings, "domains": [str(tiny_domain(tmp_path))]}
+    with pytest.raises(ValueError) as error:
+        KumoSuite(**{"difficulties": ["easy"], "domains": ["medical"], "tasks_per_domain": 1, **settings}).plan()
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_task_file_is_played_instead_of_generated_tasks(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    medical = generate_tasks(load_domain("medical"), count=3)
+    write_tasks(path, [*generate_tasks(load_domain("music"), count=4, seed=8), *medical])
+    suite = KumoSuite(tasks=str(path), repeats=1)
+    plan = suite.plan()
+    assert Counter((episode.task, episode.level) for episode in plan) == {("music", "easy"): 4, ("medical", "easy"): 3}
+    assert {episode.id for episode in plan if episode.task == "medical"} < {episode.id for episode in SMALL.plan()}
+    for episode in plan:
+        assert play(suite, OraclePlayer(), episode).outcome.success
+    assert len(dataclasses.replace(suite, tasks_per_domain=2).plan()) == 4
+    assert len(dataclasses.replace(suite, domains="music").plan()) == 4
+    with pytest.raises(ValueError, match=r"tasks.jsonl has no hard tasks of medical, fantasy"):
+        dataclasses.replace(suite, domains=["medical", "fantasy"], difficulties=["hard"]).plan()
+
+
+def tiny_domain(folder):
+    """Five truths and six actions; enough for a few easy tasks."""
+    truths = "".join(f"  T{i}: A thing of the made-up kind, number {i}.\n" for i in range(5))
+    actions = "".join(
+        f"  Look {i}: {{definition: One looks from side number {i}., outcomes: "
+        f"{{plain: [T{i % 5}], odd: [T{(i + 1) % 5}]}}}}\n"
+        for i in range(6)
+    )
+    path = folder / "tiny.yaml"
+    path.write_text(
+        "name: tiny\ntitle: Tiny\ngoal: Find it.\ntruth: {singular: thing, plural: things}\n"
+        f"action: {{singular: look, plural: looks}}\ntruths:\n{truths}actions:\n{actions}"
+    )
+    return path
+
+
+def test_a_suite_takes_lists_names_and_all_and_can_be_pickled():
+    assert KumoSuite(domains="medical") == KumoSuite(domains=["medical"])
+    assert set(KumoSuite(domains="all").domains) >= {"medical", "chemical", "music", "education", "fantasy"}
+    assert KumoSuite(domains=["all", "my.yaml"]).domains == (*KumoSuite(domains="all").domains, "my.yaml")
+    assert pickle.loads(pickle.dumps(SMALL)) == SMALL
+    assert hash(SMALL) == hash(dataclasses.replace(SMALL))
+
+
+# --- the built-in players --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decoder", ["lenient", "strict"])
+@pytest.mark.parametrize("difficulty", ["easy", "hard"])
+def test_the_oracle_names_the_valid_truth_of_every_task_in_the_optimal_number_of_actions(difficulty, decoder):
+    suite = KumoSuite(difficulties=[difficulty], tasks_per_domain=4, repeats=1, decoder=decoder)
+    known = [optima.game_key(puzzle.task) in optima.known_optima() for puzzle in suite.puzzles()]
+    assert difficulty == "easy" or all(known), "searching would take minutes: run python -m evals.suites.kumo"
+    for episode in suite.plan():
+        record = play(suite, OraclePlayer(), episode)
+        outcome = record.outcome
+        assert outcome.success, (episode.task, episode.index)
+        assert outcome.steps == outcome.extra["tests"] + 1 == outcome.extra["optimal_actions"] == len(record.turns)
+        assert outcome.extra["n_actions"] == {"easy": 6, "hard": 16}[difficulty]
+        assert outcome.extra["parse_errors"] == 0
+
+
+def test_chance_is_read_without_errors_and_seldom_right():
+    suite = KumoSuite(domains=["medical", "fantasy"], difficulties=["easy"], tasks_per_domain=25, repeats=2)
+    records = [play(suite, RandomPlayer(), episode) for episode in suite.plan()]
+    assert all(record.done and record.outcome.extra["parse_errors"] == 0 for record in records)
+    share = sum(record.outcome.success for record in records) / len(records)
+    assert 0.05 < share < 0.5, "one of four truths, named at random"
+    assert any(record.outcome.extra["tests"] > 0 for record in records)
+
+
+def test_perfect_play_is_known_off_its_own_path_too(task):
+    puzzle = puzzles_of("medical", "easy", 6)[0]
+    path = puzzle.optimal_play
+    for first in task.action_names:
+        best = puzzle.best((first,))
+        assert best in puzzle.names and best != first
+        if first == path[0] and len(path) > 1:
+            assert best == path[1]
+
+
+# --- the conversation ------------------------------------------------------------------------------------------------
+
+
+def test_a_game_is_one_growing_chat(task):
+    first, second = task.action_names[:2]
+    player = ScriptedPlayer(answer(first), answer(second), answer(task.valid_truth))
+    record = play(SMALL, player)
+    chats = [turn.chat for turn in player.turns]
+    assert [[entry.role for entry in chat] for chat in chats] == [
+        ["system", "user"],
+        ["system", "user", "assistant", "user"],
+        ["system", "user", "assistant", "user", "assistant", "user"],
+    ]
+    for before, after in itertools.pairwise(chats):
+        assert after[: len(before)] == before
+    assert chats[1][2] == message("assistant", answer(first))
+    assert f"Outcome of {first}: {task.observation_text(first)}" in chats[1][3].parts[0]
+    assert all(chat[-1].parts[0].endswith("<ANSWER> name </ANSWER>") for chat in chats)
+    assert player.turns[0].options == (*task.action_names, *task.truths)
+    assert [(played.action, played.rule) for played in record.turns] == [
+        (first, "tag, exact"),
+        (second, "tag, exact"),
+        (task.valid_truth, "tag, exact"),
+    ]
+    assert (record.outcome.success, record.outcome.steps) == (True, 3)
+
+
+def test_the_player_is_told_all_it_needs_and_nothing_that_gives_the_answer_away(task):
+    player = ScriptedPlayer(answer(task.valid_truth))
+    play(SMALL, player)
+    [rules], [question] = (entry.parts for entry in player.turns[0].chat)
+    for name in (*task.truths, *task.action_names):
+        assert f"- {name}\n" in rules
+    assert load_domain("medical").goal in rules
+    assert "Guidebook" in rules and len(rules) > 1500 and "after 50 rounds" in rules
+    assert "{" not in rules and "{" not in question
+    for name in (*task.truths, *task.action_names):
+        assert load_domain("medical").definitions[name] in rules
+
+
+def test_the_player_knows_what_perfect_play_relies_on_and_may_do_what_it_does():
+    # A candidate that nothing is left to rule out must be right, because every wrong one is ruled out by something.
+    names_with_others_left = 0
+    for puzzle in KumoSuite(domains=["medical", "fantasy"], difficulties=["easy"], tasks_per_domain=20).puzzles():
+        task, observed = puzzle.task, dict(zip(puzzle.task.action_names, puzzle.task.observations, strict=True))
+        assert task.survivors(observed) == (task.valid_truth,)
+        survivors = task.survivors({name: observed[name] for name in puzzle.optimal_play[:-1]})
+        names_with_others_left += len(survivors) > 1
+        told = " ".join(part for entry in puzzle.opening("prose", 50) for part in entry.parts)
+        assert told.count("would leave only the right") == 1
+        assert "only when" not in told and "leave no other" not in told
+    assert names_with_others_left > 10
+
+
+def test_a_wrong_prediction_ends_the_game(task):
+    wrong = next(truth for truth in task.truths if truth != task.valid_truth)
+    outcome = play(SMALL, ScriptedPlayer(answer(wrong))).outcome
+    assert (outcome.success, outcome.steps, outcome.extra["predicted"]) == (False, 1, wrong)
+    assert outcome.extra["parse_failed"] is False
+
+
+def test_repeating_a_test_shows_the_same_and_counts_again(task):
+    first = task.action_names[0]
+    player = ScriptedPlayer(answer(first), answer(first), answer(task.valid_truth))
+    outcome = play(SMALL, player).outcome
+    assert (outcome.steps, outcome.extra["tests"]) == (3, 2)
+    assert player.turns[1].chat[-1] == player.turns[2].chat[-1]
+    assert player.turns[1].oracle() == player.turns[2].oracle(), "perfect play goes on from what is known"
+
+
+def test_one_unread_reply_is_answered_with_a_reminder_and_noted(task):
+    first = task.action_names[0]
+    player = ScriptedPlayer("Hm, hard to say.", answer(first), answer("the moon"), answer(task.valid_truth))
+    record = play(SMALL, player)
+    assert (record.outcome.success, record.outcome.steps) == (True, 2)
+    assert record.outcome.extra["parse_errors"] == 2 and record.outcome.extra["parse_failed"] is False
+    assert [(played.action, played.rule) for played in record.turns] == [
+        (None, "no answer"),
+        (first, "tag, exact"),
+        (None, "unknown name"),
+        (task.valid_truth, "tag, exact"),
+    ]
+    assert "cannot be read" in player.turns[1].chat[-1].parts[0]
+    assert "cannot be read" not in player.turns[2].chat[-1].parts[0]
+
+
+def test_a_name_that_a_reply_did_not_live_to_finish_is_not_taken(task):
+    cut = Reply(f"<ANSWER> {task.valid_truth}", finish="length")
+    record = play(SMALL, ScriptedPlayer(cut, answer(task.valid_truth)))
+    assert (record.outcome.success, record.outcome.extra["parse_errors"]) == (True, 1)
+    assert [(played.action, played.rule) for played in record.turns] == [
+        (None, "cut off"),
+        (task.valid_truth, "tag, exact"),
+    ]
+    complete = Reply(f"{answer(task.valid_truth)} And now", finish="length")
+    assert play(SMALL, ScriptedPlayer(complete)).outcome.success
+    strict = dataclasses.replace(SMALL, decoder="strict")
+    record = play(strict, ScriptedPlayer(complete), strict.plan()[0])
+    assert record.outcome.extra["parse_failed"] and record.turns[0].rule == "parse error"
+
+
+def test_the_reminder_after_a_cut_reply_says_that_it_was_cut(task):
+    cut = Reply("Let me consider each of the", finish="length")
+    player = ScriptedPlayer(cut, answer(task.valid_truth))
+    record = play(SMALL, player)
+    assert record.outcome.success and record.turns[0].rule == "cut off"
+    reminder = player.turns[1].chat[-1].parts[0]
+    assert "cut off" in reminder and "cannot be read" not in reminder
+    player = ScriptedPlayer("Hm.", answer(task.valid_truth))
+    play(SMALL, player)
+    assert "cut off" not in player.turns[1].chat[-1].parts[0]
+
+
+def test_two_unread_replies_in_a_row_end_the_game(task):
+    record = play(SMALL, ScriptedPlayer("Hm.", "Still: hm.", answer(task.valid_truth)))
+    outcome = record.outcome
+    assert (outcome.success, outcome.steps, len(record.turns)) == (False, 0, 2)
+    assert (outcome.extra["parse_errors"], outcome.extra["parse_failed"], outcome.extra["predicted"]) == (2, True, None)
+
+
+def test_strict_decoding_ends_at_the_first_slip_that_lenient_decoding_forgives(task):
+    strict = dataclasses.replace(SMALL, decoder="strict")
+    reply = answer(f"**{task.valid_truth.lower()}**")
+    assert play(SMALL, ScriptedPlayer(reply)).outcome.success
+    record = play(strict, ScriptedPlayer(reply), strict.plan()[0])
+    assert (record.outcome.success, record.outcome.steps) == (False, 0)
+    assert record.outcome.extra["parse_failed"] and record.turns[0].rule == "parse error"
+
+
+def test_a_game_without_end_ends_at_the_step_limit(task):
+    suite = dataclasses.replace(SMALL, max_steps=5)
+    names = task.action_names
+    record = play(suite, ScriptedPlayer(*(answer(names[i % 6]) for i in range(9))), suite.plan()[0])
+    assert (record.outcome.success, record.outcome.steps, len(record.turns)) == (False, 5, 5)
+    assert record.outcome.extra["parse_failed"] is False and record.outcome.extra["predicted"] is None
+
+
+def test_a_player_that_cannot_answer_fails_the_episode_with_its_cause(task):
+    record = play(SMALL, ScriptedPlayer(answer(task.action_names[0]), PlayerError("the engine is gone")))
+    assert not record.done and len(record.turns) == 1
+    row = records_to_table([record], ledger_columns(SMALL)).to_pylist()[0]
+    assert (row["status"], row["error"]) == ("failed", "PlayerError: the engine is gone")
+    assert row["kumo.tests"] is row["kumo.optimal_actions"] is None and row["prompt_tokens"] == 100

@@ -1,0 +1,334 @@
+"""Playing an imported benchmark: its words, its scoring, its transcripts."""
+
+import asyncio
+import csv
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from envs.kumo.published import import_checkout, open_domain
+from evals.ledger.records import chat_of, plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.players import OraclePlayer, RandomPlayer
+from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
+from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.import_transcripts import replay_table, reread, write_differences
+from evals.suites.kumo.published import run_cells
+from evals.suites.kumo.repeats import join_runs
+from evals.types import Reply
+from tests.envs.kumo_checkout import FOUR, reply, write_checkout, write_transcripts
+
+PUBLISHED = {"book": "published", "prompt": "published", "decoder": "strict"}
+POND = ["Prints", "Scale", "Leftovers", "Call", "Feather", "Path"]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    root = write_checkout(tmp_path_factory.mktemp("checkout"))
+    right = [[reply("Prints"), reply("Path"), reply("Fox")]] * 3
+    wrong = [[reply("Path"), reply("Otter")], [reply("Path"), None]]
+    write_transcripts(root, "deepseek-v3", "PondEnv", {2: right + wrong, 1: [[reply("Heron")]] * 5})
+    slips = [["Fox"], ["**Fox**"], [reply("`Fox`")], [reply("Gnu")], [reply("Path"), "I choose Fox."]]
+    write_transcripts(root, "tiny-model", "PondEnv", {2: slips})
+    return str(root)
+
+
+@pytest.fixture(scope="module")
+def source(checkout, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("imported") / "kumo"
+    import_checkout(Path(checkout), folder, lambda *_: None)
+    return str(folder)
+
+
+def suite_of(folder, **settings):
+    return KumoSuite(
+        **{"source": folder, "domains": "all", "difficulties": ["easy"], "repeats": 1, **PUBLISHED, **settings}
+    )
+
+
+class Scripted:
+    """Gives scripted replies and keeps what it was asked."""
+
+    def __init__(self, *texts):
+        self.texts, self.chats = texts, []
+
+    async def reply(self, turn):
+        self.chats.append([(message.role, *message.parts) for message in turn.chat])
+        return Reply(self.texts[turn.number])
+
+
+def play(suite, player, episode):
+    return asyncio.run(play_episode(suite, episode, player))
+
+
+def run_of(suite, player_names):
+    """The plan of these players, played, as a run."""
+    players = built_in_players(suite)
+    plan = plan_for(suite, dict.fromkeys(player_names, ""))
+    records = [play(suite, players[episode.player], episode) for episode in plan]
+    return RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(suite))).of("kumo"), records
+
+
+def episode_of(suite, task, index):
+    return next(episode for episode in suite.plan() if (episode.task, episode.index) == (task, index))
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_chat_is_the_published_one_message_by_message(source):
+    suite, player = suite_of(source), Scripted("to <ANSWER> Scale </ANSWER>", reply("Prints"), reply("Fox"))
+    record = play(suite, player, episode_of(suite, "pond", 2))
+    book = open_domain(source, "pond").tasks[2].book
+    system = f"\nWhich animal was it?\n\nAnimals: {FOUR!r}\n\nSearches: {POND!r}\n\n\nThe book:\n\n{book}"
+    asked = f"Pick a test of {POND!r} or a truth of {FOUR!r}. \nSay '<ANSWER> ${{name}} </ANSWER>'."
+    assert player.chats[0] == [("system", system), ("user", asked)]
+    shown = "Seen last: {'action': 'Scale', 'observation': 3.25}"
+    begun = [("system", system), ("user", "Start."), ("assistant", "to <ANSWER> Scale </ANSWER>")]
+    assert player.chats[1] == [*begun, ("user", f"{shown}\n\n{asked}")]
+    later = [("user", shown), ("assistant", reply("Prints"))]
+    assert player.chats[2] == [
+        *begun,
+        *later,
+        ("user", f"Seen last: {{'action': 'Prints', 'observation': 'pads'}}\n\n{asked}"),
+    ]
+    assert record.outcome.success and record.outcome.steps == 3
+    row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
+    for number, chat in enumerate(player.chats):  # the ledger gives back what was asked
+        assert [(message.role, *message.parts) for message in chat_of(row["turns"], number)] == chat
+
+
+def test_a_list_that_a_malformed_task_shows_stands_as_published(source):
+    suite, player = suite_of(source), Scripted(reply("Count"), "?")
+    play(suite, player, episode_of(suite, "marsh", 0))
+    assert player.chats[1][-1][1].startswith("Seen last: {'action': 'Count', 'observation': [1, 2]}\n")
+
+
+def test_our_words_can_be_used_with_the_published_book(source):
+    suite, player = suite_of(source, prompt="own"), Scripted(reply("Fox"))
+    play(suite, player, episode_of(suite, "pond", 2))
+    system = player.chats[0][0][1]
+    assert "Rules of PondEnv 2." in system and "Which animal" not in system and "- Mallard" in system
+    table = Scripted(reply("Fox"))
+    play(suite_of(source, prompt="own", book="table"), table, episode_of(suite, "pond", 2))
+    assert "Rules of" not in table.chats[0][0][1] and "- toes: Otter; Fox" in table.chats[0][0][1]
+
+
+def test_other_words_books_and_decoders_are_other_episodes(source):
+    ids = [
+        {episode.id for episode in suite_of(source, **settings).plan()}
+        for settings in ({}, {"prompt": "own"}, {"book": "table"}, {"decoder": "lenient"})
+    ]
+    assert len(set.union(*ids)) == sum(map(len, ids)) == 28
+    assert {e.id for e in suite_of(source).plan()} == {e.id for e in suite_of(source, malformed="left_out").plan()}
+
+
+# --- plan and settings -----------------------------------------------------------------------------------------------
+
+
+def test_the_plan_holds_the_imported_tasks_under_their_own_numbers(source):
+    plan = suite_of(source, repeats=2).plan()
+    assert [(e.task, e.index, e.repeat) for e in plan if e.task == "pond"] == [
+        (("pond"), i, r) for i in range(3) for r in range(2)
+    ]
+    assert len(plan) == 14 and {e.level for e in plan} == {"easy"}
+    assert len(suite_of(source, difficulties=["easy", "hard"]).plan()) == 7
+    assert len(suite_of(source, domains=["pond"], tasks_per_domain=2).plan()) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"source": None}, "suite.book=published needs suite.source"),
+        ({"source": None, "book": "prose"}, "suite.prompt=published needs suite.source"),
+        ({"book": "prose"}, "has no definitions"),
+        ({"tasks": "x.jsonl"}, "cannot both"),
+        ({"seed": 1}, "suite.seed cannot be chosen"),
+        ({"domains": ["gnu"]}, "no domain 'gnu'"),
+        ({"difficulties": ["hard"]}, "has no hard tasks"),
+        ({"malformed": "maybe"}, "suite.malformed"),
+        ({"source": "nowhere"}, "nowhere"),
+        ({"transcripts": "nowhere", "decoder": "lenient"}, "suite.transcripts"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(source, settings, said):
+    with pytest.raises(ValueError, match=said):
+        suite_of(source, **settings).plan()
+
+
+# --- play and scores -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decoder", ["strict", "lenient"])
+def test_every_task_malformed_or_not_can_be_played_by_every_built_in_player(source, decoder):
+    suite = suite_of(source, decoder=decoder)
+    _, records = run_of(suite, ["oracle", "random", *suite.shortcuts])
+    assert all(record.done for record in records), [record.error for record in records if not record.done]
+    for record in records:
+        suite.view(records_to_table([record], ledger_columns(suite)).rename_columns(
+            [name.removeprefix("kumo.") for name in records_to_table([record], ledger_columns(suite)).column_names]
+        ).to_pylist()[0])  # fmt: skip
+
+
+def test_the_oracle_wins_all_well_formed_tasks_in_the_searched_number_of_actions(source):
+    suite = suite_of(source)
+    for episode in suite.plan():
+        published = next(t for t in open_domain(source, episode.task).tasks if t.task.index == episode.index)
+        outcome = play(suite, OraclePlayer(), episode).outcome
+        if not published.malformed:
+            assert outcome.success and outcome.steps == outcome.extra["optimal_actions"] == len(published.optimal_play)
+        assert outcome.extra["malformed"] == bool(published.malformed)
+        assert outcome.extra["shipped_optimal_actions"] == 4
+        assert outcome.extra["tied_optimal_actions"] == published.tied_actions
+
+
+def tables_of(run, suite):
+    return {table.name: table for part in ("scores", "diagnostics") for table in suite.results(run, part)}
+
+
+def first_row(table):
+    return dict(zip(table.columns, table.rows[0], strict=True))
+
+
+def test_malformed_tasks_count_as_published_or_are_left_out(source):
+    run, _ = run_of(suite_of(source), ["oracle"])
+    for how, planned in (("scored", 7), ("left_out", 2)):
+        tables = tables_of(run, suite_of(source, malformed=how))
+        assert first_row(tables["kumo_success"])["planned"] == planned
+        assert first_row(tables["kumo_deduction"])["done"] == planned
+        said = [note for note in tables["kumo_success"].notes if "malformed" in note]
+        assert len(said) == 1 and said[0].startswith("5 runs") and ("are left out" in said[0]) == (how == "left_out")
+
+
+def test_the_relative_action_count_stands_by_each_count_of_perfect_play(source):
+    suite = suite_of(source, malformed="left_out")
+    run, _ = run_of(suite, ["oracle"])
+    row = first_row(tables_of(run, suite)["kumo_optimal_counts"])
+    runs = [r for r in join_runs(run.plan, run.episodes()) if not r.malformed]
+    assert row["runs"] == 2 and row["first of ties"].mean == 0
+    for column, name in (("shipped", "shipped_optimal_actions"), ("mean over ties", "tied_optimal_actions")):
+        expected = sum((r.tests + 2) / (getattr(r, name) + 1) - 1 for r in runs) / len(runs)
+        assert row[column].mean == pytest.approx(expected)
+    assert (
+        runs[0].published_relative_actions
+        == (runs[0].tests + 2) / 5 - 1
+        != runs[0].published_actions_over(runs[0].optimal_actions)
+    )  # beside the paper: as shipped
+
+
+def test_runs_stand_beside_the_figures_of_as_many_domains(source):
+    run, _ = run_of(suite_of(source), ["oracle"])
+    (one,) = list(join_runs(run.plan, run.episodes()))[:1]
+    easy = [dataclasses.replace(one, domain=str(number)) for number in range(6)]
+    hard = [dataclasses.replace(one, domain=str(number), difficulty="hard") for number in range(5)]
+    cells = {cell.cell["level"]: cell.cell["domains"] for cell in run_cells([*easy, *hard])}
+    assert cells == {"easy": "100 domains", "hard": "5 domains"}
+
+
+# --- transcripts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def replayed(source, checkout):
+    suite = suite_of(source, transcripts=checkout, repeats=5)
+    return suite, *run_of(suite, ["deepseek-v3", "tiny-model"])
+
+
+def test_models_with_transcripts_are_players_of_the_tasks_that_they_played(replayed):
+    suite, run, _ = replayed
+    assert {"deepseek-v3", "tiny-model", "oracle"} <= set(
+        built_in_players(suite)
+    ) and "search_results" not in suite.players
+    planned = [(row["player"], row["task"], row["index"]) for row in run.plan.to_pylist()]
+    assert sorted(set(planned)) == [("deepseek-v3", "pond", 1), ("deepseek-v3", "pond", 2), ("tiny-model", "pond", 2)]
+    assert len(planned) == 15
+
+
+def test_replies_are_those_of_the_run_and_tokens_count_once(replayed):
+    _, _, records = replayed
+    by_run = {(r.episode.player, r.episode.index, r.episode.repeat): r for r in records}
+    assert [t.reply.text for t in by_run["deepseek-v3", 2, 0].turns] == [reply("Prints"), reply("Path"), reply("Fox")]
+    assert [by_run["deepseek-v3", 2, n].outcome.success for n in range(5)] == [True, True, True, False, False]
+    assert by_run["deepseek-v3", 2, 4].outcome.extra["parse_failed"]  # the API gave no reply
+    assert {sum(t.reply.prompt_tokens for t in r.turns) for r in records} == {100}
+    assert [by_run["tiny-model", 2, n].outcome.success for n in range(5)] == [True, False, False, False, False]
+
+
+def rows_of(run):
+    return [
+        row
+        for batch in run.batches(["player", "task", "level", "index", "repeat", "success", "turns"])
+        for row in batch.to_pylist()
+    ]
+
+
+def tasks_of(source):
+    return {(n, t.level, t.task.index): t.task for n in ("pond", "marsh") for t in open_domain(source, n).tasks}
+
+
+def test_replies_that_our_decoder_reads_otherwise_are_listed(replayed, source):
+    _, run, _ = replayed
+    rereads = list(reread(rows_of(run), tasks_of(source)))
+    found = [each for one in rereads for each in one.differences]
+    listed = [(each.player, each.repeat, each.turn, each.published, each.ours) for each in found]
+    assert listed == [("tiny-model", 1, 0, "", "Fox"), ("tiny-model", 2, 0, "", "Fox"), ("tiny-model", 4, 1, "", "Fox")]
+    assert [one.success for one in rereads if one.player == "tiny-model"] == [True, True, True, False, True]
+    file = io.StringIO()
+    assert write_differences(found, file) == 3
+    lines = list(csv.DictReader(io.StringIO(file.getvalue())))
+    assert [json.loads(f'"{line["end"]}"') for line in lines] == ["**Fox**", reply("`Fox`"), "I choose Fox."]
+
+
+def test_what_follows_the_first_other_reply_does_not_count(source):
+    turns = [{"reply": "**Path**", "action": None}, {"reply": "**Fox**", "action": None}]
+    row = {"player": "m", "task": "pond", "level": "easy", "index": 2, "repeat": 0, "success": False, "turns": turns}
+    (again,) = reread([row], tasks_of(source))
+    assert [each.ours for each in again.differences] == ["Path", "Fox"] and not again.success
+
+
+def test_the_table_says_what_equals_the_published_figure(replayed, source):
+    _, run, _ = replayed
+    rereads = list(reread(rows_of(run), tasks_of(source)))
+    runs = list(join_runs(run.plan, run.episodes()))
+    table = replay_table(runs, rereads)
+    by_model = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert (by_model["deepseek-v3"]["success"], by_model["deepseek-v3"]["published"]) == ("0.8000", "0.8593")
+    assert (by_model["deepseek-v3"]["equal"], by_model["deepseek-v3"]["runs"]) == ("no", 10)
+    tiny = by_model["tiny-model"]
+    assert (tiny["success"], tiny["published"], tiny["our decoder"], tiny["other replies"]) == (
+        "0.2000",
+        None,
+        "0.8000",
+        3,
+    )
+    exact = [dataclasses.replace(run, success=number < 8593) for number, run in enumerate([runs[0]] * 10_000)]
+    assert replay_table(exact, []).rows[0][6] == "yes"
+
+
+def test_missing_and_damaged_transcripts_fail_their_episodes_only(source, tmp_path):
+    root = write_checkout(tmp_path / "checkout")
+    write_transcripts(root, "short", "PondEnv", {2: [[reply("Path")]] * 4})
+    path = next((root / "results" / "short").rglob("*.jsonl"))
+    path.write_text(path.read_text() + '{"trajectories": [1, 2], "seed": 1}\nnot a line\n')
+    _, records = run_of(suite_of(source, transcripts=str(root), repeats=5), ["short"])
+    errors = {(r.episode.index, r.episode.repeat): r.error for r in records}
+    assert all("ended here" in errors[2, n] for n in range(4)) and "no more" in errors[2, 4]
+    assert all("damaged" in errors[1, n] for n in range(5)) and len(errors) == 10
+
+
+def test_of_a_task_that_a_file_holds_twice_the_first_line_counts(source, tmp_path):
+    root = write_checkout(tmp_path / "checkout")
+    write_transcripts(root, "twice", "PondEnv", {2: [[reply("Fox")]] * 5})
+    path = next((root / "results" / "twice").rglob("*.jsonl"))
+    path.write_text(path.read_text() + path.read_text().replace("Fox", "Otter"))
+    _, records = run_of(suite_of(source, transcripts=str(root), repeats=5), ["twice"])
+    assert [record.outcome.success for record in records] == [True] * 5
+
+
+def test_chance_plays_the_imported_tasks_alike_under_any_settings_of_scores(source):
+    episode = episode_of(suite_of(source), "marsh", 2)
+    first, again = (play(suite_of(source, malformed=how), RandomPlayer(), episode) for how in ("scored", "left_out"))
+    assert first.outcome == again.outcome

@@ -1,0 +1,232 @@
+"""KUMO's tables, against figures computed by hand."""
+
+import asyncio
+import dataclasses
+import random
+import re
+
+import pyarrow.parquet as pq
+import pytest
+
+from evals.conversation import PlayedTurn, Record
+from evals.ledger.ledger import open_ledger
+from evals.ledger.records import PARQUET_OPTIONS, ledger_schema, plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.players import BUILT_IN_PLAYERS
+from evals.suite import ledger_columns, play_episode
+from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.published import leaderboard
+from evals.suites.kumo.score import score_kumo
+from evals.types import Episode, Outcome, Reply, Turn
+
+
+def an_episode(player="model", domain="medical", index=0, repeat=0, level="easy"):
+    return Episode("kumo", domain, level, "zero_shot", index, repeat, 7, "fingerprint", 50, player=player)
+
+
+def a_record(episode, outcome, tokens, error=""):
+    turn = Turn(episode, 0, ())
+    finish = "length" if outcome is not None and not outcome.success else "stop"
+    reply = Reply("", finish, prompt_tokens=tokens - 10, completion_tokens=10)
+    return Record(episode, outcome, error, (PlayedTurn(turn, reply),), 1.0)
+
+
+def played(episode, success, tests, optimal_actions, tokens=100, parse_errors=0, parse_failed=False):
+    extra = {"tests": tests, "predicted": "x", "parse_errors": parse_errors, "parse_failed": parse_failed}
+    extra |= {"optimal_actions": optimal_actions, "n_actions": {"easy": 6, "hard": 16}[episode.level]}
+    return a_record(episode, Outcome(success, tests + 1, extra=extra), tokens)
+
+
+def failed(episode, tokens):
+    return a_record(episode, None, tokens, "PromptTooLong: 9,000 tokens for a context of 8,192")
+
+
+EPISODES = [an_episode(index=index, repeat=repeat) for index in (0, 1) for repeat in (0, 1)]
+WAITING = [an_episode("random", index=index) for index in (0, 1)]
+RECORDS = [
+    # task 0: perfect play needs one test and the prediction
+    played(EPISODES[0], True, tests=1, optimal_actions=2, tokens=100),
+    played(EPISODES[1], False, tests=3, optimal_actions=2, tokens=200, parse_errors=2, parse_failed=True),
+    # task 1: perfect play predicts at once
+    played(EPISODES[2], True, tests=1, optimal_actions=1, tokens=300, parse_errors=1),
+    failed(EPISODES[3], tokens=40),
+]
+
+
+COLUMNS = ledger_columns(KumoSuite())
+
+
+def tables_of(records, episodes=EPISODES, score=score_kumo):
+    run = RunData.of_tables(plan_to_table(episodes), records_to_table(records, COLUMNS)).of("kumo")
+    return {table.name: table for table in score(run.plan, run.episodes())}
+
+
+def rows_of(table):
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_success_actions_and_tokens_are_those_computed_by_hand():
+    tables = tables_of(RECORDS, EPISODES + WAITING)
+    row, waiting = rows_of(tables["kumo_success"])
+    assert (row["player"], row["difficulty"]) == ("model", "easy")
+    assert (row["planned"], row["done"], row["failed"], row["cut off"]) == (4, 3, 1, 1)
+    assert [tables[name].headline for name in ("kumo_success", "kumo_domains", "kumo_published")] == [
+        True,
+        False,
+        False,
+    ]
+    assert row["success"].mean == 2 / 4 and row["success"].n == 4
+    assert row["actions"].mean == (2 + 7 + 2 + 7) / 4
+    assert row["relative actions"].mean == pytest.approx((0 + 5 / 2 + 1 + 6) / 4)
+    assert row["parse errors"].mean == 2 / 4
+    assert row["parse failures"].mean == 1 / 4
+    # Tokens: the two tasks' residual sums are -20 and 20, so the standard error is 10, with t(0.975, 1) = 12.7062.
+    assert row["tokens"].mean == 160
+    assert row["tokens"].high == pytest.approx(160 + 127.062, abs=1e-3)
+    assert (waiting["player"], waiting["planned"], waiting["done"], waiting["failed"]) == ("random", 2, 0, 0)
+    assert waiting["success"].n == 0 and "| – | – |" in tables["kumo_success"].to_markdown()
+
+
+def test_the_published_convention_counts_the_bookkeeping_entry():
+    row = rows_of(tables_of(RECORDS)["kumo_published"])[0]
+    assert (row["player"], row["source"], row["runs"]) == ("model", "this run", 4)
+    assert row["success"].mean == 2 / 4
+    # C is tests + 2 or 7, O is 3 and 2.
+    assert row["relative action count"].mean == pytest.approx((0 + 4 / 3 + 1 / 2 + 5 / 2) / 4)
+    assert row["actions if successful"].mean == 3
+    assert row["parse errors"].mean == 1 / 4
+    assert row["tokens"].mean == 160
+
+
+def test_imported_tasks_have_their_other_counts_of_perfect_play_and_say_which_are_malformed():
+    imported = [an_episode(index=index, level=level) for level in ("easy", "hard") for index in (0, 1)]
+    others = [episode.assigned("random", "random") for episode in imported[:1]]
+    counts = {"shipped_optimal_actions": 3, "tied_optimal_actions": 1.5, "malformed": True}
+    records = []
+    for episode, tests in zip([*imported[:3], *others], (1, 2, 4, 5), strict=True):
+        record = played(episode, True, tests=tests, optimal_actions=2)
+        outcome = dataclasses.replace(record.outcome, extra={**record.outcome.extra, **counts})
+        records.append(dataclasses.replace(record, outcome=outcome))
+    tables = tables_of(records, imported + others)
+    rows = rows_of(tables["kumo_optimal_counts"])
+    assert [(row["player"], row["difficulty"], row["runs"]) for row in rows] == [
+        ("model", "easy", 2),
+        ("model", "hard", 1),
+        ("random", "easy", 1),
+    ]
+    # C is tests + 2, and each count has the entry of bookkeeping, too.
+    for column, optimal in (("shipped", 4), ("first of ties", 3), ("mean over ties", 2.5)):
+        assert [row[column].mean for row in rows] == pytest.approx(
+            [3.5 / optimal - 1, 6 / optimal - 1, 7 / optimal - 1]
+        )
+    # Four runs were played, of three malformed tasks.
+    assert all(any(re.findall(r"\d+", note) == ["4", "3"] for note in table.notes) for table in tables.values())
+    assert "kumo_optimal_counts" not in tables_of(RECORDS)
+
+
+def test_short_summaries_name_columns_that_the_tables_have_and_titles_tell_the_tables_apart():
+    tables = tables_of(RECORDS)
+    assert len({table.title for table in tables.values()}) == len(tables)
+    for name in ("kumo_success", "kumo_domains"):
+        assert set(tables[name].columns) > set(tables[name].brief) > {"done", "failed", "success"}
+
+
+def test_a_perfect_run_is_at_zero_in_both_conventions():
+    tables = tables_of([played(EPISODES[0], True, tests=1, optimal_actions=2)], EPISODES[:1])
+    assert rows_of(tables["kumo_success"])[0]["relative actions"].mean == 0
+    assert rows_of(tables["kumo_published"])[0]["relative action count"].mean == 0
+
+
+def test_the_published_table_says_how_failed_calls_count_there_and_here():
+    notes = "\n".join(tables_of(RECORDS)["kumo_published"].notes)
+    assert "counts as a parse error without tokens in the published figures" in notes
+    assert rows_of(tables_of([failed(EPISODES[0], 40)])["kumo_published"])[0]["parse errors"].mean == 0
+
+
+def test_domains_and_difficulties_have_their_own_rows():
+    episodes = [an_episode(domain=domain, level=level) for domain in ("medical", "music") for level in ("easy", "hard")]
+    records = [
+        played(episode, number != 3, tests=number + 1, optimal_actions=2) for number, episode in enumerate(episodes)
+    ]
+    tables = tables_of(records, episodes)
+    assert [(row["difficulty"], row["success"].mean) for row in rows_of(tables["kumo_success"])] == [
+        ("easy", 1.0),
+        ("hard", 0.5),
+    ]
+    by_domain = {(row["domain"], row["difficulty"]): row for row in rows_of(tables["kumo_domains"])}
+    assert by_domain["music", "easy"]["actions"].mean == 4
+    assert by_domain["music", "hard"]["actions"].mean == 17, "a hard run without success counts |A| + 1"
+    published = tables["kumo_published"].rows
+    assert [(*row[:3], row[4].mean) for row in published if row[2] == "this run"] == [
+        ("easy", "model", "this run", 1.0),
+        ("hard", "model", "this run", 0.5),
+    ]
+    for level in ("easy", "hard"):
+        beside = [(row[1], row[4:]) for row in published if row[0] == level and row[2] == "published"]
+        assert beside == leaderboard(level) != []
+
+
+def test_notes_say_how_failures_and_missing_runs_count():
+    notes = "\n".join(tables_of(RECORDS[1:], EPISODES + WAITING)["kumo_success"].notes)
+    assert "1 failed run (the player could not answer) counts as not successful" in notes
+    assert "3 of 6 planned runs have not been played" in notes
+    clean = "\n".join(tables_of(RECORDS[:3], EPISODES[:3])["kumo_success"].notes)
+    assert "the player could not answer" not in clean and "have not been played" not in clean
+
+
+def test_a_failed_task_takes_its_optimum_from_another_players_run_or_is_left_out_and_said_so():
+    alone = [failed(EPISODES[0], 40), played(EPISODES[2], True, tests=0, optimal_actions=1)]
+    episodes = [EPISODES[0], EPISODES[2], WAITING[0]]
+    table = tables_of(alone, episodes)["kumo_success"]
+    estimate = rows_of(table)[0]["relative actions"]
+    assert (estimate.mean, estimate.n) == (0.0, 1)
+    assert "optimum is not on record" in "\n".join(table.notes)
+    helped = tables_of([*alone, played(WAITING[0], True, tests=1, optimal_actions=2)], episodes)["kumo_success"]
+    assert rows_of(helped)[0]["relative actions"].mean == pytest.approx((5 / 2 + 0) / 2)
+    assert "optimum is not on record" not in "\n".join(helped.notes)
+
+
+def test_a_partial_and_an_empty_ledger_can_be_scored():
+    partial = rows_of(tables_of(RECORDS[:1])["kumo_success"])[0]
+    assert (partial["planned"], partial["done"], partial["success"].mean) == (4, 1, 1.0)
+    for ledger in (ledger_schema(COLUMNS).empty_table(), ledger_schema({}).empty_table()):
+        for table in score_kumo(plan_to_table(EPISODES), ledger):
+            assert table.to_markdown() and table.to_csv() and table.to_json()
+
+
+def test_tables_do_not_depend_on_the_order_in_which_episodes_finished():
+    episodes = [an_episode(index=index, repeat=repeat) for index in range(20) for repeat in range(3)]
+    chance = random.Random(3)
+    records = [
+        played(episode, chance.random() < 0.6, chance.randrange(6), 1 + episode.index % 4, chance.randrange(50, 9000))
+        for episode in episodes
+    ]
+    straight = tables_of(records, episodes)
+    shuffled = records.copy()
+    chance.shuffle(shuffled)
+    assert tables_of(shuffled, episodes) == straight
+    stranger = played(an_episode("other"), True, 1, 2)
+    assert tables_of([*shuffled, stranger], episodes) == straight, "rows that are not planned do not count"
+
+
+def test_played_episodes_can_be_scored_from_their_ledger_alone(tmp_path):
+    suite = KumoSuite(domains=["fantasy"], difficulties=["easy"], tasks_per_domain=6, repeats=1)
+    episodes, records = [], []
+    for name, player in BUILT_IN_PLAYERS.items():
+        for planned in suite.plan():
+            episodes.append(planned.assigned(name, name))
+            records.append(asyncio.run(play_episode(suite, episodes[-1], player)))
+    (tmp_path / "episodes").mkdir()
+    pq.write_table(
+        records_to_table(records, ledger_columns(suite)), tmp_path / "episodes" / "0.parquet", **PARQUET_OPTIONS
+    )
+    ledger = open_ledger(tmp_path).table()
+    success, by_domain, published, *_ = suite.results(
+        RunData.of_tables(plan_to_table(episodes), ledger).of(suite.name), "scores"
+    )
+    oracle, chance = rows_of(success)
+    assert (oracle["player"], oracle["success"].mean, oracle["relative actions"].mean) == ("oracle", 1.0, 0.0)
+    assert chance["player"] == "random"
+    assert chance["actions"].mean > oracle["actions"].mean
+    assert [row["domain"] for row in rows_of(by_domain)] == ["fantasy", "fantasy"]
+    assert rows_of(published)[0]["relative action count"].mean == 0.0

@@ -1,0 +1,397 @@
+"""Golden trajectories: perfect plays as chats that a run would show, in files, replayed."""
+
+import asyncio
+import dataclasses
+import json
+
+import pytest
+
+from cluster.cli import main
+from envs.kumo import OptimalSearch, domain_from, generate_tasks, load_domain, structured_sources
+from evals.suite import play_episode
+from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.lab.trajectories import file as trajectory_file
+from evals.suites.kumo.lab.trajectories.check import check, check_row
+from evals.suites.kumo.lab.trajectories.plays import Recipe, optimal_plays, rows_of, trajectories
+from evals.suites.kumo.parallel import CHUNK, in_order
+from evals.suites.kumo.searched_game import Puzzle
+from evals.types import Reply
+from tests.envs.kumo_games import random_game
+
+HALF = "reptiles@in"
+TIED = structured_sources({"truths": 12, "actions": 10, "states": 2, "density": 0.25, "domains": 1}, ())[0]
+"""A drawn domain, in which equally good tests are common."""
+
+
+def made(recipe, count=3):
+    tasks = generate_tasks(domain_from(recipe.domain), count=count, seed=recipe.seed)
+    return [row for task in tasks for row in rows_of(recipe, task)]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Of 60 tasks, in the form of the file."""
+    recipe = Recipe(HALF, reserve=0, count=60)
+    return [row for batch in trajectories(recipe, processes=1) for row in batch]
+
+
+class Replaying:
+    """Replies what a trajectory holds, and checks that it is asked what the trajectory holds."""
+
+    def __init__(self, row):
+        self.messages = row["messages"]
+
+    async def reply(self, turn):
+        asked = [{"role": entry.role, "content": "".join(entry.parts)} for entry in turn.chat]
+        assert asked == self.messages[: len(asked)]
+        return Reply(self.messages[len(asked)]["content"])
+
+
+# --- what a trajectory is --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("book", ["symbolic", "prose"])
+def test_a_run_asks_what_a_trajectory_holds_and_its_replies_win_at_the_optimum(book):
+    suite = KumoSuite(domains=[HALF], difficulties=["easy"], tasks_per_domain=3, repeats=1, book=book)
+    for episode, row in zip(suite.plan(), made(Recipe(HALF, book=book)), strict=True):
+        record = asyncio.run(play_episode(suite, episode, Replaying(row)))
+        outcome = record.outcome
+        assert outcome.success and outcome.steps == outcome.extra["optimal_actions"] == len(row["actions"])
+        assert len(row["messages"]) == 2 * outcome.steps + 1
+        assert set(outcome.extra["regret"]) <= {0.0}
+
+
+def test_the_loss_counts_replies_only(rows):
+    for row in rows:
+        roles = [entry["role"] for entry in row["messages"]]
+        assert row["loss_mask"] == [int(role == "assistant") for role in roles]
+        assert roles == ["system", *["user", "assistant"] * len(row["actions"])]
+        replies = [entry["content"] for entry in row["messages"] if entry["role"] == "assistant"]
+        assert replies == [f"<ANSWER> {name} </ANSWER>" for name in row["actions"]]
+
+
+def test_rows_say_what_they_are_of(rows):
+    task = generate_tasks(domain_from(HALF), count=60)[41]
+    row = rows[41]
+    assert (row["domain"], row["level"], row["seed"], row["index"], row["play"]) == (HALF, "easy", 0, 41, 0)
+    assert (tuple(row["truths"]), tuple(row["tests"])) == (task.truths, task.action_names)
+    assert row["expected_tests"] == OptimalSearch(task).expected_steps
+    assert tuple(row["actions"]) == OptimalSearch(task).rollout()
+
+
+def test_what_a_run_plays_is_left_out():
+    found = [row for batch in trajectories(Recipe(HALF, reserve=7, count=4, seed=3), processes=1) for row in batch]
+    assert [(row["seed"], row["index"]) for row in found] == [(3, 7), (3, 8), (3, 9), (3, 10)]
+    played = generate_tasks(domain_from(HALF), count=11, seed=3)
+    assert [json.loads(row["task"]) for row in found] == [task.to_json() for task in played[7:]]
+
+
+def test_sizes_are_levels_too():
+    row = next(trajectories(Recipe(HALF, "5x7", reserve=0, count=1), processes=1))[0]
+    assert (len(row["truths"]), len(row["tests"]), row["level"]) == (5, 7, "5x7")
+
+
+# --- equally good plays ----------------------------------------------------------------------------------------------
+
+
+def every_play(task, taken=()):
+    """All plays in which each test has the least expected value, by brute force over the search's values."""
+    observed = {name: task.observations[task.position(name)] for name in taken}
+    search = OptimalSearch(task)
+    tests = search.best_tests(observed)
+    if not tests:
+        return [(*taken, search.best(observed))]
+    return [play for test in tests for play in every_play(task, (*taken, test))]
+
+
+def test_all_ties_are_found_once_and_the_first_is_the_search_s_own():
+    ties = 0
+    for task in generate_tasks(domain_from(TIED), count=20):
+        plays = list(optimal_plays(OptimalSearch(task)))
+        assert plays == every_play(task) and len(set(plays)) == len(plays)
+        assert plays[0] == OptimalSearch(task).rollout()
+        ties += len(plays) > 1
+    assert ties > 2
+
+
+def test_no_more_plays_than_asked_for():
+    counts = {}
+    for most in (1, 2, 1000):
+        found = made(dataclasses.replace(Recipe(TIED), plays=most), 20)
+        counts[most] = [sum(row["index"] == index for row in found) for index in range(20)]
+        assert [row["play"] for row in found if row["index"] == 3] == list(range(counts[most][3]))
+    assert set(counts[1]) == {1} and max(counts[1000]) > 2
+    assert counts[2] == [min(2, count) for count in counts[1000]]
+
+
+def test_plays_of_any_game_end_with_a_truth(rng_games=12):
+    import random
+
+    rng = random.Random(5)
+    for _ in range(rng_games):
+        task = random_game(rng, 4, 4, 3)
+        if task.survivors(dict(zip(task.action_names, task.observations, strict=True))) == (task.valid_truth,):
+            assert all(play[-1] == task.valid_truth for play in optimal_plays(OptimalSearch(task)))
+
+
+# --- many of them ----------------------------------------------------------------------------------------------------
+
+
+def test_results_come_in_order_and_few_items_are_taken_before_their_turn():
+    taken = []
+
+    def items():
+        for number in range(20 * CHUNK + 1):
+            taken.append(number)
+            yield number
+
+    results = in_order(sum, items(), processes=1)
+    assert next(results) == sum(range(CHUNK)) and len(taken) <= 4 * CHUNK
+    assert sum(results) == sum(range(CHUNK, 20 * CHUNK + 1))
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", trajectory_file.KINDS)
+def test_what_is_written_is_read_back(kind, rows, tmp_path):
+    path = tmp_path / f"t{kind}"
+    trajectory_file.write(path, [rows[:50], rows[50:]])
+    assert list(trajectory_file.read(path)) == rows
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", trajectory_file.KINDS)
+def test_the_datasets_library_loads_them(kind, rows, tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    trajectory_file.write(tmp_path / f"t{kind}", [rows])
+    loader = "parquet" if kind == ".parquet" else "json"
+    found = datasets.load_dataset(
+        loader, data_files=str(tmp_path / f"t{kind}"), split="train", cache_dir=str(tmp_path / "cache")
+    )
+    assert found.column_names == list(rows[0]) and len(found) == len(rows)
+    assert found[7] == rows[7]
+
+
+def test_rows_are_written_as_they_come(rows, tmp_path):
+    seen = []
+
+    def batches():
+        for _ in range(3):
+            part = tmp_path / ".t.jsonl.part"
+            seen.append(part.stat().st_size if part.exists() else None)
+            yield rows * 20
+        assert not (tmp_path / "t.jsonl").exists()
+
+    trajectory_file.write(tmp_path / "t.jsonl", batches())
+    assert seen[0] == 0 and seen[1] > 0 and seen[2] > seen[1]
+
+
+def test_a_file_is_never_overwritten_and_a_broken_one_never_named(rows, tmp_path):
+    path = tmp_path / "t.parquet"
+    path.write_text("mine")
+    batches = iter([rows])
+    with pytest.raises(ValueError, match="not overwritten"):
+        trajectory_file.write(path, batches)
+    assert path.read_text() == "mine" and next(batches), "refused before anything is searched"
+
+    def failing():
+        yield rows
+        raise RuntimeError("search failed")
+
+    with pytest.raises(RuntimeError):
+        trajectory_file.write(tmp_path / "u.parquet", failing())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["t.parquet"]
+    with pytest.raises(ValueError, match="parquet"):
+        trajectory_file.write(tmp_path / "t.csv", [rows])
+    with pytest.raises(ValueError, match="no folder"):
+        trajectory_file.write(tmp_path / "none" / "t.parquet", [rows])
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(rows, tmp_path):
+    def batches():
+        (tmp_path / "t.jsonl").write_text("mine")
+        yield rows
+
+    with pytest.raises(ValueError, match="not overwritten"):
+        trajectory_file.write(tmp_path / "t.jsonl", batches())
+    assert (tmp_path / "t.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("{}", "row 1"), ("nothing", "row 1: not JSON"), ("[]", "row 1"), ("\xff", "damaged")]
+)
+def test_a_damaged_file_is_refused_with_its_place(text, message, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=message):
+        list(trajectory_file.read(path))
+    (tmp_path / "t.parquet").write_text(text)
+    with pytest.raises(ValueError, match="damaged"):
+        list(trajectory_file.read(tmp_path / "t.parquet"))
+
+
+# --- verification ----------------------------------------------------------------------------------------------------
+
+
+def test_every_trajectory_replayed_wins_at_the_optimum(rows):
+    found = check(rows, processes=1)
+    assert (found.trajectories, found.tasks, found.won, found.problems) == (60, 60, 60, [])
+    assert found.tests == sum(len(row["actions"]) - 1 for row in rows)
+    assert found.expected == pytest.approx(sum(row["expected_tests"] for row in rows))
+    assert found.domains == {(HALF, "easy"): 60}
+
+
+def test_plays_of_one_task_count_as_one_task():
+    found = check(made(Recipe(TIED, plays=1000), 20), processes=1)
+    assert found.tasks == 20 < found.trajectories == found.won and not found.problems
+
+
+def other(row, **changes):
+    return {**row, **changes}
+
+
+def changed_message(row, place, text):
+    messages = [*row["messages"]]
+    messages[place] = {**messages[place], "content": text}
+    return other(row, messages=messages)
+
+
+def test_what_is_wrong_with_a_trajectory_is_noticed(rows):
+    row = next(row for row in rows if len(row["actions"]) == 3)
+    task = json.loads(row["task"])
+    wrong = next(truth for truth in row["truths"] if truth != row["actions"][-1])
+    bad = next(name for name in row["tests"] if name not in OptimalSearch(Puzzle_task(row)).best_tests({}))
+    shorter = {**task, "observations": {}}
+    broken = {
+        "right truth": other(row, actions=[*row["actions"][:-1], wrong]),
+        "best test": other(row, actions=[bad, *row["actions"]]),
+        "too early": other(row, actions=row["actions"][-1:]),
+        "expected_tests": other(row, expected_tests=row["expected_tests"] + 0.01),
+        "messages differ": changed_message(row, 3, "Outcome of something else"),
+        "loss_mask differ": other(row, loss_mask=[1] * len(row["messages"])),
+        "no book": other(row, book="none"),
+        "cannot be replayed": other(row, task=json.dumps(shorter)),
+        "no domain": other(row, domain="nothing"),
+        "not a truth": other(row, actions=[*row["actions"][:-1], "Unicorn"]),
+    }
+    assert check_row(row) == (True, "")
+    for part, each in broken.items():
+        assert part in check_row(each)[1], part
+    found = check([row, broken["right truth"], broken["too early"]], processes=1)
+    assert found.won == 2 and [problem.partition(":")[0] for problem in found.problems] == ["row 2", "row 3"]
+
+
+def Puzzle_task(row):  # noqa: N802
+    from envs.kumo import Task
+
+    return Task.from_json(json.loads(row["task"]))
+
+
+# --- the commands ----------------------------------------------------------------------------------------------------
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as end:
+        main(["kumo", *map(str, words)])
+    return end.value.code
+
+
+def test_the_commands_say_sizes_seed_and_split(tmp_path, capsys):
+    path = tmp_path / "t.parquet"
+    assert run("trajectories", path, HALF, "medical", "--count", 4, "--seed", 2, "--reserve", 9) == 0
+    said = capsys.readouterr().out
+    halves = [f"{len(domain_from(f'reptiles@{half}').truths)} truths" for half in ("in", "out")]
+    for part in (*halves, "8 trajectories of 8 easy tasks", "seed 2", "numbers 9 to 12", "symbolic"):
+        assert part in said
+    assert [row["domain"] for row in trajectory_file.read(path)] == [HALF] * 4 + ["medical"] * 4
+    assert run("verify-trajectories", path) == 0
+    assert "8 won (100.0%)" in capsys.readouterr().out
+    assert run("trajectories", path, HALF) == 2
+    assert "not overwritten" in capsys.readouterr().err
+
+
+def test_means_are_over_trajectories(tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    assert run("trajectories", path, TIED, "--count", 20, "--plays", "all") == 0
+    rows = list(trajectory_file.read(path))
+    taken = sum(len(row["actions"]) - 1 for row in rows) / len(rows)
+    expected = sum(row["expected_tests"] for row in rows) / len(rows)
+    means = f"{taken:.2f} taken on average, {expected:.2f} expected"
+    made = capsys.readouterr().out
+    assert f"{len(rows)} trajectories of 20 easy tasks" in made and means in made and len(rows) > 20
+    assert run("verify-trajectories", path) == 0
+    verified = capsys.readouterr().out
+    assert f"{len(rows)} trajectories of 20 tasks" in verified and means in verified
+
+
+def test_verification_fails_on_a_wrong_row(rows, tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    trajectory_file.write(path, [[rows[0], other(rows[1], expected_tests=0.0)]])
+    assert run("verify-trajectories", path) == 2
+    assert "row 2" in capsys.readouterr().err
+    (tmp_path / "empty.jsonl").touch()
+    assert run("verify-trajectories", tmp_path / "empty.jsonl") == 2
+    assert run("verify-trajectories", tmp_path / "none.jsonl") == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--difficulty", "medium"],
+        ["--difficulty", "20x30"],
+        ["--count", "0"],
+        ["--reserve", "-1"],
+        ["--seed", "-1"],
+        ["--plays", "0"],
+        ["--plays", "many"],
+        ["--plays", "1001"],
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_made(words, tmp_path, capsys):
+    assert run("trajectories", tmp_path / "t.jsonl", HALF, *words) == 2
+    assert words[0].strip("-") in capsys.readouterr().err or words[1] == "20x30"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_domain_without_halves_is_refused(tmp_path, capsys):
+    assert run("trajectories", tmp_path / "t.jsonl", "medical@in") == 2
+    assert "no halves" in capsys.readouterr().err
+
+
+def test_halves_are_listed(capsys):
+    assert run("halves", "reptiles", "medical") == 0
+    reptiles, medical = capsys.readouterr().out.splitlines()[1:]
+    halves = [domain_from(f"reptiles@{half}") for half in ("in", "out")]
+    sizes = [f"{len(half.truths)} + {len(half.actions)}" for half in halves]
+    assert " ".join(reptiles.split()).startswith(f"reptiles {sizes[0]} {sizes[1]} ")
+    whole = load_domain("medical")
+    assert medical.split() == ["medical", "-", "-", str(len(whole.truths)), "+", str(len(whole.actions))]
+
+
+# --- the evaluation matrix in one run --------------------------------------------------------------------------------
+
+
+def test_halves_sizes_and_other_domains_are_played_in_one_run():
+    suite = KumoSuite(
+        domains=[HALF, "reptiles@out", "medical"], difficulties=["easy", "6x8"], tasks_per_domain=2, repeats=1
+    )
+    plan = suite.plan()
+    cells = {(episode.task, episode.level) for episode in plan}
+    assert cells == {(name, level) for name in (HALF, "reptiles@out", "medical") for level in ("easy", "6x8")}
+    assert len({episode.id for episode in plan}) == len(plan) == 12
+    whole = KumoSuite(domains=["reptiles"], difficulties=["easy"], tasks_per_domain=2, repeats=1).plan()
+    assert not {episode.id for episode in plan} & {episode.id for episode in whole}
+    assert {len(puzzle.task.truths) for puzzle in suite.puzzles()} == {4, 6}
+
+
+@pytest.mark.parametrize("level", ["medium", "0x4", "6x", "6x8x2", "06x8", ""])
+def test_what_is_no_level_is_refused(level):
+    with pytest.raises(ValueError, match=r"suite\.difficulties"):
+        KumoSuite(difficulties=[level]).plan()
+
+
+def test_a_puzzle_s_trajectory_needs_no_file():
+    row = made(Recipe(HALF), 1)[0]
+    task = Puzzle_task(row)
+    assert Puzzle(domain_from(HALF), task).optimal_play == tuple(row["actions"])

@@ -1,0 +1,109 @@
+"""``raycade kumo validate``: one table for good domains, a line for each problem of the others."""
+
+import argparse
+import csv
+import json
+import statistics
+
+import pytest
+import yaml
+
+from envs.kumo import load_domain
+from envs.kumo.quality import quality_of
+from evals.suites.kumo import validate
+from tests.envs.kumo_games import toy_yaml
+
+NAMES = ("medical", "knots", "chemical")
+
+
+@pytest.fixture(autouse=True)
+def few_domains(monkeypatch):
+    """Reading all that come with raycade takes seconds."""
+    monkeypatch.setattr(validate, "available_domains", lambda: ("medical", "music"))
+
+
+def run(*words):
+    parser = argparse.ArgumentParser()
+    validate.add_arguments(parser)
+    return validate.main(parser.parse_args(words))
+
+
+def a_file(tmp_path, name, **changes):
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({**toy_yaml(), "name": name, **changes}, sort_keys=False))
+    return str(path)
+
+
+def test_each_domain_is_measured_and_the_last_row_holds_the_means(tmp_path, capsys):
+    out = tmp_path / "quality.csv"
+    assert run(*NAMES, "--easy", "2", "--out", str(out)) == 0
+    assert "3 of 3 domains valid" in capsys.readouterr().out
+    *rows, mean = csv.DictReader(out.open())
+    assert [row["domain"] for row in rows] == [*NAMES] and mean["domain"] == "mean"
+    for row in rows:
+        quality = quality_of(load_domain(row["domain"]), easy=2)
+        assert row["category"] == quality.category and row["E[S] hard"] == ""
+        wanted = {
+            **{"truths": quality.truths, "tests": quality.actions, "parts": quality.components},
+            **{"tests with numbers": quality.numeric, "outcomes": quality.outcomes, "fewest tests": quality.fewest},
+            **{"density": quality.density, "overlap": quality.overlap, "idle outcomes": quality.idle},
+            **{"E[S] easy": quality.steps["easy"], "easy tasks, log10": quality.tasks["easy"]},
+            "hard tasks, log10": quality.tasks["hard"],
+        }
+        assert {name: float(row[name]) for name in wanted} == pytest.approx(wanted, abs=0.051)
+        assert float(row["density"]) == pytest.approx(quality.density, abs=0.0006)
+    for name in ("truths", "density", "E[S] easy"):
+        assert float(mean[name]) == pytest.approx(statistics.mean(float(row[name]) for row in rows), abs=0.051)
+
+
+def test_means_by_category_and_eighty_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(*NAMES, "--easy", "1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("medicine" in line for line in lines) == 1 and any("home and crafts" in line for line in lines)
+
+
+def test_without_a_name_all_that_come_with_raycade_are_validated(capsys):
+    assert run("--easy", "0") == 0
+    out = capsys.readouterr().out
+    assert "2 of 2 domains valid" in out and all(f"\n{name} " in out for name in ("medical", "music", "mean"))
+
+
+def test_other_forms_of_the_table_and_forms_that_there_are_not(tmp_path, capsys):
+    for form in ("json", "md"):
+        assert run("knots", "--easy", "0", "--out", str(tmp_path / f"quality.{form}")) == 0
+    [table] = json.loads((tmp_path / "quality.json").read_text())
+    assert table["rows"][0][0] == "knots" and len(table["rows"]) == 1
+    assert "| knots |" in (tmp_path / "quality.md").read_text()
+    assert run("knots", "--out", "quality.pdf") == 2
+    assert ".csv" in capsys.readouterr().err
+    assert run("knots", "--easy", "-1") == 2
+
+
+def test_near_duplicates_are_refused_and_named(tmp_path, capsys):
+    one, two = a_file(tmp_path, "one"), a_file(tmp_path, "two")
+    assert run(one, two, "--easy", "0") == 2
+    told = capsys.readouterr()
+    assert "1 of 2 domains valid" in told.out
+    [line] = told.err.splitlines()
+    assert line.startswith(two) and "'one'" in line and "near-duplicate" in line
+
+
+def test_a_copy_of_a_domain_that_comes_with_raycade_is_refused(tmp_path, capsys):
+    medical = load_domain("medical")
+    truths = {truth: medical.definitions[truth] for truth in medical.truths}
+    actions = {
+        action.name: {
+            "definition": medical.definitions[action.name],
+            "outcomes": {state.text.replace(",", ""): list(state.rules_out) for state in action.states},
+        }
+        for action in medical.actions
+    }
+    assert run(a_file(tmp_path, "mine", truths=truths, actions=actions), "--easy", "0") == 2
+    assert "a near-duplicate of 'medical'" in capsys.readouterr().err
+
+
+def test_a_domain_that_is_too_small_for_tasks_is_measured_all_the_same(tmp_path, capsys):
+    assert run(a_file(tmp_path, "one"), "--hard", "1") == 0
+    assert "1 of 1 domains valid" in capsys.readouterr().out

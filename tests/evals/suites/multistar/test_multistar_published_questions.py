@@ -1,0 +1,451 @@
+"""The authors' questions: read as their generator writes them, doubted where known to be wrong."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cluster.cli import main
+from envs.file_picture import FilePicture
+from evals.players import OraclePlayer
+from evals.reference import published
+from evals.suite import play_episode
+from evals.suites.multistar.published_questions.doubts import Asked, doubts_of, expected
+from evals.suites.multistar.published_questions.kinds import attribute_of, part_of
+from evals.suites.multistar.published_questions.store import folder_digest, published_puzzle, read_questions
+from evals.suites.multistar.puzzles import fingerprint, questions_of
+from evals.suites.multistar.suite import MultiStarSuite
+from evals.testing import check_suite
+
+
+def thing(position="center", shape="square", size=0.5, color=112):
+    return {"position": position, "shape": shape, "size": size, "color": color}
+
+
+def rules(*named):
+    return [{"id": "0", "rules": [{"name": name, "attr": attr, "value": value} for name, attr, value in named]}]
+
+
+PANELS = [[thing(shape=shape)] for shape in ("triangle", "square", "pentagon") * 3][:8]
+CONFIG = "center_single"
+
+
+def direct(text, choices, answer, template="basic.json", image="0/panel_1.png", config=CONFIG):
+    return {
+        "filename": "RAVEN_0_train.xml",
+        "question": text,
+        "answer": answer,
+        "template_filename": template,
+        "choices": [f"{letter}: {choice}" for letter, choice in zip("ABCDEFGH", choices, strict=False)],
+        "config": config,
+        "image_filename": image,
+    }
+
+
+DIRECT = [
+    direct("Tell me the count.", ["3", "1", "4", "9"], "B"),
+    direct("Name the shape at center.", ["Square", "Triangle", "Circle", "Hexagon"], "B"),
+    direct("Where is the triangle?", ["Center", "Top-Left", "Not there."], "A"),
+    direct("Edges of left panel against right panel?", ["More", "Fewer", "The same", "Not comparable"], "B",
+           "advanced_two_panels.json", "0/panel_combination_1_2.png"),
+    direct("The rule of shape?", ["It is the shape that stays as it is.", "The edges of the shape go up by one."], "B",
+           "reasoning_first.json", "0/row_1.png"),
+]  # fmt: skip
+
+
+def chain_entries(config=CONFIG, folder="./dataset/center_single/0"):
+    """A whole chain of the one-part configuration."""
+    entries = []
+
+    def add(stage, attribute, text, choices, key, image):
+        entries.append(
+            {
+                "question": text,
+                "choices": [f"{letter}: {choice}" for letter, choice in zip("ABCD", choices, strict=False)],
+                "correct_answer": key,
+                "config": config,
+                "image_path": f"{folder}/{image}",
+                "stage": stage,
+                "attribute": attribute,
+            }
+        )
+
+    shapes = ("triangle", "square", "pentagon")
+    kinds = {
+        "number": lambda k: ("How many?", ["2", "1"], "B"),
+        "position": lambda k: (f"Where is the {shapes[k - 1]}?", ["center", "top-left"], "A"),
+        "shape": lambda k: ("Which shape is at center?", [*shapes], "ABC"[k - 1]),
+        "color": lambda k: ("One color?", ["Yes", "No", "Only one object"], "C"),
+        "size": lambda k: ("One size?", ["Yes", "No", "Only one object"], "C"),
+    }
+    two = {
+        "number": (["More", "The same", "Fewer"], "B"),
+        "position": (["Yes", "No"], "A"),
+        "shape": (["More", "The same", "Fewer", "Not comparable"], "C"),
+        "color": (["Darker", "The same", "Brighter", "Not comparable"], "B"),
+        "size": (["Smaller", "The same", "Larger", "Not comparable"], "B"),
+    }
+    for attribute in kinds:
+        for k in (1, 2, 3):
+            add(f"single_panel_{k}", attribute, *kinds[attribute](k), f"panel_{k}.png")
+        for a, b in ((1, 2), (2, 3)):
+            text = f"Is the {attribute} in the left panel that of the right panel?"
+            add(f"two_panels_{a}_{b}", attribute, text, *two[attribute], f"panel_combination_{a}_{b}.png")
+        for stage, image in (("one_row", "row_1.png"), ("two_rows", "first_two_rows.png")):
+            add(stage, attribute, f"Rule of {attribute}?", [f"The {attribute} stays.", "None at all."], "A", image)
+    entries.append(
+        {
+            "question": "Which panel is missing?",
+            "correct_answer": 2,
+            "config": config,
+            "image_path": f"{folder}/combined.png",
+            "stage": "final",
+        }
+    )
+    return entries
+
+
+def picture(path, value=0, size=(20, 10)):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((size[1], size[0]), value, np.uint8)).save(path)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    root = tmp_path / "checkout"
+    home = root / "dataset" / CONFIG / "0"
+    names = [*(f"panel_{k}" for k in range(1, 9)), *(f"panel_combination_{a}" for a in ("1_2", "2_3"))]
+    for number, name in enumerate([*names, "row_1", "first_two_rows", "combined"]):
+        picture(home / f"{name}.png", number)
+    write_direct(root, DIRECT)
+    write_chain(root, [chain_entries()])
+    return root
+
+
+def write_direct(root, questions, panels=PANELS, named=(("Progression", "Type", "1"),), number=0):
+    path = root / "dataset" / CONFIG / str(number) / "question.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"question_num": 1, "rules": rules(*named), "panels": panels, "questions": questions}))
+    return path
+
+
+def write_chain(root, chains):
+    puzzles = [
+        {
+            "file_path": "./dataset/center_single/0/question.json",
+            "questions": entries,
+            "original_filename": "RAVEN_0.xml",
+        }
+        for entries in chains
+    ]
+    (root / "logical_chain_questions.json").write_text(json.dumps(puzzles))
+
+
+def imported(checkout, folder):
+    for cached in (read_questions, published_puzzle, folder_digest, fingerprint, questions_of):
+        cached.cache_clear()
+    with pytest.raises(SystemExit) as end:
+        main(["multistar", "import", str(checkout), str(folder)])
+    return end.value.code
+
+
+def suite_of(folder, **settings):
+    settings = {
+        "configurations": [CONFIG],
+        "wording": "published",
+        "source": str(folder),
+        "priors": ["none"],
+        **settings,
+    }
+    return MultiStarSuite(**settings)
+
+
+def played(suite):
+    episodes = suite.plan()
+    return [asyncio.run(play_episode(suite, episode, OraclePlayer())) for episode in episodes]
+
+
+def test_direct_questions_are_asked_in_their_words_with_their_pictures_and_keys(checkout, tmp_path, capsys):
+    assert imported(checkout, tmp_path / "out") == 0
+    records = played(suite_of(tmp_path / "out", subtask="direct"))
+    assert [(one.episode.level, one.outcome.success) for one in records] == [
+        (stage, True) for stage in ("1P-B", "1P-B", "1P-B", "2P", "1R")
+    ]
+    for entry, record in zip(DIRECT, records, strict=True):
+        (turn,) = record.turns
+        shown, text = turn.turn.chat[-1].parts
+        assert isinstance(shown, FilePicture) and shown.size == (20, 10) and shown.render().shape == (10, 20, 3)
+        assert entry["question"] in text and "\n".join(entry["choices"]) in text
+        assert turn.reply.text == entry["answer"]
+        with Image.open(checkout / "dataset" / CONFIG / entry["image_filename"]) as original:
+            assert (shown.render()[:, :, 0] == np.asarray(original)).all()
+    assert "imported 41 questions on 2 puzzles" in capsys.readouterr().out
+
+
+def test_a_chain_is_asked_in_order_and_tells_earlier_answers_in_sentences(checkout, tmp_path):
+    imported(checkout, tmp_path / "out")
+    (record,) = played(suite_of(tmp_path / "out", priors=["truth"], sweep=False))
+    assert record.outcome.success and record.outcome.extra["n_questions"] == 36
+    texts = [turn.turn.chat[-1].parts[1] for turn in record.turns]
+    row = next(text for text in texts if "Rule of shape?" in text)
+    for sentence in (
+        "In the left panel, the object in the center position is a triangle.",
+        "The objects in the left panel have fewer edges than those in the middle panel.",
+    ):
+        assert sentence in row
+    assert any("In the left panel, the triangle is in the center position." in text for text in texts)
+    assert any("In the left panel there is only one object." in text for text in texts)
+    final = record.outcome.extra["nodes"][-1]
+    assert (final[5], final[6]) == (tuple("12345678"), 2)  # key 2 counts from 0: the third candidate
+
+
+def test_final_keys_are_shown_from_one_and_the_shift_is_said(checkout, tmp_path, capsys):
+    imported(checkout, tmp_path / "out")
+    assert "1 is added" in capsys.readouterr().err
+    assert played(suite_of(tmp_path / "out"))[0].turns[-1].reply.text == "3"
+    shifted = chain_entries()
+    shifted[-1]["correct_answer"] = 8
+    write_chain(checkout, [shifted])
+    imported(checkout, tmp_path / "out")
+    assert "1 is added" not in capsys.readouterr().err
+    assert played(suite_of(tmp_path / "out"))[0].turns[-1].reply.text == "8"
+
+
+def test_doubtful_keys_are_named_stored_and_left_out_of_scores_or_scored_as_asked(checkout, tmp_path, capsys):
+    wrong = [*DIRECT[:3], direct("Edges of left panel against right panel?", ["More", "Fewer"], "A",
+             "advanced_two_panels.json", "0/panel_combination_1_2.png")]  # fmt: skip
+    write_direct(checkout, wrong)
+    assert imported(checkout, tmp_path / "out") == 0
+    assert "the panels say: fewer" in (tmp_path / "out" / "warnings.txt").read_text()
+    assert "1 with doubtful keys" in capsys.readouterr().out
+    for doubtful, counted in (("left_out", False), ("scored", True)):
+        records = played(suite_of(tmp_path / "out", subtask="direct", doubtful=doubtful))
+        assert [node[7] for one in records for node in one.outcome.extra["nodes"]] == [True, True, True, counted]
+    ids = {suite_of(tmp_path / "out", subtask="direct", doubtful=how).plan()[3].id for how in ("left_out", "scored")}
+    assert len(ids) == 2
+
+
+def asked(stage, attribute, text, options, key, panels=(0,), part=None):
+    return Asked(stage, attribute, part, text, tuple(options), key, tuple(panels))
+
+
+NINE = [[thing("middle-left", "circle"), thing("top-center", "square"), thing("bottom-right", "square", 0.9, 28)]]
+SPLIT = [
+    [thing("top", "circle", color=0), thing("bottom", "square", color=140)],
+    [thing("top", "circle", color=56), thing("bottom", "square", color=28)],
+]
+NESTED = [[thing("outer-part", "circle", 0.4, 255), thing("top-left of the inner part", "square", 0.9, 112),
+           thing("top-right of the inner part", "square", 0.4, 28)]] * 6  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "panels", "named", "doubt"),
+    [
+        (asked("1R", "size", "rule?", ["up", "down"], 1, (0, 1, 2)), PANELS, ("Progression", "Size", "2"), "told as a fall"),
+        (asked("1R", "size", "rule?", ["up", "down"], 1, (0, 1, 2)), PANELS, ("Progression", "Size", "-2"), ""),
+        (asked("2R", "shape", "rule?", ["up", "down"], 1, range(6)), PANELS, ("Progression", "Type", "-2"), "one by one"),
+        (asked("1R", "position", "?", ["it stays", "a union"], 0, (0, 1, 2)), PANELS, (), "true as well"),
+        (asked("1R", "color", "?", ["it stays", "the sum"], 0, (0, 1), "out"), NESTED, (), "true as well"),
+        (asked("1R", "color", "?", ["it stays", "the sum"], 0, (0, 1), "in"), NESTED, (), ""),
+        (asked("2P", "color", "left panel or right panel", ["Darker", "Brighter"], 0, (0, 1), "bottom"), SPLIT, (), "brighter"),
+        (asked("2P", "color", "left panel or right panel", ["Darker", "Brighter"], 0, (0, 1), "top"), SPLIT, (), ""),
+        (asked("2P", "color", "right panel or left panel", ["Darker", "Brighter"], 0, (0, 1), "bottom"), SPLIT, (), ""),
+        (asked("1P-C", "size", "outer-part to top-left of the inner part", ["Smaller", "Larger"], 0), NESTED, (), "larger"),
+        (asked("1P-C", "size", "top-right of the inner part to outer-part", ["Smaller", "Larger"], 0), NESTED, (), ""),
+        (asked("1P-C", "position", "the circle to the pentagon", ["Right and above", "Left"], 0), NINE, (), ""),
+        (asked("1P", "color", "all?", ["Yes", "No", "Only one object"], 0, (0,), "in"), NESTED, (), "no"),
+        (asked("1P", "position", "the square?", ["top-center", "bottom-right"], 0), NINE, (), "several objects"),
+        (asked("1P-B", "position", "the circle?", ["Outer-part", "The outer part"], 0), NESTED, (), "means the same"),
+        (asked("1P", "position", "the square?", ["down", "bottom"], 1, (0,), "bottom"), SPLIT, (), "means the same"),
+        (asked("1P-B", "number", "how many?", ["2", "3"], 0), NINE, (), "the panels say: 3"),
+        (asked("1P-B", "shape", "at bottom-right?", ["Circle", "Square"], 1), NINE, (), ""),
+        (asked("1P-B", "shape", "at bottom-right?", ["Circle", "Square"], 0), NINE, (), "square"),
+    ],
+)  # fmt: skip
+def test_known_slips_of_the_generator_are_found(question, panels, named, doubt):
+    found = doubts_of(question, panels, rules(named) if named else [])
+    assert (doubt in "; ".join(found)) and bool(found) == bool(doubt)
+
+
+def test_directions_on_the_grid_are_read_from_the_cells():
+    panel = [[thing("middle-left", "circle"), thing("top-center", "triangle"), thing("bottom-center", "hexagon")]]
+    for text, right in (
+        ("the circle to the triangle", "left and below"),
+        ("the triangle to the circle", "right and above"),
+        ("the circle to the hexagon", "left and above"),
+        ("the hexagon to the triangle", "below"),
+    ):
+        assert expected(asked("1P-C", "position", text, ["Left", "Right"], 0), panel) == right
+
+
+def test_attributes_and_parts_are_told_from_options_and_words():
+    for options, text, attribute in (
+        (["1", "2"], "?", "number"),
+        (["Circle", "Square"], "located at center", "shape"),
+        (["More", "Fewer"], "edges of the shape", "shape"),
+        (["More", "Fewer"], "objects", "number"),
+        (["Bigger", "Smaller"], "?", "size"),
+        (["Lighter", "Darker"], "?", "color"),
+        (["Yes", "No"], "the same size", "size"),
+        (["Yes", "No"], "in one position", "position"),
+        (["Left and above", "Right"], "?", "position"),
+        (["Center", "Top-Left"], "the circle", "position"),
+        (["The number of objects in it goes up.", "No rule is to be found here."], "?", "number"),
+        (["The edge number of the shape goes up.", "No rule is to be found here."], "?", "shape"),
+    ):
+        assert attribute_of(text, options) == attribute, options
+    assert part_of("the upper half", ("top", "bottom"), 1) == "top"
+    assert [part_of("no word", ("left", "right"), number) for number in range(3)] == ["left", "right", "left"]
+
+
+# --- what a folder may hold ------------------------------------------------------------------------------------------
+
+
+def bad_file(checkout, name, content):
+    path = checkout / "dataset" / CONFIG / name / "question.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+
+
+def test_one_bad_file_or_line_never_refuses_a_folder_and_each_is_named(checkout, tmp_path, capsys):
+    outside = tmp_path / "secret.png"
+    picture(outside)
+    (checkout / "dataset" / "link.png").symlink_to(outside)
+    picture(checkout / "dataset" / CONFIG / "0" / "huge.png", size=(9000, 2))
+    (checkout / "dataset" / CONFIG / "0" / "text.png").write_text("no picture")
+    bad_file(checkout, "1", b"\x00not json")
+    bad_file(checkout, "2", b"[" * 2_000_000)
+    bad_file(checkout, "3", b'{"questions": 7}')
+    bad_file(checkout, "4", json.dumps({"questions": [{"config": "no_such"}]}).encode())
+    linked = checkout / "dataset" / CONFIG / "5"
+    linked.mkdir()
+    (linked / "question.json").symlink_to(tmp_path / "elsewhere.json")
+    good = DIRECT[0]
+    write_direct(
+        checkout,
+        [
+            good,
+            {**good, "image_filename": "../../../../secret.png"},
+            {**good, "image_filename": "../link.png"},
+            {**good, "image_filename": "/etc/passwd"},
+            {**good, "image_filename": "0/huge.png"},
+            {**good, "image_filename": "0/text.png"},
+            {**good, "image_filename": "0/absent.png"},
+            {**good, "answer": "Z"},
+            {**good, "answer": ["A"]},
+            {**good, "choices": ["A: 1"]},
+            {**good, "choices": "AB"},
+            {**good, "question": ""},
+            {**good, "template_filename": "\x1b[31mnew.json"},
+            7,
+            DIRECT[1],
+        ],
+    )
+    assert imported(checkout, tmp_path / "out") == 1
+    printed = capsys.readouterr()
+    warnings = (tmp_path / "out" / "warnings.txt").read_text()
+    assert "\x1b" not in printed.err + warnings
+    direct_ones = read_questions(str(tmp_path / "out"))["direct", CONFIG]
+    assert [[question.text for question in puzzle] for puzzle in direct_ones] == [
+        [good["question"], DIRECT[1]["question"]]
+    ]
+    for number in range(2, 15):
+        assert f"question {number}:" in warnings
+    for named in (
+        "1/question.json: is no JSON",
+        "2/question.json: is nested too deep",
+        "3/question.json: has no list of questions",
+        "9000x2 pixels",
+        "no PNG",
+        "cannot be read",
+        "none of the choices' letters",
+        "5/question.json: is a link",
+    ):
+        assert named in warnings, named
+    assert warnings.count("lies outside of the checkout") == 3
+    kept = {question.picture for puzzle in direct_ones for question in puzzle}
+    assert {path.stem for path in (tmp_path / "out" / "pictures").iterdir()} >= kept and "18 left out" in printed.out
+
+
+def test_a_chain_without_some_questions_keeps_the_rest_and_one_without_its_end_is_left_out(checkout, tmp_path):
+    entries = chain_entries()
+    broken = [{**entries[0], "correct_answer": "nonsense"}, *entries[1:]]
+    write_chain(checkout, [broken, entries[:-1], entries])
+    assert imported(checkout, tmp_path / "out") == 1
+    warnings = (tmp_path / "out" / "warnings.txt").read_text()
+    assert "puzzle 1, question 1" in warnings and "puzzle 2: has no final question" in warnings
+    records = played(suite_of(tmp_path / "out", priors=["none", "truth"], sweep=False))
+    assert [one.outcome.extra["n_questions"] for one in records] == [35, 35, 36, 36]
+
+
+def test_a_folder_without_questions_is_refused(tmp_path, capsys):
+    assert imported(tmp_path, tmp_path / "out") == 2
+    assert imported(tmp_path / "absent", tmp_path / "out") == 2
+    assert "no questions of MultiStAR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"source": ""}, "needs suite.source"),
+        ({"source": "nowhere"}, "suite.source: .*nowhere holds no imported questions"),
+        ({"configurations": ["distribute_four"]}, "holds no chain questions of distribute_four"),
+        ({"wording": "theirs"}, "suite.wording: there is no 'theirs'"),
+        ({"wording": "own"}, "suite.source is set"),
+        ({"doubtful": "maybe"}, "suite.doubtful: there is no 'maybe'"),
+        ({"scale": 2}, "suite.scale has no meaning"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(checkout, tmp_path, settings, named):
+    imported(checkout, tmp_path / "out")
+    with pytest.raises(ValueError, match=named):
+        suite_of(tmp_path / "out", **settings).plan()
+
+
+def test_a_folder_that_changes_after_the_plan_fails_and_a_damaged_line_is_refused(checkout, tmp_path):
+    imported(checkout, tmp_path / "out")
+    suite = suite_of(tmp_path / "out", subtask="direct")
+    episode = suite.plan()[0]
+    write_direct(checkout, [DIRECT[1]])
+    imported(checkout, tmp_path / "out")
+    assert "has changed since the plan" in asyncio.run(play_episode(suite, episode, OraclePlayer())).error
+    index = tmp_path / "out" / "questions.jsonl"
+    index.write_text(index.read_text() + '{"subtask": "chain"}\n')
+    read_questions.cache_clear()
+    with pytest.raises(ValueError, match="line 38: no imported question"):
+        suite_of(tmp_path / "out").plan()
+
+
+def test_imported_questions_keep_the_contract_and_stand_beside_the_paper(checkout, tmp_path):
+    imported(checkout, tmp_path / "out")
+    check_suite(suite_of(tmp_path / "out", subtask="direct"), episodes=3)
+    left_out, scored = (suite_of(tmp_path / "out", doubtful=how)._conditions for how in ("left_out", "scored"))
+    theirs = published("multistar").conditions
+    assert scored.games == theirs.games != left_out.games and scored.pictures == left_out.pictures == theirs.pictures
+
+
+def test_no_more_puzzles_are_planned_than_asked_for_or_imported(checkout, tmp_path):
+    write_direct(checkout, DIRECT, number=1)
+    for path in (checkout / "dataset" / CONFIG / "0").glob("*.png"):
+        picture(path.parents[1] / "1" / path.name, 7)
+    imported(checkout, tmp_path / "out")
+    counts = [len(suite_of(tmp_path / "out", subtask="direct", puzzles=n).plan()) for n in (1, 2, 3, None)]
+    assert counts == [len(DIRECT), *[2 * len(DIRECT)] * 3]
+
+
+def test_rates_say_how_often_an_offered_option_is_the_key(checkout, tmp_path):
+    imported(checkout, tmp_path / "out")
+    folder = str(tmp_path / "out")
+    questions = published_puzzle(folder, "direct", CONFIG, 0, True)
+    for one in questions:
+        alike = [
+            other
+            for other in questions
+            if (other.stage, other.attribute, other.part) == (one.stage, one.attribute, one.part)
+        ]
+        for option, rate in zip(one.options, one.rates, strict=True):
+            offered = [other for other in alike if option in other.options]
+            assert rate == sum(other.options[other.key] == option for other in offered) / len(offered)
+    assert {rate for one in questions for rate in one.rates} >= {0.0, 1.0}

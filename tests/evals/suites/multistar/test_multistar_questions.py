@@ -1,0 +1,269 @@
+"""MultiStAR's question sets: how many, on which pictures, with how many options, and what stands on what."""
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+import pytest
+
+from benchmarks.multistar_blind import measure
+from envs.raven import CONFIGURATIONS, generate
+from evals.suites.multistar.questions import (
+    QUESTION_ATTRIBUTES,
+    chain_questions,
+    direct_nodes,
+    direct_questions,
+    options,
+)
+from evals.suites.multistar.questions.options import balance
+
+pytestmark = pytest.mark.slow
+
+TWO_PARTS = {
+    "left_center_single_right_center_single": ("left", "right"),
+    "up_center_single_down_center_single": ("top", "bottom"),
+    "in_center_single_out_center_single": ("in", "out"),
+    "in_distribute_four_out_center_single": ("in", "out"),
+}
+
+
+@pytest.fixture(scope="module")
+def problems():
+    return {name: [generate(name, seed) for seed in range(10)] for name in CONFIGURATIONS}
+
+
+@pytest.fixture(scope="module")
+def chains(problems):
+    return {name: [chain_questions(problem, 0) for problem in own] for name, own in problems.items()}
+
+
+# --- the chain -------------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_has_36_questions_or_71_and_seventy_puzzles_3920(chains):
+    for name, own in chains.items():
+        assert {len(chain) for chain in own} == {71 if name in TWO_PARTS else 36}
+    assert sum(len(chain) for own in chains.values() for chain in own) == 3920
+
+
+def test_random_play_is_right_as_often_as_published_where_options_are_drawn_uniformly(problems):
+    chances = defaultdict(list)
+    uniform = (chain_questions(problem, 0, "uniform") for own in problems.values() for problem in own)
+    for question in itertools.chain.from_iterable(uniform):
+        assert question.counts
+        chances[question.stage].append(100 / len(question.options))
+    means = {stage: round(sum(values) / len(values), 2) for stage, values in chances.items()}
+    assert means == {"1P": 31.06, "2P": 31.67, "1R": 25.0, "2R": 25.0, "final": 12.5}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_parents_come_first_and_are_those_of_the_dependency_graph(chains, name):
+    parts = [f"_{part}" for part in TWO_PARTS[name]] if name in TWO_PARTS else [""]
+    for chain in chains[name]:
+        parents = {question.node: question.parents for question in chain}
+        assert len(parents) == len(chain)
+        for attribute, part in itertools.product(QUESTION_ATTRIBUTES, parts):
+            one, two, three = (f"{attribute}/single_panel_{number}{part}" for number in (1, 2, 3))
+            early, late = f"{attribute}/two_panels_1_2{part}", f"{attribute}/two_panels_2_3{part}"
+            row = f"{attribute}/one_row{part}"
+            assert parents[one] == parents[two] == parents[three] == ()
+            assert parents[early] == (one, two) and parents[late] == (two, three)
+            assert parents[row] == (one, two, three, early, late)
+            assert parents[f"{attribute}/two_rows{part}"] == (row,)
+        assert parents["final"] == tuple(f"{a}/two_rows{part}" for a in QUESTION_ATTRIBUTES for part in parts)
+        seen = set()
+        for question in chain:
+            assert seen.issuperset(question.parents)
+            seen.add(question.node)
+
+
+def test_every_stage_shows_the_picture_of_its_kind(chains):
+    sizes = {"1P": (220, 220), "2P": (400, 220), "1R": (580, 220), "2R": (580, 400), "final": (780, 1056)}
+    panels = {"single_panel_2": (1,), "two_panels_1_2": (0, 1), "two_panels_2_3": (1, 2), "one_row": (0, 1, 2)}
+    for chain in (own[0] for own in chains.values()):
+        assert {(question.stage, question.picture.size) for question in chain} == set(sizes.items())
+        assert len({question.picture.key for question in chain}) == 8
+        for question in chain:
+            for name, shown in panels.items():
+                if name in question.node:
+                    assert question.picture.panels == shown
+
+
+def test_the_last_question_is_answered_by_the_printed_number_of_the_answer(chains, problems):
+    for name, own in chains.items():
+        for chain, problem in zip(own, problems[name], strict=True):
+            final = chain[-1]
+            assert final.options == ("1", "2", "3", "4", "5", "6", "7", "8")
+            assert final.options[final.key] == str(problem.target + 1)
+            assert final.attribute is None and final.part is None
+
+
+def test_settings_are_told_where_panels_have_parts(chains):
+    for name, own in chains.items():
+        for question in own[0]:
+            assert bool(question.setting) == (name in TWO_PARTS)
+            assert (question.part is None) == (name not in TWO_PARTS or question.stage == "final")
+
+
+# --- the direct set --------------------------------------------------------------------------------------------------
+
+
+def test_there_are_25_templates_and_38_where_panels_have_two_parts(problems):
+    nodes = {
+        name: {q.node for problem in own for q in direct_questions(problem, 0, "uniform")} - {"final"}
+        for name, own in problems.items()
+    }
+    assert len(nodes["center_single"]) == 18  # nothing to compare where there is one object
+    assert len(nodes["distribute_nine"]) == 25
+    assert all(len(nodes[name]) == 38 for name in TWO_PARTS)
+    stages = Counter(node.split("/")[0] for node in nodes["in_center_single_out_center_single"])
+    assert stages == {"1P-B": 3, "1P-C": 7, "2P": 8, "1R": 10, "2R": 10}
+
+
+def test_templates_are_named_in_the_order_in_which_they_are_asked(problems):
+    for name, own in problems.items():
+        nodes = direct_nodes(CONFIGURATIONS[name])
+        assert len(nodes) == len(set(nodes)) == (39 if name in TWO_PARTS else 26)
+        for problem in own:
+            numbers = [nodes.index(question.node) for question in direct_questions(problem, 0)]
+            assert numbers == sorted(numbers)
+
+
+def test_the_direct_set_is_as_large_as_published():
+    counts = [
+        len(direct_questions(generate(name, seed), 0, "uniform")) for name in CONFIGURATIONS for seed in range(30)
+    ]
+    assert 100 / 30 * (sum(counts) - 7 * 30) == pytest.approx(21_700, rel=0.01)
+
+
+def test_the_direct_set_ends_with_the_whole_puzzle_as_the_chain_does(problems):
+    for own in problems.values():
+        direct, chain = direct_questions(own[0], 0)[-1], chain_questions(own[0], 0)[-1]
+        assert (direct.stage, direct.options, direct.key) == ("final", chain.options, chain.key)
+        assert direct.picture == chain.picture and direct.counts
+
+
+def test_the_chain_asks_for_rules_as_the_direct_set_does(problems):
+    for own in problems.values():
+        direct = {question.node: question for question in direct_questions(own[0], 5)}
+        for question in chain_questions(own[0], 5):
+            if question.stage in ("1R", "2R"):
+                part = f"_{question.part}" if question.part else ""
+                twin = direct.get(f"{question.stage}/{question.attribute}{part}")
+                assert (twin is not None) == question.counts, "what does not count is not asked directly"
+                if twin is None:
+                    continue
+                assert (twin.text, twin.options, twin.key) == (question.text, question.options, question.key)
+
+
+# --- chance ----------------------------------------------------------------------------------------------------------
+
+
+def test_no_place_among_the_options_is_favored(problems):
+    keys = defaultdict(Counter)
+    for problem in itertools.chain.from_iterable(problems.values()):
+        for questions in (direct_questions(problem, 1, "uniform")[:-1], chain_questions(problem, 1)[:-1]):
+            for question in questions:
+                keys[len(question.options)][question.key] += 1
+    for size, counts in keys.items():
+        total = sum(counts.values())
+        assert all(abs(counts[place] / total - 1 / size) < 0.05 for place in range(size))
+
+
+def test_options_that_say_something_is_missing_are_true_as_often_as_chance():
+    offered, true, last = Counter(), Counter(), Counter()
+    for seed, name in itertools.product(range(60), CONFIGURATIONS):
+        for question in direct_questions(generate(name, seed), 0, "uniform"):
+            missing = [option for option in question.options if "not in this panel" in option]
+            if missing:
+                size = len(question.options)
+                offered[size] += 1
+                true[size] += question.options[question.key] == missing[0]
+                last[size] += question.options[-1] == missing[0]
+    assert set(offered) == {3, 4}
+    for size, number in offered.items():
+        assert abs(true[size] / number - 1 / size) < 0.08
+        assert abs(last[size] / number - 1 / size) < 0.08
+
+
+def test_questions_depend_on_problem_and_seed_only(problems):
+    for own in problems.values():
+        assert direct_questions(own[0], 3) == direct_questions(own[0], 3)
+        assert chain_questions(own[0], 3) == chain_questions(own[0], 3)
+        assert [q.text for q in chain_questions(own[0], 3)] != [q.text for q in chain_questions(own[0], 4)]
+
+
+def test_another_hash_seed_asks_the_same():
+    program = (
+        "import json; from envs.raven import generate; from evals.suites.multistar.questions import *;"
+        "problem = generate('in_distribute_four_out_center_single', 2);"
+        "asked = direct_questions(problem, 0) + chain_questions(problem, 0);"
+        "print(json.dumps([[q.node, q.text, q.options, q.key, q.picture.key] for q in asked]))"
+    )
+
+    def run(hash_seed):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        return json.loads(
+            subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True).stdout
+        )
+
+    first = run("1")
+    assert first == run("2") and len(first) > 80
+
+
+def test_the_answer_style_leaves_questions_on_the_context_alone():
+    unbiased, biased = (generate("distribute_nine", 4, style) for style in ("iraven", "raven"))
+    assert unbiased.context == biased.context
+    for one, other in zip(chain_questions(unbiased, 0)[:-1], chain_questions(biased, 0)[:-1], strict=True):
+        assert (one.text, one.options, one.key) == (other.text, other.options, other.key)
+
+
+# --- options that give nothing away ----------------------------------------------------------------------------------
+
+
+def test_no_stage_can_be_answered_without_its_picture():
+    stages, _ = measure(training=30, test=30)
+    assert {stage for _, stage in stages} == {"1P", "1P-B", "1P-C", "2P", "1R", "2R", "final"}
+    for (kind, stage), tally in stages.items():
+        assert tally.excess < 0.07, (kind, stage, str(tally))  # 300 to 1,600 questions: up to 0.02 is noise
+
+
+@pytest.mark.parametrize(
+    ("rates", "most", "count", "kept"),
+    [
+        ({"a": 0.6, "b": 0.2, "c": 0.2}, 3, 3, {"a": 1 / 3, "b": 1, "c": 1}),
+        ({"a": 0.5, "b": 0.5}, 4, 2, {"a": 1, "b": 1}),
+        ({"a": 0.4, "b": 0.2, "c": 0.2, "d": 0.2}, 2, 2, dict.fromkeys("abcd", 1)),
+        ({"a": 0.7, "b": 0.299, "c": 0.001}, 4, 2, {"a": 0.299 / 0.7, "b": 1}),
+        ({"a": 0.9, "b": 0.1}, 2, 0, {}),
+        ({"a": 1.0}, 4, 0, {}),
+    ],
+)
+def test_a_balance_caps_what_is_true_too_often(rates, most, count, kept):
+    found = balance(rates, most)
+    assert found.count == count and found.kept == pytest.approx(kept)
+    assert sum(found.inclusion.values()) == pytest.approx(count)
+    for answer, share in found.inclusion.items():
+        assert share == pytest.approx(count * rates[answer] * kept[answer] / sum(rates[a] * kept[a] for a in kept))
+
+
+def test_every_option_of_every_set_is_the_key_equally_often(monkeypatch):
+    rates = {"a": 0.5, "b": 0.2, "c": 0.15, "d": 0.1, "e": 0.05}
+    monkeypatch.setattr(options, "answer_rates", lambda: {"world": {"kind": rates}})
+    options._balance_of.cache_clear()
+    rng, keys = random.Random(1), defaultdict(Counter)
+    for _ in range(20_000):
+        (truth,) = rng.choices(list(rates), list(rates.values()))
+        draft = options.Draft("?", truth, tuple(set(rates) - {truth}), 3)
+        drawn = options.draw_options(rng, "world", "kind", draft, "balanced")
+        if drawn.counts:
+            keys[frozenset(drawn.options)][drawn.options[drawn.key]] += 1
+    options._balance_of.cache_clear()
+    assert len(keys) > 5
+    for shown, counts in keys.items():
+        for answer in shown:
+            assert counts[answer] / counts.total() == pytest.approx(1 / 3, abs=4 / counts.total() ** 0.5 * 0.48)

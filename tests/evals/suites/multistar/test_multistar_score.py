@@ -1,0 +1,390 @@
+"""MultiStAR's tables: MSEval and accuracy of players whose behavior is known, and what is said of what is missing."""
+
+import math
+import random
+import re
+
+import pytest
+
+from envs.raven import CONFIGURATIONS
+from evals.ledger.records import ledger_schema, plan_to_table
+from evals.ledger.run_data import RunData
+from evals.players import BUILT_IN_PLAYERS
+from evals.suite import ledger_columns
+from evals.suites.multistar import MultiStarSuite
+from evals.suites.multistar.comparison import ERRORS
+from evals.types import LabelScores, Reply
+from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
+
+NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1, "options": "uniform"}
+"""Options drawn uniformly: then all questions count, those with one answer in every puzzle too."""
+
+
+def questions(suite):
+    return [question for episode in suite.plan() for question in suite._asked(episode)]
+
+
+def following(question, text):
+    """A player that answers by what it is told, and by nothing else.
+
+    1P: the first option. 2P: the first option if the left panel holds what the first option of its question says, else the
+    second. 1R: the option with the number of what it is told of the left and the middle panel. 2R: always the third. Final:
+    the number of the rule that it is told.
+    """
+    if question.stage in ("1P", "2R"):
+        return {"1P": 0, "2R": 2}[question.stage]
+    if question.stage == "2P":
+        first = BY_NODE[question.parents[0]].options[0]
+        return 0 if f"- There {'is' if first == '1' else 'are'} {first} object" in text.split("left panel")[0] else 1
+    told = BY_NODE["number/two_panels_1_2" if question.stage == "1R" else "number/two_rows"]
+    (line,) = re.findall(r"- The left panel has .*|- The rule .*", text)
+    return next(number for number, option in enumerate(told.options) if option in line)
+
+
+BY_NODE = {}
+
+
+@pytest.fixture
+def follower():
+    suite = MultiStarSuite(**NUMBERS, priors=["none", "model", "truth"])
+    BY_NODE.update({question.node: question for question in questions(suite)[:8]})
+    told = MultiStarSuite(**NUMBERS, priors=["model"])
+    return told, played(told, Scripted(list(BY_NODE.values()), following, sure=0.7))
+
+
+def test_a_player_that_is_known_gets_the_mseval_computed_by_hand(follower):
+    suite, records = follower
+    table = tables_of(suite, records)["multistar_attributes"]
+
+    def r(node, answer):
+        """p |A|: 0.7 for the option that was chosen, the rest shared."""
+        question = BY_NODE[node]
+        count = len(question.options)
+        return count * (0.7 if question.key == answer else 0.3 / (count - 1))
+
+    one = [r(f"number/single_panel_{panel}", 0) for panel in (1, 2, 3)]
+    assert row_of(table, stage="1P")["MSEval"].mean == pytest.approx(sum(one) / 3)
+
+    # 2P (3 options): the left panel's 4 options give A B B B, 0.811 bits; the right panel's give no change, 0 bits.
+    # 1P always answers its first option, so that the actual answers to both 2P are their first.
+    quarter = -0.25 * math.log2(0.25) - 0.75 * math.log2(0.75)
+    left, right, own = math.exp(quarter), math.exp(0), math.exp(math.log2(3))
+    pairs = {}
+    for pair, panels in (("1_2", one[:2]), ("2_3", one[1:])):
+        own_r = r(f"number/two_panels_{pair}", 0)
+        pairs[pair] = (left * panels[0] + right * panels[1] + own * own_r) / (left + right + own)
+    assert row_of(table, stage="2P")["MSEval"].mean == pytest.approx(sum(pairs.values()) / 2)
+
+    # 1R (4 options): follows 2P_12 alone, whose 3 options give A B C, log2 3 bits; the four others give none.
+    parents = [*one, r("number/two_panels_1_2", 0), r("number/two_panels_2_3", 0)]
+    powers = [1, 1, 1, math.exp(math.log2(3)), 1, math.exp(2)]
+    row = sum(w * value for w, value in zip(powers, [*parents, r("number/one_row", 0)], strict=True)) / sum(powers)
+    assert row_of(table, stage="1R")["MSEval"].mean == pytest.approx(row)
+
+    # 2R (4 options): never changes its answer. Final (8 options): follows 2R, whose 4 options give four answers, 2 bits.
+    rows = (r("number/one_row", 0) + math.exp(2) * r("number/two_rows", 2)) / (1 + math.exp(2))
+    assert row_of(table, stage="2R")["MSEval"].mean == pytest.approx(rows)
+    final = math.exp(2) * r("number/two_rows", 2) + math.exp(3) * r("final", 2)
+    assert row_of(table, stage="final")["MSEval"].mean == pytest.approx(final / (math.exp(2) + math.exp(3)))
+
+
+def test_the_weight_of_the_questions_before_is_that_computed_by_hand(follower):
+    table = tables_of(*follower)["multistar_ncmi"]
+    three = math.exp(math.log2(3))
+    by_hand = {
+        "1P to 2P": 1 - three / (math.exp(0.8112781244591328) + 1 + three),
+        "1P, 2P to 1R": 1 - math.exp(2) / (4 + three + math.exp(2)),
+        "1R to 2R": 1 / (1 + math.exp(2)),
+        "2R to final": math.exp(2) / (math.exp(2) + math.exp(3)),
+    }
+    assert {row["step"]: pytest.approx(row["NCMI"].mean) for row in rows_of(table)} == by_hand
+    # With no information from any parent the weights are at their least: n / (n + e^H).
+    assert row_of(table, step="1R to 2R")["least"] == pytest.approx(by_hand["1R to 2R"])
+    assert row_of(table, step="1P, 2P to 1R")["least"] == pytest.approx(0.404, abs=5e-4)
+
+
+def test_without_prior_information_mseval_is_the_probability_over_that_of_a_guess():
+    suite = MultiStarSuite(**NUMBERS, priors=["none"])
+    sure = Scripted(questions(suite), lambda question, _: question.key, sure=0.9, mass=0.8)
+    table = tables_of(suite, played(suite, sure))["multistar_stages"]
+    found = {row["stage"]: row["MSEval"].mean for row in rows_of(table)}
+    assert found == pytest.approx({"1P": 3.6, "2P": 2.7, "1R": 3.6, "2R": 3.6, "final": 7.2})
+    assert all(row["label mass"] == pytest.approx(0.8) for row in rows_of(table))
+
+
+def test_conventions_change_the_weights_and_need_no_new_run(follower):
+    suite, records = follower
+    means = {}
+    for convention in ("decoded", "natural_logs", "model_prior", "soft_distributions", "natural_logs+model_prior"):
+        other = MultiStarSuite(**NUMBERS, priors=["model"], convention=convention)
+        means[convention] = row_of(tables_of(other, records)["multistar_stages"], stage="1R")["MSEval"].mean
+    assert len({round(value, 9) for value in means.values()}) == 5
+    assert suite.plan() == other.plan()
+
+
+@pytest.mark.parametrize("prior", ["none", "model"])
+def test_guessing_scores_one_everywhere_and_gets_the_share_that_guessing_gets(prior):
+    suite = MultiStarSuite(priors=[prior], puzzles=3, options="uniform")
+    tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["random"], "random"))
+    expected = {"1P": 0.3106, "2P": 0.3167, "1R": 0.25, "2R": 0.25, "final": 0.125}
+    for row in rows_of(tables["multistar_stages"]):
+        assert row["MSEval"].mean == pytest.approx(1)
+        assert row["chance"] == pytest.approx(expected[row["stage"]], abs=5e-5)
+        spread = math.sqrt(row["chance"] * (1 - row["chance"]) / row["questions"])
+        assert abs(row["accuracy"].mean - row["chance"]) < 4 * spread
+    assert {row["configuration"] for row in rows_of(tables["multistar_configurations"])} == set(CONFIGURATIONS)
+    calls = row_of(tables["multistar_calls"], player="random")
+    assert calls["calls"] == calls["planned calls"] and calls["questions"] == 3 * 392
+
+
+def test_accuracy_is_clustered_by_puzzle():
+    suite = MultiStarSuite(configurations=["Center", "2x2Grid"], puzzles=3, priors=["none"], options="uniform")
+    # All questions of half of the puzzles right, of the others wrong: six clusters, not 90 observations.
+    records = []
+    for episode in suite.plan():
+        asked = suite._asked(episode)
+        luck = episode.index % 2
+        player = Scripted(asked, lambda question, _, luck=luck: (question.key + luck) % len(question.options))
+        records += played(suite, player, episodes=[episode])
+    row = row_of(tables_of(suite, records)["multistar_stages"], stage="1P")
+    assert row["accuracy"].mean == pytest.approx(4 / 6) and row["questions"] == 90
+    assert row["accuracy"].low < 0.45, "90 observations of their own would give 0.56"
+
+
+# --- with and without prior information ------------------------------------------------------------------------------
+
+
+def test_what_prior_information_adds_is_a_difference_on_the_same_questions():
+    suite = MultiStarSuite(configurations=["Center"], puzzles=4, priors=["none", "model"], options="uniform")
+    asked = questions(suite)
+
+    def helped(question, text):
+        return question.key if "- " in text or question.stage == "1P" else (question.key + 1) % len(question.options)
+
+    tables = tables_of(suite, played(suite, Scripted(asked, helped)))
+    (accuracy,) = (table for name, table in tables.items() if name.startswith("multistar_with_prior_accuracy"))
+    (mseval,) = (table for name, table in tables.items() if name.startswith("multistar_with_prior_mseval"))
+    assert {row["stage"]: row["difference"].mean for row in rows_of(accuracy)} == {
+        "2P": 1,
+        "1R": 1,
+        "2R": 1,
+        "final": 1,
+    }
+    assert {row["stage"]: row["difference"].n for row in rows_of(accuracy)}["2P"] == 40, "each question on both sides"
+    assert all(row["difference"].mean > 0 for row in rows_of(mseval))
+
+
+def test_a_question_that_failed_on_one_side_says_nothing_about_prior_information():
+    suite = MultiStarSuite(**{**NUMBERS, "puzzles": 4}, priors=["none", "model"])
+    refusing = Refusing(
+        BUILT_IN_PLAYERS["oracle"], lambda turn: turn.episode.mode.endswith("model") and turn.episode.index == 0
+    )
+    tables = tables_of(suite, played(suite, refusing))
+    (accuracy,) = (table for name, table in tables.items() if name.startswith("multistar_with_prior_accuracy"))
+    for row in rows_of(accuracy):
+        assert row["difference"].n == 3 * {"2P": 2}.get(row["stage"], 1), "the failed puzzle is left out"
+        assert row["difference"].mean == 0, "the oracle is always right"
+    for row in rows_of(tables["multistar_errors"]):
+        assert row["failed"] == (row["questions"] // 4 if row["mode"] == "vanilla/model" else 0)
+        assert row["wrong"] == 0
+
+
+def test_errors_are_told_apart_where_they_can_be():
+    suite = MultiStarSuite(**NUMBERS, priors=["none", "model", "truth"])
+    asked = questions(suite)[:8]
+    by_node = {question.node: question for question in asked}
+
+    def clumsy(question, text):
+        """Sees one object too many or too few in panel 1, believes what it is told, and never finds the last answer."""
+        if question.node == "number/single_panel_1" or question.stage == "final":
+            return (question.key + 1) % len(question.options)
+        if question.node == "number/two_panels_1_2" and "- " in text:
+            truth = by_node["number/single_panel_1"]
+            count = truth.options[truth.key]
+            told = f"{count} object{'s' if count != '1' else ''} in the left panel."
+            return question.key if told in text else (question.key + 1) % len(question.options)
+        return question.key
+
+    def errors(records, suite):
+        rows = rows_of(tables_of(suite, records)["multistar_errors"])
+        return {(row["mode"], row["stage"]): {name: row[name] for name in ERRORS if row[name]} for row in rows}
+
+    found = errors(played(suite, Scripted(asked, clumsy)), suite)
+    for mode in ("none", "model", "truth"):
+        assert found[f"vanilla/{mode}", "1P"] == {"perception": 1}
+        assert found[f"vanilla/{mode}", "1R"] == found[f"vanilla/{mode}", "2R"] == {}
+    assert found["vanilla/none", "final"] == {"undecided": 1}, "told nothing"
+    assert found["vanilla/model", "2P"] == {"propagation": 1}, "told wrong, and right when told the truth"
+    assert found["vanilla/truth", "2P"] == {}
+    assert found["vanilla/model", "final"] == found["vanilla/truth", "final"] == {"reasoning": 1}
+
+    alone = MultiStarSuite(**NUMBERS, priors=["model"])
+    assert errors(played(alone, Scripted(asked, clumsy)), alone)["vanilla/model", "2P"] == {"undecided": 1}
+    for oddity in ({"argmax_is_label": False}, {"mass": 0.3}):
+        table = errors(played(suite, Scripted(asked, clumsy, **oddity)), suite)
+        assert table["vanilla/model", "1P"] == {"invalid": 1} and table["vanilla/none", "2R"] == {}
+
+
+# --- what is missing -------------------------------------------------------------------------------------------------
+
+
+def test_mseval_is_refused_where_scores_are_not_exact_and_the_tables_say_so():
+    suite = MultiStarSuite(**NUMBERS, priors=["none", "model"])
+    asked = questions(suite)[:8]
+    tables = tables_of(suite, played(suite, Scripted(asked, lambda question, _: question.key, exact=False)))
+    for row in rows_of(tables["multistar_stages"]):
+        assert row["accuracy"].mean == 1 and row["MSEval"].n == 0
+        assert row["without MSEval"] == row["questions"]
+    notes = "\n".join(tables["multistar_stages"].notes)
+    assert "16 questions have no MSEval: the engine gave no exact probabilities" in notes
+    assert not rows_of(tables["multistar_ncmi"])
+
+
+class Uneven:
+    """Guesses; the log-probabilities of some turns are not exact, or not known at all."""
+
+    def __init__(self, odd, exact, value=None):
+        self.odd, self.exact, self.value = odd, exact, value
+
+    async def reply(self, turn):
+        count = len(turn.labels)
+        odd = self.odd(turn.number)
+        values = (self.value if odd and self.value is not None else math.log(1 / count),) * count
+        return Reply(turn.labels[0], label_scores=LabelScores(values, 1.0, True, self.exact or not odd))
+
+
+def test_replies_of_the_sweep_have_to_be_exact_too():
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    records = played(suite, Uneven(lambda number: number >= 8, exact=False))
+    table = tables_of(suite, records)["multistar_stages"]
+    assert {row["stage"]: row["without MSEval"] for row in rows_of(table)} == {
+        "1P": 0,
+        "2P": 2,
+        "1R": 1,
+        "2R": 1,
+        "final": 1,
+    }
+    assert "5 questions have no MSEval: the engine gave no exact probabilities" in "\n".join(table.notes)
+
+
+@pytest.mark.parametrize("value", [-math.inf, math.nan])
+@pytest.mark.parametrize("number", [0, 3, 20])
+def test_labels_without_any_probability_cost_the_mseval_of_what_builds_on_them(value, number):
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    records = played(suite, Uneven(lambda turn: turn == number, exact=True, value=value))
+    table = tables_of(suite, records)["multistar_stages"]
+    assert sum(row["without MSEval"] for row in rows_of(table)) == {0: 3, 3: 2, 20: 1}[number]
+    assert "no exact probabilities" in "\n".join(table.notes)
+
+
+def test_without_a_sweep_only_questions_that_are_told_nothing_have_an_mseval():
+    suite = MultiStarSuite(**NUMBERS, priors=["model"], sweep=False)
+    tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["random"]))
+    assert {row["stage"]: row["without MSEval"] for row in rows_of(tables["multistar_stages"])} == {
+        "1P": 0,
+        "2P": 2,
+        "1R": 1,
+        "2R": 1,
+        "final": 1,
+    }
+    assert "5 questions with prior information have no MSEval because they were not asked again" in "\n".join(
+        tables["multistar_stages"].notes
+    )
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_questions_of_failed_episodes_count_as_wrong_in_all_tables(subtask):
+    suite = MultiStarSuite(subtask, ["Center"], puzzles=2, priors=["none"], options="uniform")
+    refusing = Refusing(BUILT_IN_PLAYERS["oracle"], lambda turn: turn.episode.index % 100 == 1)
+    records = played(suite, refusing)
+    tables = tables_of(suite, records)
+    for name in ("stages", "attributes", "configurations"):
+        rows = rows_of(tables[f"multistar_{name}"])
+        assert sum(row["questions"] for row in rows) == (72 if subtask == "chain" else len(records))
+        assert sum(row["failed"] for row in rows) == (36 if subtask == "chain" else 2)
+        for row in rows:
+            assert row["accuracy"].mean == pytest.approx(1 - row["failed"] / row["questions"])
+    assert "questions of failed episodes count as answered wrong" in "\n".join(tables["multistar_stages"].notes)
+
+
+def test_a_partial_and_an_empty_ledger_can_be_scored():
+    suite = MultiStarSuite(**{**NUMBERS, "puzzles": 3}, priors=["none", "model"])
+    planned = [episode.assigned("random", "random") for episode in suite.plan()]
+    records = played(suite, BUILT_IN_PLAYERS["random"], "random")
+    partial = tables_of(suite, records[:1], planned)
+    assert "5 of 6 planned episodes have not been played" in "\n".join(partial["multistar_stages"].notes)
+    assert sum(row["questions"] for row in rows_of(partial["multistar_stages"])) == 8
+    for columns in (ledger_columns(suite), {}):
+        for table in suite.results(
+            RunData.of_tables(plan_to_table(planned), ledger_schema(columns).empty_table()).of(suite.name), "scores"
+        ):
+            assert table.to_markdown() and table.to_csv() and table.to_json()
+
+
+def test_tables_do_not_depend_on_the_order_in_which_episodes_finished():
+    suite = MultiStarSuite(configurations=["Center", "Up-Down"], puzzles=2, priors=["none", "model"])
+    records = played(suite, BUILT_IN_PLAYERS["random"])
+    plan = [record.episode for record in records]
+    straight = tables_of(suite, records, plan)
+    random.Random(5).shuffle(records)
+    stranger = played(MultiStarSuite(**NUMBERS, priors=["truth"]), BUILT_IN_PLAYERS["oracle"])
+    assert tables_of(suite, records, plan) == straight
+    assert tables_of(suite, [*records, *stranger], plan) == straight, "rows that are not planned do not count"
+
+
+# --- direct and published --------------------------------------------------------------------------------------------
+
+
+def test_direct_questions_are_scored_by_stage_and_attribute():
+    suite = MultiStarSuite("direct", ["3x3Grid"], puzzles=3)
+    tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["oracle"], "oracle"))
+    stages = [row["stage"] for row in rows_of(tables["multistar_stages"])]
+    assert stages == ["1P-B", "1P-C", "2P", "1R", "2R", "final"]
+    assert all(row["accuracy"].mean == 1 for row in rows_of(tables["multistar_attributes"]))
+    assert row_of(tables["multistar_stages"], stage="1R")["MSEval"].mean == pytest.approx(4)
+    assert "multistar_ncmi" not in tables
+
+
+# --- bookkeeping -----------------------------------------------------------------------------------------------------
+
+
+class Doubtful(Scripted):
+    """Of two panels: little probability on all labels. Of the last question: most likely no label."""
+
+    async def reply(self, turn):
+        stage = self.question(turn)[0].stage
+        self.mass, self.argmax_is_label = 0.25 if stage == "2P" else 1.0, stage != "final"
+        return await super().reply(turn)
+
+
+def test_masses_most_likely_labels_and_calls_are_counted_over_what_was_answered():
+    suite = MultiStarSuite(**{**NUMBERS, "puzzles": 3}, priors=["none", "model"])
+    doubtful = Doubtful(questions(suite), lambda question, _: question.key)
+    refusing = Refusing(doubtful, lambda turn: turn.episode.index == 1 and turn.episode.mode.endswith("none"))
+    planned = [episode.assigned("model", "model") for episode in suite.plan()]
+    records = played(suite, refusing)
+    kept = [record for record in records if not (record.episode.index == 2 and record.episode.mode.endswith("model"))]
+    tables = tables_of(suite, kept, planned)
+    stages = tables["multistar_stages"]
+    assert stages.headline and not tables["multistar_attributes"].headline
+    assert set(stages.brief) < set(stages.columns)
+    for row in rows_of(stages):
+        none, two = row["mode"] == "vanilla/none", row["stage"] == "2P"
+        assert row["questions"] == {"1P": 3, "2P": 2}.get(row["stage"], 1) * (3 if none else 2)
+        assert row["failed"] == (row["questions"] // 3 if none else 0)
+        assert row["label mass"] == pytest.approx(0.25 if two else 1)
+        assert row["most likely a label"] == (row["stage"] != "final") and row["without MSEval"] == 0
+        assert row["MSEval of perfect"].n == row["questions"] - row["failed"]
+        if none:
+            assert row["MSEval of perfect"].mean == pytest.approx(0.7)
+    calls = {row["mode"]: row for row in rows_of(tables["multistar_calls"])}
+    assert {mode: (row["chains done"], row["questions"]) for mode, row in calls.items()} == {
+        **{"vanilla/none": (2, 16), "vanilla/model": (2, 16)}
+    }
+    assert calls["vanilla/none"]["calls"] == calls["vanilla/none"]["planned calls"] == 16
+    done = [record for record in kept if record.outcome and record.episode.mode == "vanilla/model"]
+    assert calls["vanilla/model"]["calls"] == sum(len(record.turns) for record in done) > 16
+    numbers = [[int(number) for number in re.findall(r"\d+", note)] for note in stages.notes]
+    assert [8] in numbers, "questions of the failed episode"
+    assert [1, 6] in numbers, "episodes that have not been played"
+    assert any(found[:1] == [8] and len(found) == 2 for found in numbers), "with little probability on all labels"

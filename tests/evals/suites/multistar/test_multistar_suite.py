@@ -1,0 +1,603 @@
+"""MultiStAR as a suite: what is planned, what is asked, and what is recorded of it."""
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import math
+import shutil
+
+import pytest
+
+from envs.raven import CONFIGURATIONS, generate, load, official, write
+from envs.raven.files import read_imported
+from envs.raven.listing import read_files, write_index
+from evals.ledger.records import records_to_table
+from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
+from evals.suite import ledger_columns
+from evals.suites.multistar import MultiStarSuite, puzzles
+from evals.suites.multistar.puzzles import Selection, generated, planned_calls, puzzle_of, questions_of, stand_ins
+from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
+from evals.types import LabelScores, Reply
+from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, nodes_of, played, rows_of, tables_of
+
+ONE_PART = {"center_single", "distribute_four", "distribute_nine"}
+NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1, "options": "uniform"}
+"""Options drawn uniformly, so that all questions count."""
+
+
+def questions(suite, episode):
+    return suite._asked(episode)
+
+
+# --- the plan --------------------------------------------------------------------------------------------------------
+
+
+def test_the_chain_asks_3920_questions_over_70_puzzles_36_or_71_each():
+    suite = MultiStarSuite(priors=["none"])
+    plan = suite.plan()
+    counts = {episode.task: len(questions(suite, episode)) for episode in plan}
+    assert len(plan) == 70
+    assert counts == {name: 36 if name in ONE_PART else 71 for name in CONFIGURATIONS}
+    assert sum(episode.calls for episode in plan) == 3920
+
+
+def test_the_direct_set_is_as_large_as_the_published_one():
+    plan = MultiStarSuite(subtask="direct", puzzles=10, options="uniform").plan()
+    finals = sum(episode.level == "final" for episode in plan)
+    assert finals == 70 and 10 * (len(plan) - finals) == pytest.approx(21_700, rel=0.02)  # 1 % over 100 puzzles
+    assert len({episode.id for episode in plan}) == len(plan)
+    assert len({(episode.task, episode.level, episode.mode, episode.index) for episode in plan}) == len(plan)
+
+
+def test_guessing_gets_the_published_shares_by_construction():
+    suite = MultiStarSuite(priors=["none"], puzzles=2, options="uniform")
+    chances = {}
+    for episode in suite.plan():
+        for question in questions(suite, episode):
+            chances.setdefault(question.stage, []).append(1 / len(question.options))
+    means = {stage: 100 * sum(values) / len(values) for stage, values in chances.items()}
+    expected = {"1P": 31.06, "2P": 31.67, "1R": 25, "2R": 25, "final": 12.5}
+    assert means == pytest.approx(expected, abs=0.005)
+
+
+def test_both_subtasks_ask_about_the_same_puzzles_and_one_puzzle_stays_together():
+    chain = {(episode.task, puzzle_of(episode)): episode for episode in MultiStarSuite(puzzles=2).plan()}
+    groups = {}
+    for episode in MultiStarSuite(subtask="direct", puzzles=2).plan():
+        place = episode.task, puzzle_of(episode)
+        assert (episode.seed, episode.group) == (chain[place].seed, chain[place].group)
+        groups.setdefault(episode.group, set()).add(place)
+    assert len(groups) == 14 and all(len(places) == 1 for places in groups.values())
+
+
+def test_an_episodes_id_tells_what_the_player_meets_and_nothing_else():
+    def ids(**settings):
+        return [episode.id for episode in MultiStarSuite(**{**NUMBERS, "priors": ["none", "model"], **settings}).plan()]
+
+    bare, told = ids()
+    assert ids(convention="natural_logs") == [bare, told], "how it is scored"
+    assert ids(sweep=False)[0] == bare and ids(sweep=False)[1] != told
+    assert ids(paper_literal=True)[0] == bare and ids(paper_literal=True)[1] != told
+    assert ids(order="question_first")[0] == bare and ids(order="question_first")[1] != told
+    for change in (
+        {"answer_sets": "raven"},
+        {"styles": ["structured"]},
+        {"reply": "text"},
+        {"attributes": "all"},
+        {"options": "balanced"},
+        {"scale": 2},
+    ):
+        assert not {bare, told} & set(ids(**change)), change
+    assert ids(puzzles=3)[:2] == [bare, told], "more puzzles are added behind"
+
+
+def test_modes_are_styles_and_priors():
+    suite = MultiStarSuite(**NUMBERS, styles=["vanilla", "document"], priors=["none", "truth"])
+    modes = ["vanilla/none", "vanilla/truth", "document/none", "document/truth"]
+    assert [episode.mode for episode in suite.plan()] == modes
+    assert {e.mode for e in dataclasses.replace(suite, subtask="direct").plan()} == {"vanilla", "document"}
+
+
+def test_configurations_go_by_folder_name_or_paper_title():
+    by_title = MultiStarSuite(configurations=["Left-Right"], puzzles=1).plan()
+    assert by_title == MultiStarSuite(configurations="left_center_single_right_center_single", puzzles=1).plan()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"subtask": "chains"}, "suite.subtask: there is no 'chains'; there are chain, direct"),
+        ({"configurations": ["4x4Grid"]}, "suite.configurations: unknown configuration '4x4Grid'"),
+        ({"configurations": ["Center", "center_single"]}, "suite.configurations names center_single twice"),
+        ({"configurations": []}, "suite.configurations is empty"),
+        ({"attributes": ["colour"]}, "suite.attributes: there is no 'colour'; there are number, position, shape"),
+        ({"priors": ["models"]}, "suite.priors: there is no 'models'; there are none, model, truth"),
+        ({"styles": ["html"]}, "suite.styles: there is no 'html'; there are vanilla, structured, document"),
+        ({"reply": "json"}, "suite.reply: there is no 'json'; there are labels, text"),
+        ({"answer_sets": "iraven"}, "suite.answer_sets: there is no 'iraven'; there are i_raven, raven"),
+        ({"convention": "bits"}, "suite.convention: no convention 'bits'; there are decoded, natural_logs"),
+        ({"options": "fair"}, "suite.options: there is no 'fair'; there are balanced, uniform"),
+        ({"scale": 0}, "suite.scale must be an integer from 1 to 4, not 0"),
+        ({"scale": 5}, "suite.scale must be an integer from 1 to 4, not 5"),
+        ({"puzzles": 0}, "suite.puzzles must be an integer of at least 1, not 0"),
+        ({"sweep": "yes"}, "suite.sweep must be true or false"),
+        ({"convention": None}, "suite.convention must be a string, not None"),
+        ({"problems": None}, "suite.problems must be a string, not None"),
+        ({"priors": None}, "suite.priors must be a name or a list of names, not None"),
+        ({"styles": 1}, "suite.styles must be a name or a list of names, not 1"),
+        ({"configurations": None}, "suite.configurations must be a name or a list of names, not None"),
+        ({"attributes": None}, "suite.attributes must be a name or a list of names, not None"),
+        ({"subtask": None}, "suite.subtask: there is no None; there are chain, direct"),
+        ({"problems": "/nowhere"}, "suite.problems=/nowhere: no such folder"),
+    ],
+)
+def test_a_setting_that_does_not_exist_is_named_with_those_that_do(settings, words):
+    with pytest.raises(ValueError) as caught:
+        MultiStarSuite(**settings).plan()
+    assert words in str(caught.value)
+
+
+# --- play ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_perfect_play_answers_every_question_right(subtask):
+    suite = MultiStarSuite(subtask=subtask, puzzles=1, priors=["none", "model", "truth"])
+    for record in played(suite, BUILT_IN_PLAYERS["oracle"]):
+        assert record.done and record.outcome.success
+        assert all(node["answer"] == node["key"] for node in nodes_of(record, suite).values())
+        assert all(turn.rule == "argmax" and turn.action == turn.reply.text for turn in record.turns)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_the_sweep_makes_exactly_the_planned_calls_and_no_prompt_twice(configuration):
+    suite = MultiStarSuite(configurations=[configuration], puzzles=1, priors=["model"])
+    (record,) = played(suite, BUILT_IN_PLAYERS["random"])
+    nodes = nodes_of(record, suite)
+    by_hand = sum(1 + sum(len(nodes[parent]["options"]) - 1 for parent in node["parents"]) for node in nodes.values())
+    assert len(record.turns) == by_hand == record.outcome.extra["n_calls"] == record.outcome.extra["n_planned_calls"]
+    assert by_hand == record.episode.calls == record.episode.budget
+    assert len({turn.turn.chat for turn in record.turns}) == by_hand
+    for node in nodes.values():
+        asked = [(each["parent"], each["option"]) for each in node["sweep"]]
+        wanted = [(p, option) for p in node["parents"] for option in range(len(nodes[p]["options"]))]
+        assert asked == wanted, "every parent, every option"
+        for each in node["sweep"]:
+            if each["option"] == nodes[each["parent"]]["answer"]:
+                assert each["turn"] == node["turn"], "the actual answer is not asked again"
+
+
+def test_one_question_on_the_rule_of_a_row_takes_thirteen_more_calls():
+    # Three parents with four options and two with three: 18 options, five of which were the answers themselves.
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    (record,) = played(suite, BUILT_IN_PLAYERS["random"])
+    node = nodes_of(record, suite)["number/one_row"]
+    assert len(node["sweep"]) == 18
+    assert len({each["turn"] for each in node["sweep"]} - {node["turn"]}) == 13
+    # And the whole chain of one attribute: 8 questions, 2 x (3 + 3), 13, 3 and 3.
+    assert record.outcome.extra["n_calls"] == 8 + 12 + 13 + 3 + 3
+
+
+def test_a_swept_prompt_changes_one_sentence_and_nothing_else():
+    suite = MultiStarSuite(configurations=["Left-Right"], puzzles=1, priors=["model"])
+    (record,) = played(suite, BUILT_IN_PLAYERS["random"])
+    chats = {turn.turn.number: turn.turn.chat for turn in record.turns}
+    nodes = nodes_of(record, suite)
+    for node in nodes.values():
+        system, (picture, base) = chats[node["turn"]][0], chats[node["turn"]][1].parts
+        for each in node["sweep"]:
+            other = chats[each["turn"]]
+            assert other[0] == system and other[1].parts[0] == picture
+            lines = list(zip(base.splitlines(), other[1].parts[1].splitlines(), strict=True))
+            changed = sum(first != second for first, second in lines)
+            assert changed == (each["option"] != nodes[each["parent"]]["answer"])
+
+
+def test_the_papers_own_sentences_on_the_position_leave_nothing_to_ask_again():
+    settings = {**NUMBERS, "configurations": ["3x3Grid"], "attributes": ["position"], "priors": ["model"]}
+    suite = MultiStarSuite(**settings, paper_literal=True)
+    (record,) = played(suite, BUILT_IN_PLAYERS["random"])
+    nodes = nodes_of(record, suite)
+    assert record.outcome.extra["n_calls"] == record.outcome.extra["n_planned_calls"] == len(record.turns)
+    for each in nodes["position/two_panels_1_2"]["sweep"]:
+        assert each["turn"] == nodes["position/two_panels_1_2"]["turn"]
+    # Ours say it: two parents with four options each, one of which is the answer.
+    (ours,) = played(MultiStarSuite(**settings), BUILT_IN_PLAYERS["random"])
+    swept = {each["turn"] for each in nodes_of(ours, suite)["position/two_panels_1_2"]["sweep"]}
+    assert len(swept) == 7
+
+
+@pytest.mark.parametrize("prior", ["none", "model", "truth"])
+def test_questions_are_told_nothing_or_the_models_answers_or_the_truth(prior):
+    suite = MultiStarSuite(**NUMBERS, priors=[prior], sweep=False)
+    (episode,) = suite.plan()
+    asked = questions(suite, episode)
+    wrong = Scripted(asked, lambda question, _: (question.key + 1) % len(question.options))
+    (record,) = played(suite, wrong)
+    first, *_ = asked
+    (pair,) = [text for question, text in wrong.asked if question.node == "number/two_panels_1_2"]
+    said = {option: f"{option} object{'s' if option != '1' else ''} in the left panel." for option in first.options}
+    told = [option for option in first.options if said[option] in pair]
+    answers = {"none": [], "model": [first.options[(first.key + 1) % 4]], "truth": [first.options[first.key]]}
+    assert told == answers[prior]
+    assert not record.outcome.success and record.outcome.extra["n_calls"] == 8
+
+
+def test_a_question_is_asked_only_when_all_before_it_are_answered_and_others_at_once():
+    suite = MultiStarSuite(configurations=["Up-Down"], puzzles=1, priors=["model"], sweep=False)
+    (episode,) = suite.plan()
+    asked = questions(suite, episode)
+    inside, most, done = set(), [], set()
+    player = Scripted(asked, lambda question, _: 0)
+
+    class Watching:
+        async def reply(self, turn):
+            question, _ = player.question(turn)
+            assert done.issuperset(question.parents)
+            inside.add(question.node)
+            most.append(len(inside))
+            await asyncio.sleep(0.001)
+            inside.remove(question.node)
+            done.add(question.node)
+            return await player.reply(turn)
+
+    played(suite, Watching())
+    assert max(most) == 30, "all questions on one panel"
+    assert len(done) == 71
+
+
+def test_turns_are_numbered_alike_whatever_the_answers_take():
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    (episode,) = suite.plan()
+    asked = questions(suite, episode)
+
+    class Hesitant(Scripted):
+        delays = itertools.cycle([0.003, 0.0, 0.001])
+
+        async def reply(self, turn):
+            await asyncio.sleep(next(self.delays))
+            return await super().reply(turn)
+
+    def chats(player):
+        (record,) = played(suite, player)
+        return [turn.turn.chat for turn in record.turns]
+
+    def choose(question, text):
+        return len(text) % len(question.options)
+
+    assert chats(Scripted(asked, choose)) == chats(Hesitant(asked, choose))
+
+
+def test_a_part_of_the_attributes_leaves_the_others_out_as_parents_too():
+    suite = MultiStarSuite(configurations=["Center"], attributes=["size", "shape"], puzzles=1, priors=["model"])
+    (episode,) = suite.plan()
+    asked = questions(suite, episode)
+    assert len(asked) == 2 * 7 + 1
+    assert asked[-1].parents == ("shape/two_rows", "size/two_rows")
+    assert played(suite, BUILT_IN_PLAYERS["oracle"])[0].outcome.success
+
+
+# --- engines that cannot ---------------------------------------------------------------------------------------------
+
+
+def test_scores_that_are_not_exact_are_kept_and_not_swept():
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    asked = questions(suite, suite.plan()[0])
+    (record,) = played(suite, Scripted(asked, lambda question, _: question.key, exact=False))
+    assert record.outcome.success
+    assert record.outcome.extra["n_calls"] == 8 < record.outcome.extra["n_planned_calls"]
+    assert all(node["exact"] is False and not node["sweep"] for node in nodes_of(record, suite).values())
+
+
+def test_unknown_log_probabilities_stay_unknown_in_the_ledger():
+    suite = MultiStarSuite(**NUMBERS, priors=["none"])
+
+    class TopTokens:
+        async def reply(self, turn):
+            unknown = (math.nan,) * (len(turn.labels) - 1)
+            return Reply("A" if "A" in turn.labels else "1", label_scores=LabelScores((-0.5, *unknown), 0.6, True))
+
+    (record,) = played(suite, TopTokens())
+    for node in nodes_of(record, suite).values():
+        assert node["answer"] == 0 and node["exact"] is False
+        assert all(math.isnan(value) for value in node["logprobs"][1:])
+
+
+def test_an_engine_without_label_scores_fails_with_a_cause_that_says_what_helps():
+    suite = MultiStarSuite(**NUMBERS, priors=["none"])
+
+    class Writing:
+        async def reply(self, turn):
+            return Reply("The answer is A.")
+
+    (record,) = played(suite, Writing())
+    assert not record.done
+    assert record.error.startswith("NoLabelScores: the engine gives no label scores; suite.reply=text")
+    (written,) = played(dataclasses.replace(suite, reply="text"), Writing())
+    nodes = nodes_of(written, suite)
+    assert nodes["number/one_row"]["answer"] == 0 and nodes["number/one_row"]["rule"] == "statement"
+    assert nodes["number/one_row"]["logprobs"] is None and nodes["number/one_row"]["exact"] is False
+    assert nodes["final"]["answer"] is None and nodes["final"]["rule"] == "no answer"
+
+
+def test_one_question_that_cannot_be_answered_costs_its_episode_and_keeps_what_was_said():
+    suite = MultiStarSuite(**{**NUMBERS, "puzzles": 2}, priors=["model"])
+    first, second = suite.plan()
+    refusing = Refusing(BUILT_IN_PLAYERS["random"], lambda turn: turn.episode.index == 0 and "1" in turn.labels)
+    records = played(suite, refusing)
+    assert [record.error for record in records] == ["PlayerError: cannot", ""]
+    assert len(records[0].turns) == 7 and len(records[1].turns) == second.calls
+    assert first.calls == second.calls
+
+
+# --- what counts, and shortcuts --------------------------------------------------------------------------------------
+
+
+def test_links_are_asked_and_recorded_and_left_out_of_accuracy():
+    suite = MultiStarSuite(configurations=["Center"], puzzles=2, priors=["none"])
+    asked = [question for episode in suite.plan() for question in questions(suite, episode)]
+    links = [question for question in asked if not question.counts]
+    assert {"number/single_panel_1", "position/two_rows"} <= {question.node for question in links}, (
+        "one answer everywhere"
+    )
+    records = played(
+        suite, Scripted(asked, lambda question, _: (question.key + (not question.counts)) % len(question.options))
+    )
+    rows = rows_of(tables_of(suite, records)["multistar_stages"])
+    assert sum(row["links"] for row in rows) == len(links) > 0
+    assert sum(row["questions"] for row in rows) == len(asked) - len(links)
+    assert all(row["accuracy"].mean == 1 for row in rows), "only links were answered wrong"
+    for record in records:
+        by_node = {question.node: question for question in questions(suite, record.episode)}
+        assert all(node["counts"] == by_node[name].counts for name, node in nodes_of(record, suite).items())
+
+
+def test_base_rates_beat_chance_where_options_are_drawn_uniformly_and_not_where_they_are_balanced():
+    excess = {}
+    for options in ("uniform", "balanced"):
+        suite = MultiStarSuite(configurations=["2x2Grid", "Left-Right"], puzzles=12, priors=["none"], options=options)
+        rows = rows_of(tables_of(suite, played(suite, ShortcutPlayer("base_rates"), "base_rates"))["multistar_stages"])
+        excess[options] = {row["stage"]: row["accuracy"].mean - row["chance"] for row in rows}
+    assert all(excess["uniform"][stage] > 0.15 for stage in ("1P", "2P", "1R", "2R"))
+    assert all(abs(excess["balanced"][stage]) < 0.1 for stage in ("1P", "2P", "1R", "2R"))
+
+
+@pytest.mark.parametrize(("answer_sets", "least", "most"), [("raven", 0.8, 1.0), ("i_raven", 0.0, 0.4)])
+def test_the_most_alike_candidate_solves_ravens_own_answer_sets_only(answer_sets, least, most):
+    suite = MultiStarSuite("direct", ["Left-Right", "Center"], puzzles=15, answer_sets=answer_sets)
+    finals = [episode for episode in suite.plan() if episode.level == "final"]
+    records = played(suite, ShortcutPlayer("most_alike"), "most_alike", finals)
+    assert len(finals) == 30 and least <= sum(record.outcome.success for record in records) / 30 <= most
+
+
+def test_the_best_shortcut_stands_beside_the_other_players():
+    suite = MultiStarSuite("direct", ["Center"], puzzles=3, answer_sets="raven")
+    records = [
+        record
+        for name, player in (
+            ("oracle", BUILT_IN_PLAYERS["oracle"]),
+            *((name, ShortcutPlayer(name)) for name in suite.shortcuts),
+        )
+        for record in played(suite, player, name)
+    ]
+    table = tables_of(suite, records)["multistar_stages"]
+    finals = {row["player"]: row for row in rows_of(table) if row["stage"] == "final"}
+    best = max(finals[name]["accuracy"].mean for name in suite.shortcuts)
+    assert best == 1 and all(row["best shortcut"] == best for row in finals.values())
+
+
+def test_cut_replies_count_and_are_read_only_where_they_had_answered():
+    suite = MultiStarSuite(**NUMBERS, priors=["none"], reply="text")
+
+    class Cut:
+        async def reply(self, turn):
+            done = turn.number % 2
+            label = turn.oracle()
+            return Reply(f"<answer>{label}</answer> since" if done else f"It must be {label}. Hold on", finish="length")
+
+    (record,) = played(suite, Cut())
+    nodes = nodes_of(record, suite).values()
+    assert all(node["cut_off"] and (node["answer"] == node["key"]) == bool(node["turn"] % 2) for node in nodes)
+    table = tables_of(suite, [record])["multistar_stages"]
+    assert sum(row["cut off"] for row in rows_of(table)) == 8
+
+
+def test_a_larger_scale_asks_the_same_on_larger_pictures():
+    small, large = (MultiStarSuite(**NUMBERS, priors=["none"], scale=scale) for scale in (1, 2))
+    for one, other in zip(questions(small, small.plan()[0]), questions(large, large.plan()[0]), strict=True):
+        assert (one.text, one.options, one.key) == (other.text, other.options, other.key)
+        assert other.picture.size == tuple(2 * edge for edge in one.picture.size)
+        assert other.picture.render().shape == (*other.picture.size[::-1], 3)
+
+
+def test_an_episode_is_shown_with_its_graph_and_the_probabilities_of_every_turn():
+    suite = MultiStarSuite(**NUMBERS, priors=["model"])
+    (record,) = played(suite, BUILT_IN_PLAYERS["random"])
+    row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
+    shown = suite.view({name.removeprefix("multistar."): value for name, value in row.items()})
+    assert len(shown.steps) == len(record.turns)
+    for step in shown.steps:
+        assert sum(step.probabilities.values()) == pytest.approx(1)
+        assert step.best == step.facts["key"] and step.best in step.probabilities
+        assert math.exp(-step.regret) == pytest.approx(step.probabilities[step.best])
+    stored, graph = nodes_of(record, suite), {node.name: node for node in shown.graph}
+    rule = graph["number/one_row"]
+    assert rule.parents == tuple(stored["number/one_row"]["parents"])
+    assert len(rule.weights) == 5 and 0 < sum(rule.weights) < 1 and 0 < rule.score < 1
+    for name, node in graph.items():
+        assert (node.answer == node.key) == (stored[name]["answer"] == stored[name]["key"])
+        assert (node.turn, node.counts) == (stored[name]["turn"], stored[name]["counts"])
+        assert shown.steps[node.turn].best == node.key
+    changed = [step.facts["instead"] for step in shown.steps if "instead" in step.facts]
+    assert len(changed) == len(shown.steps) - 8
+    json.dumps([shown.facts, *(step.facts for step in shown.steps)])
+
+
+# --- imported problems -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    home = tmp_path / "center_single"
+    home.mkdir()
+    for number in (10, 2, 3):
+        write(official(generate("center_single", number)), home / f"RAVEN_{number}_train")
+    return tmp_path
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_imported_problems_take_the_place_of_generated_ones_in_the_order_of_their_numbers(folder, subtask, flat):
+    home = folder / "center_single" if flat else folder
+    suite = MultiStarSuite(
+        subtask, ["center_single"], puzzles=2, priors=["none"], attributes=["number"], problems=str(home)
+    )
+    sources = {questions(suite, episode)[0].picture.source.path for episode in suite.plan()}
+    assert sources == {str(folder / "center_single" / f"RAVEN_{number}_train.npz") for number in (2, 3)}
+    assert all(record.outcome.success for record in played(suite, BUILT_IN_PLAYERS["oracle"]))
+
+
+def test_a_folder_without_a_configuration_is_refused(folder):
+    with pytest.raises(ValueError, match="holds no problem of configuration distribute_four"):
+        MultiStarSuite(configurations=["2x2Grid"], problems=str(folder)).plan()
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_a_damaged_file_fails_with_its_cause_and_the_others_are_played(folder, subtask):
+    broken = folder / "center_single" / "RAVEN_3_train.npz"
+    broken.write_bytes(broken.read_bytes()[:100])
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], attributes=["number"], problems=str(folder))
+    records = played(suite, BUILT_IN_PLAYERS["oracle"])
+    failed = [record for record in records if not record.done]
+    assert len(failed) == 1 and len(records) > 2
+    assert failed[0].error.startswith("PuzzleUnreadable:") and "RAVEN_3_train.npz" in failed[0].error
+    assert all(record.outcome.success for record in records if record.done)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_the_kinds_of_questions_are_known_without_the_puzzle(name, subtask):
+    for options in ("uniform", "balanced"):
+        selection = Selection(name, subtask, QUESTION_ATTRIBUTES, options)
+        kinds = {question.node: kind(question) for question in stand_ins(selection)}
+        if subtask == "chain" or options == "uniform":
+            counts = {"chain": 36, "direct": 19 if name == "center_single" else 26}
+            assert len(kinds) == (counts[subtask] if name in ONE_PART else {"chain": 71, "direct": 39}[subtask])
+        for index in range(3):
+            for question in questions_of(generated(name, index, "raven"), selection):
+                if question.counts:
+                    assert kinds[question.node] == kind(question)
+
+
+def kind(question):
+    return question.stage, question.attribute, question.part, len(question.options)
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_questions_on_an_unreadable_puzzle_are_counted_as_far_as_they_are_known(folder, subtask):
+    broken = folder / "center_single" / "RAVEN_3_train.npz"
+    broken.write_bytes(broken.read_bytes()[:100])
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], problems=str(folder), options="uniform")
+    tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["oracle"]))
+    rows, notes = rows_of(tables["multistar_stages"]), "\n".join(tables["multistar_stages"].notes)
+    if subtask == "chain":
+        assert sum(row["questions"] for row in rows) == 3 * 36 and sum(row["failed"] for row in rows) == 36
+        assert all(row["accuracy"].mean == pytest.approx(2 / 3) for row in rows)
+        assert "count nowhere" not in notes
+    else:
+        assert sum(row["questions"] for row in rows) == 2 * 19 and not any(row["failed"] for row in rows)
+        assert "1 failed episodes whose questions are unknown" in notes
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+def test_tables_need_no_files_of_imported_problems(folder, subtask):
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], problems=str(folder), options="uniform")
+    records = played(suite, Refusing(BUILT_IN_PLAYERS["oracle"], lambda turn: turn.episode.index % 100 == 1))
+    before = tables_of(suite, records)
+    failed = {row["attribute"]: row["failed"] for row in rows_of(before["multistar_attributes"]) if row["failed"]}
+    assert failed == ({"shape": 3} if subtask == "direct" else dict.fromkeys(QUESTION_ATTRIBUTES, 1) | {"puzzle": 1})
+    shutil.rmtree(folder)
+    forget()
+    assert tables_of(suite, records) == before
+
+
+@pytest.mark.parametrize("change", ["one more", "other content", "fewer", "none"])
+def test_no_other_puzzle_is_played_than_the_planned_one(folder, change):
+    suite = MultiStarSuite(configurations=["Center"], priors=["none"], attributes=["number"], problems=str(folder))
+    plan, home = suite.plan(), folder / "center_single"
+    if change == "one more":
+        write(official(generate("center_single", 1)), home / "RAVEN_1_train")
+    elif change == "other content":
+        write(official(generate("center_single", 1)), home / "RAVEN_2_train")
+    elif change == "fewer":
+        (home / "RAVEN_2_train.npz").unlink()
+    else:
+        shutil.rmtree(folder)
+    forget()
+    records = played(suite, BUILT_IN_PLAYERS["oracle"], episodes=plan)
+    assert [record.done for record in records] == ([False, True, True] if change == "other content" else [False] * 3)
+    assert records[0].error.startswith(f"PuzzleUnreadable: suite.problems={folder} has changed since the plan was made")
+
+
+@pytest.mark.parametrize("subtask", ["chain", "direct"])
+@pytest.mark.parametrize("damaged", ["npz", "xml"])
+def test_a_damaged_file_beside_others_costs_that_file_only(folder, damaged, subtask):
+    home = folder / "center_single"
+    (home / f"RAVEN_3_train.{damaged}").write_bytes(b"nothing")
+    suite = MultiStarSuite(subtask, ["center_single"], priors=["none"], attributes=["number"], problems=str(home))
+    records = played(suite, BUILT_IN_PLAYERS["oracle"])
+    (failed,) = [record for record in records if not record.done]
+    assert f"RAVEN_3_train.{damaged}" in failed.error
+    assert failed.episode.task == ("center_single" if damaged == "npz" else "unknown")
+    assert all(record.outcome.success for record in records if record.done) and len(records) > 2
+    notes = "\n".join(tables_of(suite, records)["multistar_stages"].notes)
+    known = (damaged, subtask) == ("npz", "chain")
+    assert ("1 failed episodes whose questions are unknown" in notes) == (not known)
+
+
+def test_a_problem_in_the_folder_of_another_configuration_is_refused(folder):
+    write(official(generate("distribute_nine", 4)), folder / "center_single" / "RAVEN_4_train")
+    suite = MultiStarSuite(configurations=["Center"], priors=["none"], attributes=["number"], problems=str(folder))
+    *others, record, last = played(suite, BUILT_IN_PLAYERS["oracle"])
+    assert "RAVEN_4_train.npz: a problem of configuration distribute_nine, where center_single was" in record.error
+    assert len(others) == 2 and all(other.done for other in (*others, last))
+
+
+def test_an_index_holds_to_what_was_imported(folder):
+    home, index = folder / "center_single", folder / "index.jsonl"
+    (home / "RAVEN_3_train.xml").write_bytes(b"nothing")
+    problems = [file.problem for file in read_files(folder) if not isinstance(file, ValueError)]
+    write_index(problems, index)
+    suite = MultiStarSuite(configurations=["Center"], priors=["none"], attributes=["number"], problems=str(index))
+    assert all(record.outcome.success for record in played(suite, BUILT_IN_PLAYERS["oracle"]))
+    plan = suite.plan()
+    assert len(plan) == 2, "what was damaged is not listed"
+    write(official(generate("center_single", 1)), home / "RAVEN_1_train")
+    write(official(generate("center_single", 1)), home / "RAVEN_10_train")
+    forget()
+    first, second = played(suite, BUILT_IN_PLAYERS["oracle"], episodes=plan)
+    assert first.done and "RAVEN_10_train.npz: content has changed" in second.error
+    with pytest.raises(ValueError, match="holds no problem of configuration distribute_four"):
+        dataclasses.replace(suite, configurations=["2x2Grid"]).plan()
+    index.write_text("{}\n")
+    forget()
+    with pytest.raises(ValueError, match=r"suite.problems: .*index.jsonl: line 1 is no line"):
+        suite.plan()
+
+
+def forget():
+    """As in another process."""
+    load.cache_clear()
+    read_imported.cache_clear()
+    for cached in (puzzles.imported, puzzles._files, puzzles._index, puzzles.fingerprint, questions_of, stand_ins):
+        cached.cache_clear()
+
+
+# --- counting --------------------------------------------------------------------------------------------------------
+
+
+def test_calls_are_planned_without_playing():
+    selection = Selection("center_single", "chain", QUESTION_ATTRIBUTES)
+    asked = questions_of(generated("center_single", 0, "iraven"), selection)
+    assert planned_calls(asked, "none", True, False) == planned_calls(asked, "model", False, False) == 36
