@@ -9,7 +9,9 @@
 #   ./launch.sh test fast          only the fast tests, without Ray, vLLM and a browser; about four minutes
 #   ./launch.sh test [...]         pytest with these arguments
 #   ./launch.sh setup              install only, with development dependencies
+#   ./launch.sh docs               builds the documentation as a site, in docs/_build
 #
+# Versions are those of constraints.txt, so that an installation tomorrow is today's.
 # The GPU build of vLLM is installed where nvidia-smi finds a GPU, else the CPU build.
 # RAYCADE_BUILD=gpu|cpu overrides this (on a login node without a GPU, for example). RAYCADE_PYTHON names a Python 3.11 or
 # 3.12. pip's settings apply as usual: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, pip.conf.
@@ -44,7 +46,7 @@ choose_build() {
 }
 
 # A hash of everything that an installation depends on; stored with it, so that the next start can skip the installation.
-fingerprint() { { printf '%s\n' "$root" "$1"; cat "$root/setup.py" "$root/pyproject.toml"; } | sha256sum; }
+fingerprint() { { printf '%s\n' "$root" "$1"; cat "$root/setup.py" "$root/pyproject.toml" "$root/constraints.txt"; } | sha256sum; }
 
 installed() { [[ "$(cat "$venv/.raycade-$1" 2>/dev/null)" == "$(fingerprint "$1")" ]]; }
 
@@ -66,7 +68,8 @@ install() {
     fi
     say "installing raycade[$extras]; the first time this takes a few minutes"
     # In a copied installation pip warns about every package; hide only these warnings.
-    if ! "$venv/bin/python" -m pip install --quiet --editable "$root[$extras]" 2>&1 |
+    if ! "$venv/bin/python" -m pip install --quiet --constraint "$root/constraints.txt" \
+        --editable "$root[$extras]" 2>&1 |
         tee "$log" | sed '/WARNING: Location .* is ignored/d; /\[notice\]/d' >&2; then
         if grep -q 'No matching distribution found for torch' "$log"; then
             say "pip found no index with the build of torch that vLLM requires."
@@ -85,9 +88,12 @@ case "$command" in
         sed -n '2,/^set -/{/^set -/d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"
         exit
         ;;
-    test | setup)
+    test | setup | docs)
         installed "$build,dev" || install "$build,dev"
-        [[ $command == test ]] || exit 0
+        case "$command" in
+            setup) exit ;;
+            docs) exec "$venv/bin/sphinx-build" --quiet --fail-on-warning --keep-going "$root/docs" "$root/docs/_build" ;;
+        esac
         shift
         cd "$root"
         pytest=("$venv/bin/python" -m pytest)

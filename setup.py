@@ -18,7 +18,7 @@ EVALS = [
 SLURM = ["hydra-submitit-launcher==1.2.0"]
 CLUSTER = [
     "ray>=2.60,<2.61",
-    "hydra-core>=1.3.2,<1.4",
+    "hydra-core>=1.3.4,<1.4",
     "httpx>=0.27,<1",
     "wandb",
     "psutil",
@@ -60,6 +60,10 @@ setup(
             "axe-playwright-python",
             "statsmodels",
             "datasets",
+            "sphinx>=8",
+            "myst-parser",
+            "furo",
+            "pre-commit",
         ],
     },
     entry_points={

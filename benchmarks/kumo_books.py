@@ -1,7 +1,7 @@
 """Parses KUMO's knowledge books with an independent reader. Run: python -m benchmarks.kumo_books [--count N] [--page].
 
 For each of the five main domains, at both difficulties, N tasks (default 200) are generated and written as prose books, from
-which the reader must recover the table of rule-outs. ``--page`` writes docs/kumo_books.md and kumo_books_samples.md instead.
+which the reader must recover the table of rule-outs. ``--page`` writes docs/kumo_books.md and its samples.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from envs.kumo.book_reader import BookError, read_book, table_of
 
 DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
 PAGE = Path(__file__).parents[1] / "docs" / "kumo_books.md"
-SAMPLES = PAGE.with_name("kumo_books_samples.md")
+SAMPLES = PAGE.parent / "records" / "kumo_books_samples.md"
 
 
 def check(domain: Domain, difficulty: str, count: int, style: BookStyle) -> tuple[int, list[str]]:
@@ -52,7 +52,7 @@ def page() -> str:
         "is a book in one of five styles (`suite.book`): `prose` defines every truth and test and states the rule-outs in "
         "sentences; `long` also describes as many again that are not in the game; `noisy` has true but irrelevant sentences "
         "in between; `table` lists the rule-outs; `symbolic` is a terse notation. Every book reads back as the game's table "
-        "of rule-outs. [Twenty more](kumo_books_samples.md).",
+        "of rule-outs. [Twenty more](records/kumo_books_samples.md).",
         f"## Prose: an easy game\n\nThe goal that is told before it: {medical.goal}\n\n{_quoted(write_book(task, medical))}",
         f"## Prose: a hard game\n\nThe goal: {fantasy.goal}\n\n{_quoted(write_book(other, fantasy))}",
         "## The first game as a table\n\n" + _quoted(write_book(task, medical, "table")),

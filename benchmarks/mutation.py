@@ -5,7 +5,7 @@ python -m benchmarks.mutation router statistics    modules with these names
 python -m benchmarks.mutation --show router        also print the surviving mutants
 
 A mutant counts as killed if a test fails or hangs. Mutants of message texts (sentences and f-strings) are left out: tests
-state behavior, not English. docs/mutation.md lists the survivors that are equivalent to the original.
+state behavior, not English. docs/records/mutation.md lists the survivors that are equivalent to the original.
 """
 
 from __future__ import annotations

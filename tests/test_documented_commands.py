@@ -91,8 +91,8 @@ def test_paths_in_the_readme_exist():
         assert Path(ROOT / path).exists(), path
 
 
-def test_the_readme_s_python_runs(tmp_path, monkeypatch, capsys):
-    text = (ROOT / "README.md").read_text()
+def test_the_documented_python_runs(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "looking.md").read_text()
     blocks = [
         textwrap.dedent(block) for block in re.findall(r"(?:^ {4,}(?:from|import) .*\n(?:^ {4,}\S.*\n)+)", text, re.M)
     ]
@@ -105,5 +105,5 @@ def test_the_readme_s_python_runs(tmp_path, monkeypatch, capsys):
         assert end.value.code == 0
     capsys.readouterr()
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, "page.md", "exec"), {})
     assert "(576, 576, 3)" in capsys.readouterr().out

@@ -23,7 +23,7 @@ from envs.kidgym.render.compose import DIRECTIONS, labeled, render
 from envs.kidgym.render.sprites import sprite
 from envs.kidgym.scene import RESOLUTIONS, Hint, Item
 
-DEFAULT_FOLDER: Final = "docs/kidgym_contact_sheets"
+DEFAULT_FOLDER: Final = "docs/records/kidgym_contact_sheets"
 LABELED_FAMILIES: Final = (*ITEMS, "pile", "basket", "key", "door", "chest", "diamond")
 """Families of sprites that tasks label."""
 _SMALL, _LARGE, _LINE = 15, 22, 19

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from envs.picture import picture_from_description
 from evals.ledger.ledger import write_part
-from evals.suites.kidgym import replay
+from evals.suites.kidgym import rerender_episode
 from evals.viewer.episode import stored_row
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import unread_parts
@@ -306,7 +306,7 @@ def test_pictures_are_those_that_the_model_got(ask):
     row = one(ask, suite="kidgym", player="random")
     shown = opened(ask, row)
     (stored,) = [each for each in calm_rows()[1].to_pylist() if each["episode_id"] == row["episode_id"]]
-    frame = next(step.frame for step in replay(stored).steps if not step.forced)
+    frame = next(step.frame for step in rerender_episode(stored).steps if not step.forced)
     key = next(part["picture"] for part in shown["steps"][0]["shown"][-1]["parts"] if "picture" in part)
     answer = ask(f"picture/{key}", at=f"calm/{row['episode_id']}")
     assert answer.headers["content-type"] == "image/png"

@@ -16,7 +16,7 @@ from evals.types import Chat
 
 
 @dataclass(frozen=True)
-class ReplayedStep:
+class RerenderedStep:
     """One step of a stored episode."""
 
     frame: Frame
@@ -33,10 +33,10 @@ class ReplayedStep:
 
 
 @dataclass(frozen=True)
-class Replay:
+class RerenderedEpisode:
     """A stored episode, step by step."""
 
-    steps: tuple[ReplayedStep, ...]
+    steps: tuple[RerenderedStep, ...]
     final: Frame
     """What was to be seen after the last step."""
     end: World
@@ -44,7 +44,7 @@ class Replay:
     success: bool
 
 
-def replay(row: Mapping[str, Any]) -> Replay:
+def rerender_episode(row: Mapping[str, Any]) -> RerenderedEpisode:
     """Play a row of the ledger again, failed ones as far as they got.
 
     Args:
@@ -59,14 +59,14 @@ def replay(row: Mapping[str, Any]) -> Replay:
     load_user_tasks()
     for decoys in MDE_DECOYS[1:] if row["task"] == "MDE" else ():
         with contextlib.suppress(ValueError):
-            return _replay(row, decoys)
-    return _replay(row, MDE_DECOYS[0])
+            return _rerender(row, decoys)
+    return _rerender(row, MDE_DECOYS[0])
 
 
-def _replay(row: Mapping[str, Any], mde_decoys: str) -> Replay:
+def _rerender(row: Mapping[str, Any], mde_decoys: str) -> RerenderedEpisode:
     turns = row["turns"]
     world = _world(row, mde_decoys)
-    steps: list[ReplayedStep] = []
+    steps: list[RerenderedStep] = []
     asked = 0
     while not world.done:
         frame, actions = world.frame, world.actions
@@ -80,14 +80,14 @@ def _replay(row: Mapping[str, Any], mde_decoys: str) -> Replay:
             asked += 1
         before = world.copy()
         accepted = chosen is not None and world.step(actions.index(chosen)).accepted
-        steps.append(ReplayedStep(frame, actions, chosen, forced, accepted, before))
+        steps.append(RerenderedStep(frame, actions, chosen, forced, accepted, before))
         if chosen is None:
             break
     if asked < len(turns):
         raise _error(row, asked, "was asked after the game had ended")
     if row["status"] == "done" and (row["success"], row["steps"]) != (world.success, world.steps):
         raise _error(row, asked - 1, f"ends with success {world.success} after {world.steps} steps, not as stored")
-    return Replay(tuple(steps), world.frame, world, world.success)
+    return RerenderedEpisode(tuple(steps), world.frame, world, world.success)
 
 
 def _world(row: Mapping[str, Any], mde_decoys: str) -> World:
@@ -102,11 +102,13 @@ def _compare(row: Mapping[str, Any], number: int, world: World, seen: list[Frame
     turn = row["turns"][number]
     expected = seen if world.memory else seen[-1:]
     if _frames(chat_of(row["turns"], number))[-len(expected) :] != expected:
-        raise _error(row, number, "shows other pictures than the replayed game")
+        raise _error(row, number, "shows other pictures than the game rendered again")
     if tuple(turn["options"]) != letters_of(world.actions):
-        raise _error(row, number, f"offers {len(turn['options'])} actions, the replayed game {len(world.actions)}")
+        raise _error(
+            row, number, f"offers {len(turn['options'])} actions, the game rendered again {len(world.actions)}"
+        )
     if turn["action"] is not None and turn["action"] not in world.actions:
-        raise _error(row, number, f"chose {turn['action']!r}, which the replayed game does not offer")
+        raise _error(row, number, f"chose {turn['action']!r}, which the game rendered again does not offer")
 
 
 def _frames(chat: Chat) -> list[Frame]:
@@ -114,4 +116,4 @@ def _frames(chat: Chat) -> list[Frame]:
 
 
 def _error(row: Mapping[str, Any], number: int, what: str) -> ValueError:
-    return ValueError(f"episode {row['episode_id']} cannot be replayed: turn {number} {what}")
+    return ValueError(f"episode {row['episode_id']} cannot be rendered again: turn {number} {what}")

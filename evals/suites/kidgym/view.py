@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envs.kidgym import Frame, World, solve
-from evals.suites.kidgym.rerender import Replay, ReplayedStep, replay
+from evals.suites.kidgym.rerender import RerenderedEpisode, RerenderedStep, rerender_episode
 from evals.view import EpisodeView, StepView, default_view
 
 
@@ -17,14 +17,14 @@ def view_episode(row: Mapping[str, Any]) -> EpisodeView:
     names = ("mistake", "lost_step", "refused_steps", "miscount")
     facts = {**view.facts, **{name: row[name] for name in names if row.get(name) is not None}}
     try:
-        played = replay(row)
+        played = rerender_episode(row)
     except ValueError as cause:
-        return dataclasses.replace(view, facts={**facts, "replay": str(cause)})
+        return dataclasses.replace(view, facts={**facts, "rerendering": str(cause)})
     steps = (_known(step, *told) for step, told in zip(view.steps, _asked(played), strict=True))
     return EpisodeView(tuple(steps), facts)
 
 
-def _asked(played: Replay) -> Iterator[tuple[int, ReplayedStep, World, Frame]]:
+def _asked(played: RerenderedEpisode) -> Iterator[tuple[int, RerenderedStep, World, Frame]]:
     """The steps that were asked: their number from 1, with the game and the picture after each."""
     worlds = [*(step.world for step in played.steps), played.end][1:]  # no step, where the first question failed
     frames = [*(step.frame for step in played.steps), played.final][1:]
@@ -33,7 +33,7 @@ def _asked(played: Replay) -> Iterator[tuple[int, ReplayedStep, World, Frame]]:
             yield number + 1, step, worlds[number], frames[number]
 
 
-def _known(view: StepView, number: int, step: ReplayedStep, after: World, picture: Frame) -> StepView:
+def _known(view: StepView, number: int, step: RerenderedStep, after: World, picture: Frame) -> StepView:
     """A step with perfect play's, and what it lost; a step after which nothing wins has no number for that."""
     best = solve(step.world)
     left = () if after.success else solve(after)

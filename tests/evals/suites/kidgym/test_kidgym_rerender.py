@@ -14,7 +14,7 @@ from evals.ledger.ledger import open_ledger
 from evals.ledger.records import PARQUET_OPTIONS, chat_of, records_to_table
 from evals.players import RandomPlayer
 from evals.suite import ledger_columns, play_episode
-from evals.suites.kidgym import KidGymSuite, replay
+from evals.suites.kidgym import KidGymSuite, rerender_episode
 from evals.suites.kidgym import user_tasks as suite_module
 from evals.types import PlayerError, Reply
 
@@ -54,7 +54,7 @@ def ledger_rows(tmp_path, suite, *players):
 def test_replay_renders_every_frame_as_it_was_shown(tmp_path, settings):
     suite = KidGymSuite(**{"levels": [1, 3], "modes": ["zero_shot"], "episodes": 1, **settings})
     for row in ledger_rows(tmp_path, suite, RandomPlayer()):
-        played = replay(row)
+        played = rerender_episode(row)
         asked = [step for step in played.steps if not step.forced]
         assert len(asked) == len(row["turns"]) and len(played.steps) == row["steps"]
         assert played.success == row["success"]
@@ -70,7 +70,7 @@ def test_replay_renders_every_frame_as_it_was_shown(tmp_path, settings):
 def test_replay_follows_a_loop_of_refused_steps_and_an_unreadable_end(tmp_path):
     suite = KidGymSuite(tasks=["MA", "SE", "CL"], levels=[3], modes=["cot"], episodes=4)
     for row in ledger_rows(tmp_path, suite, Slipping(2, "I'm sorry.")):
-        steps = replay(row).steps
+        steps = rerender_episode(row).steps
         assert row["invalid"] and steps[-1].chosen is None and not steps[-1].accepted
         assert len(steps) == row["steps"] + 1
 
@@ -79,7 +79,7 @@ def test_replay_of_a_failed_episode_goes_as_far_as_it_got(tmp_path):
     suite = KidGymSuite(tasks=["CL", "MFI"], levels=[3], modes=["zero_shot"], episodes=1)
     for row in ledger_rows(tmp_path, suite, Slipping(2, PlayerError("gone"))):
         assert row["status"] == "failed" and row["steps"] is None
-        assert sum(not step.forced for step in replay(row).steps) == 2
+        assert sum(not step.forced for step in rerender_episode(row).steps) == 2
 
 
 def test_an_episode_of_a_users_own_task_is_replayed_in_a_process_that_has_only_installed_it(tmp_path, monkeypatch):
@@ -97,7 +97,7 @@ def test_an_episode_of_a_users_own_task_is_replayed_in_a_process_that_has_only_i
     (row,) = ledger_rows(tmp_path, suite, RandomPlayer())
     del TASKS["PT"]
     suite_module.load_user_tasks.cache_clear()
-    assert replay(row).success == row["success"]
+    assert rerender_episode(row).success == row["success"]
     suite_module.load_user_tasks.cache_clear()
 
 
@@ -114,21 +114,21 @@ def test_what_does_not_follow_from_the_seed_is_refused(tmp_path):
     ]
     for edit, message in edits:
         with pytest.raises(ValueError, match=message):
-            replay({**row, **edit})
+            rerender_episode({**row, **edit})
 
 
 @pytest.mark.parametrize("decoys", ["table", "published"])
 def test_both_kinds_of_decoys_are_replayed(tmp_path, decoys):
     suite = KidGymSuite(tasks=["MDE"], levels=[3], modes=["zero_shot"], episodes=3, mde_decoys=decoys)
     for row in ledger_rows(tmp_path, suite, RandomPlayer()):
-        assert replay(row).success == row["success"]
+        assert rerender_episode(row).success == row["success"]
 
 
 def test_a_view_tells_of_each_step_what_came_of_it_and_what_perfect_play_would_have_done(tmp_path):
     suite = KidGymSuite(tasks=["DMA"], levels=[2], modes=["zero_shot"], episodes=3)
     for row in ledger_rows(tmp_path, suite, RandomPlayer()):
         view = suite.view(row)
-        asked = [step for step in replay(row).steps if not step.forced]
+        asked = [step for step in rerender_episode(row).steps if not step.forced]
         assert len(view.steps) == len(row["turns"]) == len(asked)
         for step, played in zip(view.steps, asked, strict=True):
             assert step.decoded == played.chosen and step.facts["accepted"] == played.accepted
@@ -136,7 +136,7 @@ def test_a_view_tells_of_each_step_what_came_of_it_and_what_perfect_play_would_h
             assert picture_from_description(step.after).size == played.frame.size
             assert (step.regret is None) == (step.lost or step.best is None)
         pictures = [step.after for step in view.steps]
-        assert pictures[-1] == replay(row).final.description
+        assert pictures[-1] == rerender_episode(row).final.description
         assert sum(step.lost for step in view.steps) == (not row["success"])
         assert row["success"] or view.facts["mistake"] == row["mistake"]
-    assert "other pictures" in suite.view({**row, "seed": row["seed"] + 1}).facts["replay"]
+    assert "other pictures" in suite.view({**row, "seed": row["seed"] + 1}).facts["rerendering"]
