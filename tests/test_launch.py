@@ -15,7 +15,7 @@ LAUNCH = Path(__file__).resolve().parents[1] / "launch.sh"
 @pytest.fixture
 def fresh(tmp_path: Path) -> Path:
     """A copy of launch.sh with nothing set up beside it."""
-    for name in ("launch.sh", "setup.py", "pyproject.toml"):
+    for name in ("launch.sh", "setup.py", "pyproject.toml", "constraints.txt"):
         shutil.copy(LAUNCH.with_name(name), tmp_path)
     return tmp_path / "launch.sh"
 
@@ -74,7 +74,7 @@ def test_it_installs_once_and_then_goes_straight_to_work(fresh: Path) -> None:
     assert "installing" not in again.stderr
     launch(fresh, "report", "runs/x", RAYCADE_BUILD="cpu")
     installation, *work = calls(fresh)
-    assert "pip install" in installation
+    assert "pip install" in installation and "constraints.txt" in installation
     assert work == ["-m cluster run", "-m cluster run suite=kumo model=oracle", "-m cluster report runs/x"]
 
 
