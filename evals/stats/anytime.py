@@ -1,0 +1,240 @@
+"""Intervals and evidence that hold at every look, however often one looks and whenever one stops.
+
+Everything here is one bet. A gambler who doubts that bounded observations have the mean m stakes a share c of his money on
+each of them: an observation x in [0, 1] multiplies what he has by 1 - c + c x / m if he bets on a larger mean, and by
+1 - c + c (1 - x) / (1 - m) if he bets on a smaller one. If m is the mean, no strategy makes money, so his capital is an
+e-process: it ever reaches 1 / alpha with a probability of at most alpha (Ville's inequality). He spreads his money over many
+stakes at the start, because the best one is not known, and never moves it (the "hedged, diversified Kelly" bet of
+Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 86, 2024, sections 4 and B).
+
+- Means that he has ruined are outside of the *confidence sequence*: an interval that covers the mean at all times at once.
+- A paired difference d in [-1, 1] is the observation (d + 1) / 2. With successes, games that both win or both lose then
+  change nothing: what counts are the discordant games, a mixture over the chance of McNemar's test.
+- Capital depends on the observations, not on their order. By the inequality of means it is also valid where rounds of
+  observations have different means, if the mean of each round is the one that is tested (docs/stopping_mathematics.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evals.stats.intervals import Estimate
+
+Floats = npt.NDArray[np.float64]
+
+STAKES: Floats = 0.9 * 2.0 ** (-np.arange(18) / 2)
+"""Shares of the capital, from .9, which finds large differences in a dozen games, to .0025, which finds those of .01 in
+50,000. They are as many steps apart on the scale on which the best stake falls, which is one over the root of the games."""
+LOG_WEIGHTS: Floats = np.log(np.sqrt(STAKES) / np.sqrt(STAKES).sum())
+"""What is put on each stake at the start: more on the large ones, so that large differences are found soon."""
+_HALVINGS = 40
+"""Of an interval in which an end of a confidence sequence is looked for: 1e-12 of its width."""
+
+
+@dataclass(frozen=True)
+class Capital:
+    """Natural logarithms of what the two gamblers have who began with 1."""
+
+    up: float
+    """Of the one who bets that the mean is larger."""
+    down: float
+    """Of the one who bets that it is smaller."""
+
+    @property
+    def e_value(self) -> float:
+        """Of both together, half the money each: evidence against the mean; at least 1 / alpha rejects it at level alpha."""
+        return math.exp(min(float(np.logaddexp(self.up, self.down)) - math.log(2), 700.0))
+
+
+def capital(
+    totals: Sequence[float], mean: float, sizes: Sequence[float] | None = None, largest: float | None = None
+) -> Capital:
+    """What betting against a mean has earned.
+
+    Args:
+        totals: Of each cluster, the sum of its observations, each in [0, 1].
+        mean: The mean of an observation that is doubted, between 0 and 1.
+        sizes: Observations of each cluster; 1 by default.
+        largest: Most observations that a cluster may have, known before the first; 1 by default.
+    """
+    kinds = _kinds(totals, sizes)
+    return Capital(*(float(side) for side in _log_capital(kinds, mean, largest or 1.0)))
+
+
+def confidence_sequence(
+    totals: Sequence[float],
+    alpha: float = 0.05,
+    sizes: Sequence[float] | None = None,
+    largest: float | None = None,
+) -> Estimate:
+    """Mean of observations in [0, 1] with an interval that holds at every look: all means that no gambler has refuted.
+
+    Each end is where one gambler's capital reaches 2 / alpha. His capital falls as the doubted mean comes nearer, so the
+    end is found by halving.
+
+    Args:
+        totals: Of each cluster, the sum of its observations.
+        alpha: Chance that the intervals ever miss the mean.
+        sizes: Observations of each cluster; 1 by default.
+        largest: Most observations that a cluster may have, known before the first; 1 by default.
+
+    Raises:
+        ValueError: a cluster is larger than ``largest``, or its total is not between 0 and its size.
+    """
+    if not len(totals):
+        return Estimate(math.nan, 0.0, 1.0, 0)
+    counts = np.ones(len(totals)) if sizes is None else np.asarray(sizes, np.float64)
+    bound = 1.0 if largest is None else float(largest)
+    values = np.asarray(totals, np.float64)
+    if counts.max() > bound or values.min() < 0 or np.any(values > counts * (1 + 1e-12)):
+        raise ValueError(f"clusters of at most {bound:g} observations between 0 and 1 are needed")
+    mean = math.fsum(values) / math.fsum(counts)
+    kinds = _kinds(values, counts)
+    limit = math.log(2 / alpha)
+    low = _end(kinds, bound, limit, side=0, refuted=0.0, kept=mean)
+    high = _end(kinds, bound, limit, side=1, refuted=1.0, kept=mean)
+    return Estimate(mean, low, high, round(math.fsum(counts)))
+
+
+def difference_sequence(differences: Sequence[float], alpha: float = 0.05) -> Estimate:
+    """Mean of paired differences in [-1, 1], one for each game, with an interval that holds at every look.
+
+    Args:
+        differences: Of each game, first minus second; of a game played several times, the mean over its pairs.
+        alpha: Chance that the intervals ever miss the true difference.
+    """
+    found = confidence_sequence([(each + 1) / 2 for each in differences], alpha)
+    return Estimate(2 * found.mean - 1, 2 * found.low - 1, 2 * found.high - 1, found.n)
+
+
+def difference_capital(differences: Sequence[float], difference: float = 0.0) -> Capital:
+    """What betting has earned against a true ``difference`` of games whose differences are in [-1, 1]."""
+    return capital([(each + 1) / 2 for each in differences], (difference + 1) / 2)
+
+
+def capital_paths(observations: npt.ArrayLike, mean: float) -> tuple[Floats, Floats]:
+    """Logarithms of both gamblers' capital after each observation, for as many runs at once as there are rows.
+
+    Args:
+        observations: In [0, 1], shape (..., times).
+        mean: The mean that is doubted.
+
+    Returns:
+        Capital of the bets on a larger and on a smaller mean, each of the shape of ``observations``.
+    """
+    values = np.asarray(observations, np.float64)
+    paths = []
+    for ratio in (values / mean, (1 - values) / (1 - mean)):
+        path = np.full(values.shape, -np.inf)
+        for stake, weight in zip(STAKES, LOG_WEIGHTS, strict=True):
+            path = np.logaddexp(path, weight + np.cumsum(np.log1p(stake * (ratio - 1)), axis=-1))
+        paths.append(path)
+    return paths[0], paths[1]
+
+
+def asymptotic_sequence(
+    mean: float, error: float, count: int, alpha: float = 0.05, tuned_for: int = 500
+) -> tuple[float, float]:
+    """Ends of an interval for a mean without known bounds that holds at every look once there are many observations.
+
+    It is the normal mixture of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (Time-uniform central limit theory and
+    asymptotic confidence sequences, Annals of Statistics 52, 2024, theorem 2.2).
+
+    Args:
+        mean: Of the observations.
+        error: Its standard error.
+        count: Independent observations, or clusters.
+        alpha: Chance that the intervals ever miss the mean, in the limit.
+        tuned_for: The number of observations at which the interval is about as narrow as it can be.
+    """
+    rate = -2 * math.log(alpha) + math.log(-2 * math.log(alpha)) + 1
+    squared = rate / tuned_for
+    variance = count * squared + 1
+    margin = error * math.sqrt(variance / (count * squared) * math.log(variance / alpha**2))
+    return mean - margin, mean + margin
+
+
+def e_holm(e_values: Sequence[float]) -> list[float]:
+    """E-values that may be compared with 1 / alpha one by one, with a family-wise error of at most alpha.
+
+    Holm's procedure for e-values (Vovk and Wang, E-values: calibration, combination and applications, Annals of Statistics
+    49, 2021; closed test with arithmetic means, which allows any dependence).
+    """
+    order = sorted(range(len(e_values)), key=lambda place: -e_values[place])
+    corrected = [0.0] * len(e_values)
+    ascending = sorted(e_values)
+    for place in order:
+        mine = e_values[place]
+        # The worst subset that holds this hypothesis holds the smallest others: the mean is taken over each such subset.
+        others = list(ascending)
+        others.remove(mine)
+        total, worst = mine, mine
+        for size, other in enumerate(others, start=2):
+            total += other
+            worst = min(worst, total / size)
+        corrected[place] = worst
+    return corrected
+
+
+def e_benjamini_hochberg(e_values: Sequence[float], alpha: float = 0.05) -> list[bool]:
+    """Which hypotheses are rejected with a false discovery rate of at most alpha, under any dependence.
+
+    The e-BH procedure (Wang and Ramdas, False discovery rate control with e-values, JRSS B 84, 2022).
+    """
+    count = len(e_values)
+    descending = sorted(e_values, reverse=True)
+    threshold = math.inf
+    for rank, e_value in enumerate(descending, start=1):
+        if e_value >= count / (alpha * rank):
+            threshold = count / (alpha * rank)
+    return [e_value >= threshold for e_value in e_values]
+
+
+# --- the bets --------------------------------------------------------------------------------------------------------
+
+_Kinds = tuple[Floats, Floats, Floats]
+"""Distinct (total, size) of clusters and how many there are of each: clusters that are alike need be counted only."""
+
+
+def _kinds(totals: npt.ArrayLike, sizes: npt.ArrayLike | None) -> _Kinds:
+    values = np.asarray(totals, np.float64)
+    counts = np.ones(len(values)) if sizes is None else np.asarray(sizes, np.float64)
+    if not len(values):
+        return values, counts, counts
+    found, many = np.unique(np.stack([values, counts]), axis=1, return_counts=True)
+    return found[0], found[1], many.astype(np.float64)
+
+
+def _log_capital(kinds: _Kinds, mean: float, largest: float) -> tuple[np.float64, np.float64]:
+    """Both gamblers' capital. A cluster is one bet on its total against what the mean promises for its size."""
+    totals, sizes, many = kinds
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gains = (totals / mean - sizes) / largest, ((sizes - totals) / (1 - mean) - sizes) / largest
+    sides = []
+    for gain in gains:
+        logs = np.log1p(STAKES[:, None] * gain[None, :]) @ many
+        sides.append(np.logaddexp.reduce(LOG_WEIGHTS + logs))
+    return sides[0], sides[1]
+
+
+def _end(kinds: _Kinds, largest: float, limit: float, side: int, refuted: float, kept: float) -> float:
+    """The mean nearest to the observed one, ``kept``, at which the gambler of this side reaches ``limit``.
+
+    ``refuted`` is where his capital is largest: 0 for the bet on a larger mean, 1 for that on a smaller one.
+    """
+    totals, sizes, _ = kinds
+    # Without a single gain on his side (only failures for the bet on more) he refutes nothing.
+    if (side == 0 and totals.max() <= 0) or (side == 1 and np.all(totals >= sizes)):
+        return refuted
+    for _ in range(_HALVINGS):
+        middle = (refuted + kept) / 2
+        if _log_capital(kinds, middle, largest)[side] >= limit:
+            refuted = middle
+        else:
+            kept = middle
+    return refuted
