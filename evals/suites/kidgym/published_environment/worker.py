@@ -7,7 +7,7 @@ answers are lines of JSON; a picture is the base64 of a PNG file.
     -> {"step": "7", "action": 0}                                   <- the same, with "accepted", "success", "over"
     -> {"close": "7"}                                               <- {}
 
-A request that takes more than SECONDS of processor time, or four times that by the clock, ends the process (some of the
+A request that takes more than SECONDS of processor time, or four times that by the clock, ends its game (some of the
 published mazes are generated for ever).
 """
 
@@ -31,56 +31,121 @@ LAYOUTS = 100
 """The published mazes: the n-th reset of a task uses the n-th layout."""
 
 
-class Games:
-    """Open games by name; each keeps the state of the global generators, so that games do not disturb one another."""
+class Game:
+    """One open game, in a process of its own; every method is called there but those of ``GameProcess``."""
 
     def __init__(self) -> None:
-        self.games: dict[str, list[Any]] = {}
+        self.steps = 0
+        self.environment: Any = None
 
-    def open(self, name: str, task: str, seed: int, number: int) -> dict[str, Any]:
-        """Begin a game."""
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Open the game, or take an action in it."""
+        if "open" in request:
+            return self._open(request["task"], request["seed"], request["number"])
+        return self._step(request["action"])
+
+    def _open(self, task: str, seed: int, number: int) -> dict[str, Any]:
         import gymnasium
         import numpy
 
-        game = gymnasium.make(task).unwrapped
+        self.environment = gymnasium.make(task).unwrapped
         random.seed(seed)
         numpy.random.seed(seed % 2**32)
-        if hasattr(game, "iter"):
-            game.iter = number % LAYOUTS
-        picture = first(game.reset())
-        self.games[name] = [game, 0, None]
-        self._keep(name)
-        return self._seen(name, picture)
+        if hasattr(self.environment, "iter"):
+            self.environment.iter = number % LAYOUTS
+        return self._seen(first(self.environment.reset()))
 
-    def step(self, name: str, action: int) -> dict[str, Any]:
-        """Take an action."""
-        import numpy
-
-        game, steps, (python, arrays) = self.games[name]
-        random.setstate(python)
-        numpy.random.set_state(arrays)
-        picture, _, terminated, truncated, info = game.step(action)
-        self.games[name][1] = steps + 1
-        self._keep(name)
-        answer = self._seen(name, picture)
-        answer["accepted"], answer["success"] = bool(info["step_success"]), bool(info["task_success"])
-        answer["terminated"], answer["truncated"] = bool(terminated), bool(truncated)
-        return answer
-
-    def _keep(self, name: str) -> None:
-        import numpy
-
-        self.games[name][2] = (random.getstate(), numpy.random.get_state())
-
-    def _seen(self, name: str, picture: Any) -> dict[str, Any]:
-        game, steps, _ = self.games[name]
+    def _step(self, action: int) -> dict[str, Any]:
+        picture, _, terminated, truncated, info = self.environment.step(action)
+        self.steps += 1
         return {
-            "goal": str(game.goal),
-            "actions": [str(action) for action in game.actions],
-            "picture": base64.b64encode(png(picture)).decode("ascii"),
-            "step": steps + 1,
-            "budget": int(game.max_steps),
+            **self._seen(picture),
+            "accepted": bool(info["step_success"]),
+            "success": bool(info["task_success"]),
+            "terminated": bool(terminated),
+            "truncated": bool(truncated),
         }
+
+    def _seen(self, picture: Any) -> dict[str, Any]:
+        return {
+            "goal": str(self.environment.goal),
+            "actions": [str(action) for action in self.environment.actions],
+            "picture": base64.b64encode(png(picture)).decode("ascii"),
+            "step": self.steps + 1,
+            "budget": int(self.environment.max_steps),
+        }
+
+
+class GameProcess:
+    """A copy of this process, made before any game was played in it, which plays one game.
+
+    The published code shuffles lists that its modules share, so a game depends on the games before it in the same process.
+    A copy for each game makes a game depend on its seed alone, and a game that hangs or dies costs only itself.
+
+    Args:
+        seconds: See the module.
+        others: The open games, whose pipes the copy must not hold.
+    """
+
+    def __init__(self, seconds: int, others: Iterable[GameProcess]) -> None:
+        self.seconds = seconds
+        theirs, self.requests = os.pipe()
+        self.answers, ours = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            inherited = [self.requests, self.answers]
+            for other in others:
+                inherited += [other.requests, other.answers]
+            for pipe in inherited:
+                os.close(pipe)
+            play(seconds, os.fdopen(theirs), os.fdopen(ours, "w"))
+            os._exit(0)
+        os.close(theirs)
+        os.close(ours)
+        self.lines = os.fdopen(self.answers)
+
+    def ask(self, line: str) -> str:
+        """The answer to a request as a line; one with an error if the game has ended."""
+        try:
+            os.write(self.requests, line.encode())
+            answer = self.lines.readline()
+        except BrokenPipeError:
+            answer = ""
+        return answer or json.dumps({"error": f"the game ended: {self._cause()}"}) + "\n"
+
+    def _cause(self) -> str:
+        _, status = os.waitpid(self.process, 0)
+        self.process = 0
+        code = os.waitstatus_to_exitcode(status)
+        timed_out = -code in (signal.SIGALRM, signal.SIGPROF)
+        return f"no answer within {self.seconds} seconds" if timed_out else f"exit code {code}"
+
+    def close(self) -> None:
+        """End the game's process."""
+        os.close(self.requests)
+        self.lines.close()
+        if self.process:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+
+
+def play(seconds: int, requests: Iterable[str], answers: TextIO) -> None:
+    """Answer the requests of one game."""
+    game = Game()
+    for line in requests:
+        limit(seconds)
+        try:
+            answer = game.answer(json.loads(line))
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        limit(0)
+        tell(answers, json.dumps(answer) + "\n")
+
+
+def tell(answers: TextIO, line: str) -> None:
+    """Write an answer at once."""
+    answers.write(line)
+    answers.flush()
 
 
 def first(returned: Any) -> Any:
@@ -98,7 +163,7 @@ def png(pixels: Any) -> bytes:
 
 
 def limit(seconds: int) -> None:
-    """End the process after so many seconds from now; 0 for never."""
+    """End this process after so many seconds from now; 0 for never."""
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.alarm(PATIENCE * seconds)
 
@@ -112,33 +177,29 @@ def serve(checkout: str, seconds: int, requests: Iterable[str], answers: TextIO)
         stand_in = types.ModuleType("tkinter")
         stand_in.__dict__["N"] = "n"
         sys.modules["tkinter"] = stand_in
-    games = Games()
-
-    def tell(answer: dict[str, Any]) -> None:
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
     signal.alarm(60)
     import gymnasium
     import tasks  # type: ignore[import-not-found]  # noqa: F401 - of the checkout: registers the environments
 
     signal.alarm(0)
-    tell({"ready": "kidgym", "python": sys.version.split()[0], "gymnasium": gymnasium.__version__})
+    ready = {"ready": "kidgym", "python": sys.version.split()[0], "gymnasium": gymnasium.__version__}
+    tell(answers, json.dumps(ready) + "\n")
+    games: dict[str, GameProcess] = {}
     for line in requests:
         request = json.loads(line)
-        limit(seconds)
-        try:
-            if "open" in request:
-                answer = games.open(request["open"], request["task"], request["seed"], request["number"])
-            elif "step" in request:
-                answer = games.step(request["step"], request["action"])
-            else:
-                games.games.pop(request["close"], None)
-                answer = {}
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        limit(0)
-        tell(answer)
+        if "close" in request:
+            closed = games.pop(request["close"], None)
+            if closed is not None:
+                closed.close()
+            tell(answers, "{}\n")
+            continue
+        if "open" in request:
+            games[request["open"]] = GameProcess(seconds, games.values())
+        name = request.get("open", request.get("step"))
+        unknown = json.dumps({"error": f"there is no open game {name}"}) + "\n"
+        tell(answers, games[name].ask(line) if name in games else unknown)
+    for game in games.values():
+        game.close()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The published environment through our loop: recorded, planned, played, cut off; here a tiny one with the same interface."""
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import sys
@@ -27,6 +28,9 @@ import gymnasium as gym
 from gymnasium.envs.registration import register
 
 
+DIGITS = list(range(10))  # shared and shuffled in place, like the list of pictures in the published PU
+
+
 class Door(gym.Env):
     """Press the digit that is the goal; the wrong one is refused, three steps are the most."""
 
@@ -46,7 +50,8 @@ class Door(gym.Env):
         if self.name == "SO_L1":
             raise FileNotFoundError("Sorting_L1.json \\x1b[31m")
         self.steps, self.done = 0, False
-        self.digit = random.randint(0, 9) * 10 + int(np.random.randint(0, 10))
+        random.shuffle(DIGITS)
+        self.digit = DIGITS[0] * 10 + int(np.random.randint(0, 10))
         self.goal = f"press {self.digit}"
         self.actions = ["continue"] if self.memory else self._list()
         return self.obs()
@@ -194,6 +199,19 @@ def test_the_same_game_is_played_whatever_else_is_played_beside_it(checkout, tmp
     assert [[turn.action for turn in one.turns] for one in together] == [
         [turn.action for turn in one.turns] for one in alone
     ]
+
+
+def test_a_game_depends_on_its_seed_alone_though_the_code_changes_what_its_games_share(checkout, tmp_path):
+    def begin(process, index):
+        game = process.game("CL", 1, 100 + index, index)
+        seen = game.open()
+        game.close()
+        return seen.goal, seen.actions, seen.picture
+
+    with contextlib.closing(EnvironmentProcess(str(checkout), sys.executable, 1)) as process:
+        forwards = [begin(process, index) for index in range(6)]
+        backwards = [begin(process, index) for index in reversed(range(6))]
+    assert forwards == backwards[::-1] and len(set(forwards)) > 1
 
 
 def test_another_version_of_the_checkout_is_refused(checkout, tmp_path):
