@@ -73,3 +73,11 @@ def words(name: str) -> str:
     """An item's name as texts write it: ``food/chicken_leg`` -> ``chicken leg``."""
     member = name.rpartition("/")[2]
     return _WORDS.get(member, member.replace("_", " "))
+
+
+def counted(number: int, name: str) -> str:
+    """A number of items as texts write it: ``2 apple(s)``, ``5 strawberries``."""
+    word = words(name)
+    if word.endswith("y"):
+        return f"{number} {word if number == 1 else word.removesuffix('y') + 'ies'}"
+    return f"{number} {word}(s)"

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from envs.kidgym import Hint, Item, make, solve
-from envs.kidgym.catalog import ITEMS, SCENE_OF_TYPE
+from envs.kidgym.catalog import ITEMS, SCENE_OF_TYPE, counted
 from envs.kidgym.grid import at
 from envs.kidgym.tasks.placement import CENTER
 
@@ -269,3 +269,11 @@ def test_the_first_choice_ends_memory_decode():
     result = take(world, cell=wrong)
     assert (result.terminated, result.truncated, result.success) == (True, False, False)
     assert world.steps < world.budget
+
+
+@pytest.mark.parametrize(
+    ("number", "item", "text"),
+    [(1, "strawberry", "1 strawberry"), (5, "fruit/strawberry", "5 strawberries"), (2, "apple", "2 apple(s)")],
+)
+def test_a_number_of_items_is_written_with_its_plural(number, item, text):
+    assert counted(number, item) == text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from envs.kidgym.catalog import PILED, SCENE_OF_TYPE, words
+from envs.kidgym.catalog import PILED, SCENE_OF_TYPE, counted, words
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World
 
@@ -36,13 +36,13 @@ class Counting(World):
     @property
     def declaration(self) -> str:
         """The action that ends the game, in the words of both goal and action list."""
-        return f"I have already collected {self.target} {words(self.item)}(s)"
+        return f"I have already collected {counted(self.target, self.item)}"
 
     @property
     def goal(self) -> str:
         """How many, and how to say so."""
         return (
-            f"Collect exactly {self.target} {words(self.item)}(s) in all, then choose the action '{self.declaration}'. "
+            f"Collect exactly {counted(self.target, self.item)} in all, then choose the action '{self.declaration}'. "
             "You pick up piles: each holds one, two or three of them."
         )
 

@@ -211,32 +211,61 @@ def capability_score(cells: Mapping[tuple[str, str], Estimate], capability: str)
 
 
 def _capability_table(episodes: Sequence[Played]) -> Table:
-    """Players of this run, out of 100."""
-    rows: list[tuple[Cell, ...]] = []
+    """Players of this run, out of 100; capabilities that no player of the run has a score in are left out."""
     published = [episode for episode in episodes if episode.task.endswith(SUFFIX)]
     renamed = [
         replace(one, task=one.task.removesuffix(SUFFIX), mode=f"{one.mode}, published environment") for one in published
     ]
     own = [episode for episode in episodes if not episode.task.endswith(SUFFIX)]
-    for (player, mode), members in _cells([*own, *renamed]).items():
-        cells = {cell: _success(planned) for cell, planned in members.items()}
-        scores = [capability_score(cells, capability) for capability in CAPABILITIES]
-        overall = weighted_sum(list(cells.values()), [100 / len(cells)] * len(cells))
-        rows.append((player, mode, *scores, overall))
+
+    groups = _cells([*own, *renamed])
+    success = {
+        group: {cell: _success_unless_all_failed(planned) for cell, planned in cells.items()}
+        for group, cells in groups.items()
+    }
+    scores = {group: {name: capability_score(cells, name) for name in CAPABILITIES} for group, cells in success.items()}
+    shown = [name for name in CAPABILITIES if any(of_group[name].n for of_group in scores.values())]
+    rows: list[tuple[Cell, ...]] = []
+    for (player, mode), cells in groups.items():
+        estimates = list(success[player, mode].values())
+        overall = weighted_sum(estimates, [100 / len(estimates)] * len(estimates))
+        failed = sum(episode.status == "failed" for planned in cells.values() for episode in planned)
+        shown_scores = [scores[player, mode][name] for name in shown]
+        rows.append((player, mode, failed, *shown_scores, overall))
     return Table(
         name="kidgym_capabilities",
-        headline=True,
+        headline=bool(shown),
         title="KidGym: capability scores",
-        columns=("player", "mode", *CAPABILITIES, "all cells"),
+        columns=("player", "mode", "failed", *shown, "all cells"),
         rows=tuple(rows),
         notes=(
             "100 x mean over a capability's tasks of (0.2 p1 + 0.3 p2 + 0.5 p3), where p is the success at a level: "
             + "; ".join(f"{name} {', '.join(tasks)}" for name, tasks in CAPABILITIES.items())
             + ". A score needs all of these cells.",
             "all cells: 100 x mean success over all cells of this run, unweighted.",
+            "failed: episodes in which the player or the environment failed; they count as not successful.",
+            *_all_failed_notes(groups),
             "Brackets: 95 % confidence intervals, recovered from those of the cells (Zou and Donner's MOVER).",
         ),
     )
+
+
+def _all_failed(planned: Sequence[Played]) -> bool:
+    played = [episode for episode in planned if episode.status]
+    return bool(played) and all(episode.status == "failed" for episode in played)
+
+
+def _success_unless_all_failed(planned: Sequence[Played]) -> Estimate:
+    """Nothing was measured in a cell all of whose episodes failed: it has no success, not a success of 0."""
+    return NO_ESTIMATE if _all_failed(planned) else _success(planned)
+
+
+def _all_failed_notes(groups: Mapping[Group, Mapping[tuple[str, str], Sequence[Played]]]) -> Iterator[str]:
+    """Names the cells without a success, one note for each player and mode."""
+    for (player, mode), cells in groups.items():
+        names = [f"{task} level {level}" for (task, level), planned in cells.items() if _all_failed(planned)]
+        if names:
+            yield f"{player}, {mode}: no score where {', '.join(names)} enters; all of its episodes failed."
 
 
 # --- the published baselines ------------------------------------------------------------------------------------------

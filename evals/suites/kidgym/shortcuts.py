@@ -38,19 +38,22 @@ def _first_option(world: World) -> Options:
 
 def _ignores_rule(world: World) -> Options:
     if isinstance(world, Sorting):
+        # The order of the animals that the player knows of, without the rule that the game shows.
         animals = [f"animal/{name}" for name in SCALES[world.known] if f"animal/{name}" in world.answer]
         number = len(animals) - len(world.backpack)
+        position, animal = world.positions[number], animals[number]
         return [
             action
             for action in world.options
-            if action.cell == world.positions[number] and world.backpack[action.slot].sprite == animals[number]
+            if action.cell == position and world.backpack[action.slot].sprite == animal
         ]
     if isinstance(world, Placement):
         return [action for action in world.options if action.cell == RING[world.direction]]
     if isinstance(world, DecodeMaze):
-        return [action for action in world.options if action.verb == "unlock" and _same_color(world, action)] or [
-            action for action in world.options if action.verb == "obtain" and _works(world, action)
-        ]
+        # Keys open doors of their own color, whatever the table says; else take a key that works.
+        unlocking = [action for action in world.options if action.verb == "unlock" and _same_color(world, action)]
+        taking = [action for action in world.options if action.verb == "obtain" and _works(world, action)]
+        return unlocking or taking
     return ()
 
 

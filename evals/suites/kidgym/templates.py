@@ -35,8 +35,8 @@ FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
         ("view_memory", "", ""),
         # A question; ``answer`` is one of the two after.
         ("step", "goal frame actions answer", "step budget"),
-        ("answer", "letters", ""),
-        ("answer_cot", "letters", ""),
+        ("answer", "", "letters"),
+        ("answer_cot", "", "letters"),
         # In the chat of a memory task: a step without choice, and a past answer.
         ("forced", "goal frame", "action step budget"),
         ("answered", "letter", ""),
@@ -136,26 +136,34 @@ def load_templates(folder: str = "") -> Templates:
         ValueError: there is no such folder, a file in it is no template, or a template lacks a field or has one that
             nothing fills; the message names file and field.
     """
-    builtin = resources.files(__package__).joinpath("templates")
-    own = {path.stem: path for path in sorted(Path(folder).glob("*.txt"))} if folder else {}
-    if folder and not Path(folder).is_dir():
+    texts = _built_in_texts()
+    if not folder:
+        return Templates(tuple(texts.items()))
+    home = Path(folder)
+    if not home.is_dir():
         raise ValueError(f"{folder!r} is not a folder")
-    wording, chat = (_yaml(Path(folder) / name) if folder else None for name in ("words.yaml", "chat.yaml"))
-    if folder and not own and wording is None and chat is None:
+    own = {path.stem: path for path in sorted(home.glob("*.txt"))}
+    wording = _yaml(home / "words.yaml")
+    chat = _yaml(home / "chat.yaml")
+    if not own and wording is None and chat is None:
         raise ValueError(f"folder {folder!r} holds no template; it may have {_names()}")
     for name, path in own.items():
         if name not in FIELDS:
             raise ValueError(f"{path} is no template of KidGym: there are {_names()}")
-    texts = {
-        name: own.get(name, builtin.joinpath(f"{name}.txt")).read_text(encoding="utf-8").strip() for name in FIELDS
-    }
-    for name, text in texts.items():
-        _check(str(own.get(name, f"{name}.txt")), text, *FIELDS[name])
+        texts[name] = path.read_text(encoding="utf-8").strip()
+        required, optional = FIELDS[name]
+        _check(str(path), texts[name], required, optional)
     return Templates(
         tuple(texts.items()),
         BUILT_IN if wording is None else wording_of(wording),
         () if chat is None else _chat_of(chat),
     )
+
+
+def _built_in_texts() -> dict[str, str]:
+    """The texts that come with raycade, in the order of ``FIELDS``."""
+    home = resources.files(__package__).joinpath("templates")
+    return {name: home.joinpath(f"{name}.txt").read_text(encoding="utf-8").strip() for name in FIELDS}
 
 
 def _names() -> str:
@@ -181,23 +189,28 @@ def _chat_of(data: Any) -> tuple[ChatMessage, ...]:
     """
     if not isinstance(data, list) or not data:
         raise ValueError("chat.yaml must be a list of messages, each with role and text")
-    chat = []
-    for number, one in enumerate(data, 1):
-        where = f"chat.yaml, message {number}"
-        if not isinstance(one, dict) or not {"role", "text"} <= set(one) <= {"role", "text", "each"}:
-            raise ValueError(f"{where} must have role and text, and may have each, but nothing else")
-        if one["role"] not in ("system", "user", "assistant") or one.get("each", "frame") != "frame":
-            raise ValueError(f"{where}: role is system, user or assistant, and each, where it stands, frame")
-        if not isinstance(one["text"], str):
-            raise ValueError(f"{where}: text must be a text, not {one['text']!r:.60}")
-        fields = CHAT_FIELDS | {"number"} if "each" in one else CHAT_FIELDS
-        _check(where, one["text"], frozenset(), fields)
-        chat.append(ChatMessage(one["role"], one["text"], "each" in one))
-    named = {name for one in chat for name in Template(one.text).get_identifiers()}
+    chat = tuple(_message_of(f"chat.yaml, message {number}", entry) for number, entry in enumerate(data, 1))
+    named: set[str] = set()
+    for one in chat:
+        named.update(Template(one.text).get_identifiers())
+    # Without these three a player does not know what to do, what it may do, or what it sees.
     for needed in ({"goal"}, {"actions"}, {"frame", "frames"}):
         if not needed & named:
             raise ValueError(f"chat.yaml lacks the field {' or '.join(f'${name}' for name in sorted(needed))}")
-    return tuple(chat)
+    return chat
+
+
+def _message_of(where: str, entry: Any) -> ChatMessage:
+    """One message of ``chat.yaml``, checked; ``where`` names it in errors."""
+    if not isinstance(entry, dict) or not {"role", "text"} <= set(entry) <= {"role", "text", "each"}:
+        raise ValueError(f"{where} must have role and text, and may have each, but nothing else")
+    if entry["role"] not in ("system", "user", "assistant") or entry.get("each", "frame") != "frame":
+        raise ValueError(f"{where}: role is system, user or assistant, and each, where it stands, frame")
+    if not isinstance(entry["text"], str):
+        raise ValueError(f"{where}: text must be a text, not {entry['text']!r:.60}")
+    repeated = "each" in entry
+    _check(where, entry["text"], frozenset(), CHAT_FIELDS | {"number"} if repeated else CHAT_FIELDS)
+    return ChatMessage(entry["role"], entry["text"], repeated)
 
 
 def _check(file: str, text: str, required: frozenset[str], optional: frozenset[str]) -> None:

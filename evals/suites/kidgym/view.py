@@ -37,11 +37,14 @@ def _known(view: StepView, number: int, step: RerenderedStep, after: World, pict
     """A step with perfect play's, and what it lost; a step after which nothing wins has no number for that."""
     best = solve(step.world)
     left = () if after.success else solve(after)
-    lost = best is not None and (left is None or step.chosen is None)
-    regret = float(1 + len(left) - len(best)) if best is not None and left is not None and not lost else None
     facts: dict[str, Any] = {"step": number, "accepted": step.accepted}
+    lost, regret = False, None
     if best is None:
         facts["winnable"] = False
+    elif left is None or step.chosen is None:
+        lost = True
+    else:
+        regret = float(1 + len(left) - len(best))
     return dataclasses.replace(
         view, facts=facts, best=best[0].text if best else None, regret=regret, lost=lost, after=picture.description
     )

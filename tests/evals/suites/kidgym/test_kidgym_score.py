@@ -109,7 +109,24 @@ def test_a_capability_needs_all_of_its_cells():
     suite = KidGymSuite(tasks=["CL", "FI"], levels=[1, 2, 3], modes=["zero_shot"], episodes=2)
     row = rows(tables(suite, {"oracle": OraclePlayer()})["kidgym_capabilities"])[0]
     assert row["execution"].mean == pytest.approx(100)
-    assert all(row[name].n == 0 for name in CAPABILITIES if name != "execution")
+    assert [name for name in CAPABILITIES if name in row] == ["execution"], "no columns of dashes"
+    slice_ = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=2)
+    assert not tables(slice_, {"oracle": OraclePlayer()})["kidgym_capabilities"].headline
+
+
+def test_a_cell_in_which_all_episodes_failed_has_no_score_and_is_named():
+    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1, 2, 3], modes=["zero_shot"], episodes=2)
+
+    class Broken(OraclePlayer):
+        async def reply(self, turn):
+            if (turn.episode.task, turn.episode.level) == ("CL", "2"):
+                raise PlayerError("no answer")
+            return await super().reply(turn)
+
+    table = tables(suite, {"oracle": Broken()})["kidgym_capabilities"]
+    (row,) = rows(table)
+    assert "execution" not in row and row["failed"] == 2 and row["all cells"].n == 0
+    assert any("oracle, zero_shot: no score where CL level 2 enters" in note for note in table.notes)
 
 
 def test_capability_scores_are_the_papers_formula():
@@ -281,7 +298,7 @@ def test_players_modes_tasks_and_levels_are_told_apart_in_all_tables():
     players = {"model": Sometimes(), **PLAYERS}
     plan, ledger = run(suite, players, keep=lambda episode: (episode.mode, episode.level) != ("cot", "2"))
     found = {table.name: table for table in score_kidgym(plan, ledger)}
-    assert [found[name].headline for name in found] == [True, True, False]
+    assert [found[name].headline for name in found] == [False, True, False], "no capability has all of its cells"
     success = rows(found["kidgym_success"])
     groups = [(player, mode) for player in players for mode in ("zero_shot", "cot")]
     cells = [(task, level) for task in ("CL", "PL") for level in "12"]

@@ -44,6 +44,12 @@ def test_a_users_templates_replace_those_of_the_same_name(folder):
     assert after.startswith("\nIt costs $5 at step 1 of 4.\nA) pick up") and after.endswith("One of A, B?")
 
 
+def test_an_answer_template_may_leave_the_letters_out_as_the_papers_does(folder):
+    path = folder("answer", "Reply with a letter of your choice.")
+    suite = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=1, templates=path)
+    assert first_chat(suite)[1].parts[-1].endswith("Reply with a letter of your choice.")
+
+
 def test_the_picture_stands_where_the_template_wants_it(folder):
     templates = folder("step", "$actions $answer $goal $frame")
     suite = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=1, templates=templates)
