@@ -26,7 +26,7 @@ from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm import VLLMEngine
 from cluster.engines.vllm_process import prepare_cpu, prepare_environment
 from cluster.engines.vllm_sampling import label_parameters, reply_parameters
-from cluster.storage.stored_run import read_config, read_episodes
+from cluster.storage.stored_run import Run
 from envs.picture import Picture
 from evals.ledger.records import chat_of
 from evals.types import Chat
@@ -67,8 +67,8 @@ def ask_bare_vllm(run_dir: Path) -> Bare:
 
 def requests_of(run_dir: Path) -> list[Request]:
     """All calls of a run's model, in the order of the ledger."""
-    rows = read_episodes(run_dir, ["turns", "player"]).to_pylist()
-    model = read_config(run_dir)["model"]["name"]
+    rows = Run(run_dir).episodes(["turns", "player"]).to_pylist()
+    model = Run(run_dir).config["model"]["name"]
     return [
         Request(
             f"{row}-{number}",
@@ -90,7 +90,7 @@ def run_batch(run_dir: Path) -> Bare:
     from vllm import LLM
     from vllm.platforms import current_platform
 
-    settings = settings_from_config(OmegaConf.create(read_config(run_dir)))
+    settings = settings_from_config(OmegaConf.create(Run(run_dir).config))
     engine = settings.model.make_engine()
     assert isinstance(engine, VLLMEngine)
     if current_platform.is_cpu():

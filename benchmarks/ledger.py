@@ -27,10 +27,10 @@ import yaml
 from rich.console import Console
 
 from cluster.commands.report import score_run
-from cluster.commands.resume import look_through
+from cluster.commands.resume import scan_resume
 from cluster.observe.run_statistics import RunStatistics
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import read_plan
+from cluster.storage.stored_run import Run
 from evals.ledger.ledger import write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.players import BUILT_IN_PLAYERS
@@ -89,17 +89,17 @@ def copy_parts(run_dir: Path) -> None:
 
 def resume(run_dir: Path) -> None:
     """The driver's work at its start, after planning."""
-    plan = read_plan(run_dir)
     directory = RunDirectory(run_dir)
+    plan = directory.plan
     directory.check_plan(plan)
     directory.claim()
-    assert not look_through(run_dir, plan, RunStatistics(), retry_failed=False).todo
+    assert not scan_resume(directory, plan, RunStatistics(), retry_failed=False).todo
     directory.release()
 
 
 def score(run_dir: Path) -> None:
     """The work of `raycade report` before it prints its tables."""
-    assert score_run(run_dir).summary["missing"] == 0
+    assert score_run(Run(run_dir)).summary["missing"] == 0
 
 
 def compact(run_dir: Path) -> None:

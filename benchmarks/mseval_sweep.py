@@ -27,7 +27,7 @@ from cluster.config.settings import load_settings
 from cluster.console import show
 from cluster.engines import torch_compat
 from cluster.engines.tiny_model import ensure_tiny_model
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 from envs.picture import Picture
 from evals.ledger.records import chat_of
 from evals.tables import Table
@@ -88,7 +88,7 @@ def through_the_cluster(overrides: list[str]) -> tuple[dict[str, float], list[As
         code, _ = run(settings)
         assert code == 0
         timing = json.loads(Path(folder, "run", "timings.jsonl").read_text())
-        rows = read_episodes(settings.run_dir, ["turns", "multistar.n_planned_calls"]).to_pylist()
+        rows = Run(settings.run_dir).episodes(["turns", "multistar.n_planned_calls"]).to_pylist()
         bare = ask_bare_vllm(settings.run_dir)
     assert sum(row["multistar.n_planned_calls"] for row in rows) == sum(len(row["turns"]) for row in rows) == bare.calls
     asked = [

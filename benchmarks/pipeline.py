@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.bare_vllm import ask_bare_vllm
 from cluster.console import show
-from cluster.observe.performance import read_sessions
+from cluster.storage.stored_run import Run
 from evals.tables import Table
 
 KUMO = ["suite=kumo", "suite.domains=[medical,music]", "suite.difficulties=[easy,hard]", "suite.tasks_per_domain=20"]
@@ -30,7 +30,7 @@ def main() -> None:
         run_dir = Path(folder, "run")
         command = [sys.executable, "-m", "cluster", "run", *overrides, f"run_dir={run_dir}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        (timing,) = read_sessions(run_dir)
+        (timing,) = Run(run_dir).timings
         bare = ask_bare_vllm(run_dir)
     ours = timing["turns"] / timing["playing_seconds"]
     share = timing["cached_tokens"] / timing["prompt_tokens"]

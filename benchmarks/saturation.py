@@ -31,7 +31,7 @@ from cluster.engines.simulated import SimulatedEngine, Speed
 from cluster.runner.episode_queue import longest_first
 from cluster.runner.model_player import request_for
 from cluster.runner.router import OVERCOMMIT
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 from evals.suite import play_episode
 from evals.tables import Cell, Table
 from evals.types import Episode, Reply, Turn
@@ -58,7 +58,7 @@ def raycade(overrides: list[str], replicas: int, batch: int) -> tuple[tuple[Cell
         settings = settings_for(overrides, replicas, batch, Path(folder, "run"))
         code, _ = run(settings)
         assert code == 0
-        ledger = read_episodes(settings.run_dir)
+        ledger = Run(settings.run_dir).episodes()
         ids = ledger["episode_id"].to_pylist()
         assert len(ids) == len(set(ids)) == len(settings.plan), "every planned episode once"
         assert set(ids) == {episode.id for episode in settings.plan}

@@ -15,3 +15,7 @@ class UserError(Exception):
 
 class RunFailedError(Exception):
     """The run cannot continue. Finished episodes are in the ledger; the same command resumes. Exit code 1."""
+
+
+class SpendCapError(RunFailedError):
+    """The run has spent what it may. It resumes with a higher cap. Exit code 75."""

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-from cluster.storage.stored_run import read_episodes, read_plan
+from cluster.storage import stored_run
 from evals.suites.kumo import KumoSuite
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -159,8 +159,8 @@ def finish(run: Run, started: float) -> Result:
     code = run.wait()
     assert code == 0, f"exit code {code}: {run.log.read_text()[-3000:]}"
     wall = time.monotonic() - started
-    ledger = read_episodes(run.run_dir).to_pylist()
-    planned = [episode.id for episode in read_plan(run.run_dir)]
+    ledger = stored_run.Run(run.run_dir).episodes().to_pylist()
+    planned = [episode.id for episode in stored_run.Run(run.run_dir).plan]
     assert sorted(row["episode_id"] for row in ledger) == sorted(planned), "each planned episode exactly once"
     timings = [json.loads(line) for line in (run.run_dir / "timings.jsonl").read_text().splitlines()]
     return Result(

@@ -113,7 +113,7 @@ def test_playing_time_is_divided_by_the_time_of_requests_and_by_episodes(monkeyp
         return {"suite": suite, "turns": [{"seconds": each} for each in seconds]}
 
     rows = [row("kidgym", 1.0, 2.0), row("kidgym", 3.0), row("multistar", 2.0), row("kumo", 1.0, 1.0)]
-    monkeypatch.setattr(stages, "read_episodes", lambda run_dir, columns: pa.Table.from_pylist(rows))
+    monkeypatch.setattr(stages.Run, "episodes", lambda run, columns: pa.Table.from_pylist(rows))
     found = stages._seconds_per_episode(Path(), 20.0)
     assert found == pytest.approx({"kidgym": 6.0, "multistar": 4.0, "kumo": 4.0})
 

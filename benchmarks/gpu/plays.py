@@ -15,8 +15,7 @@ import psutil
 
 from benchmarks.gpu.device import Watch
 from benchmarks.gpu.models import SIZES, model_folder
-from cluster.observe.performance import read_sessions
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 
 BASES = {"vision_3b": "qwen2_5_vl_3b", "vision_7b": "qwen2_5_vl_7b", "text_7b": "qwen2_5_7b"}
 """The file of ``conf/model`` with the settings of each size; tiny ones have those of ``tiny``."""
@@ -95,8 +94,8 @@ def play(
             code = -1
     if code:
         raise RuntimeError(f"exit code {code}: {log.read_text(errors='replace')[-1500:]}")
-    (session,) = read_sessions(run_dir)
-    status = read_episodes(run_dir, ["status"])["status"].to_pylist()
+    (session,) = Run(run_dir).timings
+    status = Run(run_dir).episodes(["status"])["status"].to_pylist()
     playing, requests = session["playing_seconds"], session["turns"] + session["shared"]
     slots = [each for each in session["use"].values() if each["slot_seconds"]]
     return {

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.bare_vllm import ask_bare_vllm
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.plays import Slices, kill_an_engine, model_overrides, play
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 
 FULL_SIZE: Mapping[str, int] = {"kidgym": 10_800, "multistar": 140, "kumo": 25_000}
 """Episodes: all of KidGym; 70 chains of questions (3,920) without and with earlier answers and sweep; KUMO with 5 repeats."""
@@ -135,7 +135,7 @@ def _beside_bare(ours: dict[str, Any], run_dir: Path) -> dict[str, Any]:
 
 def _seconds_per_episode(run_dir: Path, playing_seconds: float) -> dict[str, float]:
     """Playing time divided among the suites by their requests' time, and among a suite's episodes."""
-    rows = read_episodes(run_dir, ["suite", "turns"]).to_pylist()
+    rows = Run(run_dir).episodes(["suite", "turns"]).to_pylist()
     busy = dict.fromkeys(FULL_SIZE, 0.0)
     for row in rows:
         busy[row["suite"]] += sum(turn["seconds"] for turn in row["turns"])

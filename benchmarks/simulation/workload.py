@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.engines.simulated import CHARACTERS_PER_TOKEN, PICTURE_TOKENS, Speed
-from cluster.storage.stored_run import read_plan
+from cluster.storage.stored_run import Run
 from evals.ledger.ledger import open_ledger
 from evals.types import Episode
 
@@ -170,7 +170,7 @@ def from_run(run_dir: Path, count: int | None = None, seed: int = 0) -> Workload
     Raises:
         ValueError: the run has no finished episode of a model.
     """
-    plan = {episode.id: episode for episode in read_plan(run_dir)}
+    plan = {episode.id: episode for episode in Run(run_dir).plan}
     ledger = open_ledger(run_dir).table(("episode_id", "turns"))
     rows = [
         (plan[episode_id], turns)

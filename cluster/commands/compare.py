@@ -13,10 +13,11 @@ from cluster.config.registry import class_of
 from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
-from cluster.storage.stored_run import open_run, reading
+from cluster.storage.stored_run import Run, read_runs
 from envs.suggest import did_you_mean
 from evals.analysis.compare import Side, comparison_tables, flip_table, flips
 from evals.analysis.differences import differences_table
+from evals.suite import Suite
 from evals.tables import Table
 
 DESCRIPTION = """\
@@ -46,11 +47,12 @@ def main(options: argparse.Namespace) -> None:
     if options.flips < 0:
         raise UserError(f"--flips {options.flips}: must be 0 or more")
     players = options.players.split(",") if options.players else None
-    show(reading(lambda: compare(options.run_dirs, players, options.measure, options.detect, options.flips)))
+    runs = [Run(path) for path in dict.fromkeys(options.run_dirs)]
+    show(read_runs(runs, lambda: compare(runs, players, options.measure, options.detect, options.flips)))
 
 
 def compare(
-    run_dirs: Sequence[Path],
+    runs: Sequence[Run],
     players: Sequence[str] | None = None,
     column: str | None = None,
     detect: float | None = None,
@@ -61,10 +63,10 @@ def compare(
     Raises:
         UserError: there is no such run or player, only one side, or nothing that both have played.
     """
-    first, *others = sides_of(run_dirs, players)
+    first, *others = sides_of(runs, players)
     if not others:
         raise UserError(
-            f"{run_dirs[0]}: has one player only, {first.player}; name a second run, or add baselines=[random,oracle]"
+            f"{runs[0].path}: has one player only, {first.player}; name a second run, or add baselines=[random,oracle]"
         )
     tables = []
     for other in others:
@@ -78,29 +80,29 @@ def compare(
     return tables
 
 
-def sides_of(run_dirs: Sequence[Path], players: Sequence[str] | None = None) -> list[Side]:
+def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[Side]:
     """Who is compared, the side that the others are compared with in front.
 
     Raises:
         UserError: there is no such run or player.
     """
-    found, known = [], set[str]()
-    for run_dir in dict.fromkeys(run_dirs):
-        run = open_run(run_dir)
-        here = list(dict.fromkeys(run.plan["player"].to_pylist()))
+    found: list[tuple[str, Run, Suite]] = []
+    known: set[str] = set()
+    for run in runs:
+        here = list(dict.fromkeys(run.planned["player"].to_pylist()))
         known.update(here)
-        default = here[:1] if len(run_dirs) > 1 else here  # the model is planned first
-        chosen = [player for player in here if player in (players or default)]
-        suite = make_suite(run.settings["suite"])
-        found += [(run_dir, run, suite, player) for player in chosen]
+        default = here[:1] if len(runs) > 1 else here  # the model is planned first
+        suite = make_suite(run.config["suite"])
+        found += [(player, run, suite) for player in here if player in (players or default)]
+    there = {player for player, _, _ in found}
     for name in players or ():
-        if not any(player == name for *_, player in found):
+        if name not in there:
             raise UserError(f"--players: no run has a player {name}{did_you_mean(name, known)}")
-    if players and len(run_dirs) == 1:
-        found.sort(key=lambda side: players.index(side[3]))
+    if players and len(runs) == 1:
+        found.sort(key=lambda side: players.index(side[0]))
     return [
-        Side(label, player, run, suite, str(run_dir) if len(run_dirs) > 1 else "")
-        for label, (run_dir, run, suite, player) in zip(_labels(), found, strict=False)
+        Side(label, player, run.data, suite, str(run.path) if len(runs) > 1 else "")
+        for label, (player, run, suite) in zip(_labels(), found, strict=False)
     ]
 
 

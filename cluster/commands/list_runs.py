@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cluster.console import show
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
 from cluster.errors import UserError
-from cluster.storage.provenance import read_versions
-from cluster.storage.stored_run import read_config, read_plan_table, reading, sound_ledger
-from evals.ledger.run_data import RunData
-from evals.summary.overview import Line, overview
-from evals.tables import Cell, Table
+from cluster.storage.stored_run import Run, read_runs
+from evals.printable import printable
+from evals.summary.cost import money_digits
+from evals.summary.overview import overview
+from evals.tables import Cell, Table, format_cell, rounded
 
 DEPTH = 3
 """Levels of folders in which runs are looked for."""
@@ -25,8 +28,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Print the table."""
-    show([list_runs(options.folder)])
+    """Print each run's whole name on a line of its own, so that it can be copied, and its suites below."""
+    table = list_runs(options.folder)
+    console = Console()
+    console.print(Text(printable(table.title), style="bold"))
+    shown = [tuple(format_cell(cell) for cell in row[2:]) for row in table.rows]
+    titles = table.columns[2:]
+    widths = [max(map(cell_len, column)) for column in zip(titles, *shown, strict=True)]
+    console.print(Text(f"  {_aligned(titles, widths)}", style="dim"), soft_wrap=True)
+    for row, cells in zip(table.rows, shown, strict=True):
+        name, began = map(str, row[:2])
+        if name:
+            console.print(Text.assemble((printable(name), "bold"), f"  {began}"), soft_wrap=True)
+        console.print(Text(f"  {_aligned(cells, widths)}"), soft_wrap=True)
+    for note in table.notes:
+        console.print(Text(printable(note), style="dim"))
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+    return "  ".join(padded).rstrip()
 
 
 def list_runs(folder: Path) -> Table:
@@ -37,60 +58,63 @@ def list_runs(folder: Path) -> Table:
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one that holds runs, or start one with `raycade run`")
-    runs = sorted(((_began(run), run) for run in _find(folder, DEPTH)), reverse=True)
+    runs = sorted(((_began(run), run) for run in _find(folder, DEPTH)), key=_latest_first, reverse=True)
     if not runs:
         raise UserError(f"{folder}: no runs here (a run's folder holds a plan.parquet)")
-    rows, damage = list[tuple[Cell, ...]](), []
+    rows = list[tuple[Cell, ...]]()
+    damage = []
     costs = False
     for began, run in runs:
-        name = str(run.relative_to(folder)) if run != folder else run.name
+        name = str(run.path.relative_to(folder)) if run.path != folder else run.path.name
         try:
-            lines = reading(lambda run=run: list(overview(_open(run))))  # type: ignore[misc]
+            lines = read_runs([run], lambda run=run: list(overview(run.data)))  # type: ignore[misc]
+            spent = run.spent
         except UserError as error:
-            rows.append((name, began, "–", "–", "unreadable", 0, None, None))
+            rows.append((name, began, "–", "–", "unreadable", 0, None, None, None))
             damage.append(f"{name}: {error}")
             continue
-        costs = costs or any(line.cost for line in lines)
-        rows += [_row(name if not place else "", began if not place else "", line) for place, line in enumerate(lines)]
-    columns = ("run", "began", "suite", "model", "done", "failed", "success", "cost")
-    shown = len(columns) if costs else len(columns) - 1
-    return Table(
-        "runs",
-        f"Runs in {folder}",
-        columns[:shown],
-        tuple(row[:shown] for row in rows),
-        (
-            "done: of the model's planned episodes. success: of the finished ones, failed ones counting as lost.",
-            *damage,
-        ),
-    )
+        costs = costs or bool(spent) or any(line.cost for line in lines)
+        for place, line in enumerate(lines):
+            first = place == 0
+            about = (name, began) if first else ("", "")
+            done = f"{line.done}/{line.planned}"
+            money = (line.cost or None, spent if first else None)
+            rows.append((*about, line.suite, line.player, done, line.failed, line.success, *money))
+    columns: tuple[str, ...] = ("run", "began", "suite", "model", "done", "failed", "success", "scored cost", "spent")
+    notes = ["done: of the model's planned episodes. success: of the finished ones, failed ones counting as lost."]
+    if costs:
+        rows = _with_digits(rows)
+        notes.append("scored cost: of the answers that count; spent: by the whole run, whatever became of the answers.")
+    else:
+        columns, rows = columns[:-2], [row[:-2] for row in rows]
+    return Table("runs", f"Runs in {folder}", columns, tuple(rows), (*notes, *damage))
 
 
-def _row(name: str, began: str, line: Line) -> tuple[Cell, ...]:
-    done = f"{line.done}/{line.planned}"
-    return (name, began, line.suite, line.player, done, line.failed, line.success, line.cost or None)
+def _with_digits(rows: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
+    """The rows with money to as many digits as the smallest sum needs."""
+    digits = money_digits(value for row in rows for value in row[-2:] if isinstance(value, float))
+    return [(*row[:-2], *(rounded(value, digits) for value in row[-2:])) for row in rows]  # type: ignore[arg-type]
 
 
-def _open(run_dir: Path) -> RunData:
-    """A run without the check of its plan, which reads the whole of it."""
-    plan = read_plan_table(run_dir)
-    return RunData.of_ledger(plan, sound_ledger(run_dir, plan), read_config(run_dir), ())
-
-
-def _find(folder: Path, depth: int) -> Iterator[Path]:
+def _find(folder: Path, depth: int) -> Iterator[Run]:
     if (folder / "plan.parquet").exists():
-        yield folder
+        yield Run(folder)
     elif depth:
         for below in sorted(folder.iterdir()):
             if below.is_dir() and not below.name.startswith("."):
                 yield from _find(below, depth - 1)
 
 
-def _began(run_dir: Path) -> str:
+def _began(run: Run) -> str:
     """Start of the run's first session, in UTC; empty where none is noted."""
     try:
-        sessions = read_versions(run_dir)
+        sessions = run.sessions
     except UserError:
         return ""
     began = str(sessions[0].get("began", "")) if sessions else ""
     return began[:16].replace("T", " ")
+
+
+def _latest_first(found: tuple[str, Run]) -> tuple[str, Path]:
+    began, run = found
+    return began, run.path

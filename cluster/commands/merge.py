@@ -15,11 +15,11 @@ from cluster.config.registry import class_of
 from cluster.config.settings import whole_plan
 from cluster.engines.base import Engine, is_among
 from cluster.errors import UserError
-from cluster.storage.provenance import mixtures, read_versions, write_versions
+from cluster.storage.provenance import mixtures
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
-from cluster.storage.stored_run import read_config, read_plan, read_plan_table, reading, sound_ledger
-from evals.ledger.ledger import Ledger, LedgerChangedError
+from cluster.storage.stored_run import Run, read_runs
+from evals.ledger.ledger import LedgerChangedError
 from evals.types import Episode
 
 SHARD_SETTINGS = (
@@ -60,7 +60,7 @@ def merge(target: Path, sources: Sequence[Path]) -> Joined:
     Raises:
         UserError: a run is missing or damaged, runs have different settings, or two say different things of one episode.
     """
-    return reading(lambda: _merge(target, sources))
+    return read_runs([], lambda: _merge(target, sources))
 
 
 def _merge(target: Path, sources: Sequence[Path]) -> Joined:
@@ -71,64 +71,69 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         LedgerChangedError: the target, or parts of some run, changed meanwhile.
     """
     directory = RunDirectory(target)
-    begun = _parts(target) is not None
+    begun = directory.begun
     if not begun:
         directory.check_plan(())
-    runs = list(dict.fromkeys([target, *sources] if begun else sources))
-    configs = {run: read_config(run) for run in runs}
-    if begun and configs[target].get("shard") is not None:
-        raise UserError(f"{target} is itself a part (shard={configs[target]['shard']}); name another target")
-    warnings = _check_settings(configs)
-    theirs = {episode.id: episode for run in runs for episode in read_plan(run)}
-    plan, reason = _whole(configs[runs[0]], theirs)
-    ledgers = {run: sound_ledger(run, read_plan_table(run)) for run in runs}
-    owners = _check_conflicts(ledgers)
+    others = [Run(path) for path in dict.fromkeys(sources) if path != target or not begun]
+    runs: list[Run] = [directory, *others] if begun else others
+    if begun and directory.config.get("shard") is not None:
+        raise UserError(f"{target} is itself a part (shard={directory.config['shard']}); name another target")
+    warnings = _check_settings(runs)
+    theirs = {episode.id: episode for run in runs for episode in run.plan}
+    plan, reason = _whole_plan(runs[0].config, theirs)
+    owners = _check_conflicts(runs)
     warnings += _check_versions(runs)
+    config = {**runs[0].config, "shard": None, "run_dir": str(target)}
     directory.claim()
     try:
-        if _parts(target) != (ledgers[target].names if begun else None):
+        there = {part.name for part in directory.parts.glob("*.parquet")}
+        if directory.begun != begun or (begun and there != directory.ledger.names):
             raise LedgerChangedError(str(target))  # another merge ended just now
-        config = {**configs[runs[0]], "shard": None, "run_dir": str(target)}
+        replaced = directory.ledger.replaced if begun else ()
         directory.begin(plan, {"config.yaml": yaml.safe_dump(config, sort_keys=False, allow_unicode=True)})
-        if len(plan) > len(read_plan_table(target)):
+        if len(plan) > len(directory.planned):
             directory.write_plan(plan)
-        _write_versions(target, runs)
-        for run in runs:
-            if run != target:
-                _copy(ledgers[run], directory, owners, run)
-        directory.remove(ledgers[target].replaced if begun else ())
+        sessions = _joined_sessions(runs)
+        if sessions != directory.sessions:
+            directory.write_sessions(sessions)
+        for run in others:
+            _copy_rows(run, directory, owners)
+        directory.remove(replaced)
         directory.compact(everything=True)
     finally:
         directory.release()
     known = {episode.id for episode in plan} if not reason else None
     played = {name for name, _ in owners}
-    return Joined(len(plan), len(played), (*warnings, *_missing_parts(configs, played, known, reason)))
-
-
-def _parts(target: Path) -> set[str] | None:
-    """The names of a run's parts; None where no run has begun."""
-    if not (target / "plan.parquet").exists():
-        return None
-    return {path.name for path in (target / "episodes").glob("*.parquet")}
+    return Joined(len(plan), len(played), (*warnings, *_missing_shards(runs, played, known, reason)))
 
 
 # --- what belongs together ---
 
 
-def _check_settings(configs: Mapping[Path, Mapping[str, Any]]) -> list[str]:
-    """See that all runs asked the same of the same model; returns what may not be the same."""
-    (first, one), *others = ((run, dict(_flat(config))) for run, config in configs.items())
-    engine = configs[first]["model"].get("engine")
+def _check_settings(runs: Sequence[Run]) -> list[str]:
+    """See that all runs asked the same of the same model; returns what may not be the same.
+
+    Settings that decide answers must be equal. Those of where and how a run was played may differ; of these, what an engine
+    keeps fixed during a run (such as an endpoint's address) may hide another model, and is warned of.
+    """
+    first, *others = runs
+    one = dict(_flat(first.config))
+    engine = first.config["model"].get("engine")
     cls: type[Engine] | None = class_of("model.engine", engine) if engine else None
     operational = {f"model.engine.{name}" for name in (cls.operational if cls else ())}
-    fixed = {f"model.engine.{name}" for name in (cls.fixed_for_run if cls else ())}
+    may_differ = {*SHARD_SETTINGS, *operational}
+    doubtful = {f"model.engine.{name}" for name in (cls.fixed_for_run if cls else ())}
     warnings = []
-    for run, other in others:
+    for run in others:
+        other = dict(_flat(run.config))
         differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
-        if wrong := [key for key in differing if not is_among(key, {*SHARD_SETTINGS, *operational})]:
-            raise UserError(f"{run} and {first} are not parts of one plan; they differ in {', '.join(wrong)}")
-        for key in (key for key in differing if key in fixed):
-            warnings.append(f"{run} has {key}={other.get(key)}, {first} {one.get(key)}: is it the same model?")
+        wrong = [key for key in differing if not is_among(key, may_differ)]
+        if wrong:
+            raise UserError(f"{run.path} and {first.path} are not parts of one plan; they differ in {', '.join(wrong)}")
+        for key in differing:
+            if key in doubtful:
+                values = f"{run.path} has {key}={other.get(key)}, {first.path} {one.get(key)}"
+                warnings.append(f"{values}: is it the same model?")
     return warnings
 
 
@@ -140,7 +145,7 @@ def _flat(config: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield f"{above}{key}", value
 
 
-def _whole(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[list[Episode], str]:
+def _whole_plan(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[list[Episode], str]:
     """The plan of which the runs have parts; or what they have together, and why no more is known."""
     try:
         whole = {episode.id: episode for episode in whole_plan(config)[2]}
@@ -151,17 +156,19 @@ def _whole(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[li
     return list(whole.values()), ""
 
 
-def _missing_parts(
-    configs: Mapping[Path, Mapping[str, Any]], rows: Collection[str], whole: Collection[str] | None, reason: str
+def _missing_shards(
+    runs: Sequence[Run], rows: Collection[str], whole: Collection[str] | None, reason: str
 ) -> list[str]:
-    """Which of the n parts no run brought; ``whole`` are the ids of the whole plan, if they are known."""
-    shards = {read_shard(config["shard"]) for config in configs.values() if config.get("shard") is not None}
+    """Which of the n shards no run brought; ``whole`` are the ids of the whole plan, if they are known."""
+    named = [run.config["shard"] for run in runs if run.config.get("shard") is not None]
+    shards = {read_shard(name) for name in named}
     found = []
-    for parts in sorted({parts for _, parts in shards}):
-        brought = {part for part, of in shards if of == parts} | {part_of(name, parts) for name in rows}
-        there_are = range(1, parts + 1) if whole is None else {part_of(name, parts) for name in whole}
-        if missing := sorted(set(there_are) - brought):
-            names = ", ".join(f"shard={part}/{parts}" for part in missing)
+    for count in sorted({count for _, count in shards}):
+        brought = {shard for shard, of in shards if of == count} | {part_of(name, count) for name in rows}
+        expected = set(range(1, count + 1)) if whole is None else {part_of(name, count) for name in whole}
+        missing = sorted(expected - brought)
+        if missing:
+            names = ", ".join(f"shard={shard}/{count}" for shard in missing)
             found.append(f"missing: {names}; merge into the same target when there")
     if reason and (found or not shards):
         found.append(f"episodes that no run planned are not counted: {reason}")
@@ -171,37 +178,49 @@ def _missing_parts(
 # --- rows and versions ---
 
 
-def _check_conflicts(ledgers: Mapping[Path, Ledger]) -> dict[Attempt, Path]:
+def _check_conflicts(runs: Sequence[Run]) -> dict[Attempt, Run]:
     """Which run's row counts for each attempt at an episode: the first one's."""
-    owners: dict[Attempt, Path] = {}
-    for run, ledger in ledgers.items():
-        keys = [key for batch in ledger.batches(KEY, every_attempt=True) for key in _keys(batch)]
-        twice = dict.fromkeys(owners[key] for key in keys if key in owners)
-        for owner in twice:
-            shared = {key for key in keys if owners.get(key) == owner}
-            _compare(owner, ledgers[owner], run, ledger, shared)
+    owners: dict[Attempt, Run] = {}
+    for run in runs:
+        keys = [key for batch in run.ledger.batches(KEY, every_attempt=True) for key in _keys(batch)]
+        twice: dict[Run, set[Attempt]] = {}
+        for key in keys:
+            if key in owners:
+                twice.setdefault(owners[key], set()).add(key)
+        for owner, shared in twice.items():
+            _compare(owner, run, shared)
         for key in keys:
             owners.setdefault(key, run)
     return owners
 
 
-def _compare(owner: Path, one: Ledger, run: Path, other: Ledger, shared: Collection[Attempt]) -> None:
+def _compare(owner: Run, run: Run, shared: Collection[Attempt]) -> None:
     """See that two runs say the same of the attempts that both have."""
-    tables = []
-    for ledger in (one, other):
-        batches = [batch.filter(_among(batch, shared)) for batch in ledger.batches(every_attempt=True)]
-        tables.append(pa.concat_tables(batches).sort_by([(name, "ascending") for name in KEY]))
-    for name in sorted({*tables[0].column_names, *tables[1].column_names} - set(MAY_DIFFER)):
-        values = [table[name].to_pylist() if name in table.column_names else [None] * len(table) for table in tables]
-        for episode_id, here, there in zip(tables[0]["episode_id"].to_pylist(), *values, strict=True):
+    one, other = _rows_of(owner, shared), _rows_of(run, shared)
+    ids = one["episode_id"].to_pylist()
+    for name in sorted({*one.column_names, *other.column_names} - set(MAY_DIFFER)):
+        for episode_id, here, there in zip(ids, _values(one, name), _values(other, name), strict=True):
             if here != there:
-                raise UserError(f"{owner} and {run} disagree on episode {episode_id}: {name} is {here!r} and {there!r}")
+                where = f"{owner.path} and {run.path} disagree on episode {episode_id}"
+                raise UserError(f"{where}: {name} is {here!r} and {there!r}")
 
 
-def _copy(ledger: Ledger, directory: RunDirectory, owners: Mapping[Attempt, Path], run: Path) -> None:
+def _rows_of(run: Run, keys: Collection[Attempt]) -> pa.Table:
+    """A run's rows of some attempts, sorted by these."""
+    batches = [batch.filter(_among(batch, keys)) for batch in run.ledger.batches(every_attempt=True)]
+    return pa.concat_tables(batches).sort_by([(name, "ascending") for name in KEY])
+
+
+def _values(table: pa.Table, name: str) -> list[Any]:
+    """A column's values; nothing in every row where the table lacks it."""
+    values: list[Any] = table[name].to_pylist() if name in table.column_names else [None] * len(table)
+    return values
+
+
+def _copy_rows(run: Run, directory: RunDirectory, owners: Mapping[Attempt, Run]) -> None:
     """Commit a run's rows that no run before it has."""
-    for batch in ledger.batches(ledger.schema.names, every_attempt=True):
-        mine = pa.array([owners[key] == run for key in _keys(batch)], pa.bool_())
+    for batch in run.ledger.batches(run.ledger.schema.names, every_attempt=True):
+        mine = pa.array([owners[key] is run for key in _keys(batch)], pa.bool_())
         if pc.any(mine).as_py():
             directory.commit_rows(batch.filter(mine))
 
@@ -214,17 +233,16 @@ def _among(batch: pa.Table, keys: Collection[Attempt]) -> pa.Array:
     return pa.array([key in keys for key in _keys(batch)], pa.bool_())
 
 
-def _check_versions(runs: Sequence[Path]) -> list[str]:
+def _check_versions(runs: Sequence[Run]) -> list[str]:
     """What the runs' sessions were played with that was not the same."""
-    found = mixtures([session for run in runs for session in read_versions(run)])
+    found = mixtures([session for run in runs for session in run.sessions])
     return [f"the parts were played with different versions: {'; '.join(found)}"] if found else []
 
 
-def _write_versions(target: Path, runs: Sequence[Path]) -> None:
+def _joined_sessions(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The sessions of all runs, each once."""
     sessions: list[dict[str, Any]] = []
     for run in runs:
         known = {session.get("id") for session in sessions}
-        sessions += [session for session in read_versions(run) if session.get("id") not in known]
-    if sessions != read_versions(target):
-        write_versions(target, sessions)
+        sessions += [session for session in run.sessions if session.get("id") not in known]
+    return sessions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cluster.config.settings import Settings
 from cluster.errors import UserError
-from cluster.observe.performance import TIMINGS, read_sessions
+from cluster.storage.stored_run import TIMINGS, Run
 from evals.reference import parameters_of
 from evals.tables import Cell, Table
 from evals.types import Episode
@@ -90,7 +90,7 @@ def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | Non
     longest = calls * settings.model.sampling.max_tokens * completion_price / 1e6
     found = [("cost of the prompts", f"{prompts:.2f}"), ("cost (upper bound)", f"{prompts + longest:.2f}")]
     if like is not None:
-        sessions = read_sessions(like)
+        sessions = Run(like).timings
         turns = sum(session["turns"] for session in sessions)
         length = sum(session["completion_tokens"] for session in sessions) / turns
         expected = prompts + calls * length * completion_price / 1e6
@@ -104,7 +104,7 @@ def _load(episodes: Sequence[Episode]) -> tuple[int, int]:
 
 def _speed(run_dir: Path) -> float:
     """Model calls per second and replica of a past run."""
-    sessions = read_sessions(run_dir)
+    sessions = Run(run_dir).timings
     replica_seconds = sum(session["playing_seconds"] * session["replicas"] for session in sessions)
     turns = sum(session["turns"] for session in sessions)
     if not replica_seconds or not turns:

@@ -15,11 +15,11 @@ from cluster.errors import UserError
 from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import open_run, reading
+from cluster.storage.stored_run import Run, read_runs
 from evals.ledger.run_data import RunData, count_rows
 from evals.report.joint import Report, RunReport, relabeled
-from evals.suite import built_in_players, suite_results
-from evals.summary.cost import total_usage
+from evals.suite import Suite, built_in_players, suite_results
+from evals.summary.cost import cost_table, costs_of, total_usage
 from evals.summary.cut_off import CutOff, count_cut_off, cut_off_warnings
 from evals.summary.failures import Cause, causes_of, failure_table, failures_to_json
 from evals.summary.status import status_lines
@@ -71,22 +71,23 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
         UserError: there is no run, or its ledger is damaged, or ``files`` cannot be written.
     """
     files = files or Files()
+    runs = [Run(path) for path in run_dirs]
 
     def read() -> tuple[list[Results], Report, dict[Path, bytes]]:
-        runs = [(run_dir, open_run(run_dir)) for run_dir in run_dirs]
-        results = [_score(run_dir, run) for run_dir, run in runs]
-        joint = _joint(runs, results)
+        suites = [make_suite(run.config["suite"]) for run in runs]
+        results = [_score(run, run.data, suite) for run, suite in zip(runs, suites, strict=True)]
+        joint = _joint(runs, suites, results)
         return results, joint, _contents(joint, files)
 
-    results, joint, contents = reading(read, run_dirs)
+    results, joint, contents = read_runs(runs, read)
     several = len(results) > 1
     for one, each in zip(joint.runs, results, strict=True):
         say_status([f"{one.name}: {line}" if several else line for line in each.status])
     (show if full else show_summary)(joint.tables())
-    for run_dir, each in zip(run_dirs, results, strict=True):
+    for path, each in zip(run_dirs, results, strict=True):
         each.warn()
-        if obstacle := _write_if_current(run_dir, each):
-            warn(f"{run_dir}: the tables above are not written: {obstacle}")
+        if obstacle := _write_if_current(path, each):
+            warn(f"{path}: the tables above are not written: {obstacle}")
     for path, content in contents.items():
         _write(path, content)
     for written in (files.html, files.latex, files.figures):
@@ -94,25 +95,18 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
             print(f"written: {written}")
 
 
-def _joint(runs: Sequence[tuple[Path, RunData]], results: Sequence[Results]) -> Report:
+def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results]) -> Report:
     """The runs under names of their own, players too; runs whose players got other names are scored again."""
-    suites = [make_suite(run.settings["suite"]) for _, run in runs]
     built_in = {name for suite in suites for name in built_in_players(suite)}
-    last = [run_dir.resolve().name for run_dir, _ in runs]
-    names = [name if last.count(name) == 1 else str(run_dir) for (run_dir, _), name in zip(runs, last, strict=True)]
-    labeled = relabeled({name: run for name, (_, run) in zip(names, runs, strict=True)}, built_in)
-    return Report(
-        [
-            RunReport(
-                name,
-                labeled[name],
-                suite,
-                each.tables if labeled[name] is run else _score(run_dir, labeled[name]).tables,
-                (*each.status, *each.warnings),
-            )
-            for name, (run_dir, run), suite, each in zip(names, runs, suites, results, strict=True)
-        ]
-    )
+    last = [run.path.resolve().name for run in runs]
+    names = [name if last.count(name) == 1 else str(run.path) for run, name in zip(runs, last, strict=True)]
+    labeled = relabeled({name: run.data for name, run in zip(names, runs, strict=True)}, built_in)
+    reports = []
+    for name, run, suite, each in zip(names, runs, suites, results, strict=True):
+        data = labeled[name]
+        tables = each.tables if data is run.data else _score(run, data, suite).tables
+        reports.append(RunReport(name, data, suite, tables, (*each.status, *each.warnings)))
+    return Report(reports)
 
 
 def _contents(joint: Report, files: Files) -> dict[Path, bytes]:
@@ -139,27 +133,37 @@ def _write(path: Path, content: bytes) -> None:
         raise UserError(f"{path}: cannot be written: {error}") from error
 
 
-def score_run(run_dir: Path) -> Results:
+def score_run(run: Run) -> Results:
     """All tables of a run, and its summary.
 
     Raises:
         UserError: there is no run, or its ledger is damaged.
     """
-    return reading(lambda: _score(run_dir, open_run(run_dir)), [run_dir])
+    return read_runs([run], lambda: _score(run, run.data, make_suite(run.config["suite"])))
 
 
-def _score(run_dir: Path, run: RunData) -> Results:
-    suite = make_suite(run.settings["suite"])
-    causes, cut_off = causes_of(run), count_cut_off(run)
+def _score(run: Run, data: RunData, suite: Suite) -> Results:
+    """As ``score_run``; ``data`` may have other names of players than are stored."""
+    causes, cut_off, costs = causes_of(data), count_cut_off(data), costs_of(data)
     warnings = cut_off_warnings(cut_off)
-    tables = [coverage(run, cut_off), *([table] if (table := failure_table(causes)) else [])]
-    tables += [*suite_results(suite, run, "scores"), *suite_results(suite, run, "diagnostics")]
-    summary = {**summarize(run, tables, causes), "warnings": warnings}
-    times = [usage_table(run), performance_table(run_dir), replica_table(run_dir), sessions_table(run)]
-    times += suite_results(suite, run, "performance")  # depends on routing, and so stays out of the summary
+    failures = failure_table(causes)
+    scores = [coverage(data, cut_off), *([failures] if failures else [])]
+    scores += [*suite_results(suite, data, "scores"), *suite_results(suite, data, "diagnostics")]
+    summary = {**summarize(data, scores, causes), "warnings": warnings}
+    if costs is not None:
+        summary |= costs.to_json()
+    # What depends on times and routing stays out of the summary.
+    times = [
+        cost_table(costs) if costs is not None else None,
+        usage_table(data),
+        performance_table(run.timings),
+        replica_table(run.timings),
+        sessions_table(data),
+        *suite_results(suite, data, "performance"),
+    ]
     status = status_lines({name: summary[name] for name in COUNTS}, causes)
-    tables += [table for table in times if table is not None]
-    return Results(tables, summary, run.parts, tuple(warnings), status)
+    tables = [*scores, *(table for table in times if table is not None)]
+    return Results(tables, summary, data.parts, tuple(warnings), status)
 
 
 def coverage(run: RunData, cut_off: Mapping[tuple[str, str], CutOff]) -> Table:
@@ -218,17 +222,17 @@ def sessions_table(run: RunData) -> Table | None:
     return Table("sessions", "Sessions", columns, tuple(rows), notes, section="performance")
 
 
-def _write_if_current(run_dir: Path, results: Results) -> str:
+def _write_if_current(path: Path, results: Results) -> str:
     """Write results, or say why not: a driver at work writes its own, and newer ones must stay."""
-    directory = RunDirectory(run_dir)
+    directory = RunDirectory(path)
     try:
         directory.claim()
     except UserError as error:
         return str(error)
     try:
-        if {path.name for path in directory.episodes.glob("*.parquet")} != results.parts:
+        if {part.name for part in directory.parts.glob("*.parquet")} != results.parts:
             return "the run went on meanwhile; ask again"
-        write_results(run_dir, results)
+        write_results(directory, results)
     except OSError as error:
         return str(error)
     finally:
@@ -236,15 +240,15 @@ def _write_if_current(run_dir: Path, results: Results) -> str:
     return ""
 
 
-def write_results(run_dir: Path, results: Results) -> None:
+def write_results(run: Run, results: Results) -> None:
     """``summary.json`` and each table as CSV, Markdown and JSON below ``tables/``.
 
     Raises:
         OSError: they cannot be written.
     """
-    folder = run_dir / "tables"
+    folder = run.path / "tables"
     folder.mkdir(exist_ok=True)
     for name, content in table_files(results.tables).items():
         write_durably(folder / name, content)
     summary = json.dumps(results.summary, indent=2, ensure_ascii=False) + "\n"
-    write_durably(run_dir / "summary.json", summary.encode())
+    write_durably(run.path / "summary.json", summary.encode())

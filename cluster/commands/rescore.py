@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
-from cluster.storage.stored_run import open_run, read_plan, reading
+from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.rescore import changes_table, rescore, rescored_run, rescored_table
 from evals.ledger.run_data import RunData
 from evals.suite import suite_results
@@ -38,22 +38,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Print the tables."""
-    show(reading(lambda: rescored_tables(options.run_dir, options.overrides, options.turns, options.full)))
+    run = Run(options.run_dir)
+    show(read_runs([run], lambda: rescored_tables(run, options.overrides, options.turns, options.full)))
 
 
-def rescored_tables(run_dir: Path, overrides: Sequence[str], turns: int = 10, full: bool = False) -> list[Table]:
+def rescored_tables(run: Run, overrides: Sequence[str], turns: int = 10, full: bool = False) -> list[Table]:
     """Old and new success, the turns that are read differently and, if asked for, the new score tables.
 
     Raises:
         UserError: there is no run, or the suite rejects the settings.
     """
-    run = open_run(run_dir)
-    suite = make_suite(changed(run.settings["suite"], overrides))
-    episodes = {episode.id: episode for episode in read_plan(run_dir)}
-    found = rescore(suite, episodes, _rows(run))
+    suite = make_suite(changed(run.config["suite"], overrides))
+    episodes = {episode.id: episode for episode in run.plan}
+    found = rescore(suite, episodes, _rows(run.data))
     tables = [rescored_table(found), changes_table(found, turns)]
     if full:
-        tables += suite_results(suite, rescored_run(found, run), "scores")
+        tables += suite_results(suite, rescored_run(found, run.data), "scores")
     return tables
 
 

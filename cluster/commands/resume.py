@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.observe.run_statistics import RunStatistics
-from cluster.storage.provenance import changes, read_versions, unfinished_retry
-from cluster.storage.stored_run import damaged, read_plan_table, sound_ledger
+from cluster.storage.provenance import changes, unfinished_retry
+from cluster.storage.stored_run import Run, damaged
 from evals.ledger.ledger import LedgerDamagedError
 from evals.types import Episode
 
@@ -32,11 +32,11 @@ class Resume:
     """Parts of the ledger that were merged into larger ones."""
 
 
-def look_through(run_dir: Path, plan: Sequence[Episode], stats: RunStatistics, retry_failed: bool) -> Resume:
+def scan_resume(run: Run, plan: Sequence[Episode], stats: RunStatistics, retry_failed: bool) -> Resume:
     """Read the whole ledger except the turns, so that damage is found before anything is played.
 
     Args:
-        run_dir: The run directory, claimed and begun.
+        run: Claimed and begun.
         plan: Its plan.
         stats: Is told what was planned and what counts as finished.
         retry_failed: Whether failed episodes are to be played again.
@@ -45,14 +45,12 @@ def look_through(run_dir: Path, plan: Sequence[Episode], stats: RunStatistics, r
         UserError: the ledger is damaged, or has rows that the plan does not.
     """
     stats.plan(plan)
-    sessions = read_versions(run_dir)
-    retry = unfinished_retry(sessions) if retry_failed else ()
-    ledger = sound_ledger(run_dir, read_plan_table(run_dir))
+    retry = unfinished_retry(run.sessions) if retry_failed else ()
     finished: set[str] = set()
     attempts: dict[str, int] = {}
     played: set[str] = set()
     try:
-        for rows in ledger.batches():
+        for rows in run.ledger.batches():
             again = _to_repeat(rows, retry) if retry_failed else pa.array([False] * len(rows))
             repeated = rows.filter(again)
             attempts.update(zip(repeated["episode_id"].to_pylist(), repeated["attempt"].to_pylist(), strict=True))
@@ -61,9 +59,14 @@ def look_through(run_dir: Path, plan: Sequence[Episode], stats: RunStatistics, r
             stats.resume(rest)
             played.update(pc.unique(rows["session"]).to_pylist())
     except LedgerDamagedError as error:
-        raise damaged(run_dir, error.damage) from error
+        raise damaged(run.path, error.damage) from error
     todo = [episode for episode in plan if episode.id not in finished]
-    return Resume(todo, attempts, retry, changes(sessions, played), ledger.replaced)
+    return Resume(todo, attempts, retry, changes(run.sessions, played), run.ledger.replaced)
+
+
+def first_of_retry(retry: Sequence[str]) -> str:
+    """The session that began an interrupted retry; empty where there is none."""
+    return retry[0] if retry else ""
 
 
 def _to_repeat(rows: pa.Table, retry: Sequence[str]) -> pa.ChunkedArray:

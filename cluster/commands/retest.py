@@ -1,4 +1,4 @@
-"""``raycade replay``: asks a sample of a run's turns again, with its engine, and reports the agreement."""
+"""``raycade retest``: asks a sample of a run's turns again, with its engine, and reports the agreement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cluster.console import show
 from cluster.engines.base import Engine, EngineError
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import Decoding, request_for
-from cluster.storage.stored_run import open_run, read_plan, reading
+from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.recorded import RecordedPlayer
 from evals.analysis.rescore import reread_turn
 from evals.analysis.retest import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
@@ -27,7 +27,7 @@ from evals.types import Episode, PlayerError, Reply, Turn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade replay``."""
+    """Options of ``raycade retest``."""
     parser.description = (
         "Starts the run's engine on this machine, without Ray, asks a seeded sample of its turns again with the same prompts, "
         "sampling and seeds, and reports how many replies and decoded actions agree. Nothing is stored."
@@ -42,29 +42,28 @@ def main(options: argparse.Namespace) -> None:
     """Ask, and print the tables."""
     if not 0 < options.share <= 1:
         raise UserError(f"--share {options.share:g}: must be above 0 and at most 1")
-    asked, failed = replay(options.run_dir, options.share, options.seed)
+    asked, failed = retest(Run(options.run_dir), options.share, options.seed)
     show([agreement_table(asked, failed), disagreement_table(asked, options.turns)])
 
 
-def replay(run_dir: Path, share: float, seed: int = 0) -> tuple[list[Again], int]:
+def retest(run: Run, share: float, seed: int = 0) -> tuple[list[Again], int]:
     """Ask a share of a run's turns again; returns what came back, and how many turns could not be answered.
 
     Raises:
         UserError: there is no run, it was played without an engine, or has no turns yet.
         RunFailedError: the engine does not start.
     """
-    run = reading(lambda: open_run(run_dir))
-    suite, model = make_suite(run.settings["suite"]), make_model(run.settings["model"])
+    suite, model = make_suite(run.config["suite"]), make_model(run.config["model"])
     if model.engine is None:
-        raise UserError(f"{run_dir}: played by {model.name}, a built-in player; there is no engine to ask again")
-    chosen = sample_turns_to_ask(reading(lambda: _turn_counts(run, model.name)), share, seed)
+        raise UserError(f"{run.path}: played by {model.name}, a built-in player; there is no engine to ask again")
+    chosen = sample_turns_to_ask(read_runs([run], lambda: _turn_counts(run.data, model.name)), share, seed)
     if not chosen:
-        raise UserError(f"{run_dir}: {model.name} has answered no turn yet")
-    rows = {row["episode_id"]: row for row in reading(lambda: run.find(list(chosen)))}
-    episodes = {episode.id: episode for episode in read_plan(run_dir) if episode.id in chosen}
+        raise UserError(f"{run.path}: {model.name} has answered no turn yet")
+    rows = {row["episode_id"]: row for row in read_runs([run], lambda: run.data.find(list(chosen)))}
+    episodes = {episode.id: episode for episode in run.plan if episode.id in chosen}
     print(f"asking {sum(map(len, chosen.values()))} turns of {len(chosen)} episodes again", file=sys.stderr)
     jobs = [_Job(suite, episodes[name], rows[name], number) for name, numbers in chosen.items() for number in numbers]
-    return asyncio.run(_ask_all(model, run.settings["decoding"], jobs))
+    return asyncio.run(_ask_all(model, run.config["decoding"], jobs))
 
 
 def _turn_counts(run: RunData, player: str) -> dict[str, int]:
@@ -77,7 +76,7 @@ def _turn_counts(run: RunData, player: str) -> dict[str, int]:
 
 
 class _Job:
-    """One stored turn to be replayed."""
+    """One stored turn to be asked again."""
 
     def __init__(self, suite: Suite, episode: Episode, row: Mapping[str, Any], number: int) -> None:
         self.part = next(part for part in suite.parts if part.name == episode.suite)

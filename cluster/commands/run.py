@@ -14,22 +14,19 @@ import ray
 import yaml
 
 from cluster.commands.report import Results, score_run, write_results
-from cluster.commands.resume import Resume, look_through
+from cluster.commands.resume import Resume, first_of_retry, scan_resume
 from cluster.commands.upload import sent_by_another_process
-from cluster.config.settings import Settings
+from cluster.config.settings import ModelSettings, Settings
 from cluster.console import show_summary, warn
 from cluster.driver.driver import SIGNALS, Driver, plays_locally
-from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
+from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
-from cluster.observe.tracker import Watcher, final_results, make_tracker, tracked_id
+from cluster.observe.tracker import Watcher, final_results, make_tracker, tracked_id, unscored_results
 from cluster.ray_backend import actors, capacity
-from cluster.storage.durable import write_durably
-from cluster.storage.provenance import begin_session, complete_session
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.spending import read_spent
-from cluster.storage.stored_run import read_config
+from cluster.storage.stored_run import Run
 from evals.human import is_human
 from evals.ledger.ledger import LedgerDamagedError
 from evals.types import Episode
@@ -77,22 +74,30 @@ def run_and_show(settings: Settings, play: Play | None = None) -> int:
             f"error: {error}\nFinished episodes are saved in {settings.run_dir}; run the same command again to resume."
         )
         print(text, file=sys.stderr)
-        return RUN_FAILED
+        return CONTINUE if isinstance(error, SpendCapError) else RUN_FAILED
     show_results(settings, results)
-    if code == CONTINUE:
-        print("stopped early; run the same command again to resume", file=sys.stderr)
     return code
 
 
-def show_results(settings: Settings, results: Results) -> None:
-    """Print the headline tables, what makes them doubtful, and where everything is."""
+def show_results(settings: Settings, results: Results | None) -> None:
+    """Print the headline tables, what makes them doubtful, and where everything is; for a stopped run, how to go on."""
+    if results is None:
+        print(
+            "stopped early; run the same command again to resume. "
+            f"`raycade report {settings.run_dir}` shows the tables so far",
+            file=sys.stderr,
+        )
+        return
     show_summary(results.tables)
     results.warn()
     print(f"\nledger, tables and summary: {settings.run_dir}")
 
 
-def run(settings: Settings, play: Play | None = None) -> tuple[int, Results]:
+def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | None]:
     """Play what the run's ledger lacks, then score it; returns the exit code and the results.
+
+    A run that was stopped is not scored, so that it ends within the seconds that a batch system leaves it: there are no
+    results, and ``raycade report`` computes them when they are wanted.
 
     Args:
         settings: Of the run.
@@ -107,74 +112,75 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results]:
     directory = RunDirectory(settings.run_dir)
     directory.check_plan(settings.plan)
     config: dict[str, Any] = yaml.safe_load(settings.config)
-    _check_answering(settings, config)
-    new = not settings.run_dir.exists()
+    _check_answering(settings.model, directory, config)
+    new = not directory.path.exists()
+    watcher = Watcher(make_tracker(settings.tracker))
     directory.claim()
     try:
         directory.begin(settings.plan, {"config.yaml": settings.config})
-        _keep_scoring(directory, config)
+        directory.write_suite(config["suite"])
         stats = RunStatistics(
             gpus=settings.model.replica.gpus * settings.model.replica.nodes if settings.model.engine else 0.0,
             gpu_hour_price=settings.cluster.gpu_hour_price,
-            spent_before=read_spent(settings.run_dir),
+            spent_before=directory.spent or 0.0,
         )
-        resume = look_through(settings.run_dir, settings.plan, stats, settings.retry_failed)
+        resume = scan_resume(directory, settings.plan, stats, settings.retry_failed)
         directory.remove(resume.replaced)
         progress = Progress(stats)
-        watcher = Watcher(make_tracker(settings.tracker))
-        _say_where_it_stands(settings, resume, progress)
+        _print_resume_status(directory, resume, progress, tracked=bool(settings.tracker))
         stopped = False
         if resume.todo:
             _check_versions(resume, settings.strict)
-            session = begin_session(settings.run_dir, config, "".join(resume.retry[:1]))
-            directory.session, directory.attempts = session, resume.attempts
-            watcher.start(settings.run_dir, tracked_id(settings.plan), config)
+            directory.begin_session(config, first_of_retry(resume.retry))
+            directory.attempts = resume.attempts
+            watcher.start(directory.path, tracked_id(settings.plan), config)
             try:
                 stopped = (play or play_on_cluster)(settings, resume.todo, directory, stats, progress, watcher)
             except StoppedError:
                 stopped = True
             except UserError:
-                if new and not any(directory.episodes.iterdir()):
-                    shutil.rmtree(settings.run_dir)  # ours, and nothing was played: a failed start leaves no folder
+                if new and not any(directory.parts.iterdir()):
+                    shutil.rmtree(directory.path)  # ours, and nothing was played: a failed start leaves no folder
                 raise
-            if not stopped:
-                complete_session(settings.run_dir, session)
-                _compact(directory)
-        elif resume.retry:
-            complete_session(settings.run_dir, resume.retry[-1])
-        results = score_run(settings.run_dir)
-        try:
-            write_results(settings.run_dir, results)
-        except OSError as error:
-            warn(f"cannot write the results: {error}; run `raycade report` to write them later")
-        watcher.finish(
-            final_results(settings.run_dir, settings.suite, stats.to_json(), results.summary, results.tables)
-        )
+        if stopped:
+            watcher.finish(unscored_results(stats.to_json()))
+            return CONTINUE, None
+        _complete(directory, resume)
+        directory.refresh()
+        results = score_run(directory)
+        _write_results(directory, results)
+        watcher.finish(final_results(directory, settings.suite, stats.to_json(), results.summary, results.tables))
     finally:
         directory.release()
     if watcher.failure:
-        _send_again(settings, watcher.failure)
-    return (CONTINUE if stopped else 0), results
+        _send_again(directory, settings.tracker or {}, watcher.failure)
+    return 0, results
 
 
-def _send_again(settings: Settings, failure: str) -> None:
-    """Give a tracker that failed one more chance, now that the run is over and its lock is free."""
-    warn(f"the tracker failed (the run itself is fine): {failure}")
-    if sent_by_another_process(settings.run_dir, settings.tracker or {}, SECOND_ATTEMPT_SECONDS):
-        warn("another process has sent the results to the tracker")
-    else:
-        warn(f"a second attempt failed too; `raycade upload {settings.run_dir}` sends the results later")
+def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) -> None:
+    """Refuse to resume with settings that may change the answers but are not part of the ids."""
+    if not run.begun or model.engine is None:
+        return
+    began = (run.config.get("model") or {}).get("engine") or {}
+    for name in model.engine_class.fixed_for_run:
+        there, asked = began.get(name), config["model"]["engine"].get(name)
+        if there != asked:
+            raise UserError(
+                f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
+                f"model; use the original setting, or another run_dir than {run.path}"
+            )
 
 
-def _say_where_it_stands(settings: Settings, resume: Resume, progress: Progress) -> None:
-    planned, left = len(settings.plan), len(resume.todo)
+def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracked: bool) -> None:
+    """Say what of the run is in the ledger already; nothing for a new one."""
+    planned, left = len(run.planned), len(resume.todo)
     if not left:
-        progress.say(f"{settings.run_dir}: complete, all {planned} episodes are in the ledger; nothing to play")
-        if settings.tracker:
-            progress.say(f"nothing was sent to the tracker; `raycade upload {settings.run_dir}` sends a complete run")
+        progress.say(f"{run.path}: complete, all {planned} episodes are in the ledger; nothing to play")
+        if tracked:
+            progress.say(f"nothing was sent to the tracker; `raycade upload {run.path}` sends a complete run")
     elif left < planned:
         again = f", retrying {len(resume.attempts)} failed ones" if resume.attempts else ""
-        progress.say(f"{settings.run_dir}: {planned - left} of {planned} episodes done{again}; resuming")
+        progress.say(f"{run.path}: {planned - left} of {planned} episodes done{again}; resuming")
 
 
 def _check_versions(resume: Resume, strict: bool) -> None:
@@ -187,33 +193,33 @@ def _check_versions(resume: Resume, strict: bool) -> None:
     warn(f"{found}. Each row records its session; strict=true makes this an error")
 
 
-def _compact(directory: RunDirectory) -> None:
+def _complete(directory: RunDirectory, resume: Resume) -> None:
+    """Note that nothing is left to play, and merge the ledger's small parts."""
+    if not resume.todo:
+        if resume.retry:
+            directory.complete_session(resume.retry[-1])
+        return
+    directory.complete_session(directory.session)
     try:
         directory.compact(everything=True)
     except (OSError, LedgerDamagedError) as error:
         warn(f"cannot merge the ledger's small parts, which are kept: {error}")
 
 
-def _check_answering(settings: Settings, config: Mapping[str, Any]) -> None:
-    """Refuse to resume with settings that may change the answers but are not part of the ids."""
-    if not (settings.run_dir / "plan.parquet").exists():
-        return
-    began = read_config(settings.run_dir).get("model") or {}
-    for name in settings.model.engine_class.fixed_for_run if settings.model.engine else ():
-        there, asked = ((model.get("engine") or {}).get(name) for model in (began, config["model"]))
-        if there != asked:
-            raise UserError(
-                f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
-                f"model; use the original setting, or another run_dir than {settings.run_dir}"
-            )
+def _write_results(run: Run, results: Results) -> None:
+    try:
+        write_results(run, results)
+    except OSError as error:
+        warn(f"cannot write the results: {error}; run `raycade report` to write them later")
 
 
-def _keep_scoring(directory: RunDirectory, config: Mapping[str, Any]) -> None:
-    """Store the suite's current scoring settings, which are part of no id, so that `raycade report` uses the same."""
-    stored = read_config(directory.path)
-    if stored["suite"] != config["suite"]:
-        text = yaml.safe_dump({**stored, "suite": config["suite"]}, sort_keys=False, allow_unicode=True)
-        write_durably(directory.path / "config.yaml", text.encode())
+def _send_again(run: Run, tracker: Mapping[str, Any], failure: str) -> None:
+    """Give a tracker that failed one more chance, now that the run is over and its lock is free."""
+    warn(f"the tracker failed (the run itself is fine): {failure}")
+    if sent_by_another_process(run.path, tracker, SECOND_ATTEMPT_SECONDS):
+        warn("another process has sent the results to the tracker")
+    else:
+        warn(f"a second attempt failed too; `raycade upload {run.path}` sends the results later")
 
 
 def play_on_cluster(
@@ -236,7 +242,7 @@ def play_on_cluster(
             progress.at("")
             asyncio.run(driver.run())
         finally:
-            note_session(settings.run_dir, stats)
+            note_session(directory, stats)
             progress.at("")
             ray.shutdown()
     return driver.stopped

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
@@ -15,7 +18,7 @@ from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
 from cluster.observe.episode_text import Pictures, print_episode
-from cluster.storage.stored_run import open_run, reading
+from cluster.storage.stored_run import Run, read_runs
 from envs.suggest import did_you_mean
 from evals.analysis.compare import SHORT_ID
 from evals.ledger.run_data import RunData
@@ -24,6 +27,8 @@ from evals.tables import Cell, Table
 
 LISTED = 20
 """Episodes that are listed where none is named."""
+LONGEST_CAUSE = 60
+"""Characters of a failure's cause in the list."""
 _SUGGESTED_FROM = 10_000
 """Ids that a misspelled one is compared with, at most."""
 
@@ -32,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``raycade show``."""
     parser.description = (
         "Shows one episode: what each turn added to the prompt, the reply, what was decoded from it and by which rule, and "
-        "what the suite knows of the step. Without EPISODE it lists episodes, failed and lost ones first."
+        "what the suite knows of the step. Without EPISODE it lists the model's episodes, failed, cut off and lost ones first."
     )
     parser.add_argument("run_dir", type=Path, metavar="RUN")
     complete_episode(
@@ -49,60 +54,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Print an episode, or the list of them."""
+    run = Run(options.run_dir)
     if options.episode is None:
-        show([reading(lambda: list_episodes(open_run(options.run_dir)))])
+        show([read_runs([run], lambda: list_episodes(run.data))])
         return
-    suite, row = reading(lambda: read_episode(options.run_dir, options.episode))
+    suite, row = read_runs([run], lambda: read_episode(run, options.episode))
     console = Console() if sys.stdout.isatty() else Console(width=100)
     pictures: Pictures = options.pictures
     print_episode(console, suite, row, pictures, full=options.full)
 
 
 def list_episodes(run: RunData, most: int = LISTED) -> Table:
-    """The first episodes, failed ones in front, then lost ones."""
-    names = ("episode_id", "player", "suite", "task", "level", "mode", "status", "success", "steps", "error")
-    rows = run.episodes(names).to_pylist()
-    rows.sort(key=lambda row: (row["status"] == "done", bool(row["success"])))
+    """The first episodes: the model's before other players', and of each failed, then cut off, then lost ones."""
+    names = ("episode_id", "player", "suite", "task", "level", "mode", "status", "success", "steps", "error", "cut_off")
+    rows = run.episodes(names)
+    model = run.plan["player"][0].as_py() if len(run.plan) else ""  # the model is planned first
+    others = pc.not_equal(rows["player"], model)
+    done = pc.equal(rows["status"], "done")
+    whole = pc.equal(rows["cut_off"], 0)
+    rank = pa.table({"others": others, "done": done, "whole": whole, "won": pc.fill_null(rows["success"], False)})
+    numbers = rank.append_column("place", pa.array(range(len(rank))))
+    order = pc.sort_indices(numbers, [(name, "ascending") for name in numbers.column_names])
+    listed = rows.take(order[:most]).to_pylist()
     return Table(
         name="episodes",
         title="Episodes",
         columns=("episode", "player", "suite", "task", "level", "mode", "outcome", "steps"),
-        rows=tuple(_listed(row) for row in rows[:most]),
-        notes=(f"{min(most, len(rows))} of {len(rows):,} finished episodes ({len(run.plan):,} planned).",),
+        rows=tuple(_listed(row) for row in listed),
+        notes=(f"{len(listed)} of {len(rows):,} finished episodes ({len(run.plan):,} planned).",),
     )
 
 
 def _listed(row: dict[str, Any]) -> tuple[Cell, ...]:
-    outcome = row["error"].partition(":")[0] if row["status"] == "failed" else "won" if row["success"] else "lost"
     names = ("player", "suite", "task", "level", "mode")
-    return (row["episode_id"][:SHORT_ID], *(row[name] for name in names), outcome, row["steps"])
+    return (row["episode_id"][:SHORT_ID], *(row[name] for name in names), _outcome(row), row["steps"])
 
 
-def read_episode(run_dir: Path, episode: str) -> tuple[Suite, dict[str, Any]]:
+def _outcome(row: Mapping[str, Any]) -> str:
+    """How an episode ended: the cause of a failure, not the name of its exception."""
+    if row["status"] == "failed":
+        kind, _, cause = row["error"].partition(": ")
+        return f"failed: {textwrap.shorten(cause or kind, LONGEST_CAUSE, placeholder=' ...')}"
+    won = "won" if row["success"] else "lost"
+    return f"{won}, reply cut off" if row["cut_off"] else won
+
+
+def read_episode(run: Run, episode: str) -> tuple[Suite, dict[str, Any]]:
     """An episode's row, its suite's own columns under their short names, and the suite.
 
     Raises:
         UserError: there is no such episode, there are several, or it has not been played.
     """
-    run = open_run(run_dir)
-    name = _whole_id(run, run_dir, episode.lower())
-    rows = run.find([name])
+    name = _whole_id(run, episode.lower())
+    rows = run.data.find([name])
     if not rows:
-        raise UserError(f"{run_dir}: episode {name} is planned, but not played yet")
-    suite = make_suite(run.settings["suite"])
+        raise UserError(f"{run.path}: episode {name} is planned, but not played yet")
+    suite = make_suite(run.config["suite"])
     part = next(part for part in suite.parts if part.name == rows[0]["suite"])
     return part, {name.removeprefix(f"{part.name}."): value for name, value in rows[0].items()}
 
 
-def _whole_id(run: RunData, run_dir: Path, start: str) -> str:
-    ids = run.plan["episode_id"]
+def _whole_id(run: Run, start: str) -> str:
+    ids = run.planned["episode_id"]
     found: list[str] = ids.filter(pc.starts_with(ids, start)).to_pylist() if start else []
     if len(found) == 1:
         return found[0]
     if found:
-        raise UserError(f"{run_dir}: {len(found)} episodes begin with {start}: {', '.join(found[:3])} ...")
+        raise UserError(f"{run.path}: {len(found)} episodes begin with {start}: {', '.join(found[:3])} ...")
     near = ids.filter(pc.starts_with(ids, start[:2])) if len(ids) > _SUGGESTED_FROM else ids
     known = [name[: max(len(start), SHORT_ID)] for name in near.slice(0, _SUGGESTED_FROM).to_pylist()]
     raise UserError(
-        f"{run_dir}: no episode begins with {start}{did_you_mean(start, known)}\n`raycade show {run_dir}` lists episodes"
+        f"{run.path}: no episode begins with {start}{did_you_mean(start, known)}\n`raycade show {run.path}` lists episodes"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from cluster.console import show
 from cluster.observe.progress import clock
 from cluster.observe.run_status import Pace, run_status
-from cluster.storage.stored_run import reading
+from cluster.storage.stored_run import Run, read_runs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Print the status."""
-    status = reading(lambda: run_status(options.run_dir))
-    print(f"{options.run_dir}: {status.state}")
+    run = Run(options.run_dir)
+    status = read_runs([run], lambda: run_status(run))
+    print(f"{run.path}: {status.state}")
     if status.pace is not None:
         print(_pace(status.pace))
     print()

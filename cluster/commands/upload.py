@@ -20,7 +20,7 @@ from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import final_results, make_tracker, tracked_id
 from cluster.storage.lock import writer_of
-from cluster.storage.stored_run import read_config, read_episodes, read_plan
+from cluster.storage.stored_run import Run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,44 +36,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> None:
     """Send the run; the tracker may take as long as it needs."""
-    upload(options.run_dir, options.overrides)
+    upload(Run(options.run_dir), options.overrides)
 
 
-def upload(run_dir: Path, overrides: Sequence[str]) -> None:
+def upload(run: Run, overrides: Sequence[str]) -> None:
     """Send a run.
 
     Raises:
         UserError: there is no run, a driver is at work there, or the overrides are no settings of a tracker.
         RunFailedError: the tracker fails.
     """
-    section = tracker_section(read_config(run_dir).get("tracker"), overrides)
-    writer = writer_of(run_dir)
+    section = tracker_section(run.config.get("tracker"), overrides)
+    writer = writer_of(run.path)
     if writer is not None and writer.state == "at work":
-        raise UserError(f"{run_dir}: the run is still played ({writer.name}), and sends its results at its end")
-    send(run_dir, section)
-    offline = section.get("mode") == "offline"
-    print(
-        f"{run_dir}: written for {section['type']}" + (f"; send it by: wandb sync {run_dir}/wandb/*" if offline else "")
-    )
+        raise UserError(f"{run.path}: the run is still played ({writer.name}), and sends its results at its end")
+    send(run, section)
+    later = f"; send it by: wandb sync {run.path}/wandb/*" if section.get("mode") == "offline" else ""
+    print(f"{run.path}: written for {section['type']}{later}")
 
 
-def send(run_dir: Path, section: Mapping[str, Any]) -> None:
+def send(run: Run, section: Mapping[str, Any]) -> None:
     """Score a run and send it to the tracker of a ``tracker`` section.
 
     Raises:
         UserError: there is no such tracker.
         RunFailedError: the tracker fails.
     """
-    config, plan, results = read_config(run_dir), read_plan(run_dir), score_run(run_dir)
+    results = score_run(run)
     stats = RunStatistics()
-    stats.plan(plan)
-    stats.resume(read_episodes(run_dir))
+    stats.plan(run.plan)
+    stats.resume(run.episodes())
     numbers = {name: value for name, value in stats.to_json().items() if name.startswith(("episodes/", "success/"))}
     tracker = make_tracker(dict(section))
     assert tracker is not None
     try:
-        tracker.start(run_dir, tracked_id(plan), config)
-        tracker.finish(final_results(run_dir, make_suite(config["suite"]), numbers, results.summary, results.tables))
+        tracker.start(run.path, tracked_id(run.plan), run.config)
+        tracker.finish(final_results(run, make_suite(run.config["suite"]), numbers, results.summary, results.tables))
     except Exception as error:  # whatever a tracker raises
         raise RunFailedError(f"the tracker failed: {type(error).__name__}: {error}") from error
 
@@ -94,7 +92,7 @@ def sent_by_another_process(run_dir: Path, section: Mapping[str, Any], seconds: 
 
 def _send_or_exit(run_dir: Path, section: Mapping[str, Any]) -> None:
     try:
-        send(run_dir, section)
+        send(Run(run_dir), section)
     except (UserError, RunFailedError):  # the first failure was told
         sys.exit(1)
 

@@ -15,7 +15,7 @@ import uvicorn
 from cluster.config.settings import make_suite
 from cluster.console import warn
 from cluster.errors import UserError
-from cluster.storage.stored_run import read_config
+from cluster.storage.stored_run import Run
 from evals.suite import Suite
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
@@ -90,14 +90,17 @@ class _Finder:
             paths = [*self._given]
         else:
             paths = sorted(path.parent for depth in ("*", "*/*") for path in RUNS.glob(f"{depth}/plan.parquet"))
-        return [run for path in paths if path not in self._known and (run := self._run(path))]
+        new = [path for path in paths if path not in self._known]
+        found = [self._view(Run(path)) for path in new]
+        return [viewed for viewed in found if viewed is not None]
 
-    def _run(self, path: Path) -> ViewedRun | None:
+    def _view(self, run: Run) -> ViewedRun | None:
+        """What the viewer needs of a run; None, with a warning, for one that cannot be read and was not named."""
+        path = run.path
         self._known.add(path)
         try:
-            config = read_config(path)
-            if not (path / "plan.parquet").exists():
-                raise UserError(f"{path}: no run here (there is no plan.parquet)")
+            config = run.config
+            run.check_begun()
         except UserError as error:
             if self._given:
                 raise

@@ -20,7 +20,7 @@ from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.concurrency import all_of, first_of
 from cluster.driver.replica_pool import ReplicaPool
-from cluster.errors import RunFailedError
+from cluster.errors import RunFailedError, SpendCapError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
@@ -223,6 +223,8 @@ class Driver:
                 lane.pool.lost(report.lost)
             self.stats.report(name, report)
             self.progress.update()
+            if report.cap_reached:
+                raise SpendCapError(report.engine_closed)
             if report.engine_closed:
                 raise RunFailedError(f"the engine stopped answering: {report.engine_closed}")
             yield report

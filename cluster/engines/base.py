@@ -60,7 +60,11 @@ class EngineDiedError(EngineError):
 
 
 class EngineClosedError(EngineError):
-    """The engine will answer no further requests (invalid key, spend cap reached): the run stops and can be resumed."""
+    """The engine will answer no further requests (an invalid key, for example): the run stops and can be resumed."""
+
+
+class SpendCapReachedError(EngineClosedError):
+    """The engine has spent what the run may spend: the run stops, and resumes with a higher cap."""
 
 
 @dataclass(frozen=True)

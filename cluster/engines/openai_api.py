@@ -21,9 +21,17 @@ from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_limited import EndpointClosedError, LimitedEndpoint
 from cluster.engines.api_request import RequestForm, parameter_names
 from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
-from cluster.engines.base import MANY, Capabilities, Engine, EngineClosedError, Request, Sampling
+from cluster.engines.base import (
+    MANY,
+    Capabilities,
+    Engine,
+    EngineClosedError,
+    Request,
+    Sampling,
+    SpendCapReachedError,
+)
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
-from cluster.engines.spend import Spend, SpendCapReachedError
+from cluster.engines.spend import Spend
 from evals.types import PlayerError, PromptTooLong, Reply, message
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -134,6 +142,7 @@ class OpenAIEngine(Engine):
         has_own = any(name.lower() == "authorization" for name in sent)
         key = "" if has_own else read_key(api_key_env, needed=base_url is None)
         url = check_base_url(base_url) or OPENAI_URL
+        self._closed_as: type[EngineClosedError] = EngineClosedError
         self._spend = Spend(prompt_price, completion_price, spend_cap)
         self._endpoint = LimitedEndpoint(
             Endpoint(url, key, sent, secrets, timeout_seconds, max_num_seqs),
@@ -275,10 +284,11 @@ class OpenAIEngine(Engine):
             return self._close(f"{self._unreadable} requests in a row could not be read: {cause}")
         return PlayerError(cause, kind="endpoint")
 
-    def _close(self, cause: str) -> EngineClosedError:
-        """Stop sending requests, for good."""
-        self._endpoint.closed = self._endpoint.closed or cause
-        return EngineClosedError(self._endpoint.closed)
+    def _close(self, cause: str, kind: type[EngineClosedError] = EngineClosedError) -> EngineClosedError:
+        """Stop sending requests, for good; all further errors are of the first one's kind."""
+        if not self._endpoint.closed:
+            self._endpoint.closed, self._closed_as = cause, kind
+        return self._closed_as(self._endpoint.closed)
 
     async def _fails_alone(self, error: EndpointError) -> bool:
         """Note that a try got no answer; after an outage of ``OUTAGE_SECONDS``, tell whether only this request fails.
@@ -333,9 +343,9 @@ class OpenAIEngine(Engine):
         try:
             answer, price = await self._endpoint.send(request, body, self._form.most_tokens(request))
         except SpendCapReachedError as error:
-            raise self._close(f"the spend cap is reached: {error} (model.engine.spend_cap)") from None
+            raise self._close(str(error), SpendCapReachedError) from None
         except EndpointClosedError:
-            raise EngineClosedError(self._endpoint.closed) from None
+            raise self._closed_as(self._endpoint.closed) from None
         self._answered += 1
         self._unreadable = 0
         self._accepted |= parameter_names(body)

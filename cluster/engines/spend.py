@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-
-class SpendCapReachedError(Exception):
-    """The spend cap is reached."""
+from cluster.engines.base import SpendCapReachedError
+from evals.summary.cost import money
 
 
 class Spend:
@@ -77,7 +76,8 @@ class Spend:
         async with self._settled:
             await self._settled.wait_for(lambda: not self._reserved or self._fits(estimated) or self.total >= self.cap)
             if self.total >= self.cap:
-                raise SpendCapReachedError(f"{self.total:.2f} of {self.cap:.2f}")
+                amounts = f"{money(self.total)} of {money(self.cap)}"
+                raise SpendCapReachedError(f"the spend cap is reached: {amounts} (model.engine.spend_cap)")
             reserved = max(estimated, self._highest)
             self._reserved.append(reserved)
         payment = Payment()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster.console import warn
 from cluster.observe.run_statistics import RunStatistics, add
 from cluster.runner.messages import ReplicaUse
+from cluster.storage.stored_run import TIMINGS, Run
 from evals.tables import Cell, Table
 
-TIMINGS = "timings.jsonl"
 
-
-def note_session(run_dir: Path, stats: RunStatistics) -> None:
+def note_session(run: Run, stats: RunStatistics) -> None:
     """Append the timings of this session."""
     session = {
         "seconds": stats.seconds,
@@ -29,31 +28,14 @@ def note_session(run_dir: Path, stats: RunStatistics) -> None:
         "use": {name: vars(use) for name, use in stats.use.items()},
     }
     try:
-        with (run_dir / TIMINGS).open("a") as file:
+        with (run.path / TIMINGS).open("a") as file:
             file.write(json.dumps(session) + "\n")
     except OSError as error:
         warn(f"cannot write the timings of this session: {error}")
 
 
-def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
-    """The sessions of a run, without killed ones, which wrote no line, and lines cut off by a full disk."""
-    path = run_dir / TIMINGS
-    sessions = []
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            session = json.loads(line)
-        except ValueError:
-            session = None
-        if isinstance(session, dict):
-            sessions.append(session)
-        else:
-            warn(f"{path}: skipping a line of timings that is not a JSON object: {line[:60]}")
-    return sessions
-
-
-def performance_table(run_dir: Path) -> Table | None:
+def performance_table(sessions: Sequence[Mapping[str, Any]]) -> Table | None:
     """Performance over all sessions; None if no session was recorded or the model played nothing."""
-    sessions = read_sessions(run_dir)
     total: defaultdict[str, float] = defaultdict(int)  # a line may lack what later versions wrote
     for session in sessions:
         for name, value in session.items():
@@ -103,7 +85,7 @@ def performance_table(run_dir: Path) -> Table | None:
     )
 
 
-def replica_use(sessions: list[dict[str, Any]]) -> dict[str, ReplicaUse]:
+def replica_use(sessions: Sequence[Mapping[str, Any]]) -> dict[str, ReplicaUse]:
     """Slot utilization of each replica, summed over its restarts."""
     use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
     for session in sessions:
@@ -112,10 +94,10 @@ def replica_use(sessions: list[dict[str, Any]]) -> dict[str, ReplicaUse]:
     return use
 
 
-def replica_table(run_dir: Path) -> Table | None:
+def replica_table(sessions: Sequence[Mapping[str, Any]]) -> Table | None:
     """Slot utilization of each replica; None if there was none."""
     rows: list[tuple[Cell, ...]] = []
-    for name, use in sorted(replica_use(read_sessions(run_dir)).items(), key=lambda item: (len(item[0]), item[0])):
+    for name, use in sorted(replica_use(sessions).items(), key=lambda item: (len(item[0]), item[0])):
         if slots := use.slot_seconds:
             tail = 1 - (use.busy_slot_seconds + use.idle_slot_seconds) / slots
             rows.append((name, use.busy_slot_seconds / slots, use.idle_slot_seconds / slots, tail))

@@ -6,7 +6,6 @@ import datetime
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +13,7 @@ import pyarrow.compute as pc
 from cluster.observe.progress import clock
 from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import Writer, writer_of
-from cluster.storage.provenance import read_versions
-from cluster.storage.stored_run import read_plan, read_plan_table, sound_ledger
+from cluster.storage.stored_run import Run
 from evals.printable import printable
 from evals.tables import Cell, Table
 
@@ -45,18 +43,16 @@ class Status:
     """None for a run without a session."""
 
 
-def run_status(run_dir: Path) -> Status:
+def run_status(run: Run) -> Status:
     """Read a run's state; it may be at work, and need not have begun.
 
     Raises:
         UserError: there is no run, or its ledger is damaged.
     """
-    plan = read_plan_table(run_dir)
-    ledger = sound_ledger(run_dir, plan)
-    rows = ledger.table(["episode_id", "player", "status", "error", "session", "success", *_SUMS])
-    writer = writer_of(run_dir)
-    left = len(plan) - len(rows)
-    return Status(_state(writer, left), _players(plan, rows), _pace(run_dir, rows, writer))
+    rows = run.ledger.table(["episode_id", "player", "status", "error", "session", "success", *_SUMS])
+    writer = writer_of(run.path)
+    left = len(run.planned) - len(rows)
+    return Status(_state(writer, left), _players(run.planned, rows), _pace(run, rows, writer))
 
 
 _SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")
@@ -115,21 +111,21 @@ def _causes(rows: pa.Table) -> Iterator[str]:
         yield f"and {len(failed) - CAUSES_SHOWN} other causes of failure"
 
 
-def _pace(run_dir: Path, rows: pa.Table, writer: Writer | None) -> Pace | None:
+def _pace(run: Run, rows: pa.Table, writer: Writer | None) -> Pace | None:
     """The pace of the latest session; work is weighted as the queue weighs it, by calls and prompt tokens."""
-    sessions = read_versions(run_dir)
+    sessions = run.sessions
     if writer is None or not sessions or "began" not in sessions[-1]:
         return None
     session = sessions[-1]
     began = datetime.datetime.fromisoformat(str(session["began"])).timestamp()
-    last = max((part.stat().st_mtime for part in (run_dir / "episodes").glob("*.parquet")), default=began)
+    last = max((part.stat().st_mtime for part in (run.path / "episodes").glob("*.parquet")), default=began)
     at_work = writer.state == "at work"
     now = datetime.datetime.now(datetime.UTC).timestamp() if at_work else last
     mine = rows.filter(pc.equal(rows["session"], session["id"]))
     finished: Collection[str] = set(rows["episode_id"].to_pylist())
     of_session = set(mine["episode_id"].to_pylist())
     done = left = 0.0
-    for episode in read_plan(run_dir):
+    for episode in run.plan:
         if episode.id in of_session:
             done += expected_work(episode)
         elif episode.id not in finished:

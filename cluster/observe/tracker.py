@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cluster.config.registry import build
-from cluster.storage.stored_run import open_run, reading
+from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.samples import SampledTurn, sample_turns
 from evals.suite import Suite
 from evals.tables import Table
@@ -127,16 +127,17 @@ def tracked_id(plan: Sequence[Episode]) -> str:
     return stable_hash(sorted(episode.id for episode in plan))[:16]
 
 
+def unscored_results(numbers: Mapping[str, float]) -> FinalResults:
+    """The results of a session that was stopped: its statistics alone."""
+    return FinalResults(numbers, {}, (), lambda count: ())
+
+
 def final_results(
-    run_dir: Path, suite: Suite, numbers: Mapping[str, float], summary: Mapping[str, Any], tables: Sequence[Table]
+    run: Run, suite: Suite, numbers: Mapping[str, float], summary: Mapping[str, Any], tables: Sequence[Table]
 ) -> FinalResults:
     """The results of a run that has been scored; what it samples is read from the ledger when it is asked for."""
 
     def samples(count: int) -> list[SampledTurn]:
-        def read() -> list[SampledTurn]:
-            run = open_run(run_dir)
-            return sample_turns(suite, run, run.plan["player"][0].as_py(), count)
-
-        return reading(read)
+        return read_runs([run], lambda: sample_turns(suite, run.data, run.planned["player"][0].as_py(), count))
 
     return FinalResults(numbers, summary, tables, samples)

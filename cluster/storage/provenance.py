@@ -33,18 +33,8 @@ PACKAGES = (
 )
 
 
-def begin_session(run_dir: Path, config: Mapping[str, Any], retry: str = "") -> str:
-    """Add this session to those that played here; returns its id.
-
-    Args:
-        run_dir: The run directory, claimed.
-        config: The resolved configuration.
-        retry: If the session plays failed episodes again: the first session that did so on the same command, empty if
-            this one is the first; see ``unfinished_retry``.
-
-    Raises:
-        UserError: the file of the earlier ones cannot be read.
-    """
+def new_session(config: Mapping[str, Any], retry: str = "") -> dict[str, Any]:
+    """What is noted of a session at its start; see ``RunDirectory.begin_session``."""
     session = {
         "id": secrets.token_hex(4),
         "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -53,17 +43,7 @@ def begin_session(run_dir: Path, config: Mapping[str, Any], retry: str = "") -> 
     }
     if config.get("retry_failed"):
         session["retry"] = retry or session["id"]
-    write_versions(run_dir, [*read_versions(run_dir), session])
-    return str(session["id"])
-
-
-def complete_session(run_dir: Path, session_id: str) -> None:
-    """Note that a session left nothing to play."""
-    sessions = read_versions(run_dir)
-    for session in sessions:
-        if session.get("id") == session_id:
-            session["complete"] = True
-    write_versions(run_dir, sessions)
+    return session
 
 
 def unfinished_retry(sessions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

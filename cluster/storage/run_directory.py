@@ -8,15 +8,17 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 from cluster.errors import UserError
-from cluster.storage import compaction
+from cluster.storage import compaction, provenance
 from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
-from cluster.storage.stored_run import read_plan, read_plan_table
+from cluster.storage.stored_run import Run
 from evals.ledger.ledger import describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
@@ -27,13 +29,14 @@ KEEP_REPLACED_SECONDS = 600.0
 _NAMES_SHOWN = 3
 
 
-class RunDirectory:
-    """The files of one run; ``claim`` makes this process its only writer."""
+class RunDirectory(Run):
+    """A run that can be written, too; ``claim`` makes this process its only writer."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is created until the directory is claimed."""
-        self.path = path
-        self.episodes = path / "episodes"
+        super().__init__(path)
+        self.parts = path / "episodes"
+        """The folder of the ledger's parts."""
         self.session = ""
         """Id of the session that commits; see ``cluster.storage.provenance``."""
         self.attempts: Mapping[str, int] = {}
@@ -55,14 +58,13 @@ class RunDirectory:
         ours = {episode.id: episode for episode in plan}
         if len(ours) < len(plan):
             raise UserError("suite: plans an episode twice; episodes must differ in task, level, mode, index or repeat")
-        if not (self.path / "plan.parquet").exists():
+        if not self.begun:
             if self.path.exists() and any(self.path.iterdir()) and not (self.path / ".lock").exists():
                 raise UserError(f"run_dir={self.path}: the directory is not empty and holds no run; name another one")
             return
-        stored = read_plan_table(self.path)
-        ids = stored["episode_id"].to_pylist() if "episode_id" in stored.column_names else []
+        ids = self.planned["episode_id"].to_pylist()
         if len(ids) != len(ours) or set(ids) != ours.keys():
-            raise UserError(_other_plan(self.path, {episode.id: episode for episode in read_plan(self.path)}, ours))
+            raise UserError(_other_plan(self.path, {episode.id: episode for episode in self.plan}, ours))
 
     def claim(self) -> None:
         """Lock the directory for this process until it is released.
@@ -72,19 +74,19 @@ class RunDirectory:
         """
         new = not self.path.exists()
         try:
-            self.episodes.mkdir(parents=True, exist_ok=True)
+            self.parts.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except OSError as error:
             raise UserError(f"run_dir={self.path}: cannot be written: {error}") from error
         except UserError:
             if new:
                 (self.path / ".lock").unlink()
-                self.episodes.rmdir()
+                self.parts.rmdir()
                 self.path.rmdir()
             raise
         for leftover in self.path.rglob(".*.tmp"):
             leftover.unlink(missing_ok=True)
-        last = max((part_order(part)[0] for part in self.episodes.glob("*.parquet")), default=0)
+        last = max((part_order(part)[0] for part in self.parts.glob("*.parquet")), default=0)
         self._numbers = itertools.count(last + 1)
 
     def release(self) -> None:
@@ -95,7 +97,7 @@ class RunDirectory:
 
     def begin(self, plan: Sequence[Episode], files: Mapping[str, str]) -> None:
         """Write the plan and what describes the run; those of a run that has begun stay as they are."""
-        begun = (self.path / "plan.parquet").exists()
+        begun = self.begun
         for name, text in files.items():
             if not begun or not (self.path / name).exists():
                 write_durably(self.path / name, text.encode())
@@ -104,9 +106,42 @@ class RunDirectory:
 
     def write_plan(self, plan: Sequence[Episode]) -> None:
         """Write the plan in place of any other."""
+        self.planned = plan_to_table(plan)
+        self.plan = list(plan)
         sink = pa.BufferOutputStream()
-        pq.write_table(plan_to_table(plan), sink, **PARQUET_OPTIONS)
+        pq.write_table(self.planned, sink, **PARQUET_OPTIONS)
         write_durably(self.path / "plan.parquet", sink.getvalue().to_pybytes())
+
+    def write_suite(self, section: Mapping[str, Any]) -> None:
+        """Store the suite's current settings of scoring, which are part of no id, so that reports use the same."""
+        if self.config["suite"] != section:
+            self.config = {**self.config, "suite": section}
+            text = yaml.safe_dump(self.config, sort_keys=False, allow_unicode=True)
+            write_durably(self.path / "config.yaml", text.encode())
+
+    # --- sessions ---
+
+    def begin_session(self, config: Mapping[str, Any], retry: str = "") -> None:
+        """Add this session to those that played here; rows that are committed from now on name it.
+
+        Args:
+            config: The resolved configuration.
+            retry: If the session plays failed episodes again: the first session that did so on the same command, empty if
+                this one is the first; see ``provenance.unfinished_retry``.
+        """
+        session = provenance.new_session(config, retry)
+        self.session = session["id"]
+        self.write_sessions([*self.sessions, session])
+
+    def complete_session(self, session_id: str) -> None:
+        """Note that a session left nothing to play."""
+        completed = {"complete": True}
+        self.write_sessions([each | completed if each.get("id") == session_id else each for each in self.sessions])
+
+    def write_sessions(self, sessions: list[dict[str, Any]]) -> None:
+        """Replace the sessions that are noted."""
+        self.sessions = sessions
+        provenance.write_versions(self.path, sessions)
 
     # --- parts ---
 
@@ -121,10 +156,11 @@ class RunDirectory:
             LeaseLostError: another driver has taken over.
         """
         attempts = [self.attempts.get(name, 0) + 1 for name in episodes["episode_id"].to_pylist()]
-        for name, values in (
-            ("attempt", pa.array(attempts, pa.int32())),
-            ("session", pa.array([self.session] * len(attempts), pa.string())),
-        ):
+        filled = {
+            "attempt": pa.array(attempts, pa.int32()),
+            "session": pa.array([self.session] * len(attempts), pa.string()),
+        }
+        for name, values in filled.items():
             episodes = episodes.set_column(episodes.column_names.index(name), name, values)
         return self.commit_rows(episodes)
 
@@ -144,7 +180,7 @@ class RunDirectory:
         if not everything and self._commits < compaction.FAN:
             return
         self._commits = 0
-        found = [describe_part(path) for path in sorted(self.episodes.glob("*.parquet"), key=part_order)]
+        found = [describe_part(path) for path in sorted(self.parts.glob("*.parquet"), key=part_order)]
         replaced = {name for part in found for name in part.replaces}
         old = {part.path.name for part in found if part.path.name in replaced}
         parts = [part for part in found if part.path.name not in replaced]
@@ -168,12 +204,12 @@ class RunDirectory:
             self._lock.check()
             for part in parts:
                 part.unlink(missing_ok=True)
-            sync_directory(self.episodes)
+            sync_directory(self.parts)
 
     def _write(self, content: bytes) -> Path:
         self._lock.check()
         self._commits += 1
-        path = self.episodes / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"
+        path = self.parts / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"
         write_durably(path, content)
         return path
 

@@ -1,8 +1,11 @@
-"""Reads a run directory (configuration, plan, sessions, ledger), also while a driver writes to it."""
+"""A run directory as it is read (plan, configuration, sessions, timings, ledger), also while a driver writes to it."""
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,9 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import read_versions
-from evals.ledger.ledger import Damage, Ledger, LedgerChangedError, LedgerDamagedError, open_ledger, until_unchanged
+from cluster.storage.spending import SPENDING, read_spent
+from envs.suggest import did_you_mean
+from evals.ledger.ledger import (
+    Damage,
+    Ledger,
+    LedgerChangedError,
+    LedgerDamagedError,
+    open_ledger,
+    retry_until_stable,
+)
 from evals.ledger.records import check_plan, plan_from_table
 from evals.ledger.run_data import RunData
 from evals.types import Episode
@@ -20,52 +33,175 @@ from evals.types import Episode
 T = TypeVar("T")
 
 DAMAGE_SHOWN = 20
+TIMINGS = "timings.jsonl"
+"""One line of timings for each session that came to its end."""
 
 
-def open_run(run_dir: Path) -> RunData:
-    """A run as it is now, to be read lazily.
+class Run:
+    """One run directory; each of its files is read when it is first asked for, and not again until ``refresh``.
 
-    Wrap reads in ``evals.ledger.ledger.until_unchanged``, which repeats a read that compaction disturbed.
-
-    Raises:
-        UserError: there is no run; or its plan is damaged; or its ledger is: a part cannot be read, or holds duplicate rows
-            or rows that are not in the plan or differ from it. The message names each part.
+    Whoever needs something of a run is given a ``Run``, not its path. Ledgers may change while they are read: wrap reads in
+    ``read_runs``.
     """
-    plan = read_plan_table(run_dir)
-    try:
-        check_plan(plan)
-    except ValueError as error:
-        raise UserError(f"{run_dir / 'plan.parquet'}: damaged, cannot be read as a plan: {error}") from error
-    return RunData.of_ledger(plan, sound_ledger(run_dir, plan), read_config(run_dir), read_versions(run_dir))
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet; there need not be a run."""
+        self.path = path
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run here."""
+        return (self.path / "plan.parquet").exists()
+
+    def check_begun(self) -> None:
+        """See that there is a run.
+
+        Raises:
+            UserError: there is none; the message names those that may have been meant.
+        """
+        if not self.begun:
+            raise UserError(f"{self.path}: no run here (there is no plan.parquet){_other_runs(self.path)}")
+
+    @cached_property
+    def planned(self) -> pa.Table:
+        """The plan as stored, one row per episode (``evals.ledger.records.PLAN_SCHEMA``), checked against its ids.
+
+        Raises:
+            UserError: there is none, or it cannot be read.
+        """
+        self.check_begun()
+        path = self.path / "plan.parquet"
+        try:
+            table = pq.read_table(path, page_checksum_verification=True)
+            check_plan(table)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise UserError(f"{path}: damaged, cannot be read as a plan: {error}") from error
+        return table
+
+    @cached_property
+    def plan(self) -> list[Episode]:
+        """The planned episodes; of a million this takes seconds, where ``planned`` is read at once.
+
+        Raises:
+            UserError: see ``planned``.
+        """
+        try:
+            return plan_from_table(self.planned)
+        except ValueError as error:
+            raise UserError(f"{self.path / 'plan.parquet'}: damaged, cannot be read as a plan: {error}") from error
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration that the run started with.
+
+        Raises:
+            UserError: there is none, or it cannot be read.
+        """
+        path = self.path / "config.yaml"
+        try:
+            config = yaml.safe_load(path.read_text())
+        except FileNotFoundError as error:
+            raise UserError(f"{self.path}: no run here (there is no config.yaml){_other_runs(self.path)}") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: not YAML: {error}") from error
+        if not isinstance(config, dict) or "suite" not in config:
+            raise UserError(f"{path}: names no suite")
+        return config
+
+    @cached_property
+    def sessions(self) -> list[dict[str, Any]]:
+        """The sessions that played here, in their order, each with its versions (``cluster.storage.provenance``).
+
+        Raises:
+            UserError: the file cannot be read.
+        """
+        return read_versions(self.path)
+
+    @cached_property
+    def timings(self) -> list[dict[str, Any]]:
+        """The statistics of each session that came to its end; a killed one has none, and a torn line is left out."""
+        path = self.path / TIMINGS
+        found = []
+        for line in path.read_text().splitlines() if path.exists() else ():
+            try:
+                session = json.loads(line)
+            except ValueError:
+                session = None
+            if isinstance(session, dict):
+                found.append(session)
+            else:
+                warn(f"{path}: skipping a line of timings that is not a JSON object: {line[:60]}")
+        return found
+
+    @property
+    def spent(self) -> float | None:
+        """Money that all sessions have spent, whatever became of the answers; None where nothing was noted.
+
+        Raises:
+            UserError: the note is damaged.
+        """
+        return read_spent(self.path) if (self.path / SPENDING).exists() else None
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger as it was when it was first asked for, checked against the plan.
+
+        Raises:
+            UserError: a part cannot be read, or holds duplicate rows or rows that are not in the plan or differ from it; the
+                message names each part.
+        """
+        ledger = open_ledger(self.path, self.planned)
+        if ledger.damage:
+            raise damaged(self.path, ledger.damage)
+        return ledger
+
+    @cached_property
+    def data(self) -> RunData:
+        """What scores, reports and comparisons read: plan and ledger by column, configuration, sessions.
+
+        Raises:
+            UserError: see ``planned``, ``ledger``, ``config`` and ``sessions``.
+        """
+        return RunData.of_ledger(self.planned, self.ledger, self.config, self.sessions, self.spent)
+
+    def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows that count, in one table; all columns but the bulky ``turns`` unless ``columns`` are named.
+
+        Raises:
+            UserError, RunFailedError: see ``ledger`` and ``read_runs``.
+        """
+        return read_runs([self], lambda: self.ledger.table(columns))
+
+    def refresh(self) -> None:
+        """Forget what may have changed since it was read: all but the plan."""
+        for name in ("config", "sessions", "timings", "ledger", "data"):
+            self.__dict__.pop(name, None)  # where a cached property keeps its value
 
 
-def reading(read: Callable[[], T], run_dirs: Sequence[Path] = ()) -> T:
-    """What ``read`` finds in runs that it opens; it is repeated if parts of a ledger were merged meanwhile.
+def read_runs(runs: Sequence[Run], read: Callable[[], T]) -> T:
+    """What ``read`` finds in runs; if parts of a ledger were merged meanwhile they are refreshed, and it is called again.
 
     Raises:
-        UserError: a part of a ledger cannot be read after all; the message names ``run_dirs``.
+        UserError: a part of a ledger cannot be read after all.
         RunFailedError: parts were merged each time that it read.
     """
     try:
-        return until_unchanged(read)
+        return retry_until_stable(functools.partial(_read_or_refresh, runs, read))
     except LedgerDamagedError as error:
-        raise damaged(", ".join(map(str, run_dirs)), error.damage) from error
+        raise damaged(", ".join(str(run.path) for run in runs), error.damage) from error
     except LedgerChangedError as error:
         raise RunFailedError(
             f"parts of the ledger were merged at each attempt to read it ({error}); try again"
         ) from error
 
 
-def sound_ledger(run_dir: Path, plan: pa.Table) -> Ledger:
-    """The run's ledger, checked against its plan.
-
-    Raises:
-        UserError: see ``open_run``.
-    """
-    ledger = open_ledger(run_dir, plan)
-    if ledger.damage:
-        raise damaged(run_dir, ledger.damage)
-    return ledger
+def _read_or_refresh(runs: Sequence[Run], read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except LedgerChangedError:
+        for run in runs:
+            run.refresh()
+        raise
 
 
 def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:
@@ -79,55 +215,9 @@ def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:
     )
 
 
-def read_episodes(run_dir: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """The run's ledger in one table; all columns but the bulky ``turns`` unless ``columns`` are named.
-
-    Raises:
-        UserError, RunFailedError: see ``open_run`` and ``reading``.
-    """
-    return reading(lambda: sound_ledger(run_dir, read_plan_table(run_dir)).table(columns), [run_dir])
-
-
-def read_plan_table(run_dir: Path) -> pa.Table:
-    """The plan of a run directory, as stored.
-
-    Raises:
-        UserError: there is none, or it is not a Parquet file.
-    """
-    path = run_dir / "plan.parquet"
-    if not path.exists():
-        raise UserError(f"{run_dir}: no run here (there is no plan.parquet)")
-    try:
-        return pq.read_table(path, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: damaged, cannot be read as a plan: {error}") from error
-
-
-def read_plan(run_dir: Path) -> list[Episode]:
-    """The plan of a run directory.
-
-    Raises:
-        UserError: there is none, or it cannot be read.
-    """
-    try:
-        return plan_from_table(read_plan_table(run_dir))
-    except ValueError as error:
-        raise UserError(f"{run_dir / 'plan.parquet'}: damaged, cannot be read as a plan: {error}") from error
-
-
-def read_config(run_dir: Path) -> dict[str, Any]:
-    """The resolved configuration that a run started with.
-
-    Raises:
-        UserError: there is none, or it cannot be read.
-    """
-    path = run_dir / "config.yaml"
-    try:
-        config = yaml.safe_load(path.read_text())
-    except FileNotFoundError as error:
-        raise UserError(f"{run_dir}: no run here (there is no config.yaml)") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not YAML: {error}") from error
-    if not isinstance(config, dict) or "suite" not in config:
-        raise UserError(f"{path}: names no suite")
-    return config
+def _other_runs(path: Path) -> str:
+    """What else a path that holds no run may have meant: the nearest name beside it, or the runs below it."""
+    if any(path.glob("*/plan.parquet")):
+        return f"; `raycade list {path}` lists the runs below it"
+    names = [each.parent.name for each in path.parent.glob("*/plan.parquet")]
+    return did_you_mean(path.name, names)

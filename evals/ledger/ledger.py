@@ -153,10 +153,10 @@ def open_ledger(run_dir: Path | str, plan: pa.Table | None = None) -> Ledger:
     Raises:
         LedgerChangedError: parts were replaced again and again meanwhile.
     """
-    return until_unchanged(lambda: _open(Path(run_dir) / "episodes", plan))
+    return retry_until_stable(lambda: _open(Path(run_dir) / "episodes", plan))
 
 
-def until_unchanged(read: Callable[[], T]) -> T:
+def retry_until_stable(read: Callable[[], T]) -> T:
     """Call ``read``, again if parts of the ledger were replaced meanwhile.
 
     Raises:

@@ -1,6 +1,6 @@
 """What a run left, as scores, reports and viewers read it: settings, sessions, plan, and the ledger column by column.
 
-A run is opened once (``cluster.storage.stored_run.open_run``) and handed to all who read it.
+A run is opened once (``cluster.storage.stored_run.Run``) and handed to all who read it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evals.ledger.ledger import Ledger
+from evals.ledger.ledger import ROWS_AT_ONCE, Ledger
 
 ReadColumns = Callable[[Sequence[str] | None], Iterator[pa.Table]]
 """Reads the named columns of the ledger (all but ``turns`` for None), a part at a time, ``suite`` always among them."""
@@ -30,6 +30,8 @@ class RunData:
     _suite: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The resolved configuration."""
+    spent: float | None = None
+    """Money that all sessions spent, whatever became of the answers; None where none was noted."""
     sessions: Sequence[Mapping[str, Any]] = ()
     """Which session played with which versions of everything; rows name theirs in ``session``."""
     find: Callable[[Collection[str]], list[dict[str, Any]]] = lambda ids: []
@@ -39,16 +41,16 @@ class RunData:
 
     @classmethod
     def of_ledger(
-        cls, plan: pa.Table, ledger: Ledger, settings: Mapping[str, Any], sessions: Sequence[Mapping[str, Any]]
+        cls,
+        plan: pa.Table,
+        ledger: Ledger,
+        settings: Mapping[str, Any],
+        sessions: Sequence[Mapping[str, Any]],
+        spent: float | None = None,
     ) -> RunData:
         """A run on disk, as it was when its ledger was opened."""
-
-        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
-            names = None if columns is None else [*columns, "suite"]
-            yield ledger.empty(names)  # a run without a row has columns all the same
-            yield from ledger.batches(names)
-
-        return cls(plan, read, settings=settings, sessions=sessions, find=ledger.find, parts=ledger.names)
+        read = _ReadOnce(ledger).read
+        return cls(plan, read, "", settings, spent, sessions, ledger.find, ledger.names)
 
     @classmethod
     def of_tables(cls, plan: pa.Table, ledger: pa.Table, settings: Mapping[str, Any] | None = None) -> RunData:
@@ -98,8 +100,9 @@ class RunData:
         prefix = f"{self._suite}."
         stored = None if columns is None else [*columns, *(prefix + name for name in columns if self._suite)]
         for table in self._read(stored):
-            part = table.filter(pc.equal(table["suite"], self._suite)) if self._suite else table
-            if self._suite:  # other suites' columns have nothing to say here
+            part = table
+            if self._suite:  # other suites' rows and columns have nothing to say here
+                part = table.filter(pc.equal(table["suite"], self._suite))
                 part = part.select([name for name in part.column_names if "." not in name or name.startswith(prefix)])
                 part = part.rename_columns([name.removeprefix(prefix) for name in part.column_names])
             yield part.select([name for name in part.column_names if columns is None or name in columns])
@@ -107,6 +110,30 @@ class RunData:
     def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The ledger in one table; all columns but ``turns`` unless ``columns`` are named."""
         return pa.concat_tables(self.batches(columns), promote_options="default")
+
+
+class _ReadOnce:
+    """A ledger of which each column is read once, however many tables need it; ``turns`` are not kept."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: dict[str, pa.ChunkedArray] = {}
+
+    def read(self, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+        """See ``ReadColumns``; without any row, a table with the columns all the same."""
+        wanted = {*columns, "suite"} if columns is not None else {*self._ledger.schema.names} - {"turns"}
+        names = [name for name in self._ledger.schema.names if name in wanted]
+        if "turns" in names:
+            yield self._ledger.empty(names)
+            yield from self._ledger.batches(names)
+            return
+        missing = [name for name in names if name not in self._known]
+        if missing:
+            table = self._ledger.table(missing).combine_chunks()
+            self._known.update(zip(table.column_names, table.columns, strict=True))
+        table = pa.table({name: self._known[name] for name in names})
+        for start in range(0, max(len(table), 1), ROWS_AT_ONCE):
+            yield table.slice(start, ROWS_AT_ONCE)
 
 
 def count_rows(rows: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], int]:

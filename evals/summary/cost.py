@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
 from evals.ledger.run_data import RunData
+from evals.tables import Table, rounded
 
 SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")
 """Columns of the ledger that add up; reasoning tokens are among the completion tokens."""
@@ -16,3 +24,74 @@ def total_usage(run: RunData) -> dict[str, float]:
         for name in SUMS:
             totals[name] += sums[f"{name}_sum"] or 0
     return {name: total if name == "cost" else int(total) for name, total in totals.items() if total}
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Money of one run, in the currency of the configured prices."""
+
+    scored: float
+    """Of the answers of the episodes that count."""
+    spent: float | None
+    """By all sessions, earlier attempts and answers that were lost included; None where nothing was noted."""
+    planned: float | None
+    """Of the model's whole plan: expected prompts, and replies as long as they may be; None without prices."""
+
+    def to_json(self) -> dict[str, float]:
+        """What ``summary.json`` says beside ``cost``, the scored one; amounts that are not known are left out."""
+        amounts = {"cost_spent": self.spent, "cost_planned": self.planned}
+        return {name: amount for name, amount in amounts.items() if amount is not None}
+
+
+def costs_of(run: RunData) -> Costs | None:
+    """The three amounts; None for a run without prices that has cost nothing."""
+    scored = float(total_usage(run).get("cost", 0.0))
+    planned = planned_cost(run)
+    if not scored and not run.spent and planned is None:
+        return None
+    return Costs(scored, run.spent, planned)
+
+
+def planned_cost(run: RunData) -> float | None:
+    """What the plan may cost at the engine's prices; None where it has none."""
+    model: Mapping[str, Any] = run.settings.get("model") or {}
+    engine = model.get("engine") or {}
+    prompt_price = float(engine.get("prompt_price") or 0)
+    completion_price = float(engine.get("completion_price") or 0)
+    if not prompt_price and not completion_price:
+        return None
+    mine = run.plan.filter(pc.equal(run.plan["player"], model.get("name")))
+    prompt_tokens = pc.sum(mine["prompt_tokens"]).as_py() or 0.0
+    calls = pc.sum(mine["calls"]).as_py() or 0.0
+    longest = (model.get("sampling") or {}).get("max_tokens") or 0
+    return float(prompt_tokens * prompt_price + calls * longest * completion_price) / 1e6
+
+
+def money_digits(amounts: Iterable[float | None]) -> int:
+    """Digits behind the point of which the smallest amount above 0 fills two; at least two, at most eight."""
+    smallest = min((amount for amount in amounts if amount), default=1.0)
+    return min(max(2, 1 - math.floor(math.log10(smallest))), 8)
+
+
+def money(amount: float) -> str:
+    """An amount on a line of text, with two digits that say something."""
+    return f"{amount:,.{money_digits([amount])}f}"
+
+
+def cost_table(costs: Costs) -> Table:
+    """The three amounts side by side."""
+    amounts = (costs.scored, costs.spent, costs.planned)
+    digits = money_digits(amounts)
+    return Table(
+        name="cost",
+        title="Cost",
+        columns=("scored", "spent", "planned, at most"),
+        rows=(tuple(rounded(amount, digits) for amount in amounts),),
+        notes=(
+            "In the currency of the configured prices. scored: of the answers of the episodes that count. spent: by all "
+            "sessions, with earlier attempts and answers that were lost. planned: of the model's whole plan, with expected "
+            "prompts, and replies as long as they may be.",
+        ),
+        section="performance",
+        headline=True,
+    )

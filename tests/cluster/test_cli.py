@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cluster import cli
-from cluster.storage.stored_run import read_episodes, read_plan
+from cluster.storage.stored_run import Run
 from tests.cluster.conftest import raycade
 
 SMALL = [
@@ -206,7 +206,7 @@ def test_an_over_long_prompt_is_a_failed_row_and_the_run_continues(tmp_path, ray
     settings = [*SMALL, "model=simulated", "model.engine.max_model_len=700", *ray_cluster]
     result = raycade("run", *settings, f"run_dir={run_dir}")
     assert result.returncode == 0, result.stderr
-    rows = read_episodes(run_dir).to_pylist()
+    rows = Run(run_dir).episodes().to_pylist()
     failed = [row for row in rows if row["status"] == "failed"]
     assert len(rows) == 8 and failed
     assert all(
@@ -222,12 +222,12 @@ def test_shards_are_disjoint_and_merge_to_the_whole(tmp_path, ray_cluster):
     for part in (1, 2):
         result = raycade("run", *common, *ray_cluster, f"shard={part}/2", f"run_dir={tmp_path / str(part)}")
         assert result.returncode == 0, result.stderr
-    parts = [{episode.id for episode in read_plan(tmp_path / str(part))} for part in (1, 2)]
+    parts = [{episode.id for episode in Run(tmp_path / str(part)).plan} for part in (1, 2)]
     assert not parts[0] & parts[1] and parts[0] | parts[1] == set(whole)
 
     merged = raycade("merge", str(tmp_path / "all"), str(tmp_path / "1"), str(tmp_path / "2"), str(tmp_path / "1"))
     assert merged.returncode == 0, merged.stderr
-    assert sorted(read_episodes(tmp_path / "all")["episode_id"].to_pylist()) == sorted(whole)
+    assert sorted(Run(tmp_path / "all").episodes()["episode_id"].to_pylist()) == sorted(whole)
 
     other = raycade("run", *common, "suite.repeats=1", f"run_dir={tmp_path / 'other'}")
     assert other.returncode == 0

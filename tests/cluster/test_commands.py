@@ -29,7 +29,7 @@ from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import RunLock, writer_of
 from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
@@ -107,7 +107,7 @@ def test_control_characters_of_a_cause_are_shown_as_text(run_dir, capsys):
 def test_without_an_episode_failed_ones_are_listed_first(run_dir, capsys):
     code, out, _ = run_here(capsys, "show", str(run_dir))
     assert code == 0 and out.index(ids(run_dir)[0][:12]) < out.index(ids(run_dir)[3][:12])
-    assert "PlayerError" in out and "20 of 20" in out
+    assert "failed: \\x1b[31mno" in out and "20 of 20" in out
 
 
 def test_a_wrong_episode_is_named_with_those_like_it(run_dir, capsys):
@@ -164,17 +164,17 @@ def test_the_state_follows_the_lease(run_dir):
     ):
         path = lease(run_dir, **holder)
         os.utime(path, (time.time() - age, time.time() - age))
-        assert state in run_status(run_dir).state
+        assert state in run_status(Run(run_dir)).state
 
 
 async def test_a_status_counts_what_is_done_failed_and_left(run_dir, play):
     write_versions(run_dir, [{"id": "run", "began": "2026-01-01T00:00:00+00:00"}])
-    status = run_status(run_dir)
+    status = run_status(Run(run_dir))
     (row,) = rows(status.players)
     assert row == {"player": "simulated", "planned": 24, "done": 18, "failed": 2, "left": 4, "won": 0.9}
     assert status.players.notes == ("2 failed: PlayerError: \\x1b[31mno",)
     assert status.pace.finished == 20 and status.pace.seconds_left is None, "nobody is at work"
-    assert run_status(await play("whole")).state == "complete"
+    assert run_status(Run(await play("whole"))).state == "complete"
 
 
 def test_a_run_at_work_says_when_it_will_be_done(run_dir):
@@ -183,7 +183,7 @@ def test_a_run_at_work_says_when_it_will_be_done(run_dir):
     try:
         began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 100))
         write_versions(run_dir, [{"id": "run", "began": began}])
-        pace = run_status(run_dir).pace
+        pace = run_status(Run(run_dir)).pace
     finally:
         lock.release()
     assert pace.seconds == pytest.approx(100, abs=20) and pace.seconds_left == pytest.approx(20, rel=0.5)
@@ -196,7 +196,7 @@ async def test_a_status_tells_players_and_sessions_apart(tmp_path):
     directory = RunDirectory(settings.run_dir)
     directory.claim()
     directory.begin(settings.plan, {"config.yaml": settings.config})
-    assert run_status(settings.run_dir).pace is None, "no session has begun"
+    assert run_status(Run(settings.run_dir)).pace is None, "no session has begun"
     began = [datetime.datetime.fromtimestamp(second, datetime.UTC).isoformat() for second in (1_000, 5_000)]
     write_versions(settings.run_dir, [{"id": str(number), "began": began[number]} for number in (0, 1)])
     episodes = {name: [one for one in settings.plan if one.player == name] for name in ("simulated", "random")}
@@ -211,12 +211,12 @@ async def test_a_status_tells_players_and_sessions_apart(tmp_path):
             records.append(played)
         directory.session = session
         directory.commit(records_to_table(records, ledger_columns(settings.suite)))
-    for part in directory.episodes.glob("*.parquet"):
+    for part in directory.parts.glob("*.parquet"):
         os.utime(part, (6_000, 6_000))
-    at_work = run_status(settings.run_dir)
+    at_work = run_status(Run(settings.run_dir))
     directory.release()
-    status = run_status(settings.run_dir)
-    ledger = read_episodes(settings.run_dir, ["player", "status"]).to_pylist()
+    status = run_status(Run(settings.run_dir))
+    ledger = Run(settings.run_dir).episodes(["player", "status"]).to_pylist()
     counted = Counter((row["player"], row["status"]) for row in ledger)
     for row in rows(status.players):
         done, failed = (counted[row["player"], name] for name in ("done", "failed"))
@@ -238,12 +238,12 @@ async def test_a_status_tells_players_and_sessions_apart(tmp_path):
 async def test_a_status_names_the_commonest_causes_and_how_many_more_there_are(play):
     causes = [f"PlayerError: {cause}" for cause in "dabacbaedc"]
     run_dir = await play("run", failing=causes, most=10)
-    first, *_, last = notes = run_status(run_dir).players.notes
+    first, *_, last = notes = run_status(Run(run_dir)).players.notes
     assert (len(notes), first, last.split()[1]) == (4, "3 failed: PlayerError: a", "2")
     assert [note.split()[0] for note in notes[1:3]] == ["2", "2"]
-    (one,) = run_status(await play("long", failing=["x" * 300, "x" * 300, "x" * 300])).players.notes
+    (one,) = run_status(Run(await play("long", failing=["x" * 300, "x" * 300, "x" * 300]))).players.notes
     assert one == f"3 failed: {'x' * 200}"
-    assert len(run_status(await play("three", failing=["a", "b", "c"])).players.notes) == 3
+    assert len(run_status(Run(await play("three", failing=["a", "b", "c"]))).players.notes) == 3
 
 
 def test_nobody_writes_where_nobody_has(tmp_path):

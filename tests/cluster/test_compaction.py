@@ -13,7 +13,7 @@ from cluster.storage import compaction
 from cluster.storage import run_directory as module
 from cluster.storage.compaction import FAN, TARGET_BYTES, choose
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import read_episodes, read_plan_table
+from cluster.storage.stored_run import Run
 from evals.ledger.ledger import LedgerDamagedError, open_ledger
 from tests.cluster.test_ledger import PLAN, rows
 
@@ -36,11 +36,11 @@ async def directory(tmp_path) -> RunDirectory:
 
 
 def ids(directory):
-    return sorted(read_episodes(directory.path)["episode_id"].to_pylist())
+    return sorted(Run(directory.path).episodes()["episode_id"].to_pylist())
 
 
 def names(directory):
-    return sorted(path.name for path in directory.episodes.glob("*.parquet"))
+    return sorted(path.name for path in directory.parts.glob("*.parquet"))
 
 
 def test_parts_of_about_one_size_are_merged_once_there_are_many():
@@ -121,9 +121,9 @@ async def test_rows_are_written_in_groups(directory, monkeypatch, rows_wanted, g
 
 
 async def test_a_merged_ledger_has_the_same_rows_with_their_turns(directory):
-    before = read_episodes(directory.path, ["episode_id", "turns", "session", "attempt"])
+    before = Run(directory.path).episodes(["episode_id", "turns", "session", "attempt"])
     directory.compact(everything=True)
-    assert read_episodes(directory.path, ["episode_id", "turns", "session", "attempt"]).equals(before)
+    assert Run(directory.path).episodes(["episode_id", "turns", "session", "attempt"]).equals(before)
     directory.release()
     assert len(names(directory)) == 1 and ids(directory) == IDS
 
@@ -148,7 +148,7 @@ async def test_a_driver_merges_only_after_many_commits(directory, monkeypatch):
 
 
 async def test_replaced_parts_stay_for_readers_for_a_while(directory, monkeypatch):
-    reader = open_ledger(directory.path, read_plan_table(directory.path))
+    reader = open_ledger(directory.path, Run(directory.path).planned)
     directory.compact(everything=True)
     assert sorted(reader.table(["episode_id"])["episode_id"].to_pylist()) == IDS
     assert len(names(directory)) == 7
@@ -180,12 +180,12 @@ async def test_a_replaced_part_goes_when_its_time_has_come(directory, monkeypatc
 async def test_parts_are_merged_in_the_order_of_their_numbers(directory):
     directory.release()
     for number, name in zip((999_999, 1_000_000), names(directory)[-2:], strict=True):
-        (directory.episodes / name).rename(directory.episodes / f"part-{number}-x.parquet")
+        (directory.parts / name).rename(directory.parts / f"part-{number}-x.parquet")
     again = opened(directory.path)
     again.compact(everything=True)
     again.release()
     assert [name[:13] for name in names(again)] == ["part-1000001-"], "numbers go on from the highest"
-    assert read_episodes(again.path)["episode_id"].to_pylist() == [episode.id for episode in PLAN]
+    assert Run(again.path).episodes()["episode_id"].to_pylist() == [episode.id for episode in PLAN]
 
 
 async def test_what_was_merged_before_is_merged_again_without_what_it_replaced(directory):
@@ -249,7 +249,7 @@ async def test_a_copy_that_differs_from_its_parts_is_not_taken(directory, monkey
 
 
 async def test_a_damaged_part_is_not_merged(directory):
-    part = sorted(directory.episodes.iterdir())[2]
+    part = sorted(directory.parts.iterdir())[2]
     part.write_bytes(part.read_bytes()[:-10])
     with pytest.raises(LedgerDamagedError) as raised:
         directory.compact(everything=True)
@@ -259,4 +259,4 @@ async def test_a_damaged_part_is_not_merged(directory):
 async def test_parts_with_other_columns_are_merged_with_nulls(directory):
     directory.commit_rows((await rows(PLAN[:1])).slice(0, 0).append_column("go.area", pa.array([], pa.float64())))
     directory.compact(everything=True)
-    assert read_episodes(directory.path, ["go.area"])["go.area"].to_pylist() == [None] * 6
+    assert Run(directory.path).episodes(["go.area"])["go.area"].to_pylist() == [None] * 6

@@ -12,7 +12,7 @@ from cluster.driver.driver import Driver
 from cluster.errors import RunFailedError
 from cluster.storage import compaction
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 from evals.ledger.ledger import open_ledger
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
@@ -62,7 +62,7 @@ async def test_a_run_that_ends_during_a_commit_writes_no_row_twice(tmp_path):
 
     driver._run_lanes = lanes
     await driver.run()
-    ledger = read_episodes(tmp_path / "run")["episode_id"].to_pylist()
+    ledger = Run(tmp_path / "run").episodes()["episode_id"].to_pylist()
     assert sorted(ledger) == sorted(episode.id for episode in PLAN[:5])
 
 
@@ -99,7 +99,7 @@ async def test_parts_are_merged_while_the_run_goes_on(tmp_path, monkeypatch):
 
     driver._run_lanes = lanes
     await asyncio.wait_for(driver.run(), 20)
-    ledger = read_episodes(tmp_path / "run")["episode_id"].to_pylist()
+    ledger = Run(tmp_path / "run").episodes()["episode_id"].to_pylist()
     assert sorted(ledger) == sorted(episode.id for episode in PLAN[:6])
 
 
@@ -112,7 +112,7 @@ async def test_parts_that_cannot_be_merged_stay_and_the_run_goes_on(tmp_path, ca
     driver._pending = [await rows(PLAN[:3])]
     driver._run_lanes = lambda: asyncio.sleep(0.3)
     await driver.run()
-    assert len(read_episodes(tmp_path / "run")) == 3
+    assert len(Run(tmp_path / "run").episodes()) == 3
     assert "No space left" in capsys.readouterr().err
 
 

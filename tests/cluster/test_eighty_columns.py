@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from cluster.commands.report import coverage
-from cluster.observe.performance import TIMINGS, performance_table, replica_table
+from cluster.observe.performance import performance_table, replica_table
+from cluster.storage.stored_run import TIMINGS, Run
 from evals.report.terminal import LaidOut
 from evals.suite import suite_results
 from evals.summary.cut_off import count_cut_off
@@ -75,6 +76,6 @@ def test_tables_of_performance_fit(tmp_path):
     )
     line |= dict.fromkeys((*names, "hedges", "hedges_won", "replicas_lost"), 123456789)
     (tmp_path / TIMINGS).write_text(json.dumps(line) + "\n")
-    for table in (performance_table(tmp_path), replica_table(tmp_path)):
+    for table in (performance_table(Run(tmp_path).timings), replica_table(Run(tmp_path).timings)):
         check(table, brief=False)
         check(table, brief=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.storage.stored_run import read_episodes, read_plan
+from cluster.storage.stored_run import Run
 from tests.cluster.conftest import descendants, raycade
 
 pytestmark = pytest.mark.ray
@@ -49,8 +49,8 @@ def uninterrupted(tmp_path_factory) -> dict:
 
 
 def assert_same_as(uninterrupted: dict, run_dir: Path) -> None:
-    planned = [episode.id for episode in read_plan(run_dir)]
-    assert sorted(read_episodes(run_dir)["episode_id"].to_pylist()) == sorted(planned)
+    planned = [episode.id for episode in Run(run_dir).plan]
+    assert sorted(Run(run_dir).episodes()["episode_id"].to_pylist()) == sorted(planned)
     assert json.loads((run_dir / "summary.json").read_text()) == uninterrupted
 
 

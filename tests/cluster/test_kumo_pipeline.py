@@ -15,7 +15,7 @@ import yaml
 
 from cluster.cli import main
 from cluster.config.settings import load_settings
-from cluster.storage.stored_run import open_run, read_episodes
+from cluster.storage.stored_run import Run
 from cluster.suite_commands.kumo.stages import run_command
 from envs.kumo import load_domain, write_book
 from evals.suites.kumo.lab.pipeline.folder import Folder
@@ -60,11 +60,11 @@ def run(name, folder, writer, *overrides):
 
 
 def rows_of(folder, stage):
-    return read_episodes(folder / "runs" / stage, None).to_pylist()
+    return Run(folder / "runs" / stage).episodes(None).to_pylist()
 
 
 def turns_of(folder, stage):
-    table = read_episodes(folder / "runs" / stage, ["episode_id", "turns"])
+    table = Run(folder / "runs" / stage).episodes(["episode_id", "turns"])
     return [turn for row in table.to_pylist() for turn in row["turns"]]
 
 
@@ -142,7 +142,7 @@ def test_what_it_costs_is_said_before_and_after(tmp_path, capsys):
 
 
 def test_a_stage_s_table_adds_up_what_its_ledger_holds(clumsy, tmp_path):
-    table = stage_table("x", open_run(clumsy[0] / "runs/configure").of("kumo_pipeline"))
+    table = stage_table("x", Run(clumsy[0] / "runs/configure").data.of("kumo_pipeline"))
     assert table.columns[:8] == ("stage", "planned", "accepted", "refused", "failed", "calls", "continued", "sent back")
     assert table.columns[8:] == ("prompt tokens", "completion tokens", "cost")
     assert table.rows == (("configure", 4, 2, 2, 0, 10, 2, 4, 700, 70, Decimal("0.0070")),)
@@ -150,7 +150,7 @@ def test_a_stage_s_table_adds_up_what_its_ledger_holds(clumsy, tmp_path):
     good = perfect(folder)
     failing = Writer(lambda r: PlayerError("no") if "art and design" in str(r.chat[0].parts[0]) else good(r))
     assert run("propose", folder, failing) == 0
-    failed = stage_table("x", open_run(folder / "runs/propose").of("kumo_pipeline"))
+    failed = stage_table("x", Run(folder / "runs/propose").data.of("kumo_pipeline"))
     assert failed.rows == (("propose", 2, 1, 0, 1, 1, 0, 0, 100, 10, Decimal("0.0010")),)
     both = joined([table, failed])
     assert [row[0] for row in both.rows] == ["configure", "propose"] and both.columns == table.columns
@@ -317,7 +317,7 @@ def test_the_verdict_on_each_attempt_is_kept(clumsy):
     folder, _ = clumsy
     rules = [
         [t["rule"] for t in row["turns"]]
-        for row in read_episodes(folder / "runs/configure", ["index", "turns"]).to_pylist()
+        for row in Run(folder / "runs/configure").episodes(["index", "turns"]).to_pylist()
     ]
     assert sorted(rules) == sorted(
         [
@@ -474,7 +474,7 @@ def test_after_a_kill_nothing_that_was_stored_is_asked_again(tmp_path):
         found = set()
         for stage in RUNS:
             if (folder / "runs" / stage / "plan.parquet").exists():
-                for row in read_episodes(folder / "runs" / stage, ["episode_id", "turns"]).to_pylist():
+                for row in Run(folder / "runs" / stage).episodes(["episode_id", "turns"]).to_pylist():
                     found |= {f"{row['episode_id']}-{number}" for number in range(len(row["turns"]))}
         return found
 

@@ -14,7 +14,7 @@ from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.lock import LeaseLostError
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import read_episodes, read_plan
+from cluster.storage.stored_run import Run
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
@@ -41,13 +41,13 @@ def directory(tmp_path) -> RunDirectory:
 async def test_committed_episodes_are_read_back(directory):
     directory.commit(await rows(PLAN[:2]))
     directory.commit(await rows(PLAN[2:5]))
-    ledger = read_episodes(directory.path)
+    ledger = Run(directory.path).episodes()
     assert ledger["episode_id"].to_pylist() == [episode.id for episode in PLAN[:5]]
     assert set(ledger["success"].to_pylist()) == {True}
 
 
 def test_the_plan_is_read_back_whole(directory):
-    assert read_plan(directory.path) == PLAN
+    assert Run(directory.path).plan == PLAN
 
 
 def test_a_directory_of_another_plan_is_refused_and_named(directory):
@@ -119,14 +119,14 @@ def test_the_description_of_a_run_that_has_begun_stays(directory):
     directory.begin(PLAN[:1], {"config.yaml": "suite: other\n", "more.txt": "new"})
     assert (directory.path / "config.yaml").read_text() == "suite: {}\n"
     assert (directory.path / "more.txt").read_text() == "new"
-    assert read_plan(directory.path) == PLAN
+    assert Run(directory.path).plan == PLAN
 
 
 def test_what_a_start_left_that_died_before_its_plan_is_written_anew(directory):
     (directory.path / "plan.parquet").unlink()
     directory.begin(PLAN[:4], {"config.yaml": "suite: größer\n"})
     assert (directory.path / "config.yaml").read_text(encoding="utf-8") == "suite: größer\n"
-    assert read_plan(directory.path) == PLAN[:4]
+    assert Run(directory.path).plan == PLAN[:4]
 
 
 def test_a_plan_is_compressed_and_keeps_checksums(directory):
@@ -137,7 +137,7 @@ def test_a_plan_is_compressed_and_keeps_checksums(directory):
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 255
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"plan\.parquet"):
-        read_plan(directory.path)
+        _ = Run(directory.path).plan
 
 
 @pytest.mark.parametrize("damage", ["truncated", "not Parquet", "other columns", "flipped byte"])
@@ -154,14 +154,14 @@ async def test_a_damaged_part_is_reported_never_skipped(directory, damage):
     else:
         part.write_bytes((directory.path / "plan.parquet").read_bytes())
     with pytest.raises(UserError, match=rf"the ledger is damaged(.|\n)*{part.name}"):
-        read_episodes(directory.path)
+        Run(directory.path).episodes()
 
 
 async def test_an_episode_that_is_there_twice_is_reported(directory):
     directory.commit(await rows(PLAN[:2]))
     again = directory.commit(await rows(PLAN[1:3]))
     with pytest.raises(UserError, match=rf"{again.name}: episode {PLAN[1].id} "):
-        read_episodes(directory.path)
+        Run(directory.path).episodes()
 
 
 def number(part):
@@ -180,12 +180,12 @@ async def test_rows_are_of_the_session_and_the_attempt_that_the_directory_states
     directory.commit(await rows(PLAN[:1]))
     directory.session, directory.attempts = "s2", {PLAN[1].id: 3}
     directory.commit(await rows(PLAN[1:3]))
-    stored = read_episodes(directory.path, ["session", "attempt"]).to_pylist()
+    stored = Run(directory.path).episodes(["session", "attempt"]).to_pylist()
     assert [tuple(row.values()) for row in stored] == [("", 1), ("s2", 4), ("s2", 1)]
 
 
 def test_files_that_a_crash_left_half_written_are_removed(directory):
-    left = [directory.path / ".config.yaml.1a.tmp", directory.episodes / ".part-000001-x.parquet.2b.tmp"]
+    left = [directory.path / ".config.yaml.1a.tmp", directory.parts / ".part-000001-x.parquet.2b.tmp"]
     for path in left:
         path.write_text("half")
     directory.release()
@@ -195,7 +195,7 @@ def test_files_that_a_crash_left_half_written_are_removed(directory):
 
 
 def test_files_that_another_removes_meanwhile_are_no_error(directory, monkeypatch):
-    part = directory.episodes / "part-000001-x.parquet"
+    part = directory.parts / "part-000001-x.parquet"
     directory.remove([part])
     directory.release()
     monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter([self / ".plan.parquet.1a.tmp"]))
@@ -209,7 +209,7 @@ def test_a_directory_where_a_start_died_before_its_plan_may_be_used(tmp_path):
 
 def test_a_plan_is_compared_by_its_ids(directory, monkeypatch):
     """Without reading it as episodes, which takes long for a million."""
-    monkeypatch.setattr("cluster.storage.run_directory.read_plan", lambda path: pytest.fail("read whole"))
+    monkeypatch.setattr("cluster.storage.stored_run.plan_from_table", lambda table: pytest.fail("read whole"))
     RunDirectory(directory.path).check_plan(PLAN)
     RunDirectory(directory.path).check_plan(PLAN[::-1])
 

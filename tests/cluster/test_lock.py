@@ -153,7 +153,7 @@ def test_whoever_was_taken_over_writes_nothing_more(tmp_path):
         directory._write(b"")
     directory.release()
     assert "released" not in lease(tmp_path / "run").read_text()
-    assert not list(directory.episodes.iterdir())
+    assert not list(directory.parts.iterdir())
 
 
 def test_a_lease_of_another_living_process_of_this_host_holds(tmp_path):

@@ -17,7 +17,7 @@ from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of
-from cluster.storage.stored_run import read_config, read_episodes, read_plan
+from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.ledger import open_ledger
 from evals.ledger.records import records_to_table
@@ -77,7 +77,7 @@ def play(tmp_path):
 
 
 def counts(run_dir):
-    summary = score_run(run_dir).summary
+    summary = score_run(Run(run_dir)).summary
     return tuple(summary[name] for name in ("planned", "done", "missing"))
 
 
@@ -92,7 +92,7 @@ async def test_missing_parts_are_named_and_counted_and_may_come_later(play, tmp_
     assert merge(target, [three]).warnings == ()
     assert counts(target) == (24, 24, 0)
     assert merge(target, [one, two, three]).rows == 24
-    assert len(read_episodes(target)) == 24
+    assert len(Run(target).episodes()) == 24
     assert len(list((target / "episodes").iterdir())) == 1, "parts are merged"
 
 
@@ -101,9 +101,9 @@ async def test_the_whole_is_the_run_directory_of_the_unsharded_command(play, tmp
     merge(target, [await play("1", "shard=1/2")])
     settings = load_settings([*SMALL, "model=simulated", f"run_dir={target}"])
     RunDirectory(target).check_plan(settings.plan)
-    config, whole = read_config(target), yaml.safe_load(settings.config)
+    config, whole = Run(target).config, yaml.safe_load(settings.config)
     assert config == whole and list(config) == list(whole)
-    assert read_plan(target) == list(settings.plan)
+    assert Run(target).plan == list(settings.plan)
 
 
 async def test_a_run_that_was_not_sharded_is_whole_by_itself(play, tmp_path):
@@ -197,8 +197,8 @@ async def test_the_versions_of_all_parts_are_carried_over_each_once(play, tmp_pa
     for sources in ([one], [two], [one, two]):
         merge(tmp_path / "whole", sources)
     assert [session["id"] for session in read_versions(tmp_path / "whole")] == ["1", "2"]
-    rows = read_episodes(tmp_path / "whole", ["episode_id", "session"]).to_pylist()
-    theirs = {name: {episode.id for episode in read_plan(run)} for name, run in (("1", one), ("2", two))}
+    rows = Run(tmp_path / "whole").episodes(["episode_id", "session"]).to_pylist()
+    theirs = {name: {episode.id for episode in Run(run).plan} for name, run in (("1", one), ("2", two))}
     assert all(row["episode_id"] in theirs[row["session"]] for row in rows)
 
 
@@ -211,27 +211,27 @@ async def test_parts_that_were_played_with_different_versions_are_joined_with_a_
 async def test_where_the_whole_is_not_known_the_plan_grows_with_each_part(play, tmp_path):
     parts = [await play(str(part), f"shard={part}/3") for part in (1, 2, 3)]
     for part in parts:  # a folder that is not on this machine
-        config = read_config(part)
+        config = Run(part).config
         config["suite"]["domains"] = ["/nowhere/mine.yaml"]
         (part / "config.yaml").write_text(yaml.safe_dump(config))
     joined = merge(tmp_path / "whole", parts[1:])
     assert joined.planned == joined.rows < 24
     assert "missing: shard=1/3" in joined.warnings[0] and "cannot be planned here" in joined.warnings[1]
     assert merge(tmp_path / "whole", parts[:1]).warnings == ()
-    assert len(read_plan(tmp_path / "whole")) == 24
+    assert len(Run(tmp_path / "whole").plan) == 24
 
 
 async def test_where_the_settings_now_plan_other_episodes_the_plan_is_what_was_played(play, tmp_path):
     parts = [await play(str(part), f"shard={part}/3") for part in (1, 2)]
     for part in parts:
-        config = read_config(part)
+        config = Run(part).config
         config["suite"]["tasks_per_domain"] = 6  # as if this version of raycade understood it so
         (part / "config.yaml").write_text(yaml.safe_dump(config))
     joined = merge(tmp_path / "whole", parts)
     assert 12 < joined.planned == joined.rows < 24
     assert "shard=3/3" in joined.warnings[0] and len(joined.warnings) == 2
-    assert {episode.id for run in parts for episode in read_plan(run)} == {
-        episode.id for episode in read_plan(tmp_path / "whole")
+    assert {episode.id for run in parts for episode in Run(run).plan} == {
+        episode.id for episode in Run(tmp_path / "whole").plan
     }
 
 
@@ -294,7 +294,7 @@ async def test_attempts_are_joined_each_once_and_the_latest_counts(play, tmp_pat
     one = await play("1", "shard=1/2", failing=("EngineKilled: first",))
     two, target = await play("2", "shard=2/2"), tmp_path / "whole"
     merge(target, [one, two])
-    assert score_run(target).summary["failed"] == 1
+    assert score_run(Run(target)).summary["failed"] == 1
     settings = load_settings([*SMALL, "model=simulated", f"run_dir={one}", "shard=1/2"])
     episode = settings.plan[0]
     directory = RunDirectory(one)
@@ -308,8 +308,8 @@ async def test_attempts_are_joined_each_once_and_the_latest_counts(play, tmp_pat
     directory.release()
     joined = merge(target, [one, two])
     assert (joined.planned, joined.rows) == (24, 24)
-    assert [score_run(target).summary[name] for name in ("done", "failed", "missing")] == [24, 0, 0]
-    assert sorted(read_episodes(target, ["attempt"])["attempt"].to_pylist()) == [1] * 23 + [2]
+    assert [score_run(Run(target)).summary[name] for name in ("done", "failed", "missing")] == [24, 0, 0]
+    assert sorted(Run(target).episodes(["attempt"])["attempt"].to_pylist()) == [1] * 23 + [2]
     anew = tmp_path / "anew"  # earlier attempts are carried over too
     assert merge(anew, [one, two]).rows == 24
     for run in (target, anew):

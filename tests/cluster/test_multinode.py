@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.storage.stored_run import read_episodes, read_plan
+from cluster.storage.stored_run import Run
 from tests import network_world
 from tests.cluster.conftest import ROOT
 
@@ -96,7 +96,7 @@ def test_a_run_over_three_hosts_outlives_one_of_them(site, tmp_path):
 
     disturbed = tmp_path / "disturbed"
     process = site.start(disturbed)
-    planned = len(read_plan(calm))
+    planned = len(Run(calm).plan)
     while rows(disturbed) < planned // 4:
         assert process.poll() is None, site.log(disturbed).read_text()
         time.sleep(0.05)
@@ -109,8 +109,8 @@ def test_a_run_over_three_hosts_outlives_one_of_them(site, tmp_path):
     assert done < planned, "the host was lost before the end"
     log = site.log(disturbed).read_text()
     assert "replacing it" in log and "requeued its" in log, f"a replica and a runner were missed:\n{log}"
-    ledger = read_episodes(disturbed)["episode_id"].to_pylist()
-    assert sorted(ledger) == sorted(episode.id for episode in read_plan(disturbed)), "each planned episode exactly once"
+    ledger = Run(disturbed).episodes()["episode_id"].to_pylist()
+    assert sorted(ledger) == sorted(episode.id for episode in Run(disturbed).plan), "each planned episode exactly once"
     summary = json.loads((disturbed / "summary.json").read_text())
     assert summary == json.loads((calm / "summary.json").read_text())
     assert not any(kinds(host) for host in site.network.hosts[:2]), "nothing of ours is left"

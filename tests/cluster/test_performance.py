@@ -10,12 +10,13 @@ from cluster.observe.performance import (
     TIMINGS,
     note_session,
     performance_table,
-    read_sessions,
     replica_table,
     replica_use,
 )
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
+from cluster.storage import stored_run
+from cluster.storage.stored_run import Run
 
 COUNTS = PlayerCounts(
     turns=50,
@@ -43,8 +44,8 @@ def values(table) -> dict[str, object]:
 
 
 def test_a_session_is_noted_as_one_line_of_json(tmp_path):
-    note_session(tmp_path, statistics(use={"replica-0.0": ReplicaUse(1, 8.0, 6.0, 1.0)}))
-    note_session(tmp_path, statistics(playing=5.0))
+    note_session(Run(tmp_path), statistics(use={"replica-0.0": ReplicaUse(1, 8.0, 6.0, 1.0)}))
+    note_session(Run(tmp_path), statistics(playing=5.0))
     first, second = (json.loads(line) for line in (tmp_path / TIMINGS).read_text().splitlines())
     assert 0 <= first.pop("seconds") < 1000
     use = {"requests": 1, "slot_seconds": 8.0, "busy_slot_seconds": 6.0, "idle_slot_seconds": 1.0}
@@ -59,40 +60,40 @@ def test_a_session_is_noted_as_one_line_of_json(tmp_path):
         "use": {"replica-0.0": use},
     }
     assert second["playing_seconds"] == 5.0 and second["use"] == {}
-    assert [session["playing_seconds"] for session in read_sessions(tmp_path)] == [20.0, 5.0]
+    assert [session["playing_seconds"] for session in Run(tmp_path).timings] == [20.0, 5.0]
 
 
 def test_timings_that_cannot_be_written_stop_nothing(tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(performance, "warn", said.append)
-    note_session(tmp_path / "gone", statistics())
+    note_session(Run(tmp_path / "gone"), statistics())
     assert len(said) == 1 and "timings" in said[0]
 
 
 def test_a_run_without_sessions_has_no_tables(tmp_path):
-    assert read_sessions(tmp_path) == []
-    assert performance_table(tmp_path) is None and replica_table(tmp_path) is None
+    assert Run(tmp_path).timings == []
+    assert performance_table(Run(tmp_path).timings) is None and replica_table(Run(tmp_path).timings) is None
 
 
 def test_damaged_lines_are_left_out_and_the_others_count(tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr(performance, "warn", said.append)
+    monkeypatch.setattr(stored_run, "warn", said.append)
     lines = ['{"turns": 1}', "[1, 2]", '{"turns": 2', "3", '{"turns": 4}']
     (tmp_path / TIMINGS).write_text("\n".join(lines) + "\n")
-    assert read_sessions(tmp_path) == [{"turns": 1}, {"turns": 4}]
+    assert Run(tmp_path).timings == [{"turns": 1}, {"turns": 4}]
     assert len(said) == 3 and all(str(tmp_path / TIMINGS) in each for each in said)
     assert lines[1] in said[0] and lines[2] in said[1]
 
 
 def test_the_table_sums_all_sessions(tmp_path):
-    note_session(tmp_path, statistics(use={"replica-0.0": ReplicaUse(0, 100.0, 60.0, 10.0)}))
-    note_session(tmp_path, statistics(playing=30.0, use={"replica-0.0": ReplicaUse(0, 100.0, 80.0, 20.0)}))
+    note_session(Run(tmp_path), statistics(use={"replica-0.0": ReplicaUse(0, 100.0, 60.0, 10.0)}))
+    note_session(Run(tmp_path), statistics(playing=30.0, use={"replica-0.0": ReplicaUse(0, 100.0, 80.0, 20.0)}))
     path = tmp_path / TIMINGS
     sessions = [
         json.loads(line) | {"seconds": seconds} for line, seconds in zip(path.open(), (40.0, 60.0), strict=True)
     ]
     path.write_text("".join(json.dumps(session) + "\n" for session in sessions))
-    table = performance_table(tmp_path)
+    table = performance_table(Run(tmp_path).timings)
     assert values(table) == pytest.approx(
         {
             "sessions": 2,
@@ -125,30 +126,30 @@ def test_the_table_sums_all_sessions(tmp_path):
 
 @pytest.mark.parametrize("session", [statistics(counts=PlayerCounts()), statistics(playing=0.0)])
 def test_a_run_in_which_the_model_did_nothing_has_no_performance(tmp_path, session):
-    note_session(tmp_path, session)
-    assert performance_table(tmp_path) is None
+    note_session(Run(tmp_path), session)
+    assert performance_table(Run(tmp_path).timings) is None
 
 
 def test_without_tokens_and_slots_shares_are_zero_or_absent(tmp_path):
-    note_session(tmp_path, statistics(counts=PlayerCounts(turns=1, cached_tokens=0)))
-    shown = values(performance_table(tmp_path))
+    note_session(Run(tmp_path), statistics(counts=PlayerCounts(turns=1, cached_tokens=0)))
+    shown = values(performance_table(Run(tmp_path).timings))
     assert shown["prefix-cache hit rate"] == 0
     for name in ("slot utilization", "slots idle while work was queued", "slots idle in the tail"):
         assert shown[name] is None
 
 
 def test_one_prompt_token_is_enough_for_a_hit_rate(tmp_path):
-    note_session(tmp_path, statistics(counts=PlayerCounts(turns=1, prompt_tokens=1, cached_tokens=1)))
-    assert values(performance_table(tmp_path))["prefix-cache hit rate"] == 1.0
+    note_session(Run(tmp_path), statistics(counts=PlayerCounts(turns=1, prompt_tokens=1, cached_tokens=1)))
+    assert values(performance_table(Run(tmp_path).timings))["prefix-cache hit rate"] == 1.0
 
 
 def test_sessions_of_an_older_version_lack_figures(tmp_path):
-    note_session(tmp_path, statistics())
+    note_session(Run(tmp_path), statistics())
     old = json.loads((tmp_path / TIMINGS).read_text())
     del old["hedges"], old["use"]
     with (tmp_path / TIMINGS).open("a") as file:
         file.write(json.dumps(old) + "\n")
-    shown = values(performance_table(tmp_path))
+    shown = values(performance_table(Run(tmp_path).timings))
     assert (shown["requests"], shown["hedged requests"]) == (100, 4)
 
 
@@ -161,8 +162,8 @@ def test_use_is_summed_over_the_restarts_of_a_replica():
 def test_each_replica_has_a_row_in_the_order_of_its_number(tmp_path):
     use = {f"replica-{number}.0": ReplicaUse(0, 10.0, number / 2, 1.0) for number in (10, 9, 1, 2)}
     use["replica-3.0"] = ReplicaUse()
-    note_session(tmp_path, statistics(use=use))
-    table = replica_table(tmp_path)
+    note_session(Run(tmp_path), statistics(use=use))
+    table = replica_table(Run(tmp_path).timings)
     assert [row[0] for row in table.rows] == ["replica-1", "replica-2", "replica-9", "replica-10"]
     assert table.rows[1][1:] == pytest.approx((0.1, 0.1, 0.8))
     assert (table.name, table.section, len(table.columns)) == ("replicas", "performance", 4)
@@ -173,7 +174,7 @@ def test_a_first_line_that_lacks_figures_hides_none_of_the_others(tmp_path):
     (tmp_path / performance.TIMINGS).write_text(
         '{"turns": 1}\n' + json.dumps({"turns": 3, "playing_seconds": 2.0}) + "\n"
     )
-    found = values(performance.performance_table(tmp_path))
+    found = values(performance.performance_table(Run(tmp_path).timings))
     assert (found["sessions"], found["requests"], found["requests/s"], found["retries"]) == (2, 4, 2.0, 0)
 
 
@@ -182,10 +183,10 @@ def test_gpu_hours_are_those_of_all_replicas_and_cost_what_they_are_said_to(tmp_
     stats.gpus, stats.gpu_hour_price, stats._started = 2.0, 3.0, time.monotonic() - 1800
     assert stats.gpu_hours == pytest.approx(2.0, rel=0.01) and stats.gpu_cost == pytest.approx(6.0, rel=0.01)
     assert {"gpu_hours", "gpu_cost"} <= stats.to_json().keys()
-    note_session(tmp_path, stats)
-    note_session(tmp_path, stats)
-    found = values(performance_table(tmp_path))
+    note_session(Run(tmp_path), stats)
+    note_session(Run(tmp_path), stats)
+    found = values(performance_table(Run(tmp_path).timings))
     assert found["GPU hours"] == pytest.approx(4.0, rel=0.01) and found["cost of GPUs"] == pytest.approx(12.0, rel=0.01)
     (tmp_path / "cpu").mkdir()
-    note_session(tmp_path / "cpu", statistics())
-    assert "GPU hours" not in values(performance_table(tmp_path / "cpu"))
+    note_session(Run(tmp_path / "cpu"), statistics())
+    assert "GPU hours" not in values(performance_table(Run(tmp_path / "cpu").timings))

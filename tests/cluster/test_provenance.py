@@ -13,14 +13,13 @@ from cluster.errors import UserError
 from cluster.storage import provenance
 from cluster.storage.provenance import (
     VERSIONS,
-    begin_session,
     changes,
-    complete_session,
     mixtures,
     read_versions,
     unfinished_retry,
     write_versions,
 )
+from cluster.storage.run_directory import RunDirectory
 
 
 @pytest.fixture
@@ -29,6 +28,16 @@ def now(monkeypatch):
     found = {"git_commit": "b", "python": "3.11", "torch": "2"}
     monkeypatch.setattr(provenance, "versions", lambda: found)
     return found
+
+
+def begin_session(tmp_path, config, retry=""):
+    directory = RunDirectory(tmp_path)
+    directory.begin_session(config, retry)
+    return directory.session
+
+
+def complete_session(tmp_path, session):
+    RunDirectory(tmp_path).complete_session(session)
 
 
 def test_a_session_is_noted_with_its_versions_and_settings(tmp_path, now):

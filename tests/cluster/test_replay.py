@@ -1,18 +1,18 @@
-"""`raycade replay`: a model that answers as it did agrees, one that does not is found out, turn by turn."""
+"""`raycade retest`: a model that answers as it did agrees, one that does not is found out, turn by turn."""
 
 import asyncio
 import dataclasses
 
 import pytest
 
-from cluster.commands.retest import replay
+from cluster.commands.retest import retest
 from cluster.config.settings import load_settings
 from cluster.engines.base import EngineError
 from cluster.engines.simulated import SimulatedEngine
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import request_for
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
 from evals.suite import ledger_columns, play_episode
 from evals.types import PlayerError
@@ -59,14 +59,14 @@ def run_dir(tmp_path):
 
 
 def turns(run_dir):
-    return sum(len(each) for each in read_episodes(run_dir, ["turns"])["turns"].to_pylist())
+    return sum(len(each) for each in Run(run_dir).episodes(["turns"])["turns"].to_pylist())
 
 
 def test_the_same_engine_agrees_with_itself(run_dir, capsys):
-    asked, failed = replay(run_dir, 1.0)
+    asked, failed = retest(Run(run_dir), 1.0)
     assert failed == 0 and len(asked) == turns(run_dir)
     assert all(one.same_text and one.same_action and one.old_action is not None for one in asked)
-    code, out, err = run_here(capsys, "replay", str(run_dir), "--share", "0.5")
+    code, out, err = run_here(capsys, "retest", str(run_dir), "--share", "0.5")
     assert code == 0 and "1.000" in out and "0 of 0 turns" in out and "asking" in err
 
 
@@ -79,7 +79,7 @@ def test_another_model_is_found_out(run_dir, monkeypatch):
         raise PlayerError("no")
 
     monkeypatch.setattr(SimulatedEngine, "complete", complete)
-    asked, failed = replay(run_dir, 1.0)
+    asked, failed = retest(Run(run_dir), 1.0)
     assert len(asked) == 4 and failed == turns(run_dir) - 4
     assert not any(one.same_text for one in asked)
     assert all(one.new_action and f"<ANSWER>{one.new_action}</ANSWER>" == one.new_text for one in asked)
@@ -91,8 +91,8 @@ def test_an_engine_that_does_not_start_is_named(run_dir, monkeypatch, capsys):
 
     monkeypatch.setattr(SimulatedEngine, "start", start)
     with pytest.raises(RunFailedError, match="no GPU"):
-        replay(run_dir, 0.1)
-    code, _, err = run_here(capsys, "replay", str(run_dir))
+        retest(Run(run_dir), 0.1)
+    code, _, err = run_here(capsys, "retest", str(run_dir))
     assert code == 1 and "no GPU" in err and "Traceback" not in err
 
 
@@ -100,6 +100,6 @@ def test_only_a_model_can_be_asked_again(tmp_path, capsys):
     run = tmp_path / "built-in"
     assert run_here(capsys, "run", *SMALL, "model=random", f"run_dir={run}")[0] == 0
     with pytest.raises(UserError, match="built-in"):
-        replay(run, 0.1)
-    code, _, err = run_here(capsys, "replay", str(run), "--share", "2")
+        retest(Run(run), 0.1)
+    code, _, err = run_here(capsys, "retest", str(run), "--share", "2")
     assert code == 2 and "--share 2" in err

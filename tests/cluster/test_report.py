@@ -11,7 +11,7 @@ from cluster.commands.report import report, score_run, write_results
 from cluster.errors import UserError
 from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stored_run import read_plan
+from cluster.storage.stored_run import Run
 from evals.ledger.ledger import LedgerChangedError
 from evals.ledger.records import records_to_table
 from evals.suite import ledger_columns, plan_for
@@ -59,7 +59,7 @@ def test_tables_of_every_section_are_there_and_no_times_in_the_summary(tmp_path)
     write_versions(tmp_path, [{"id": "a"}, {"id": "b"}])
     directory.commit(records_to_table(records_of(suite, players), ledger_columns(suite)))
     directory.release()
-    results, names = score_run(tmp_path), {}
+    results, names = score_run(Run(tmp_path)), {}
     for table in results.tables:
         names.setdefault(table.section, []).append(table.name)
     assert names.keys() == {"scores", "diagnostics", "performance"}
@@ -106,7 +106,7 @@ async def test_it_never_overwrites_results_of_a_later_ledger(run_dir, capsys, mo
     def show(tables):
         real(tables)
         aside.rename(part)  # meanwhile a driver ends the run
-        write_results(run_dir, score_run(run_dir))
+        write_results(Run(run_dir), score_run(Run(run_dir)))
 
     monkeypatch.setattr(module, "show", show)
     report([run_dir])
@@ -118,14 +118,14 @@ async def test_it_never_overwrites_results_of_a_later_ledger(run_dir, capsys, mo
 async def test_it_begins_anew_when_parts_are_merged_meanwhile(run_dir, monkeypatch):
     real, calls = module._score, []
 
-    def score(run_dir, run):
+    def score(run, data, suite):
         calls.append(run)
         if len(calls) == 1:
             raise LedgerChangedError
-        return real(run_dir, run)
+        return real(run, data, suite)
 
     monkeypatch.setattr(module, "_score", score)
-    assert score_run(run_dir).summary["done"] == 24 and len(calls) == 2
+    assert score_run(Run(run_dir)).summary["done"] == 24 and len(calls) == 2
 
 
 async def test_two_shards_copied_together_are_refused_and_the_foreign_part_named(play, capsys):
@@ -133,7 +133,7 @@ async def test_two_shards_copied_together_are_refused_and_the_foreign_part_named
     [foreign] = (two / "episodes").iterdir()
     shutil.copy(foreign, one / "episodes")
     with pytest.raises(UserError, match=foreign.name):
-        score_run(one)
+        score_run(Run(one))
     code, _, err = run_here(capsys, "report", str(one))
     assert code == 2 and foreign.name in err
 
@@ -144,7 +144,7 @@ async def test_a_foreign_part_in_place_of_an_own_one_is_refused(play):
     own.unlink()
     shutil.copy(foreign, one / "episodes")
     with pytest.raises(UserError, match=foreign.name):
-        score_run(one)
+        score_run(Run(one))
 
 
 async def test_a_column_that_is_damaged_is_named_when_it_is_scored(run_dir, monkeypatch):
@@ -152,11 +152,11 @@ async def test_a_column_that_is_damaged_is_named_when_it_is_scored(run_dir, monk
 
     [part] = (run_dir / "episodes").iterdir()
 
-    def score(run_dir, run):
+    def score(run, data, suite):
         raise LedgerDamagedError([Damage(part, "page checksum")])
 
     monkeypatch.setattr(module, "_score", score)
-    for read in (score_run, lambda run_dir: report([run_dir])):
+    for read in (lambda run_dir: score_run(Run(run_dir)), lambda run_dir: report([run_dir])):
         with pytest.raises(UserError, match=rf"{run_dir}: (.|\n)*{part.name}: page checksum"):
             read(run_dir)
 
@@ -169,15 +169,15 @@ async def test_a_plan_that_was_edited_is_refused(run_dir):
     edited = plan.set_column(plan.column_names.index("seed"), "seed", pa.array([1] * len(plan)))
     pq.write_table(edited, run_dir / "plan.parquet")
     with pytest.raises(UserError, match="plan"):
-        score_run(run_dir)
+        score_run(Run(run_dir))
 
 
 async def test_failures_are_counted_by_cause(play):
     run_dir = await play("run", failing=("EngineKilled: in 1 s", "PromptTooLong: three", "EngineKilled: in 2 s"))
-    results = score_run(run_dir)
+    results = score_run(Run(run_dir))
     tables = {table.name: table for table in results.tables}
     assert tables["coverage"].rows == (("simulated", "kumo", 24, 21, 3, 0, 0),)
-    planned = read_plan(run_dir)
+    planned = Run(run_dir).plan
     killed = sorted([planned[0].id, planned[2].id])
     assert tables["failures"].rows == (
         ("simulated", "kumo", 2, "model", "EngineKilled: in # s", killed[0]),
@@ -188,7 +188,7 @@ async def test_failures_are_counted_by_cause(play):
 
 async def test_players_and_suites_are_counted_apart_in_the_order_of_the_plan(play):
     run_dir = await play("run", "baselines=[random]", most=30)
-    [coverage] = [table for table in score_run(run_dir).tables if table.name == "coverage"]
+    [coverage] = [table for table in score_run(Run(run_dir)).tables if table.name == "coverage"]
     assert [row[:6] for row in coverage.rows] == [
         ("simulated", "kumo", 24, 24, 0, 0),
         ("random", "kumo", 24, 6, 0, 18),

@@ -6,6 +6,7 @@ import json
 import pyarrow as pa
 
 from cluster.commands.report import Results, coverage, sessions_table, summarize, write_results
+from cluster.storage.stored_run import Run
 from evals.ledger.run_data import RunData
 from evals.summary.cut_off import CutOff
 from evals.summary.failures import causes_of
@@ -136,7 +137,7 @@ def test_results_are_written_whole_and_again(tmp_path):
     table = Table("größe", "Größe", ("länge",), ((1,),))
     results = Results([table], {"planned": 1, "names": ["ü"]}, frozenset())
     for _ in range(2):
-        write_results(tmp_path, results)
+        write_results(Run(tmp_path), results)
     files = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "tables").iterdir()}
     assert files.keys() == {"größe.csv", "größe.md", "größe.json"}
     assert files["größe.csv"] == table.to_csv() and files["größe.md"] == table.to_markdown()

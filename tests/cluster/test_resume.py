@@ -8,11 +8,12 @@ from collections import Counter
 import pytest
 
 from cluster.commands import run as module
+from cluster.commands.report import score_run
 from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.storage.provenance import read_versions
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.ledger import open_ledger
 from evals.ledger.records import records_to_table
@@ -55,7 +56,8 @@ def world(monkeypatch):
 def start(tmp_path):
     def start(*overrides):
         code, results = run(load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}", *overrides]))
-        return code, results.tables
+        tables = (results or score_run(Run(tmp_path / "run"))).tables
+        return code, tables
 
     return start
 
@@ -123,7 +125,7 @@ def test_a_retry_that_died_after_its_last_episode_is_complete_when_repeated(worl
     world.failing = 1
     start()
     with monkeypatch.context() as patch:
-        patch.setattr(module, "complete_session", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(module.RunDirectory, "complete_session", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             start("retry_failed=true")
     start()  # is no part of the retry
@@ -138,7 +140,7 @@ def test_every_row_names_the_session_that_played_it(world, start, tmp_path):
     start()
     _, tables = start()
     first, second = (session["id"] for session in read_versions(tmp_path / "run"))
-    assert Counter(read_episodes(tmp_path / "run", ["session"])["session"].to_pylist()) == {first: 5, second: 3}
+    assert Counter(Run(tmp_path / "run").episodes(["session"])["session"].to_pylist()) == {first: 5, second: 3}
     [sessions] = [table for table in tables if table.name == "sessions"]
     rows = [dict(zip(sessions.columns, row, strict=True)) for row in sessions.rows]
     assert [(row["session"], row["episodes"], row["success"]) for row in rows] == [(first, 5, 1.0), (second, 3, 1.0)]

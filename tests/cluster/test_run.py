@@ -12,7 +12,7 @@ from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.storage.provenance import read_versions
-from cluster.storage.stored_run import read_config, read_episodes
+from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
@@ -75,7 +75,7 @@ def test_scoring_settings_follow_the_last_command(played, tmp_path):
     start(run_dir, suite=CHAIN)
     sessions = read_versions(run_dir)
     start(run_dir, "suite.convention=natural_logs", "cluster.replicas=4", suite=CHAIN)
-    config = read_config(run_dir)
+    config = Run(run_dir).config
     assert (config["suite"]["convention"], config["cluster"]["replicas"]) == ("natural_logs", 1)
     assert read_versions(run_dir) == sessions
 
@@ -94,7 +94,7 @@ def test_built_in_players_alone_play_without_ray(monkeypatch, tmp_path):
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: pytest.fail("Ray was started"))
     settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
     code, _ = run(settings)
-    rows = read_episodes(tmp_path / "run", ["player", "success", "status"]).to_pylist()
+    rows = Run(tmp_path / "run").episodes(["player", "success", "status"]).to_pylist()
     assert code == 0 and len(rows) == len(settings.plan) and {row["status"] for row in rows} == {"done"}
     assert all(row["success"] for row in rows if row["player"] == "oracle")
 
@@ -116,4 +116,4 @@ def test_a_failed_start_leaves_no_folder_but_keeps_one_that_was_there(monkeypatc
 def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path, number):
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
     assert start(tmp_path / "run") == CONTINUE
-    assert read_episodes(tmp_path / "run").num_rows == 0
+    assert Run(tmp_path / "run").episodes().num_rows == 0

@@ -6,7 +6,7 @@ from cluster.config.settings import Settings, load_settings, make_suite
 from cluster.errors import UserError
 from cluster.observe.tracker import make_tracker
 from cluster.observe.wandb_tracker import WandbTracker
-from cluster.storage.stored_run import read_config
+from cluster.storage.stored_run import Run
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import SMALL
 
@@ -63,7 +63,7 @@ def test_a_downloaded_run_directory_calls_nothing_but_suites(tmp_path):
     target = "suite: {type: " + path + ".write_text, _args_: [{type: " + path + ", _args_: ['%s']}, x]}"
     (tmp_path / "config.yaml").write_text(target % written)
     with pytest.raises(UserError, match=r"registered|there is no"):
-        make_suite(read_config(tmp_path)["suite"])
+        make_suite(Run(tmp_path).config["suite"])
     assert not written.exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cluster.errors import UserError
 from cluster.launch.start_nodes import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
-from cluster.storage.stored_run import read_episodes, read_plan
+from cluster.storage.stored_run import Run
 from tests import slurm_world
 from tests.cluster.conftest import ROOT, raycade
 
@@ -106,8 +106,8 @@ class Job:
         assert self.temporary() == but
 
     def assert_complete(self, uninterrupted: dict) -> None:
-        planned = sorted(episode.id for episode in read_plan(self.run_dir))
-        assert sorted(read_episodes(self.run_dir)["episode_id"].to_pylist()) == planned
+        planned = sorted(episode.id for episode in Run(self.run_dir).plan)
+        assert sorted(Run(self.run_dir).episodes()["episode_id"].to_pylist()) == planned
         assert json.loads((self.run_dir / "summary.json").read_text()) == uninterrupted
 
 
@@ -145,7 +145,7 @@ class TestOnSlurm:
         assert (state["JobState"], state["ExitCode"], state["Restarts"]) == ("FAILED", "75:0", "1"), job.log
         assert "stopped early; run the same command again to resume" in job.log
         assert "RAYCADE_MAX_REQUEUES=1" in job.log
-        ledger = read_episodes(job.run_dir)["episode_id"].to_pylist()
+        ledger = Run(job.run_dir).episodes()["episode_id"].to_pylist()
         assert before < len(ledger) == len(set(ledger))
         assert len(secret) == 64 and secret not in job.log
         job.assert_nothing_is_left(but=on_lost_node)
@@ -157,7 +157,7 @@ class TestOnSlurm:
         world.run("scancel", job.number)
         assert job.until_ended()["JobState"] == "CANCELLED"
         job.assert_nothing_is_left()
-        assert len(read_episodes(job.run_dir)) >= 10
+        assert len(Run(job.run_dir).episodes()) >= 10
         time.sleep(8)  # as long as a requeued job has to wait
         assert world.job(job.number)["JobState"] == "CANCELLED", "cancelled is cancelled"
 
@@ -205,7 +205,7 @@ class TestOnSlurm:
         said = "".join(path.read_text() for path in tmp_path.glob("sweep/.submitit/*/*_log.out"))
         assert "this job is preempted" in said and "episodes done; resuming" in said, said
         [run_dir] = {part.parents[1] for part in parts()}
-        ledger = read_episodes(run_dir)["episode_id"].to_pylist()
+        ledger = Run(run_dir).episodes()["episode_id"].to_pylist()
         assert len(ledger) == len(set(ledger)) == 100
 
 
@@ -221,7 +221,7 @@ def test_multirun_on_this_machine_plays_what_it_can(tmp_path):
                    f"hydra.sweep.dir={tmp_path}/sweep")  # fmt: skip
     assert done.returncode == 2
     assert "suite.repeats=-1: exit code 2" in done.stderr and "suite.repeats=1: exit code 0" in done.stderr
-    assert len(read_episodes(tmp_path / "run")) == 1
+    assert len(Run(tmp_path / "run").episodes()) == 1
 
 
 def test_jobs_that_run_at_the_same_time_share_no_port():

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from cluster.engines.spend import Payment, Spend, SpendCapReachedError
+from cluster.engines.base import SpendCapReachedError
+from cluster.engines.spend import Payment, Spend
 
 
 def capped(cap: float | None = 10.0) -> Spend:

@@ -1,20 +1,11 @@
 """What is said of a run directory that cannot be read, and what is read of one that can."""
 
+from operator import attrgetter
+
 import pytest
 
 from cluster.errors import RunFailedError, UserError
-from cluster.storage import stored_run as module
-from cluster.storage.stored_run import (
-    DAMAGE_SHOWN,
-    damaged,
-    open_run,
-    read_config,
-    read_episodes,
-    read_plan,
-    read_plan_table,
-    reading,
-    sound_ledger,
-)
+from cluster.storage.stored_run import DAMAGE_SHOWN, Run, damaged, read_runs
 from evals.ledger.ledger import OPENINGS, Damage, LedgerChangedError, LedgerDamagedError
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
 from tests.evals.test_ledger import flip_a_byte
@@ -32,12 +23,12 @@ def test_damage_is_listed_by_part_up_to_a_limit(tmp_path):
 
 async def test_only_the_columns_asked_for_are_read_and_rows_are_held_against_the_plan(directory):  # noqa: F811
     directory.commit(await rows(PLAN[:2]))
-    assert read_episodes(directory.path, ["success"]).column_names == ["success"]
-    assert "turns" not in read_episodes(directory.path).column_names
+    assert Run(directory.path).episodes(["success"]).column_names == ["success"]
+    assert "turns" not in Run(directory.path).episodes().column_names
     directory.write_plan(PLAN[:1])
-    for read in (read_episodes, open_run, lambda path: sound_ledger(path, read_plan_table(path))):
+    for read in (Run.episodes, attrgetter("data"), attrgetter("ledger")):
         with pytest.raises(UserError) as raised:
-            read(directory.path)
+            read(Run(directory.path))
         assert str(raised.value).startswith(str(directory.path)) and PLAN[1].id in str(raised.value)
 
 
@@ -49,7 +40,7 @@ async def test_damage_that_only_reading_finds_is_named(directory, monkeypatch): 
 
     monkeypatch.setattr("evals.ledger.ledger.Ledger.table", table)
     with pytest.raises(UserError, match=rf"{directory.path}(.|\n)*{part.name}: torn"):
-        read_episodes(directory.path)
+        Run(directory.path).episodes()
 
 
 def test_a_ledger_that_changes_whenever_it_is_read_is_named_and_read_again_first():
@@ -62,41 +53,41 @@ def test_a_ledger_that_changes_whenever_it_is_read_is_named_and_read_again_first
         return "read"
 
     last = OPENINGS
-    assert reading(read) == "read"
+    assert read_runs([], read) == "read"
     last = 2 * OPENINGS + 1
     seen.clear()
     with pytest.raises(RunFailedError, match=r"part-000001\.parquet"):
-        reading(read)
+        read_runs([], read)
     assert len(seen) == OPENINGS
 
 
 def test_a_flipped_byte_of_a_plan_is_found(directory):  # noqa: F811
     flip_a_byte(directory.path / "plan.parquet", "seed")
-    for read in (read_plan_table, read_plan):
+    for name in ("planned", "plan"):
         with pytest.raises(UserError, match=r"plan\.parquet: damaged"):
-            read(directory.path)
+            getattr(Run(directory.path), name)
 
 
 @pytest.mark.parametrize("text", ["[suite]", "suite", "model: {}", ""])
 def test_a_configuration_without_a_suite_is_refused(directory, text):  # noqa: F811
     (directory.path / "config.yaml").write_text(text)
     with pytest.raises(UserError, match=r"config\.yaml: names no suite"):
-        read_config(directory.path)
+        _ = Run(directory.path).config
 
 
 def test_where_there_is_no_run_each_reader_says_so(tmp_path):
-    for read in (read_plan, read_plan_table, read_config, read_episodes, open_run):
+    for read in (*map(attrgetter, ("plan", "planned", "config", "ledger", "data")), Run.episodes):
         with pytest.raises(UserError, match=f"{tmp_path}: no run here"):
-            read(tmp_path)
+            read(Run(tmp_path))
     (tmp_path / "plan.parquet").write_text("not Parquet")
     with pytest.raises(UserError, match="damaged"):
-        module.open_run(tmp_path)
+        _ = Run(tmp_path).data
 
 
 async def test_a_run_is_opened_with_its_plan_configuration_and_sessions(directory):  # noqa: F811
     directory.commit(await rows(PLAN[:2]))
     (directory.path / "versions.json").write_text('[{"id": "s1", "vllm": "1"}]')
-    run = open_run(directory.path)
+    run = Run(directory.path).data
     assert run.plan["episode_id"].to_pylist() == [episode.id for episode in PLAN]
     assert run.settings == {"suite": {}} and [session["id"] for session in run.sessions] == ["s1"]
     assert len(run.episodes(["success"])) == 2

@@ -8,7 +8,7 @@ import yaml
 
 from cluster.engines.base import Sampling
 from cluster.engines.vllm import VLLMEngine
-from cluster.storage.stored_run import read_episodes
+from cluster.storage.stored_run import Run
 from cluster.suite_commands.kumo.stages import run_command
 from tests.scripted_writer import play_with
 
@@ -55,7 +55,7 @@ def served():
 
 
 def rows_of(folder, stage):
-    return read_episodes(folder / "runs" / stage, None).to_pylist()
+    return Run(folder / "runs" / stage).episodes(None).to_pylist()
 
 
 def test_domains_are_proposed_in_form_and_refused_by_the_checks(served, tmp_path):

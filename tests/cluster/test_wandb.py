@@ -9,7 +9,7 @@ from cluster.commands.upload import sent_by_another_process
 from cluster.observe.tracker import tracked_id
 from cluster.observe.wandb_tracker import PROGRESS, TURN_COLUMNS, WandbTracker, _side_by_side, _text
 from cluster.storage.lock import RunLock
-from cluster.storage.stored_run import read_plan
+from cluster.storage.stored_run import Run
 from envs.kidgym import make
 from evals.summary.flat import flat_summary
 from tests.cluster.test_cli import run_here
@@ -144,7 +144,7 @@ def test_results_of_a_tracker_that_failed_are_sent_by_another_process(tmp_path, 
     assert code == 0 and "unreachable" in err and "another process has sent" in err
     last = runs_of(tmp_path / "run")[-1]
     found, expected = summary_of(last), scores(tmp_path / "run")
-    assert of_type(last, "run")[0].run_id == tracked_id(read_plan(tmp_path / "run"))
+    assert of_type(last, "run")[0].run_id == tracked_id(Run(tmp_path / "run").plan)
     assert expected and {name: found.get(name) for name in expected} == expected
 
 

@@ -14,7 +14,7 @@ from evals.ledger.ledger import (
     LedgerDamagedError,
     describe_part,
     open_ledger,
-    until_unchanged,
+    retry_until_stable,
     write_part,
 )
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
@@ -149,7 +149,7 @@ def test_a_reader_whose_part_was_merged_away_is_told_to_open_the_ledger_again(tm
         opened.append(open_ledger(tmp_path, PLAN) if opened else ledger)
         return numbers(opened[-1])
 
-    assert until_unchanged(read) == [1] and len(opened) == 2
+    assert retry_until_stable(read) == [1] and len(opened) == 2
 
 
 def test_a_merge_between_listing_and_reading_loses_no_row(tmp_path, monkeypatch):
@@ -178,7 +178,7 @@ def test_a_ledger_that_never_holds_still_is_given_up(tmp_path):
         raise LedgerChangedError
 
     with pytest.raises(LedgerChangedError):
-        until_unchanged(read)
+        retry_until_stable(read)
 
 
 @pytest.mark.parametrize("stated", [SCHEMA_VERSION + 1, "x", None])
@@ -311,7 +311,7 @@ def test_a_ledger_is_opened_a_limited_number_of_times(tmp_path):
         raise LedgerChangedError("part-7")
 
     with pytest.raises(LedgerChangedError, match="part-7"):
-        until_unchanged(read)
+        retry_until_stable(read)
     assert len(calls) == module.OPENINGS > 2
 
     def later():
@@ -321,7 +321,7 @@ def test_a_ledger_is_opened_a_limited_number_of_times(tmp_path):
         return "read"
 
     calls.clear()
-    assert until_unchanged(later) == "read"
+    assert retry_until_stable(later) == "read"
 
 
 def test_a_part_that_is_damaged_is_described_with_its_path_and_cause(tmp_path):

@@ -12,7 +12,7 @@ from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
-from cluster.storage.stored_run import open_run, reading
+from cluster.storage.stored_run import Run, read_runs
 from evals.tables import Table, table_files
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def main(options: argparse.Namespace) -> int:
     from evals.suites.kumo.lab.analysis.analyze import analyze  # networkx and scipy take a second to import
 
     try:
-        found = reading(lambda: analyze(_opened(options.run_dirs), options.scores))
+        runs = [Run(path) for path in options.run_dirs]
+        found = read_runs(runs, lambda: analyze(_opened(runs), options.scores))
     except ValueError as error:
         raise UserError(str(error)) from error
     tables = found.tables
@@ -62,15 +63,12 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(run_dirs: Sequence[Path]) -> list[OpenedRun]:
+def _opened(runs: Sequence[Run]) -> list[OpenedRun]:
     from evals.suites.kumo.lab.analysis.analyze import OpenedRun
 
-    runs = [(run_dir, open_run(run_dir)) for run_dir in run_dirs]
-    last = [run_dir.resolve().name for run_dir in run_dirs]
-    return [
-        OpenedRun(name if last.count(name) == 1 else str(run_dir), run, make_suite(run.settings["suite"]))
-        for name, (run_dir, run) in zip(last, runs, strict=True)
-    ]
+    last = [run.path.resolve().name for run in runs]
+    names = [name if last.count(name) == 1 else str(run.path) for name, run in zip(last, runs, strict=True)]
+    return [OpenedRun(name, run.data, make_suite(run.config["suite"])) for name, run in zip(names, runs, strict=True)]
 
 
 def _shortened(table: Table) -> Table:

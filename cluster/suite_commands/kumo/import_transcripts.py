@@ -16,7 +16,7 @@ from cluster.config.settings import load_settings
 from cluster.console import show
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.durable import write_durably
-from cluster.storage.stored_run import open_run
+from cluster.storage.stored_run import Run
 from envs.kumo.published import benchmark_domains, import_checkout, open_domain
 from evals.ledger.run_data import RunData
 from evals.suites.kumo.import_transcripts import COLUMNS, Reread, replay_table, reread, write_differences
@@ -82,7 +82,7 @@ def _overrides(options: argparse.Namespace, source: Path, models: list[str]) -> 
 
 def _compare(run_dir: Path, source: Path, processes: int) -> None:
     """Print the table, and write it and the list of differences."""
-    data = open_run(run_dir).of("kumo")
+    data = Run(run_dir).data.of("kumo")
     rereads = list(_reread(data, source, processes))
     table = replay_table(list(join_runs(data.plan, data.episodes())), rereads)
     show([table])

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cluster.commands.show_episode import read_episode
 from cluster.errors import UserError
-from cluster.storage.stored_run import reading
+from cluster.storage.stored_run import Run, read_runs
 from envs.kumo import BOOK_STYLES, DIFFICULTIES
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.levels import is_level
@@ -67,7 +67,8 @@ def _generated(options: argparse.Namespace) -> Any:
 def _of_episode(options: argparse.Namespace) -> Any:
     if not options.episode:
         raise UserError(f"{options.what} is a run: name an episode, too; `raycade show {options.what}` lists them")
-    suite, row = reading(lambda: read_episode(Path(options.what), options.episode))
+    run = Run(Path(options.what))
+    suite, row = read_runs([run], lambda: read_episode(run, options.episode))
     if not isinstance(suite, KumoSuite):
         raise UserError(f"episode {options.episode} is of {suite.name}, not of kumo")
     puzzle = suite.puzzle(row["task"], row["level"], row["index"])

@@ -11,7 +11,7 @@ from cluster.commands.run import Play, run
 from cluster.config.settings import ModelSettings, check_config, compose_config, load_settings, make_model, make_suite
 from cluster.console import show, warn
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
-from cluster.storage.stored_run import open_run, reading
+from cluster.storage.stored_run import Run, read_runs
 from evals.printable import printable
 from evals.suites.kumo.lab.pipeline.folder import Folder, Stage
 from evals.suites.kumo.lab.pipeline.items import EXPECTED_REVISIONS, Estimate, sample_items
@@ -98,8 +98,8 @@ class _Pipeline:
         return code
 
     def _outcome(self, suite: KumoPipeline) -> Table:
-        run_dir = self.folder.run_dir(suite.stage, suite.round)
-        return reading(lambda: stage_table(suite.name, open_run(run_dir).of(suite.name)))
+        run = Run(self.folder.run_dir(suite.stage, suite.round))
+        return read_runs([run], lambda: stage_table(suite.name, run.data.of(suite.name)))
 
     def _steps(self, name: str) -> Iterator[KumoPipeline]:
         """The stages that have something to do, each with its items, known once those before are played."""
@@ -126,7 +126,8 @@ class _Pipeline:
 
     def _play(self, suite: KumoPipeline) -> int:
         code, results = run(load_settings(self._overrides(suite.stage, suite.round)), self.play)
-        results.warn()
+        if results is not None:
+            results.warn()
         done = self.folder.run(suite.stage, suite.round)
         if code or done is None or not done.complete:
             return code or CONTINUE

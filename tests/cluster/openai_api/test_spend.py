@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from cluster.engines.base import EngineClosedError
-from cluster.engines.spend import Spend, SpendCapReachedError
+from cluster.engines.base import EngineClosedError, SpendCapReachedError
+from cluster.engines.spend import Spend
 from evals.types import Reply
 from tests.cluster.openai_api.stub import completion, engine, request
 
@@ -31,7 +31,7 @@ async def test_the_spend_cap_holds_for_requests_that_wait_and_are_out(stub, plac
     # the first requests go out at the price they are thought to have: 0.30 pays for five of 0.051, and one may exceed it
     assert 1 <= len(stub.bodies) <= most
     assert made._spend.spent == pytest.approx(0.11 * len(stub.bodies)) and made._spend.spent >= cap
-    assert {type(end) for end in ends} == {EngineClosedError, Reply}
+    assert {type(end) for end in ends} == {SpendCapReachedError, Reply}
 
 
 async def test_once_a_price_is_known_the_cap_holds_within_one_request(stub):

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from cluster.commands.report import score_run
+from cluster.storage.stored_run import Run
 from envs.kidgym import TASKS
 from envs.kidgym.chance import CHANCE, published_chance
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
@@ -203,7 +204,7 @@ def test_a_run_s_report_holds_the_cache_table_and_its_summary_does_not(tmp_path)
     (tmp_path / "episodes").mkdir()
     pq.write_table(plan, tmp_path / "plan.parquet", **PARQUET_OPTIONS)
     pq.write_table(ledger, tmp_path / "episodes" / "part-1.parquet", **PARQUET_OPTIONS)
-    results = score_run(tmp_path)
+    results = score_run(Run(tmp_path))
     (cache,) = (table for table in results.tables if table.name == "kidgym_cache")
     assert cache.rows == cache_table(RunData.of_tables(plan, ledger)).rows, "pictures that were sent again included"
     assert "kidgym_success" in str(results.summary) and "kidgym_cache" not in str(results.summary)

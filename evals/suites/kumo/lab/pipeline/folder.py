@@ -25,7 +25,7 @@ import yaml
 
 from envs.kumo import Domain, DomainError, Task, load_domain
 from envs.kumo.domain_file import UniqueKeysLoader
-from evals.ledger.ledger import LedgerDamagedError, open_ledger, until_unchanged
+from evals.ledger.ledger import LedgerDamagedError, open_ledger, retry_until_stable
 from evals.suites.kumo.lab.pipeline.books import Draft
 from evals.suites.kumo.lab.pipeline.proposals import Proposal
 
@@ -80,7 +80,7 @@ class Folder:
             return None
         try:
             plan = pq.read_table(folder / "plan.parquet")
-            table = until_unchanged(lambda: _rows_of(folder, plan))
+            table = retry_until_stable(lambda: _rows_of(folder, plan))
         except (LedgerDamagedError, pa.ArrowException, OSError) as error:
             raise ValueError(f"{folder}: cannot be read: {error}") from None
         names = [name.removeprefix(PREFIX) for name in table.column_names]
