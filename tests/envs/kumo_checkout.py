@@ -1,6 +1,7 @@
 """A small checkout in the layout of the published KUMO repository, with words of our own."""
 
 import json
+import re
 from pathlib import Path
 
 AGENT = """
@@ -114,9 +115,14 @@ def reply(name):
     return f"Reasons.\n<ANSWER> {name} </ANSWER>"
 
 
-def transcript(texts, tokens=100):
-    """One run of a result file; what was recorded beside the replies is not read."""
-    return {"actions": [], "generated_text": texts, "consumed_tokens": tokens, "observations": []}
+def transcript(texts, right, tokens=100):
+    """One run of a result file, with what was recorded beside the replies: here, a test is a test whatever its name."""
+    found = [re.search(r"<ANSWER> (\w+) </ANSWER>|^(\w+)$", text or "") for text in texts]
+    names = [match[1] or match[2] for match in found if match]
+    won = None not in texts and names[-1:] == [right]
+    actions = [*names, {"predicted_truth": right}] if won else names
+    record = {"actions": actions, "successful": won, "observations": []}
+    return {**record, "generated_text": texts, "consumed_tokens": tokens}
 
 
 def write_checkout(root: Path) -> Path:
@@ -145,7 +151,11 @@ def write_checkout(root: Path) -> Path:
 
 def write_transcripts(root: Path, model: str, env: str, runs: dict[int, list]) -> None:
     """Write a model's result file; ``runs`` maps seeds to five lists of replies."""
-    lines = [{"trajectories": [transcript(texts) for texts in each], "seed": seed} for seed, each in runs.items()]
+    right = {line["seed"]: line["valid_truth"] for line in {"PondEnv": POND_TASKS, "MarshEnv": MARSH_TASKS}[env]}
+    lines = [
+        {"trajectories": [transcript(texts, right[seed]) for texts in each], "seed": seed}
+        for seed, each in runs.items()
+    ]
     _write_lines(root / "results" / model / "VanillaAgent" / env / EASY / "eval_times=5.jsonl", lines)
 
 

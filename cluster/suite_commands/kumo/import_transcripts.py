@@ -1,4 +1,4 @@
-"""``raycade kumo replay-transcripts``: the published replies through our loop, decoder and scorer, into a ledger."""
+"""``raycade kumo import-transcripts``: the published replies through our loop, decoder and scorer, into a ledger."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,16 @@ from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run
 from envs.kumo.published import benchmark_domains, import_checkout, open_domain
 from evals.ledger.run_data import RunData
-from evals.suites.kumo.import_transcripts import COLUMNS, Reread, replay_table, reread, write_differences
+from evals.suites.kumo.import_transcripts import COLUMNS, Reread, reread, transcript_table, write_differences
 from evals.suites.kumo.repeats import join_runs
-from evals.suites.kumo.transcripts import transcript_players
+from evals.suites.kumo.transcripts import transcript_domains, transcript_players
 
 _IN_PROCESS = 5_000
 """Episodes up to which one process is faster than starting Ray."""
 
 
 def main(options: argparse.Namespace) -> int:
-    """Replay, and print the comparison.
+    """Play the stored replies, and print the comparison.
 
     Raises:
         UserError: a folder or a model is missing.
@@ -49,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
         code, _ = play(settings)
     except RunFailedError as error:
         raise UserError(f"{error}; run the same command again to resume") from error
-    _compare(settings.run_dir, source, options.processes)
+    _compare(settings.run_dir, str(options.checkout), str(source), options.processes)
     return code
 
 
@@ -80,11 +81,13 @@ def _overrides(options: argparse.Namespace, source: Path, models: list[str]) -> 
     return overrides + ([f"run_dir={quoted(options.run_dir)}"] if options.run_dir else [])
 
 
-def _compare(run_dir: Path, source: Path, processes: int) -> None:
+def _compare(run_dir: Path, checkout: str, source: str, processes: int) -> None:
     """Print the table, and write it and the list of differences."""
     data = Run(run_dir).data.of("kumo")
-    rereads = list(_reread(data, source, processes))
-    table = replay_table(list(join_runs(data.plan, data.episodes())), rereads)
+    rereads = list(_reread(data, checkout, source, processes))
+    table = transcript_table(
+        list(join_runs(data.plan, data.episodes())), rereads, partial(transcript_domains, checkout)
+    )
     show([table])
     write_durably(run_dir / "tables" / f"{table.name}.csv", table.to_csv().encode())
     path = run_dir / "differences.csv"
@@ -93,26 +96,26 @@ def _compare(run_dir: Path, source: Path, processes: int) -> None:
     print(f"{path}: {count:,} replies that our decoder reads otherwise")
 
 
-def _reread(data: RunData, source: Path, processes: int) -> Iterator[Reread]:
+def _reread(data: RunData, checkout: str, source: str, processes: int) -> Iterator[Reread]:
     batches = data.batches(COLUMNS)
     if processes == 1:
         for batch in batches:
-            yield from _reread_batch(batch, str(source))
+            yield from _reread_batch(batch, checkout, source)
         return
     with ProcessPoolExecutor(processes) as pool:
         pending = []
         for batch in batches:
-            pending.append(pool.submit(_reread_batch, batch, str(source)))
+            pending.append(pool.submit(_reread_batch, batch, checkout, source))
             if len(pending) > 2 * processes:
                 yield from pending.pop(0).result()
         for future in pending:
             yield from future.result()
 
 
-def _reread_batch(batch: pa.Table, source: str) -> list[Reread]:
+def _reread_batch(batch: pa.Table, checkout: str, source: str) -> list[Reread]:
     rows: list[Mapping[str, Any]] = batch.to_pylist()
     domains = {row["task"] for row in rows}
     tasks = {
         (name, each.level, each.task.index): each.task for name in domains for each in open_domain(source, name).tasks
     }
-    return list(reread(rows, tasks))
+    return list(reread(rows, tasks, checkout))

@@ -1,10 +1,10 @@
-"""Replayed transcripts beside the published figures, and where our decoder reads a reply otherwise than the published one."""
+"""Imported transcripts beside what the published files record, and where our decoder reads a reply otherwise than theirs."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any, TextIO
 
@@ -12,14 +12,21 @@ from envs.kumo import Task
 from envs.kumo.published.source import ACTION, TRUTH
 from evals.reference import model_named, published
 from evals.suites.kumo.decode import decode
-from evals.suites.kumo.repeats import Run, share_of
+from evals.suites.kumo.repeats import Run, groups_of, mean_of, share_of
 from evals.suites.kumo.suite import MAIN_DOMAINS
+from evals.suites.kumo.transcripts import stored_run
 from evals.tables import Cell, Table, format_cell
+from evals.types import PlayerError
 
-COLUMNS = ("player", "task", "level", "index", "repeat", "success", "turns")
+COLUMNS = (
+    *("player", "task", "level", "index", "repeat", "success", "turns"),
+    *("n_actions", "shipped_optimal_actions"),
+)
 """Of the ledger, that reading the replies again takes."""
 _SHOWN = 160
 """Characters of a reply's end that a list of differences shows."""
+_LISTED = 6
+"""Tasks that a note names."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Reread:
-    """One run as our decoder reads it."""
+    """One run as our decoder reads it, and as the result files record it."""
 
     player: str
     task: str
@@ -52,14 +59,25 @@ class Reread:
     success: bool
     """The transcript ends where the decoders first differ: only a right prediction there wins."""
     differences: tuple[Difference, ...]
+    recorded: bool | None = None
+    """Whether the result file counts the run as successful; None if it does not say."""
+    recorded_relative_actions: float | None = None
+    """(C - O) / O with C as recorded; None without a count of the published search."""
+    otherwise: bool = False
+    """Whether the published rules, played here, end the run otherwise than recorded."""
+    shared_name: bool = False
+    """Whether a test of the task has the name of one of its truths."""
 
 
-def reread(rows: Iterable[Mapping[str, Any]], tasks: Mapping[tuple[str, str, int], Task]) -> Iterator[Reread]:
+def reread(
+    rows: Iterable[Mapping[str, Any]], tasks: Mapping[tuple[str, str, int], Task], checkout: str
+) -> Iterator[Reread]:
     """Read the replies of strictly read runs once more, by our decoder.
 
     Args:
         rows: Of the ledger, with ``COLUMNS``.
         tasks: By domain, level and index.
+        checkout: The published repository, whose result files say how each run ended.
     """
     for row in rows:
         key = row["player"], row["task"], row["level"], row["index"]
@@ -75,7 +93,32 @@ def reread(rows: Iterable[Mapping[str, Any]], tasks: Mapping[tuple[str, str, int
                 found.append(
                     Difference(*key, row["repeat"], number, turn["action"] or "", ours.name or "", ours.rule, end)
                 )
-        yield Reread(*key, success, tuple(found))
+        recorded, relative = _recorded(row, checkout)
+        yield Reread(
+            *key,
+            success,
+            tuple(found),
+            recorded=recorded,
+            recorded_relative_actions=relative,
+            otherwise=recorded is not None and recorded != bool(row["success"]),
+            shared_name=not set(task.truths).isdisjoint(task.action_names),
+        )
+
+
+def _recorded(row: Mapping[str, Any], checkout: str) -> tuple[bool | None, float | None]:
+    """Success and relative actions of a run by its line in the result file, in the published convention."""
+    try:
+        run = stored_run(checkout, row["player"], row["task"], row["level"], row["index"], row["repeat"])
+    except PlayerError:
+        return None, None
+    success, optimal = run.get("successful"), row["shipped_optimal_actions"]
+    if not isinstance(success, bool):
+        return None, None
+    if optimal is None or not isinstance(run.get("actions"), list):
+        return success, None
+    # The list of actions ends with the truth twice; a failed run counts |A| + 1 (the paper's Eq. 4).
+    actions = len(run["actions"]) if success else row["n_actions"] + 1
+    return success, actions / (optimal + 1) - 1
 
 
 _NOUNS = (TRUTH.singular, TRUTH.plural, ACTION.singular, ACTION.plural)
@@ -91,57 +134,104 @@ def write_differences(differences: Iterable[Difference], file: TextIO) -> int:
     return count
 
 
-CELLS: Mapping[str, tuple[bool, str]] = {
-    "easy, 100 domains": (False, "easy"),
-    "easy, 5 domains": (True, "easy"),
-    "hard, 5 domains": (True, "hard"),
-}
-"""Whether a published figure is of the main domains only, and its difficulty."""
+def transcript_table(
+    runs: Sequence[Run], rereads: Sequence[Reread], available: Callable[[str, str], frozenset[str]]
+) -> Table:
+    """Success and relative actions of each model as played here, as recorded, and by our decoder.
 
-
-def replay_table(runs: Sequence[Run], rereads: Sequence[Reread]) -> Table:
-    """Success of each model as replayed, as published, and by our decoder."""
+    Args:
+        runs: Of all models; only those that were played count.
+        rereads: The same runs read again.
+        available: The domains of which a model (first argument) has transcripts at a level.
+    """
     rows: list[tuple[Cell, ...]] = []
-    for player in dict.fromkeys(run.player for run in runs):
-        own = [run for run in runs if run.player == player and run.status]
-        again = [each for each in rereads if each.player == player]
-        for cell, (main, level) in CELLS.items():
-            here = [run for run in own if run.difficulty == level and (run.domain in MAIN_DOMAINS or not main)]
-            if not main and {run.domain for run in here} <= set(MAIN_DOMAINS):
-                continue
-            figure = _published(player, main, level)
-            ours = [each for each in again if each.level == level and (each.task in MAIN_DOMAINS or not main)]
-            if here:
-                rows.append((player, cell, len(here), *_cells(here, figure, ours)))
+    for (player, level), here in groups_of([run for run in runs if run.status], _player_and_level).items():
+        domains = {run.domain for run in here}
+        again = [each for each in rereads if (each.player, each.level) == (player, level)]
+        if domains != set(MAIN_DOMAINS):
+            # The figure over 100 domains holds only for all that the model played, and never for a subset of them.
+            complete = len(domains) > len(MAIN_DOMAINS) and domains == available(player, level)
+            figure = _figure(player, "100 domains", level) if complete else None
+            plural = "" if len(domains) == 1 else "s"
+            rows.append((player, f"{level}, {len(domains)} domain{plural}", *_cells(here, figure, again)))
+        if domains >= set(MAIN_DOMAINS):
+            main = [run for run in here if run.domain in MAIN_DOMAINS]
+            main_again = [each for each in again if each.task in MAIN_DOMAINS]
+            figure = _figure(player, "5 domains", level)
+            rows.append((player, f"{level}, the {len(MAIN_DOMAINS)} main domains", *_cells(main, figure, main_again)))
     return Table(
         name="kumo_transcripts",
-        title="KUMO: published transcripts, replayed",
-        columns=("model", "tasks", "runs", "success", "interval", "published", "equal", "our decoder", "other replies"),
+        title="KUMO: published transcripts",
+        columns=(
+            *("model", "tasks", "runs", "success", "interval", "recorded", "equal", "figure"),
+            *("relative actions", "recorded relative actions", "our decoder", "other replies"),
+        ),
         rows=tuple(rows),
         notes=(
             "success: share of runs, read by the published decoder; interval: 95 %, the runs of one task are one cluster.",
+            "recorded: the same share by the published result files, of the very same runs; equal: to four digits. figure: "
+            "the published figure, where all its domains are here. relative actions: published convention, (C - O) / O.",
             "our decoder: success if it reads the replies. Where it first reads one otherwise, the transcript ends: only a "
             "right prediction wins there. other replies: those that it reads otherwise.",
+            *_notes(rereads),
         ),
         headline=True,
     )
 
 
+def _player_and_level(run: Run) -> tuple[str, ...]:
+    return run.player, run.difficulty
+
+
 def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -> tuple[Cell, ...]:
     success = share_of(runs, lambda run: run.success)
-    other = sum(each.success for each in again) / len(again) if again else None
+    recorded = _mean([float(each.recorded) for each in again if each.recorded is not None])
+    relative = mean_of(runs, lambda run: run.published_relative_actions)
+    recorded_relative = [each.recorded_relative_actions for each in again]
+    equal = None
+    if recorded is not None:
+        equal = "yes" if f"{success.mean:.4f}" == f"{recorded:.4f}" else "no"
     return (
+        len(runs),
         f"{success.mean:.4f}",
         format_cell(success).partition(" ")[2],
-        None if figure is None else f"{figure:.4f}",
-        None if figure is None else "yes" if f"{success.mean:.4f}" == f"{figure:.4f}" else "no",
-        None if other is None else f"{other:.4f}",
+        _four_digits(recorded),
+        equal,
+        _four_digits(figure),
+        _four_digits(relative.mean if relative.n else None),
+        _four_digits(_mean([value for value in recorded_relative if value is not None])),
+        _four_digits(_mean([float(each.success) for each in again])),
         sum(len(each.differences) for each in again),
     )
 
 
-def _published(player: str, main: bool, level: str) -> float | None:
+def _notes(rereads: Sequence[Reread]) -> Iterator[str]:
+    """Which tasks have runs that end otherwise than the result files say, and why where that is known."""
+    for shared_name in (True, False):
+        found = [each for each in rereads if each.otherwise and each.shared_name == shared_name]
+        if not found:
+            continue
+        tasks = sorted({(each.task, each.level, each.index) for each in found})
+        listed = ", ".join(" ".join(map(str, task)) for task in tasks[:_LISTED])
+        more = f" and {len(tasks) - _LISTED} more" if len(tasks) > _LISTED else ""
+        why = (
+            "a test there has the name of a truth, and to choose it is to name the truth, as in the published code of today; "
+            "the result files record it as the test"
+            if shared_name
+            else "differences.csv and the ledger hold their replies"
+        )
+        yield f"{len(found):,} runs end otherwise than recorded, in {listed}{more}: {why}."
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _four_digits(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
+
+
+def _figure(player: str, domains: str, level: str) -> float | None:
     model = model_named(player)
-    cell = {"domains": "5 domains" if main else "100 domains", "level": level}
-    figure = published("kumo").find(model.name if model else player, "success", cell)
+    figure = published("kumo").find(model.name if model else player, "success", {"domains": domains, "level": level})
     return figure.value if figure else None

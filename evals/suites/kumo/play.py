@@ -82,7 +82,7 @@ async def play_puzzle(
     parse_errors = unread = 0
     for _ in range(conversation.episode.budget):
         played = await conversation.ask(
-            (*before, *said.sent),
+            words.chat_for(conversation.episode.player, (*before, *said.sent)),
             options=puzzle.names,
             oracle=functools.partial(puzzle.best, tuple(game.observed)),
             shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id),

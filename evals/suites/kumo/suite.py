@@ -35,7 +35,7 @@ from evals.suites.kumo.searched_game import BookChoice, Puzzle, domain_of, puzzl
 from evals.suites.kumo.shortcuts import SHORTCUTS
 from evals.suites.kumo.transcripts import has_transcript, transcript_players
 from evals.suites.kumo.view import view_game
-from evals.suites.kumo.wording import PromptStyle
+from evals.suites.kumo.wording import PUBLISHED_ROLES, PromptStyle
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, Player, stable_hash, stable_seed
 from evals.view import EpisodeView
@@ -258,6 +258,7 @@ class KumoSuite(Suite):
         task, calls = puzzle.task, min(expected_calls(level), self.max_steps)
         opening = [message.parts for message in puzzle.wording(self.prompt, self.book, self.max_steps).opening().sent]
         tokens = sum(len(str(part)) for parts in opening for part in parts) / 4
+        roles = [PUBLISHED_ROLES] if self.prompt == "published" else []
         return Episode(
             suite=self.name,
             task=puzzle.domain.name,
@@ -267,7 +268,7 @@ class KumoSuite(Suite):
             repeat=0,
             seed=stable_seed(self.name, puzzle.domain.name, level, self.seed, index),
             fingerprint=stable_hash(
-                PROMPT_FINGERPRINT, opening, DECODER_VERSION, self.decoder, self.max_steps, task.to_json()
+                PROMPT_FINGERPRINT, opening, DECODER_VERSION, self.decoder, self.max_steps, task.to_json(), *roles
             ),
             budget=self.max_steps,
             calls=calls,

@@ -84,7 +84,7 @@ class TranscriptPlayer:
             PlayerError: there is no such run, or it ended before.
         """
         episode = turn.episode
-        run = self._run(episode.player, episode.task, episode.level, episode.index, episode.repeat)
+        run = stored_run(self.checkout, episode.player, episode.task, episode.level, episode.index, episode.repeat)
         texts = run["generated_text"]
         if turn.number >= len(texts):
             raise PlayerError("the published run ended here")
@@ -94,15 +94,26 @@ class TranscriptPlayer:
             return Reply("", finish="length", prompt_tokens=tokens)
         return Reply(text, prompt_tokens=tokens)
 
-    def _run(self, model: str, domain: str, level: str, index: int, repeat: int) -> Mapping[str, Any]:
-        relative = _files(self.checkout, model).get((domain, level))
-        lines = _line_places(self.checkout, relative) if relative else {}
-        if relative is None or index not in lines:
-            raise PlayerError(f"{model} has no transcript of {domain} {level} task {index}")
-        runs = _runs_at(self.checkout, relative, *lines[index])
-        if repeat >= len(runs):
-            raise PlayerError(f"{model} has {len(runs)} transcripts of {domain} {level} task {index}, no more")
-        return runs[repeat]
+
+def stored_run(checkout: str, model: str, domain: str, level: str, index: int, repeat: int) -> Mapping[str, Any]:
+    """One run as the result files hold it, with ``generated_text``, ``actions`` and ``successful``.
+
+    Raises:
+        PlayerError: there is no such run, or its line is damaged.
+    """
+    relative = _files(checkout, model).get((domain, level))
+    lines = _line_places(checkout, relative) if relative else {}
+    if relative is None or index not in lines:
+        raise PlayerError(f"{model} has no transcript of {domain} {level} task {index}")
+    runs = _runs_at(checkout, relative, *lines[index])
+    if repeat >= len(runs):
+        raise PlayerError(f"{model} has {len(runs)} transcripts of {domain} {level} task {index}, no more")
+    return runs[repeat]
+
+
+def transcript_domains(checkout: str, model: str, level: str) -> frozenset[str]:
+    """The domains of which a model has transcripts."""
+    return frozenset(domain for domain, found in _files(checkout, model) if found == level)
 
 
 @functools.lru_cache(maxsize=4096)

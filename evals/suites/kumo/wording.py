@@ -12,6 +12,8 @@ from evals.suites.kumo import prompts
 from evals.types import Chat, Message, message
 
 PromptStyle = Literal["own", "published"]
+PUBLISHED_ROLES = 1
+"""Part of the ids of episodes with published prompts; raise it when ``PublishedWording.chat_for`` changes."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class Wording(Protocol):
 
     def outcome(self, test: str, observation: str) -> Said:
         """What a test showed, and the next question."""
+        ...
+
+    def chat_for(self, player: str, chat: Chat) -> Chat:
+        """The chat in the roles that a player is sent."""
         ...
 
 
@@ -54,6 +60,10 @@ class OwnWording:
         said = (prompts.outcome(self.task, self.domain, test, observation),)
         return Said(said, said)
 
+    def chat_for(self, player: str, chat: Chat) -> Chat:
+        """The chat as it is: an engine whose template has no system role sees to that itself."""
+        return chat
+
 
 @dataclass(frozen=True)
 class PublishedWording:
@@ -73,6 +83,18 @@ class PublishedWording:
         shown = repr({"action": test, "observation": self.task.shown[test]})
         text = fill(self.domain.turns.outcome, {"observation": shown})
         return Said((_user(f"{text}{self.domain.turns.joint}{self._instruction}"),), (_user(text),))
+
+    def chat_for(self, player: str, chat: Chat) -> Chat:
+        """The chat in the roles of the published code (its ``llm/base_llm.py``), which go by the model's name.
+
+        Gemma, Claude, o1-mini and o1-preview were sent the system text as a user's. Gemma was sent all messages as one.
+        """
+        name = player.lower()
+        if "gemma" in name:
+            return (_user("\n".join(str(part) for each in chat for part in each.parts)),)
+        if "claude" in name or name in ("o1-mini", "o1-preview"):
+            return tuple(message("user", *each.parts) if each.role == "system" else each for each in chat)
+        return chat
 
     @property
     def _instruction(self) -> str:

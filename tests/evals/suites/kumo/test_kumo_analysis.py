@@ -27,6 +27,7 @@ from evals.suites.kumo.lab.analysis.correlation import (
     read_scores,
 )
 from evals.suites.kumo.lab.analysis.counts import counts_table, optimal_tests, usage_table
+from evals.suites.kumo.lab.analysis.figures import analysis_figures
 from evals.suites.kumo.lab.analysis.graphs import communities_of, signature
 from evals.suites.kumo.lab.analysis.ranking import category_table, concordance, ranking_table
 from evals.suites.kumo.lab.analysis.structure import majority, structure_associations, structure_table
@@ -134,6 +135,21 @@ def test_structure_is_tested_for_each_player_and_difficulty_apart():
     assert [named[name] for name in ("V", "V by chance", "V corrected", "V estimated")] == [
         *(one.v, one.v_by_chance, one.v_corrected, one.v_estimated)
     ]
+
+
+def test_signatures_that_no_two_tasks_share_tell_nothing_and_are_not_drawn():
+    """Such a table has V 1 and chi-square n whatever the outcomes: it was once printed, and plotted, as a result."""
+    runs = [a_run(index=index, success=index < 5) for index in range(12)]
+    alone = structure_associations(runs, {run.game: run.game for run in runs})
+    assert alone == {("m", "easy"): None}
+    (row,) = structure_table(alone).rows
+    assert row[2:] == (None,) * 11
+    few = structure_associations(runs, {run.game: "same" if run.index < 2 else run.game for run in runs})
+    assert few["m", "easy"].v > 0.9 and few["m", "easy"].v_estimated is None
+    for found in (alone, few):
+        assert not any(figure.name == "kumo_structure" for figure in analysis_figures({}, [], found, []))
+    half = structure_associations(runs, {run.game: "same" if run.index < 6 else run.game for run in runs})
+    assert any(figure.name == "kumo_structure" for figure in analysis_figures({}, [], half, []))
 
 
 def test_domains_are_ranked_by_the_mean_of_the_players_the_hardest_first():
@@ -302,7 +318,7 @@ def test_a_run_gives_all_tables_and_figures(tmp_path):
     assert won[2] == 4 and won[3].mean > 0.8
     assert len(found.signatures) == 8 and tables["kumo_optimal_tests"].rows[-1][1] == 6, "one in four failed everywhere"
     figures = {figure.name: figure for figure in found.figures}
-    assert set(figures) == {"kumo_optimal_tests", "kumo_domain_graphs", "kumo_structure", "kumo_correlation_Elsewhere"}
+    assert set(figures) == {"kumo_optimal_tests", "kumo_domain_graphs", "kumo_correlation_Elsewhere"}
     assert [each.y for each in figures["kumo_correlation_Elsewhere"].series] == [(1.0, 2.0, 3.0, 4.0)] * 2
     [panel] = {each.panel for each in figures["kumo_domain_graphs"].series if each.panel.startswith("knots")}
     nodes = [each for each in figures["kumo_domain_graphs"].series if each.panel == panel and not each.reference]

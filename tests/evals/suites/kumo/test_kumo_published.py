@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer, RandomPlayer
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kumo import KumoSuite
-from evals.suites.kumo.import_transcripts import replay_table, reread, write_differences
+from evals.suites.kumo.import_transcripts import COLUMNS, reread, transcript_table, write_differences
 from evals.suites.kumo.published import run_cells
 from evals.suites.kumo.repeats import join_runs
+from evals.suites.kumo.suite import MAIN_DOMAINS
+from evals.suites.kumo.transcripts import transcript_domains
 from evals.types import Reply
 from tests.envs.kumo_checkout import FOUR, reply, write_checkout, write_transcripts
 
@@ -124,6 +127,33 @@ def test_other_words_books_and_decoders_are_other_episodes(source):
     ]
     assert len(set.union(*ids)) == sum(map(len, ids)) == 28
     assert {e.id for e in suite_of(source).plan()} == {e.id for e in suite_of(source, malformed="left_out").plan()}
+
+
+@pytest.mark.parametrize(
+    ("player", "roles"),
+    [
+        ("gemma-2-9b-it", [["user"], ["user"]]),
+        ("claude-3.5-sonnet", [["user", "user"], ["user", "user", "assistant", "user"]]),
+        ("o1-mini", [["user", "user"], ["user", "user", "assistant", "user"]]),
+        ("gpt-4o", [["system", "user"], ["system", "user", "assistant", "user"]]),
+    ],
+)
+def test_models_are_sent_the_roles_of_the_published_code(source, player, roles):
+    """Its ``get_init_message`` and ``process_message``, which go by the model's name."""
+    suite, scripted = suite_of(source), Scripted(reply("Prints"), reply("Fox"))
+    episode = dataclasses.replace(episode_of(suite, "pond", 2), player=player)
+    play(suite, scripted, episode)
+    assert [[role for role, *_ in chat] for chat in scripted.chats] == roles
+    plain = Scripted(reply("Prints"), reply("Fox"))
+    play(suite, plain, episode_of(suite, "pond", 2))
+    texts = [
+        ["\n".join(text for _, text in chat)] if "gemma" in player else [text for _, text in chat]
+        for chat in plain.chats
+    ]
+    assert [[text for _, text in chat] for chat in scripted.chats] == texts
+    own = Scripted(reply("Prints"), reply("Fox"))
+    play(suite_of(source, prompt="own"), own, episode)
+    assert own.chats[0][0][0] == "system"
 
 
 # --- plan and settings -----------------------------------------------------------------------------------------------
@@ -258,20 +288,16 @@ def test_replies_are_those_of_the_run_and_tokens_count_once(replayed):
 
 
 def rows_of(run):
-    return [
-        row
-        for batch in run.batches(["player", "task", "level", "index", "repeat", "success", "turns"])
-        for row in batch.to_pylist()
-    ]
+    return [row for batch in run.batches(COLUMNS) for row in batch.to_pylist()]
 
 
 def tasks_of(source):
     return {(n, t.level, t.task.index): t.task for n in ("pond", "marsh") for t in open_domain(source, n).tasks}
 
 
-def test_replies_that_our_decoder_reads_otherwise_are_listed(replayed, source):
+def test_replies_that_our_decoder_reads_otherwise_are_listed(replayed, source, checkout):
     _, run, _ = replayed
-    rereads = list(reread(rows_of(run), tasks_of(source)))
+    rereads = list(reread(rows_of(run), tasks_of(source), checkout))
     found = [each for one in rereads for each in one.differences]
     listed = [(each.player, each.repeat, each.turn, each.published, each.ours) for each in found]
     assert listed == [("tiny-model", 1, 0, "", "Fox"), ("tiny-model", 2, 0, "", "Fox"), ("tiny-model", 4, 1, "", "Fox")]
@@ -282,30 +308,66 @@ def test_replies_that_our_decoder_reads_otherwise_are_listed(replayed, source):
     assert [json.loads(f'"{line["end"]}"') for line in lines] == ["**Fox**", reply("`Fox`"), "I choose Fox."]
 
 
-def test_what_follows_the_first_other_reply_does_not_count(source):
+def test_what_follows_the_first_other_reply_does_not_count(source, checkout):
     turns = [{"reply": "**Path**", "action": None}, {"reply": "**Fox**", "action": None}]
     row = {"player": "m", "task": "pond", "level": "easy", "index": 2, "repeat": 0, "success": False, "turns": turns}
-    (again,) = reread([row], tasks_of(source))
+    row |= {"n_actions": 6, "shipped_optimal_actions": 4}
+    (again,) = reread([row], tasks_of(source), checkout)
     assert [each.ours for each in again.differences] == ["Path", "Fox"] and not again.success
+    assert again.recorded is None
 
 
-def test_the_table_says_what_equals_the_published_figure(replayed, source):
-    _, run, _ = replayed
-    rereads = list(reread(rows_of(run), tasks_of(source)))
+def compared(run, source, checkout):
+    """The rows of the comparison by model and tasks, and its notes."""
     runs = list(join_runs(run.plan, run.episodes()))
-    table = replay_table(runs, rereads)
-    by_model = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    assert (by_model["deepseek-v3"]["success"], by_model["deepseek-v3"]["published"]) == ("0.8000", "0.8593")
-    assert (by_model["deepseek-v3"]["equal"], by_model["deepseek-v3"]["runs"]) == ("no", 10)
-    tiny = by_model["tiny-model"]
-    assert (tiny["success"], tiny["published"], tiny["our decoder"], tiny["other replies"]) == (
-        "0.2000",
-        None,
-        "0.8000",
-        3,
-    )
-    exact = [dataclasses.replace(run, success=number < 8593) for number, run in enumerate([runs[0]] * 10_000)]
-    assert replay_table(exact, []).rows[0][6] == "yes"
+    rereads = list(reread(rows_of(run), tasks_of(source), checkout))
+    table = transcript_table(runs, rereads, partial(transcript_domains, checkout))
+    rows = {(row[0], row[1]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    return rows, table.notes
+
+
+def test_runs_of_some_domains_are_compared_with_the_record_of_the_same_runs(replayed, source, checkout):
+    """Not with the figure over all 100 domains, which their label once claimed."""
+    rows, notes = compared(replayed[1], source, checkout)
+    assert set(rows) == {("deepseek-v3", "easy, 1 domain"), ("tiny-model", "easy, 1 domain")}
+    known = rows["deepseek-v3", "easy, 1 domain"]
+    assert (known["success"], known["recorded"], known["equal"], known["figure"]) == ("0.8000", "0.8000", "yes", None)
+    # Task 1: one action against 4 of the published search; task 2: three runs of 2 tests, two failed ones of 6 + 1.
+    relative = (5 * (2 / 5 - 1) + 3 * (4 / 5 - 1) + 2 * (7 / 5 - 1)) / 10
+    assert known["relative actions"] == known["recorded relative actions"] == f"{relative:.4f}"
+    tiny = rows["tiny-model", "easy, 1 domain"]
+    assert (tiny["success"], tiny["our decoder"], tiny["other replies"]) == ("0.2000", "0.8000", 3)
+    assert not any("otherwise than recorded" in note for note in notes)
+
+
+def test_a_figure_stands_beside_complete_sets_of_domains_only(replayed):
+    _, run, _ = replayed
+    one = next(each for each in join_runs(run.plan, run.episodes()) if each.player == "deepseek-v3")
+    main = [dataclasses.replace(one, domain=name) for name in MAIN_DOMAINS]
+    more = [dataclasses.replace(one, domain=f"d{number}") for number in range(5)]
+    everything = frozenset(each.domain for each in main + more)
+    known = {"easy, the 5 main domains": "0.8928", "easy, 10 domains": "0.8593"}
+    for runs, available, expected in (
+        (main, everything, {"easy, the 5 main domains"}),
+        (main + more, everything, {"easy, the 5 main domains", "easy, 10 domains"}),
+        (main + more, everything | {"another"}, {"easy, the 5 main domains"}),
+        (main[:4], everything, set()),
+    ):
+        table = transcript_table(runs, [], lambda *_, found=available: found)
+        figures = {row[1]: row[7] for row in table.rows if row[7] is not None}
+        assert figures == {label: known[label] for label in expected}
+
+
+def test_runs_that_end_otherwise_than_recorded_are_named_with_the_reason(source, tmp_path):
+    """A test with the name of a truth: today's published code takes it as the truth, the result files as the test."""
+    root = write_checkout(tmp_path / "checkout")
+    write_transcripts(root, "older", "MarshEnv", {2: [[reply("Call"), reply("Heron")]] * 5})
+    run, _ = run_of(suite_of(source, transcripts=str(root), repeats=5), ["older"])
+    rows, notes = compared(run, source, str(root))
+    row = rows["older", "easy, 1 domain"]
+    assert (row["success"], row["recorded"], row["equal"]) == ("0.0000", "1.0000", "no")
+    (note,) = [note for note in notes if "otherwise than recorded" in note]
+    assert note.startswith("5 runs") and "marsh easy 2: a test there has the name of a truth" in note
 
 
 def test_missing_and_damaged_transcripts_fail_their_episodes_only(source, tmp_path):

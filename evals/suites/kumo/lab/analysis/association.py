@@ -56,7 +56,10 @@ def associate(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> Association | None:
-    """The association between kinds and outcomes; None if all kinds, or all outcomes, are the same.
+    """The association between kinds and outcomes; None where no outcomes could tell one from chance.
+
+    That is so if all kinds are the same, all outcomes are, or no two tasks are of one kind: then V is 1 and chi-square is the
+    number of tasks, whatever the outcomes.
 
     Args:
         kinds: of each task.
@@ -67,7 +70,7 @@ def associate(
     """
     totals, hits = _counted(kinds, right)
     n, successes = int(totals.sum()), int(hits.sum())
-    if len(totals) < 2 or not 0 < successes < n:
+    if not 2 <= len(totals) < n or not 0 < successes < n:
         return None
     rng = np.random.default_rng(seed)
     statistic = float(_statistic(totals, hits))

@@ -34,8 +34,10 @@ def analysis_figures(
         yield _counts(counts)
     if graphs:
         yield _graphs(graphs)
-    if any(structure.values()):
-        yield _structure(structure)
+    # V tells nothing where most signatures occur once (it is near 1 by construction); v_estimated is None there.
+    told = {key: each for key, each in structure.items() if each is not None and each.v_estimated is not None}
+    if told:
+        yield _structure(told)
     yield from _correlations(correlations)
 
 
@@ -84,10 +86,10 @@ def _graphs(graphs: Sequence[Communities]) -> Figure:
     )
 
 
-def _structure(structure: Mapping[tuple[str, str], Association | None]) -> Figure:
+def _structure(structure: Mapping[tuple[str, str], Association]) -> Figure:
     series = []
     for difficulty in dict.fromkeys(level for _, level in structure):
-        found = {player: each for (player, level), each in structure.items() if level == difficulty and each}
+        found = {player: each for (player, level), each in structure.items() if level == difficulty}
         players = tuple(found)
         for name, values in (
             ("V (Eq. 7)", [each.v for each in found.values()]),
@@ -103,6 +105,7 @@ def _structure(structure: Mapping[tuple[str, str], Association | None]) -> Figur
         series=tuple(series),
         y_label="Cramér's V",
         limits=(0, 1),
+        notes=("Only where at least half of the tasks share their signature with another one.",),
     )
 
 

@@ -22,7 +22,7 @@ def majority(runs: Sequence[Run]) -> dict[str, bool]:
 def structure_associations(
     runs: Sequence[Run], signatures: Mapping[str, str]
 ) -> dict[tuple[str, str], Association | None]:
-    """The association of each player and difficulty; None where all tasks are won or lost, or of one structure.
+    """The association of each player and difficulty; None where it cannot be told (see ``associate``).
 
     Args:
         runs: As ``join_runs`` gives them.
@@ -69,7 +69,7 @@ def structure_table(found: Mapping[tuple[str, str], Association | None]) -> Tabl
             "V by chance: mean of V over the permutations; with many signatures it is far from 0. V corrected: for this "
             "bias (Bergsma, 2013). V estimated: from the spread within signatures of two tasks or more, which is unbiased "
             "where rare signatures are extreme, too, and is left out if these are fewer than half of the tasks. Dashes only: "
-            "every task was correct, or none.",
+            "nothing can be told, because every task was correct, or none, or no two tasks have the same signature.",
         ),
         section="diagnostics",
         brief=("player", "difficulty", "tasks", "signatures", "p", "p permuted", "V", "V by chance", "V estimated"),
