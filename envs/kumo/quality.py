@@ -11,8 +11,8 @@ import numpy as np
 
 from envs.kumo.domain import Domain
 from envs.kumo.generate import DIFFICULTIES, GenerationError, generate_tasks
-from envs.kumo.halves import components
 from envs.kumo.search import OptimalSearch
+from envs.kumo.split import components
 from envs.kumo.structure import density, overlap
 
 _DRAWS = 200

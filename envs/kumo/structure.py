@@ -18,8 +18,8 @@ from typing import Any, get_args
 from envs.kumo.domain import Domain
 from envs.kumo.domain_file import load_domain, parse_domain
 from envs.kumo.generate import GenerationError, generate_tasks
-from envs.kumo.halves import half_of, parse_half
 from envs.kumo.search import OptimalSearch
+from envs.kumo.split import parse_part, part_of
 from envs.kumo.vocabulary import Kind, draw_names
 
 TOLERANCE = 0.01
@@ -201,10 +201,10 @@ def structured_sources(settings: Mapping[str, Any], domains: Sequence[str], seed
 
 
 def domain_from(source: str) -> Domain:
-    """A domain by its name or its file, one half of it (``reptiles@in``), or one of ``structured_sources``.
+    """A domain by its name or its file, one part of its split (``reptiles@in``), or one of ``structured_sources``.
 
     Raises:
-        ValueError: there is no such domain, or it has no halves.
+        ValueError: there is no such domain, or it has no split.
     """
     if source.startswith(_DRAWN):
         settings, seed, index = json.loads(source.removeprefix(_DRAWN))
@@ -212,8 +212,8 @@ def domain_from(source: str) -> Domain:
     if source.startswith(_PERMUTED):
         seed, domain = source.removeprefix(_PERMUTED).split(":", 1)
         return permuted(domain_from(domain), int(seed))
-    if (chosen := parse_half(source)) is not None:
-        return half_of(load_domain(chosen[0]), chosen[1])
+    if (chosen := parse_part(source)) is not None:
+        return part_of(load_domain(chosen[0]), chosen[1])
     return load_domain(source)
 
 

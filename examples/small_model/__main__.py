@@ -22,7 +22,7 @@ _NAMES_FROM = 3000
 def main(arguments: list[str] | None = None) -> int:
     """Train, or train on; 2 for bad input."""
     parser = argparse.ArgumentParser(prog="python -m examples.small_model", description=__doc__)
-    parser.add_argument("trajectories", type=Path, metavar="TRAJECTORIES", help="file of raycade kumo trajectories")
+    parser.add_argument("trajectories", type=Path, metavar="TRAJECTORIES", help="file of raycade kumo lab trajectories")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="for the model; a half-trained one is trained on")
     parser.add_argument("--steps", type=int, default=Training.steps, help="batches in all (default %(default)s)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after these; run it again to go on")

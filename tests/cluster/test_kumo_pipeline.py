@@ -1,4 +1,4 @@
-"""``raycade kumo propose | write | check | revise | make`` with a scripted model."""
+"""``raycade kumo lab propose | write | check | revise | make`` with a scripted model."""
 
 import asyncio
 import json

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +16,14 @@ from envs.kumo import (
     DIFFICULTIES,
     GenerationError,
     Task,
-    commands,
+    generate_command,
     generate_tasks,
     load_domain,
     read_tasks,
     write_tasks,
 )
 from envs.kumo.domain_file import parse_domain
+from evals.suites.kumo import KumoSuite
 from tests.envs.kumo_games import MAIN_DOMAINS, made_domain, toy_yaml
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo"
@@ -33,8 +35,8 @@ def domains():
 
 def command(*words):
     parser = argparse.ArgumentParser()
-    commands.add_arguments(parser)
-    return commands.main(parser.parse_args(words))
+    generate_command.add_arguments(parser)
+    return generate_command.main(parser.parse_args(words))
 
 
 def everything_shown(task):
@@ -167,7 +169,7 @@ def test_sizes_that_a_domain_cannot_fill_are_refused():
 
 def test_the_command_writes_what_is_generated(tmp_path, capsys):
     out = tmp_path / "tasks.jsonl"
-    assert command("generate", "medical", str(out), "--count", "3", "--difficulty", "hard", "--seed", "5") == 0
+    assert command("medical", str(out), "--count", "3", "--difficulty", "hard", "--seed", "5") == 0
     tasks = generate_tasks(load_domain("medical"), *DIFFICULTIES["hard"], count=3, seed=5)
     assert out.read_text().splitlines() == [json.dumps(task.to_json(), ensure_ascii=False) for task in tasks]
     told = capsys.readouterr().out
@@ -177,18 +179,28 @@ def test_the_command_writes_what_is_generated(tmp_path, capsys):
 def test_the_command_takes_any_size_and_number_of_valid_truths(tmp_path, capsys):
     out = tmp_path / "tasks.jsonl"
     words = ("--truths", "7", "--actions", "9", "--valid-truths", "2", "--count", "3", "--seed", "4")
-    assert command("generate", "medical", str(out), *words) == 0
+    assert command("medical", str(out), *words) == 0
     assert read_tasks(out, []) == generate_tasks(load_domain("medical"), 7, 9, count=3, seed=4, valid_truths=2)
     told = capsys.readouterr().out
     assert all(part in told for part in ("7 truths", "2 of them", "9 actions", "seed 4"))
+    # What it says plays the file does: a run of the default difficulties finds no task in it.
+    settings = dict(re.findall(r"suite\.(\w+)=\[?(.+?)\]?(?:\s|$)", told.split("play them:")[1]))
+    settings = {"domains": settings["domains"], "difficulties": [settings["difficulties"]], "tasks": settings["tasks"]}
+    assert len(KumoSuite(**settings, repeats=1).plan()) == 3
+
+
+def test_sizes_that_no_run_plays_are_not_written(tmp_path, capsys):
+    out = tmp_path / "tasks.jsonl"
+    assert command("medical", str(out), "--truths", "16", "--actions", "20", "--count", "1") == 2
+    assert "at most 13 truths and 18 actions" in capsys.readouterr().err and not out.exists()
 
 
 def test_a_file_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path, capsys):
     out = tmp_path / "tasks.jsonl"
     out.write_text("precious")
-    assert command("generate", "medical", str(out), "--count", "1") == 2
+    assert command("medical", str(out), "--count", "1") == 2
     assert out.read_text() == "precious" and "--overwrite" in capsys.readouterr().err
-    assert command("generate", "medical", str(out), "--count", "1", "--overwrite") == 0
+    assert command("medical", str(out), "--count", "1", "--overwrite") == 0
     assert len(read_tasks(out, [])) == 1
 
 
@@ -196,7 +208,7 @@ def test_a_file_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path, 
 def test_no_tasks_are_refused_and_a_file_that_is_there_stays_as_it_was(count, tmp_path, capsys):
     out = tmp_path / "tasks.jsonl"
     out.write_text("precious")
-    assert command("generate", "medical", str(out), "--count", count, "--overwrite") == 2
+    assert command("medical", str(out), "--count", count, "--overwrite") == 2
     assert f"at least 1, not {count}" in capsys.readouterr().err
     assert out.read_text() == "precious"
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -108,6 +109,17 @@ def test_defects_of_domains_are_named(brought):
         assert part in text
     listed = list(warnings_to_text(brought[0]))
     assert any(line.startswith("marsh: malformed tasks easy 0 1 2 3") for line in listed)
+
+
+def test_a_domain_under_two_names_is_named(tmp_path):
+    def copied(checkout):
+        source = (checkout / "env" / "pond_env.py").read_text().replace("PondEnv", "LakeEnv")
+        (checkout / "env" / "lake_env.py").write_text(source)
+        shutil.copytree(checkout / "env" / "PondEnv", checkout / "env" / "LakeEnv")
+
+    imported, _ = broken(tmp_path, copied)
+    assert [flaw.text for flaw in imported.of_kind("copy")] == ["pond: has the same truths and tests as lake"]
+    assert any("pond" in line and "lake" in line for line in warnings_to_text(imported))
 
 
 # --- one bad line, one missing file ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""``raycade kumo analyze``: what one or several runs tell about domains, structure and other benchmarks."""
+"""``raycade kumo lab analyze``: what one or several runs tell about domains, structure and other benchmarks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LISTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade kumo analyze``."""
+    """Options of ``raycade kumo lab analyze``."""
     parser.description = (
         "Analyzes runs with KUMO from their ledgers, over all their players: which domains and categories are hard, actions of "
         "perfect play beside the published ones, domain graphs and their communities, whether the structure of games "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -26,6 +27,22 @@ from evals.suites.kumo.transcripts import transcript_domains, transcript_players
 
 _IN_PROCESS = 5_000
 """Episodes up to which one process is faster than starting Ray."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade kumo import-transcripts``."""
+    parser.description = (
+        "Plays the published replies of the paper's models through raycade's loop, published decoder and scorer, and prints "
+        "success and relative actions per model beside what the published files record of the same runs. The ledger is one "
+        "like any other (raycade report RUN_DIR). RUN_DIR/differences.csv lists each reply that raycade's own decoder reads "
+        "otherwise."
+    )
+    parser.add_argument("checkout", type=Path, metavar="CHECKOUT", help="folder of the published repository")
+    parser.add_argument("--source", type=Path, metavar="FOLDER", help="what raycade kumo import wrote; default: import")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help="folders in CHECKOUT/results; default: all")
+    parser.add_argument("--domains", nargs="+", metavar="DOMAIN", default=["all"], help="default: all")
+    parser.add_argument("--run-dir", type=Path, metavar="RUN_DIR", help="default: runs/kumo-transcripts-PLAN")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="default: one per core")
 
 
 def main(options: argparse.Namespace) -> int:

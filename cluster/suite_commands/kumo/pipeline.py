@@ -1,17 +1,16 @@
-"""``raycade kumo propose | write | check | revise | make``: domains and books written by any model of the cluster."""
+"""``raycade kumo lab propose | write | check | revise | make``: domains and books written by any model of the cluster."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
-COMMANDS = {
-    "propose": "let a model propose new domains",
-    "write": "let a model write the domains that were proposed, and books for their tasks",
-    "check": "read books back, by our parser and by a model",
-    "revise": "let a model rewrite the books that the last check refused",
-    "make": "propose, write, check and revise domains and books, all in one",
+_WHAT = {
+    "propose": "Let a model propose new domains",
+    "write": "Let a model write the domains that were proposed, and books for their tasks",
+    "check": "Read books back, by our parser and by a model",
+    "revise": "Let a model rewrite the books that the last check refused",
+    "make": "Propose, write, check and revise domains and books, all in one",
 }
 _HELP = """\
 {what}. FOLDER keeps the runs with every attempt, and
@@ -28,17 +27,16 @@ overrides, as of raycade run:
 """
 
 
-def add_arguments(name: str, parser: argparse.ArgumentParser) -> None:
-    """Declare a command's arguments."""
-    what = COMMANDS[name]
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command that the parser's default ``kumo_command`` names."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = _HELP.format(what=what[0].upper() + what[1:])
+    parser.description = _HELP.format(what=_WHAT[parser.get_default("kumo_command")])
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--estimate", action="store_true", help="only say what it is expected to take")
 
 
-def main(name: str, folder: Path, overrides: Sequence[str], estimate: bool = False) -> int:
+def main(options: argparse.Namespace) -> int:
     """Run a command; returns the exit code.
 
     Raises:
@@ -46,4 +44,4 @@ def main(name: str, folder: Path, overrides: Sequence[str], estimate: bool = Fal
     """
     from cluster.suite_commands.kumo.stages import run_command  # only now: it takes Ray
 
-    return run_command(name, folder, overrides, estimate)
+    return run_command(options.kumo_command, options.folder, options.overrides, options.estimate)

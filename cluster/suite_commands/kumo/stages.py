@@ -1,4 +1,4 @@
-"""The stages of ``raycade kumo make``, each played as a run of its own in the pipeline's folder."""
+"""The stages of ``raycade kumo lab make``, each played as a run of its own in the pipeline's folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster.storage.stored_run import Run, read_runs
 from evals.printable import printable
 from evals.suites.kumo.lab.pipeline.folder import Folder, Stage
 from evals.suites.kumo.lab.pipeline.items import EXPECTED_REVISIONS, Estimate, sample_items
-from evals.suites.kumo.lab.pipeline.keeping import keep
+from evals.suites.kumo.lab.pipeline.saving import save_accepted
 from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
 from evals.suites.kumo.lab.pipeline.tables import estimate_table, joined, stage_table
 from evals.tables import Table
@@ -29,10 +29,10 @@ STAGES: dict[str, tuple[Stage, ...]] = {
 }
 REFUSED_SHOWN = 10
 _NOTHING = {
-    "configure": "there are no proposals; raycade kumo propose comes first",
+    "configure": "there are no proposals; raycade kumo lab propose comes first",
     "write": "there are no domains",
-    "check": "no book is unchecked; raycade kumo write or revise comes first",
-    "revise": "no checked book is refused; raycade kumo check comes first",
+    "check": "no book is unchecked; raycade kumo lab write or revise comes first",
+    "revise": "no checked book is refused; raycade kumo lab check comes first",
 }
 
 
@@ -131,12 +131,12 @@ class _Pipeline:
         done = self.folder.run(suite.stage, suite.round)
         if code or done is None or not done.complete:
             return code or CONTINUE
-        kept = keep(self.folder, suite)
-        for reason in kept.refused[:REFUSED_SHOWN]:
+        saved = save_accepted(self.folder, suite)
+        for reason in saved.refused[:REFUSED_SHOWN]:
             print(f"{suite.stage}: refused {printable(reason)}")
-        if len(kept.refused) > REFUSED_SHOWN:
-            print(f"{suite.stage}: refused {len(kept.refused) - REFUSED_SHOWN} more")
-        for name in kept.differing:
+        if len(saved.refused) > REFUSED_SHOWN:
+            print(f"{suite.stage}: refused {len(saved.refused) - REFUSED_SHOWN} more")
+        for name in saved.differing:
             warn(f"{self.folder.path / name}: is there with other contents, and is left as it is")
         return 0
 

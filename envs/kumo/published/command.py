@@ -13,6 +13,7 @@ from envs.kumo.published.importing import Imported, import_checkout, warnings_to
 _KINDS = {
     "refused": "left out",
     "domain": "defects of domains",
+    "copy": "copies of other domains",
     "task": "malformed tasks",
     "line": "lines left out",
     "book": "missing or very short books",

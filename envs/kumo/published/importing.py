@@ -6,6 +6,7 @@ cannot be read is left out with a warning that names it; nothing else is lost by
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -43,7 +44,7 @@ class Flaw:
     """Something of the checkout that is malformed, or left out."""
 
     kind: str
-    """``domain``, ``task``, ``line``, ``book``, ``oracle`` or ``refused``."""
+    """``domain``, ``copy``, ``task``, ``line``, ``book``, ``oracle`` or ``refused``."""
     domain: str
     what: str
     level: str = ""
@@ -106,10 +107,21 @@ def import_checkout(checkout: Path, folder: Path, progress: Callable[[int, int, 
         except (CheckoutError, NotDataError, BadLineError) as cause:
             imported.warnings.append(Flaw("refused", name, f"{env} is left out: {cause}"))
     imported.domains = sorted(domains)
+    imported.warnings += _copies(domains)
     if not domains:
         raise CheckoutError(f"{checkout}: holds no domain that can be read: {_first(imported)}")
     write_folder(folder, _summary(imported, turns), domains)
     return imported
+
+
+def _copies(domains: Mapping[str, Mapping[str, Any]]) -> Iterator[Flaw]:
+    """A warning for each domain that has the truths and the outcome tables of an earlier one under another name."""
+    first: dict[str, str] = {}
+    for name in sorted(domains):
+        contents = json.dumps([sorted(domains[name]["truths"]), domains[name]["actions"]])
+        if contents in first:
+            yield Flaw("copy", name, f"has the same truths and tests as {first[contents]}")
+        first.setdefault(contents, name)
 
 
 def _first(imported: Imported) -> str:
@@ -306,7 +318,7 @@ def warnings_to_text(imported: Imported) -> Iterator[str]:
             seeds = ", ".join(f"{level} " + " ".join(str(w.seed) for w in by_task if w.level == level)
                               for level in dict.fromkeys(w.level for w in by_task))  # fmt: skip
             yield f"{name}: malformed tasks {seeds} (such as {by_task[0].seed}: {by_task[0].what})"
-        for kind in ("refused", "domain", "line", "book", "oracle"):
+        for kind in ("refused", "domain", "copy", "line", "book", "oracle"):
             several = [w for w in here if w.kind == kind]
             if several:
                 more = f" (and {len(several) - 1} more of the kind)" if len(several) > 1 else ""

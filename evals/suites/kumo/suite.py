@@ -52,8 +52,8 @@ class KumoSuite(Suite):
 
     Attributes:
         domains: Names of domains that come with raycade, or paths of domain files; ``"all"``, alone or among others,
-            stands for all that come with it. ``NAME@in`` and ``NAME@out`` are the halves of a domain that have no truth and no
-            test in common.
+            stands for all that come with it. ``NAME@in`` and ``NAME@out`` are the parts of a domain's train/test split, which
+            have no truth and no test in common.
         difficulties: Of ``easy`` (4 truths, 6 actions), ``hard`` (12 truths, 16 actions), and sizes such as ``6x8``.
         truths: Truths of a task, together with ``actions``: tasks of this size instead of those of ``difficulties``, up to
             where the optimal search ends (13 truths, 18 actions). Their level is called ``8x12``, say.
@@ -74,7 +74,7 @@ class KumoSuite(Suite):
         book: How the guidebook is written: ``prose`` (everything defined, rule-outs in sentences), ``long`` (of twice as many
             truths and tests), ``noisy`` (irrelevant sentences in between), ``table`` or ``symbolic``; ``published``: that
             of the imported benchmark, which has no definitions for the first three; ``written``: that of the task file
-            (``raycade kumo make``).
+            (``raycade kumo lab make``).
         prompt: ``own``, or ``published``: the words of the imported benchmark, all of them.
         malformed: Whether malformed tasks of an imported benchmark are ``scored`` as the published code does, or
             ``left_out`` of the tables; they are played in any case.
@@ -295,7 +295,7 @@ class KumoSuite(Suite):
             raise ValueError("suite.tasks and suite.source cannot both be given: name one")
         if self.book == "written" and not self.tasks:
             raise ValueError(
-                "suite.book=written needs suite.tasks, a task file with books, as raycade kumo make leaves one"
+                "suite.book=written needs suite.tasks, a task file with books, as raycade kumo lab make leaves one"
             )
         given = "the tasks of a file (suite.tasks)" if self.tasks else "an imported benchmark (suite.source)"
         fixed = (("seed", 0), ("valid_truths", 1), ("structure", None))

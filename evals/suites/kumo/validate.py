@@ -101,9 +101,9 @@ def duplicates(domains: dict[str, Domain]) -> list[tuple[str, str]]:
     asked = {id(domain): name for name, domain in domains.items()}
     others = [load_domain(name) for name in available_domains() if name not in domains]
     return [
-        (asked[id(later)], f"domain {later.name!r}: a near-duplicate of {earlier.name!r}: it shares {shared}")
-        for later, earlier, shared in near_duplicates([*others, *domains.values()])
-        if id(later) in asked
+        (asked[id(domain)], f"domain {domain.name!r}: {reason}")
+        for domain, reason in near_duplicates([*others, *domains.values()])
+        if id(domain) in asked
     ]
 
 

@@ -13,31 +13,22 @@ import pytest
 import yaml
 
 from envs.kumo import generate_tasks, load_domain, write_book
+from envs.kumo.likeness import shipped_profiles
 from envs.kumo.structure import Measured
 from envs.kumo.vocabulary import draw_names
 from evals.conversation import Conversation
 from evals.suites.kumo.lab.pipeline import book_prompts, prompts
 from evals.suites.kumo.lab.pipeline import configure as configuring
 from evals.suites.kumo.lab.pipeline import proposals as proposing
-from evals.suites.kumo.lab.pipeline.asking import CONTINUATIONS, Tally, ask_whole, joined, loops
 from evals.suites.kumo.lab.pipeline.books import Draft, check_book, revise_book
 from evals.suites.kumo.lab.pipeline.books import write_book as write_by_model
 from evals.suites.kumo.lab.pipeline.configure import configure, patched, problems, read_body
+from evals.suites.kumo.lab.pipeline.dialogue import CONTINUATIONS, Tally, ask_whole, joined, loops
 from evals.suites.kumo.lab.pipeline.folder import Folder, proposals_text
 from evals.suites.kumo.lab.pipeline.items import Estimate, most_calls, sample_items
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, hidden_in, read_data
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose, file_name, propose, read_proposals
 from evals.suites.kumo.lab.pipeline.reading import ReadBack, compare, decide, lint_book, parse, table_from
-from evals.suites.kumo.lab.pipeline.similar import (
-    ALIKE_TITLES,
-    SHARED_TESTS,
-    SHARED_TRUTHS,
-    Profile,
-    near_duplicate,
-    shared,
-    shipped_profiles,
-    title_likeness,
-)
 from evals.suites.kumo.lab.pipeline.tables import estimate_table
 from evals.types import Episode, Reply, message
 from tests.scripted_writer import as_reply, domain_body, proposal, true_table
@@ -244,43 +235,10 @@ def test_no_title_makes_a_path(title, name):
         file_name("北京 42")
 
 
-# --- likeness --------------------------------------------------------------------------------------------------------
-
-
-def test_no_two_domains_that_come_with_raycade_count_as_alike():
-    """The bounds that near-duplicates are refused by leave room above what is there."""
-    pairs = list(itertools.combinations(shipped_profiles(), 2))
-    assert max(title_likeness(one, two) for one, two in pairs) < ALIKE_TITLES
-    assert max(shared(one.truths, two.truths) for one, two in pairs) < SHARED_TRUTHS
-    assert max(shared(one.tests, two.tests) for one, two in pairs) < SHARED_TESTS
-    assert not [(one.name, two.name) for one, two in pairs if near_duplicate(one, [two])]
-
-
-@pytest.mark.parametrize(
-    ("title", "truths", "of"),
-    [
-        ("Wine", [], "wines"),
-        ("Types of Wine", [], "wines"),
-        ("Laptop Problems", [], "laptop_faults"),
-        ("Bird of Prey Identification", [], "birds_of_prey"),
-        ("Raptors", ["Golden Eagle", "Ospreys", "peregrine falcon", "Something Else"], "birds_of_prey"),
-        ("Internal Ailments", ["Asthma", "Gout", "Heart Failure", "Influenza"], "medical"),
-    ],
-)
-def test_a_domain_in_other_words_is_found_by_its_title_or_by_its_truths(title, truths, of):
-    found = near_duplicate(Profile.of("new", title, truths, []), shipped_profiles())
-    assert found is not None and found.name == of and of in found.reason
-
-
 def test_other_domains_pass_and_of_two_new_ones_the_first_is_kept():
     fresh = [Proposal.read(proposal(title), "biology") for title in ("Kites", "Bells", "Kite", "Lock Picks")]
     judged = choose(fresh, shipped_profiles())
     assert [bool(reason) for _, reason in judged] == [False, False, True, False] and "kites" in judged[2][1]
-    same_name = choose([Proposal.read(proposal("Medical"), "biology")], [Profile.of("medical", "Else", [], [])])
-    assert "has the name" in same_name[0][1]
-    assert not near_duplicate(
-        Profile.of("a", "Kites", ["Box Kite", "Delta"], []), [Profile.of("b", "Toys", ["Delta"], [])]
-    )
 
 
 # --- seed configuration ----------------------------------------------------------------------------------------------

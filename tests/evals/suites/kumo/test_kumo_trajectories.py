@@ -3,6 +3,8 @@
 import asyncio
 import dataclasses
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -18,7 +20,7 @@ from evals.suites.kumo.searched_game import Puzzle
 from evals.types import Reply
 from tests.envs.kumo_games import random_game
 
-HALF = "reptiles@in"
+PART = "reptiles@in"
 TIED = structured_sources({"truths": 12, "actions": 10, "states": 2, "density": 0.25, "domains": 1}, ())[0]
 """A drawn domain, in which equally good tests are common."""
 
@@ -31,7 +33,7 @@ def made(recipe, count=3):
 @pytest.fixture(scope="module")
 def rows():
     """Of 60 tasks, in the form of the file."""
-    recipe = Recipe(HALF, reserve=0, count=60)
+    recipe = Recipe(PART, reserve=0, count=60)
     return [row for batch in trajectories(recipe, processes=1) for row in batch]
 
 
@@ -52,8 +54,8 @@ class Replaying:
 
 @pytest.mark.parametrize("book", ["symbolic", "prose"])
 def test_a_run_asks_what_a_trajectory_holds_and_its_replies_win_at_the_optimum(book):
-    suite = KumoSuite(domains=[HALF], difficulties=["easy"], tasks_per_domain=3, repeats=1, book=book)
-    for episode, row in zip(suite.plan(), made(Recipe(HALF, book=book)), strict=True):
+    suite = KumoSuite(domains=[PART], difficulties=["easy"], tasks_per_domain=3, repeats=1, book=book)
+    for episode, row in zip(suite.plan(), made(Recipe(PART, book=book)), strict=True):
         record = asyncio.run(play_episode(suite, episode, Replaying(row)))
         outcome = record.outcome
         assert outcome.success and outcome.steps == outcome.extra["optimal_actions"] == len(row["actions"])
@@ -71,23 +73,23 @@ def test_the_loss_counts_replies_only(rows):
 
 
 def test_rows_say_what_they_are_of(rows):
-    task = generate_tasks(domain_from(HALF), count=60)[41]
+    task = generate_tasks(domain_from(PART), count=60)[41]
     row = rows[41]
-    assert (row["domain"], row["level"], row["seed"], row["index"], row["play"]) == (HALF, "easy", 0, 41, 0)
+    assert (row["domain"], row["level"], row["seed"], row["index"], row["play"]) == (PART, "easy", 0, 41, 0)
     assert (tuple(row["truths"]), tuple(row["tests"])) == (task.truths, task.action_names)
     assert row["expected_tests"] == OptimalSearch(task).expected_steps
     assert tuple(row["actions"]) == OptimalSearch(task).rollout()
 
 
 def test_what_a_run_plays_is_left_out():
-    found = [row for batch in trajectories(Recipe(HALF, reserve=7, count=4, seed=3), processes=1) for row in batch]
+    found = [row for batch in trajectories(Recipe(PART, reserve=7, count=4, seed=3), processes=1) for row in batch]
     assert [(row["seed"], row["index"]) for row in found] == [(3, 7), (3, 8), (3, 9), (3, 10)]
-    played = generate_tasks(domain_from(HALF), count=11, seed=3)
+    played = generate_tasks(domain_from(PART), count=11, seed=3)
     assert [json.loads(row["task"]) for row in found] == [task.to_json() for task in played[7:]]
 
 
 def test_sizes_are_levels_too():
-    row = next(trajectories(Recipe(HALF, "5x7", reserve=0, count=1), processes=1))[0]
+    row = next(trajectories(Recipe(PART, "5x7", reserve=0, count=1), processes=1))[0]
     assert (len(row["truths"]), len(row["tests"]), row["level"]) == (5, 7, "5x7")
 
 
@@ -239,7 +241,7 @@ def test_every_trajectory_replayed_wins_at_the_optimum(rows):
     assert (found.trajectories, found.tasks, found.won, found.problems) == (60, 60, 60, [])
     assert found.tests == sum(len(row["actions"]) - 1 for row in rows)
     assert found.expected == pytest.approx(sum(row["expected_tests"] for row in rows))
-    assert found.domains == {(HALF, "easy"): 60}
+    assert found.domains == {(PART, "easy"): 60}
 
 
 def test_plays_of_one_task_count_as_one_task():
@@ -293,21 +295,45 @@ def Puzzle_task(row):  # noqa: N802
 
 def run(*words):
     with pytest.raises(SystemExit) as end:
-        main(["kumo", *map(str, words)])
+        main(["kumo", "lab", *map(str, words)])
     return end.value.code
+
+
+def test_former_names_of_commands_work_with_a_notice(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["kumo", "halves", "reptiles"])
+    told = capsys.readouterr()
+    assert end.value.code == 0 and "reptiles" in told.out
+    assert told.err == "note: `raycade kumo halves` is called `raycade kumo lab split` now\n"
+    with pytest.raises(SystemExit):
+        main(["kumo", "--help"])
+    listed = capsys.readouterr().out
+    assert "import-transcripts" in listed and "lab" in listed
+    assert not any(name in listed for name in ("halves", "replay-transcripts", "analyze ", "propose"))
+
+
+def test_help_imports_no_suite():
+    """So it is there at once: what takes a second to import is imported for the command that needs it."""
+    code = (
+        "import sys\nfrom cluster.cli import parser_for\nparser_for('kumo').format_help()\n"
+        "heavy = {'numba', 'gymnasium', 'pyarrow', 'ray', 'envs.kumo', 'evals.suites.kumo'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_commands_say_sizes_seed_and_split(tmp_path, capsys):
     path = tmp_path / "t.parquet"
-    assert run("trajectories", path, HALF, "medical", "--count", 4, "--seed", 2, "--reserve", 9) == 0
+    assert run("trajectories", path, PART, "medical", "--count", 4, "--seed", 2, "--reserve", 9) == 0
     said = capsys.readouterr().out
-    halves = [f"{len(domain_from(f'reptiles@{half}').truths)} truths" for half in ("in", "out")]
-    for part in (*halves, "8 trajectories of 8 easy tasks", "seed 2", "numbers 9 to 12", "symbolic"):
+    parts = [f"{len(domain_from(f'reptiles@{part}').truths)} truths" for part in ("in", "out")]
+    for part in (*parts, "8 trajectories of 8 easy tasks", "seed 2", "numbers 9 to 12", "symbolic"):
         assert part in said
-    assert [row["domain"] for row in trajectory_file.read(path)] == [HALF] * 4 + ["medical"] * 4
+    assert [row["domain"] for row in trajectory_file.read(path)] == [PART] * 4 + ["medical"] * 4
     assert run("verify-trajectories", path) == 0
     assert "8 won (100.0%)" in capsys.readouterr().out
-    assert run("trajectories", path, HALF) == 2
+    assert run("trajectories", path, PART) == 2
     assert "not overwritten" in capsys.readouterr().err
 
 
@@ -349,21 +375,21 @@ def test_verification_fails_on_a_wrong_row(rows, tmp_path, capsys):
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_made(words, tmp_path, capsys):
-    assert run("trajectories", tmp_path / "t.jsonl", HALF, *words) == 2
+    assert run("trajectories", tmp_path / "t.jsonl", PART, *words) == 2
     assert words[0].strip("-") in capsys.readouterr().err or words[1] == "20x30"
     assert not list(tmp_path.iterdir())
 
 
-def test_a_domain_without_halves_is_refused(tmp_path, capsys):
+def test_a_domain_without_a_split_is_refused(tmp_path, capsys):
     assert run("trajectories", tmp_path / "t.jsonl", "medical@in") == 2
-    assert "no halves" in capsys.readouterr().err
+    assert "no train/test split" in capsys.readouterr().err
 
 
-def test_halves_are_listed(capsys):
-    assert run("halves", "reptiles", "medical") == 0
+def test_splits_are_listed(capsys):
+    assert run("split", "reptiles", "medical") == 0
     reptiles, medical = capsys.readouterr().out.splitlines()[1:]
-    halves = [domain_from(f"reptiles@{half}") for half in ("in", "out")]
-    sizes = [f"{len(half.truths)} + {len(half.actions)}" for half in halves]
+    parts = [domain_from(f"reptiles@{part}") for part in ("in", "out")]
+    sizes = [f"{len(part.truths)} + {len(part.actions)}" for part in parts]
     assert " ".join(reptiles.split()).startswith(f"reptiles {sizes[0]} {sizes[1]} ")
     whole = load_domain("medical")
     assert medical.split() == ["medical", "-", "-", str(len(whole.truths)), "+", str(len(whole.actions))]
@@ -372,13 +398,13 @@ def test_halves_are_listed(capsys):
 # --- the evaluation matrix in one run --------------------------------------------------------------------------------
 
 
-def test_halves_sizes_and_other_domains_are_played_in_one_run():
+def test_splits_sizes_and_other_domains_are_played_in_one_run():
     suite = KumoSuite(
-        domains=[HALF, "reptiles@out", "medical"], difficulties=["easy", "6x8"], tasks_per_domain=2, repeats=1
+        domains=[PART, "reptiles@out", "medical"], difficulties=["easy", "6x8"], tasks_per_domain=2, repeats=1
     )
     plan = suite.plan()
     cells = {(episode.task, episode.level) for episode in plan}
-    assert cells == {(name, level) for name in (HALF, "reptiles@out", "medical") for level in ("easy", "6x8")}
+    assert cells == {(name, level) for name in (PART, "reptiles@out", "medical") for level in ("easy", "6x8")}
     assert len({episode.id for episode in plan}) == len(plan) == 12
     whole = KumoSuite(domains=["reptiles"], difficulties=["easy"], tasks_per_domain=2, repeats=1).plan()
     assert not {episode.id for episode in plan} & {episode.id for episode in whole}
@@ -392,6 +418,6 @@ def test_what_is_no_level_is_refused(level):
 
 
 def test_a_puzzle_s_trajectory_needs_no_file():
-    row = made(Recipe(HALF), 1)[0]
+    row = made(Recipe(PART), 1)[0]
     task = Puzzle_task(row)
-    assert Puzzle(domain_from(HALF), task).optimal_play == tuple(row["actions"])
+    assert Puzzle(domain_from(PART), task).optimal_play == tuple(row["actions"])

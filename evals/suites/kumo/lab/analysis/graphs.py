@@ -11,7 +11,7 @@ from functools import cached_property
 import networkx as nx
 
 from envs.kumo import Domain, Task
-from envs.kumo.halves import components
+from envs.kumo.split import components
 from evals.tables import Table
 
 

@@ -10,7 +10,7 @@ from envs.kumo import Domain, Task
 from envs.kumo.book_reader import Table
 from evals.conversation import Conversation
 from evals.suites.kumo.lab.pipeline import book_prompts, prompts
-from evals.suites.kumo.lab.pipeline.asking import LONGEST_SHOWN, Tally, Verdict, ask_until_accepted, ask_whole
+from evals.suites.kumo.lab.pipeline.dialogue import LONGEST_SHOWN, Tally, Verdict, ask_until_accepted, ask_whole
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, brief, read_data
 from evals.suites.kumo.lab.pipeline.reading import (
     LONGEST_BOOK,

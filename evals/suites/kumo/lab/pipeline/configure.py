@@ -14,7 +14,7 @@ from envs.kumo.domain_file import parse_domain
 from envs.kumo.structure import measure
 from evals.conversation import Conversation
 from evals.suites.kumo.lab.pipeline import prompts
-from evals.suites.kumo.lab.pipeline.asking import LONGEST_SHOWN, Tally, Verdict, ask_until_accepted
+from evals.suites.kumo.lab.pipeline.dialogue import LONGEST_SHOWN, Tally, Verdict, ask_until_accepted
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, brief, hidden_in, read_data
 from evals.suites.kumo.lab.pipeline.proposals import NAME_PATTERN, SENTENCE_PATTERN, Proposal
 from evals.types import Chat, Outcome

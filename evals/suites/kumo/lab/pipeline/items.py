@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from envs.kumo import Domain, Task, generate_tasks, load_domain, write_book
 from evals.suites.kumo.lab.pipeline import book_prompts, prompts
-from evals.suites.kumo.lab.pipeline.asking import CONTINUATIONS
 from evals.suites.kumo.lab.pipeline.books import Draft
 from evals.suites.kumo.lab.pipeline.configure import request_for
+from evals.suites.kumo.lab.pipeline.dialogue import CONTINUATIONS
 from evals.suites.kumo.lab.pipeline.folder import Stage
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, category_of
 from evals.suites.kumo.levels import size_of

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.kumo.domain import CATEGORIES
+from envs.kumo.likeness import Profile, near_duplicate
 from evals.conversation import Conversation
 from evals.suites.kumo.lab.pipeline import prompts
-from evals.suites.kumo.lab.pipeline.asking import LONGEST_SHOWN, Tally, Verdict, ask_until_accepted
+from evals.suites.kumo.lab.pipeline.dialogue import LONGEST_SHOWN, Tally, Verdict, ask_until_accepted
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, brief, hidden_in, read_data
-from evals.suites.kumo.lab.pipeline.similar import Profile, near_duplicate
 from evals.types import Chat, Outcome
 
 _KEYS = ("title", "goal", "truth", "action", "truths", "actions")
@@ -158,9 +158,9 @@ def choose(proposals: Sequence[Proposal], existing: Sequence[Profile]) -> list[t
     """Each proposal with the reason why it is refused, or an empty one; the first of two that are alike is kept."""
     known, judged = list(existing), list[tuple[Proposal, str]]()
     for proposal in proposals:
-        alike = near_duplicate(proposal.profile, known)
-        judged.append((proposal, alike.reason if alike else ""))
-        if alike is None:
+        reason = near_duplicate(proposal.profile, known)
+        judged.append((proposal, reason))
+        if not reason:
             known.append(proposal.profile)
     return judged
 

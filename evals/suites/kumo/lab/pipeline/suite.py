@@ -12,6 +12,7 @@ from typing import ClassVar, get_args
 import pyarrow as pa
 
 from envs.kumo import Domain, Task, available_domains
+from envs.kumo.likeness import Profile, shipped_profiles, shipped_titles
 from envs.suggest import did_you_mean
 from evals.conversation import Conversation
 from evals.ledger.run_data import RunData
@@ -30,7 +31,6 @@ from evals.suites.kumo.lab.pipeline.items import (
     tasks_of,
 )
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, propose
-from evals.suites.kumo.lab.pipeline.similar import Profile, shipped_profiles, shipped_titles
 from evals.suites.kumo.lab.pipeline.tables import stage_table
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, stable_hash, stable_seed
@@ -41,7 +41,7 @@ _RULES = "1"
 
 @dataclass(frozen=True)
 class KumoPipeline(Suite):
-    """One stage of writing domains and books with a model. ``raycade kumo make`` runs all stages.
+    """One stage of writing domains and books with a model. ``raycade kumo lab make`` runs all stages.
 
     Args:
         folder: Where the stages leave what they make; see ``evals.suites.kumo.lab.pipeline.folder``.
@@ -137,11 +137,7 @@ class KumoPipeline(Suite):
 
     def known(self) -> list[Profile]:
         """The domains that new ones must not repeat."""
-        others = (
-            Profile.of(each.name, each.title, each.truths, (action.name for action in each.actions))
-            for each in load_all(self.existing)
-        )
-        return [*shipped_profiles(), *others]
+        return [*shipped_profiles(), *map(Profile.of_domain, load_all(self.existing))]
 
     @cached_property
     def _by_number(self) -> Mapping[int, Item]:

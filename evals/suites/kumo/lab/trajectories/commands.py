@@ -1,4 +1,4 @@
-"""``raycade kumo trajectories | verify-trajectories | halves``: perfect plays as training data, and what to split them by."""
+"""``raycade kumo lab trajectories | verify-trajectories | split``: perfect plays as training data, and what to split by."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from envs.kumo import BOOK_STYLES, Domain, available_domains, load_domain
-from envs.kumo.halves import HALVES, components, parse_half, split_of
 from envs.kumo.search import check_size
+from envs.kumo.split import PARTS, components, parse_part, split_of
 from evals.suites.kumo.lab.trajectories import file as trajectory_file
 from evals.suites.kumo.lab.trajectories.check import check
 from evals.suites.kumo.lab.trajectories.plays import MOST_PLAYS, Recipe, Row, trajectories
@@ -23,51 +23,55 @@ _SECONDS = 10
 """Between two lines of progress."""
 
 
-def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the commands among those of ``raycade kumo``."""
-    make = commands.add_parser(
-        "trajectories",
-        help="perfect plays as training data: chats with a loss mask, as Parquet or JSON lines",
-        description="Searches tasks of the domains to the optimum and writes each perfect play as the chat that raycade run "
-        "would show, with a mask that puts the loss on the replies. NAME@in and NAME@out are the halves of a domain.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command that the parser's default ``kumo_command`` names."""
+    _ARGUMENTS[parser.get_default("kumo_command")](parser)
+
+
+def _make_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Searches tasks of the domains to the optimum and writes each perfect play as the chat that raycade run would show, "
+        "with a mask that puts the loss on the replies. NAME@in and NAME@out are the parts of a domain's train/test split."
     )
-    make.add_argument("out", type=Path, metavar="OUT", help="a new .parquet or .jsonl file")
-    make.add_argument("domains", nargs="+", metavar="DOMAIN", help="FILE_OR_NAME, NAME@in, NAME@out")
-    make.add_argument("--count", type=int, default=1000, metavar="N", help="tasks of each domain (default 1000)")
-    make.add_argument("--difficulty", default="easy", metavar="LEVEL", help="easy, hard, or a size such as 6x8")
-    make.add_argument(
+    parser.add_argument("out", type=Path, metavar="OUT", help="a new .parquet or .jsonl file")
+    parser.add_argument("domains", nargs="+", metavar="DOMAIN", help="FILE_OR_NAME, NAME@in, NAME@out")
+    parser.add_argument("--count", type=int, default=1000, metavar="N", help="tasks of each domain (default 1000)")
+    parser.add_argument("--difficulty", default="easy", metavar="LEVEL", help="easy, hard, or a size such as 6x8")
+    parser.add_argument(
         "--book", choices=BOOK_STYLES, default="symbolic", help="style of the guidebook (default symbolic)"
     )
-    make.add_argument("--seed", type=int, default=0, help="of the tasks, as suite.seed (default 0)")
-    make.add_argument(
+    parser.add_argument("--seed", type=int, default=0, help="of the tasks, as suite.seed (default 0)")
+    parser.add_argument(
         "--reserve", type=int, default=50, metavar="N", help="first tasks to leave out, for evaluation (default 50)"
     )
-    make.add_argument(
+    parser.add_argument(
         "--plays",
         default="1",
         metavar="N",
         help=f"perfect plays of each task where several are equally good: a number, or all (up to {MOST_PLAYS:,})",
     )
-    verify = commands.add_parser(
-        "verify-trajectories",
-        help="replay a file of trajectories",
-        description="Replays each trajectory: whether it wins, each of its tests is a best one by the optimal search, and its "
-        "chat is what raycade run shows.",
+
+
+def _verify_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Replays each trajectory: whether it wins, each of its tests is a best one by the optimal search, and its chat is "
+        "what raycade run shows."
     )
-    verify.add_argument("file", type=Path, metavar="FILE")
-    halves = commands.add_parser(
-        "halves",
-        help="domains whose truths and tests fall into two unconnected halves",
-        description="Lists the connected components of domains, and the halves NAME@in and NAME@out of those that have a "
-        "balanced split.",
+    parser.add_argument("file", type=Path, metavar="FILE")
+
+
+def _split_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Lists the connected components of domains, and the parts NAME@in and NAME@out of those that have a "
+        "balanced split."
     )
-    halves.add_argument("domains", nargs="*", metavar="FILE_OR_NAME", help="default: those that come with raycade")
+    parser.add_argument("domains", nargs="*", metavar="FILE_OR_NAME", help="default: those that come with raycade")
 
 
 def main(options: argparse.Namespace) -> int:
     """Run a command; 2 for bad input."""
     try:
-        return COMMANDS[options.kumo_command](options)
+        return _COMMANDS[options.kumo_command](options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -124,12 +128,13 @@ def _recipe(options: argparse.Namespace, domain: str) -> Recipe:
 
 
 def _described(name: str) -> str:
-    """A domain's size, and that of its other half."""
+    """A domain's size, and that of the other part of its split."""
     domain = domain_of(name)
     size = f"{name}: {_size(domain)}"
-    if (half := parse_half(name)) is None:
+    part = parse_part(name)
+    if part is None:
         return size
-    other = f"{half[0]}@{next(each for each in HALVES if each != half[1])}"
+    other = f"{part[0]}@{next(each for each in PARTS if each != part[1])}"
     return f"{size}; {other}: {_size(domain_of(other))}; none in common"
 
 
@@ -157,7 +162,7 @@ def _verify(options: argparse.Namespace) -> int:
     return 2 if found.problems else 0
 
 
-def _halves(options: argparse.Namespace) -> int:
+def _split(options: argparse.Namespace) -> int:
     domains = {name: load_domain(name) for name in options.domains or available_domains()}
     width = max(map(len, domains))
     print(f"{'domain':<{width}}  {'@in':>7}  {'@out':>7}  components (truths + tests)")
@@ -165,14 +170,19 @@ def _halves(options: argparse.Namespace) -> int:
         parts = components(domain)
         if len(parts) == 1 and not options.domains:
             continue
-        sizes = [f"{len(half.truths)} + {len(half.actions)}" for half in split_of(domain) or ()] or ["-", "-"]
-        found = ", ".join(f"{len(part.truths)} + {len(part.tests)}" for part in parts)
+        sizes = [f"{len(part.truths)} + {len(part.actions)}" for part in split_of(domain) or ()] or ["-", "-"]
+        found = ", ".join(f"{len(each.truths)} + {len(each.tests)}" for each in parts)
         print(f"{name:<{width}}  {sizes[0]:>7}  {sizes[1]:>7}  {found}")
     return 0
 
 
-COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+_ARGUMENTS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
+    "trajectories": _make_arguments,
+    "verify-trajectories": _verify_arguments,
+    "split": _split_arguments,
+}
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "trajectories": _make,
     "verify-trajectories": _verify,
-    "halves": _halves,
+    "split": _split,
 }

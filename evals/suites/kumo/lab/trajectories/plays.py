@@ -32,7 +32,7 @@ class Recipe:
     """Which trajectories to make of one domain.
 
     Attributes:
-        domain: As ``suite.domains`` takes it: a name, a file, or a half such as ``reptiles@in``.
+        domain: As ``suite.domains`` takes it: a name, a file, or a part such as ``reptiles@in``.
         level: ``easy``, ``hard``, or a size such as ``6x8``.
         book: How the guidebook is written.
         seed: Of the tasks, as ``suite.seed``.

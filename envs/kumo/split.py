@@ -1,8 +1,9 @@
-"""Halves of a domain that have no truth and no test in common: one to train on, one to see what carries over.
+"""The train/test split of a domain: two parts without a truth or a test in common, to see what carries over.
 
 The truths and tests of a domain are a graph: a test is joined to every truth that one of its outcomes rules out. Where the
 graph falls into several connected components, these can be shared out, and no rule is cut (the paper's MedicalIND and
-MedicalOOD, section on the overfitting experiment). ``NAME@in`` is the larger half, ``NAME@out`` the smaller one.
+MedicalOOD, section on the overfitting experiment). ``NAME@in`` is the larger part, to train on, ``NAME@out`` the
+smaller one, to test on.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Literal, TypeVar, get_args
 
 from envs.kumo.domain import Domain, DomainError
 
-Half = Literal["in", "out"]
+Part = Literal["in", "out"]
 _Item = TypeVar("_Item")
-HALVES: tuple[Half, ...] = get_args(Half)
+PARTS: tuple[Part, ...] = get_args(Part)
 LEAST_SHARE = 0.3
-"""Of the truths, that the smaller half must hold for the split to be called balanced."""
+"""Of the truths, that the smaller part must hold for the split to be called balanced."""
 LEAST_TRUTHS, LEAST_TESTS = 4, 6
-"""That each half needs: those of an easy task."""
+"""That each part needs: those of an easy task."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def components(domain: Domain) -> tuple[Component, ...]:
 
 
 def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
-    """The larger and the smaller half, as near to equal numbers of truths as the components allow.
+    """The larger and the smaller part, as near to equal numbers of truths as the components allow.
 
     None if the domain has no balanced split: its graph is connected, or every split leaves one side with too little.
     """
@@ -61,41 +62,41 @@ def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
             reachable.setdefault(size + len(part.truths), (*chosen, part))
     smaller = reachable[max(size for size in reachable if 2 * size <= total)]
     larger = [part for part in parts if part not in smaller]
-    halves = _restricted(domain, larger, "in"), _restricted(domain, smaller, "out")
-    enough = all(len(half.truths) >= LEAST_TRUTHS and len(half.actions) >= LEAST_TESTS for half in halves)
-    return halves if enough and len(halves[1].truths) >= LEAST_SHARE * total else None
+    split = _restricted(domain, larger, "in"), _restricted(domain, smaller, "out")
+    enough = all(len(part.truths) >= LEAST_TRUTHS and len(part.actions) >= LEAST_TESTS for part in split)
+    return split if enough and len(split[1].truths) >= LEAST_SHARE * total else None
 
 
-def parse_half(source: str) -> tuple[str, Half] | None:
-    """Domain and half of a name such as ``reptiles@out``; None for any other name."""
+def parse_part(source: str) -> tuple[str, Part] | None:
+    """Domain and part of a name such as ``reptiles@out``; None for any other name."""
     name, _, end = source.rpartition("@")
-    return next(((name, half) for half in HALVES if name and end == half), None)
+    return next(((name, part) for part in PARTS if name and end == part), None)
 
 
-def half_of(domain: Domain, half: Half) -> Domain:
-    """One half of a domain, which is called ``NAME@in`` or ``NAME@out``.
+def part_of(domain: Domain, part: Part) -> Domain:
+    """One part of a domain, which is called ``NAME@in`` or ``NAME@out``.
 
     Raises:
         DomainError: the domain has no balanced split; its components are described.
     """
-    halves = split_of(domain)
-    if halves is None:
+    split = split_of(domain)
+    if split is None:
         sizes = " + ".join(str(len(part.truths)) for part in components(domain))
         raise DomainError(
             [
-                f"domain {domain.name!r} has no halves @in and @out (truths in its connected components: {sizes}); "
-                f"each half needs {LEAST_SHARE:.0%} of the truths; raycade kumo halves lists the domains that have them"
+                f"domain {domain.name!r} has no train/test split @in and @out (truths in its connected components: {sizes}); "
+                f"each part needs {LEAST_SHARE:.0%} of the truths; raycade kumo lab split lists the domains that have one"
             ]
         )
-    return halves[HALVES.index(half)]
+    return split[PARTS.index(part)]
 
 
-def _restricted(domain: Domain, parts: Iterable[Component], half: Half) -> Domain:
+def _restricted(domain: Domain, parts: Iterable[Component], side: Part) -> Domain:
     """The domain with only these components, in the order of the whole one."""
     chosen = list(parts)
     truths = _picked(domain.truths, [place for part in chosen for place in part.truths])
     actions = _picked(domain.actions, [place for part in chosen for place in part.tests])
-    return replace(domain, name=f"{domain.name}@{half}", truths=truths, actions=actions)
+    return replace(domain, name=f"{domain.name}@{side}", truths=truths, actions=actions)
 
 
 def _picked(items: Sequence[_Item], places: Sequence[int]) -> tuple[_Item, ...]:

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from envs.kumo.likeness import Profile, near_duplicate
 from evals.suites.kumo.lab.pipeline.folder import Folder, load_all, proposals_text, task_line
 from evals.suites.kumo.lab.pipeline.model_text import read_data
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose
-from evals.suites.kumo.lab.pipeline.similar import Profile, near_duplicate
 from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
 
 
 @dataclass(frozen=True)
-class Kept:
+class Saved:
     """What was not kept."""
 
     refused: tuple[str, ...] = ()
@@ -25,20 +25,20 @@ class Kept:
     """Files that are there with other contents and were left as they are."""
 
 
-def keep(folder: Folder, suite: KumoPipeline) -> Kept:
+def save_accepted(folder: Folder, suite: KumoPipeline) -> Saved:
     """Leave what the suite's stage made.
 
     Raises:
         ValueError: a domain in the folder is wrong.
     """
     if suite.stage == "propose":
-        return _keep_proposals(folder, suite)
+        return _save_proposals(folder, suite)
     if suite.stage == "configure":
-        return _keep_domains(folder, suite)
-    return _keep_books(folder, suite) if suite.stage == "check" else Kept()
+        return _save_domains(folder, suite)
+    return _save_books(folder, suite) if suite.stage == "check" else Saved()
 
 
-def _keep_proposals(folder: Folder, suite: KumoPipeline) -> Kept:
+def _save_proposals(folder: Folder, suite: KumoPipeline) -> Saved:
     done = folder.run("propose")
     found = [
         Proposal.read(entry, entry["category"])
@@ -48,10 +48,10 @@ def _keep_proposals(folder: Folder, suite: KumoPipeline) -> Kept:
     judged = choose(found, suite.known())
     accepted = [proposal for proposal, reason in judged if not reason][: suite.proposals]
     refused = [f"{proposal.title}: {reason}" for proposal, reason in judged if reason]
-    return Kept(tuple(refused), _add(folder, [("proposals.yaml", proposals_text(accepted))]))
+    return Saved(tuple(refused), _add(folder, [("proposals.yaml", proposals_text(accepted))]))
 
 
-def _keep_domains(folder: Folder, suite: KumoPipeline) -> Kept:
+def _save_domains(folder: Folder, suite: KumoPipeline) -> Saved:
     done, known = folder.run("configure"), suite.known()
     accepted, refused = list[tuple[str, str]](), list[str]()
     for row in (done.results() if done else {}).values():
@@ -61,17 +61,18 @@ def _keep_domains(folder: Folder, suite: KumoPipeline) -> Kept:
             continue
         data = read_data(row["result"])
         profile = Profile.of(name, data["title"], data["truths"], data["actions"])
-        if alike := near_duplicate(profile, known):
-            refused.append(f"{name}: {alike.reason}")
+        reason = near_duplicate(profile, known)
+        if reason:
+            refused.append(f"{name}: {reason}")
             continue
         known.append(profile)
         accepted.append((f"domains/{name}.yaml", row["result"]))
     differing = _add(folder, accepted)
     load_all(folder.domains())
-    return Kept(tuple(refused), differing)
+    return Saved(tuple(refused), differing)
 
 
-def _keep_books(folder: Folder, suite: KumoPipeline) -> Kept:
+def _save_books(folder: Folder, suite: KumoPipeline) -> Saved:
     accepted, lines, refused = list[tuple[str, str]](), list[str](), Counter[str]()
     tasks = suite.tasks
     for number in range(1, suite.round + 1):
@@ -87,7 +88,7 @@ def _keep_books(folder: Folder, suite: KumoPipeline) -> Kept:
     if lines and not folder.extend("books.jsonl", sorted(lines)):
         differing = (*differing, "books.jsonl")
     kinds = [f"{count} with {kind} first among their faults" for kind, count in refused.most_common() if count]
-    return Kept(tuple(kinds), differing)
+    return Saved(tuple(kinds), differing)
 
 
 def _add(folder: Folder, files: Iterable[tuple[str, str]]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import pytest
 
 from envs.kumo import domain_from, generate_tasks, load_domain
 from envs.kumo.domain import Action, Domain, DomainError, Noun, State
-from envs.kumo.halves import components, parse_half, split_of
+from envs.kumo.split import components, parse_part, split_of
 
 
 def domain_of(groups, idle=0):
@@ -37,7 +37,7 @@ def test_components_are_what_tests_connect_largest_first():
 def test_a_test_that_rules_nothing_out_belongs_to_no_component():
     domain = domain_of([(7, 8), (7, 8)], idle=2)
     assert sizes(domain) == [(7, 8), (7, 8)]
-    assert not any("idle" in action.name for half in split_of(domain) for action in half.actions)
+    assert not any("idle" in action.name for part in split_of(domain) for action in part.actions)
 
 
 def test_a_late_test_can_join_two_groups():
@@ -48,19 +48,19 @@ def test_a_late_test_can_join_two_groups():
 
 
 @pytest.mark.parametrize(
-    ("groups", "halves"),
+    ("groups", "parts"),
     [
         ([(10, 10), (9, 9)], (10, 9)),
         ([(12, 12), (8, 8), (7, 7), (6, 6)], (18, 15)),  # not the largest against the rest, nor one after the other
         ([(20, 20), (10, 10), (10, 10)], (20, 20)),
     ],
 )
-def test_halves_are_as_near_to_equal_as_components_allow(groups, halves):
-    assert tuple(len(half.truths) for half in split_of(domain_of(groups))) == halves
+def test_parts_are_as_near_to_equal_as_components_allow(groups, parts):
+    assert tuple(len(part.truths) for part in split_of(domain_of(groups))) == parts
 
 
 @pytest.mark.parametrize("groups", [[(30, 30)], [(30, 30), (12, 12)], [(7, 7), (3, 6)], [(9, 9), (8, 5)]])
-def test_there_are_no_halves_without_balance_or_with_too_little(groups):
+def test_there_are_no_parts_without_balance_or_with_too_little(groups):
     assert split_of(domain_of(groups)) is None
 
 
@@ -69,39 +69,39 @@ def test_three_tenths_of_the_truths_are_enough():
 
 
 @pytest.mark.parametrize("name", ["reptiles", "seashells", "landforms", "bone_fractures"])
-def test_halves_of_our_domains_share_nothing_and_lose_nothing(name):
+def test_parts_of_our_domains_share_nothing_and_lose_nothing(name):
     whole, larger, smaller = load_domain(name), domain_from(f"{name}@in"), domain_from(f"{name}@out")
     assert (larger.name, smaller.name) == (f"{name}@in", f"{name}@out")
     assert set(larger.truths).isdisjoint(smaller.truths) and {*larger.truths, *smaller.truths} == {*whole.truths}
-    tests = [{action.name for action in half.actions} for half in (larger, smaller)]
+    tests = [{action.name for action in part.actions} for part in (larger, smaller)]
     assert tests[0].isdisjoint(tests[1]) and tests[0] | tests[1] == {action.name for action in whole.actions}
     assert len(larger.truths) >= len(smaller.truths) >= 0.3 * len(whole.truths)
-    for half in (larger, smaller):
-        for action in half.actions:
+    for part in (larger, smaller):
+        for action in part.actions:
             original = next(each for each in whole.actions if each.name == action.name)
             assert action == original, "no rule is cut"
-            assert all(truth in half.truths for state in action.states for truth in state.rules_out)
+            assert all(truth in part.truths for state in action.states for truth in state.rules_out)
 
 
-def test_the_halves_of_a_domain_give_tasks_of_their_own():
-    tasks = {half: generate_tasks(domain_from(f"reptiles@{half}"), count=5) for half in ("in", "out")}
+def test_the_parts_of_a_domain_give_tasks_of_their_own():
+    tasks = {part: generate_tasks(domain_from(f"reptiles@{part}"), count=5) for part in ("in", "out")}
     assert {task.domain for task in tasks["in"]} == {"reptiles@in"}
-    truths = {half: {truth for task in found for truth in task.truths} for half, found in tasks.items()}
+    truths = {part: {truth for task in found for truth in task.truths} for part, found in tasks.items()}
     assert truths["in"].isdisjoint(truths["out"])
 
 
-def test_a_half_can_be_permuted():
+def test_a_part_can_be_permuted():
     assert set(domain_from("permuted:0:reptiles@in").truths) == set(domain_from("reptiles@in").truths)
 
 
-def test_a_connected_domain_has_no_halves_and_says_so():
+def test_a_connected_domain_has_no_parts_and_says_so():
     with pytest.raises(DomainError, match=str(len(load_domain("medical").truths))):
         domain_from("medical@in")
     with pytest.raises(DomainError, match="no domain 'nothing'"):
         domain_from("nothing@out")
 
 
-def test_only_in_and_out_are_halves():
-    assert parse_half("reptiles@in") == ("reptiles", "in")
-    assert parse_half("a@b@out") == ("a@b", "out")
-    assert [parse_half(name) for name in ("reptiles", "reptiles@up", "@in", "in")] == [None] * 4
+def test_only_in_and_out_are_parts():
+    assert parse_part("reptiles@in") == ("reptiles", "in")
+    assert parse_part("a@b@out") == ("a@b", "out")
+    assert [parse_part(name) for name in ("reptiles", "reptiles@up", "@in", "in")] == [None] * 4
