@@ -51,14 +51,17 @@ A run directory holds `plan.parquet` (one row per planned episode) and `episodes
 attempt at an episode). Parts of the ledger are immutable and zstd-compressed. The Parquet metadata of plan and parts contain
 the schema version (`raycade.schema`); raycade reads all earlier versions and rejects later ones.
 
-To read the parts without raycade, note two things:
+To read the parts without raycade, note three things:
 
 - **Attempts.** Failed episodes may be retried (`retry_failed=true`). Then an `episode_id` occurs once per `attempt`, and
   the highest one counts.
 - **Merged parts.** During a run, small parts are merged into larger ones, and the small ones stay for up to ten minutes.
-  A merged part lists their file names (JSON) in its metadata under `raycade.replaces`; skip these.
+  A merged part lists their file names (JSON) in its metadata under `raycade.replaces`; skip these. It states the number
+  of its rows and the SHA-256 of their `episode_id/attempt` lines under `raycade.merged`.
+- **Former drivers.** If the file `.lease-N` with the highest number lists `parts` (JSON), only those count, and the parts
+  whose metadata name this lease under `raycade.lease`. Others were written by a driver that had lost the run.
 
-`evals.ledger.open_ledger(run_dir)` handles both, and yields rows in batches:
+`evals.ledger.open_ledger(run_dir)` handles all three, and yields rows in batches:
 
 ```python
 import pyarrow.parquet as pq

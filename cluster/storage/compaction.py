@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,12 +54,13 @@ def _tier(size: int) -> int:
     return int(math.log(max(size, 1), FAN))
 
 
-def merged(parts: Sequence[LedgerPart], replaces: Iterable[str]) -> bytes:
+def merged(parts: Sequence[LedgerPart], replaces: Collection[str], lease: str = "") -> bytes:
     """The content of a part with all rows of others, in their order.
 
     Args:
         parts: What to merge.
         replaces: Names of all parts, long replaced ones included, whose rows it holds.
+        lease: Of this driver.
 
     Raises:
         LedgerDamagedError: one of them cannot be read.
@@ -67,7 +68,7 @@ def merged(parts: Sequence[LedgerPart], replaces: Iterable[str]) -> bytes:
     """
     schema = pa.unify_schemas([part.schema for part in parts])
     paths = [part.path for part in parts]
-    content = write_part(_groups(paths, schema), schema, replaces)
+    content = write_part(_groups(paths, schema), schema, replaces, lease)
     _check_copy(content, paths)
     return content
 

@@ -1,4 +1,8 @@
-"""Writing a file so that it survives the death of anything."""
+"""Files that survive the death of anything: a reader sees all of the old content or all of the new.
+
+All writes that a run relies on go through the functions of this module, each of whose system calls may be the last one
+before a death.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,41 @@ from pathlib import Path
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file atomically: a reader sees all of the old content or all of the new, even after a crash."""
+    """Replace a file atomically.
+
+    Raises:
+        OSError: it cannot be written; the old content is still there.
+    """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        _write(beside, content, os.O_TRUNC)
         beside.rename(path)
     except OSError:
         beside.unlink(missing_ok=True)  # half a file must not fill a disk that is full already
         raise
     sync_directory(path.parent)
+
+
+def create_durably(path: Path, content: bytes) -> None:
+    """Create a file that must not be there yet; of several processes that try, one succeeds.
+
+    Raises:
+        FileExistsError: it is there.
+        OSError: it cannot be written; it may be there with a part of its content.
+    """
+    _write(path, content, os.O_EXCL)
+    sync_directory(path.parent)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o666)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(file, left) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def sync_directory(path: Path) -> None:

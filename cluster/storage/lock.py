@@ -1,13 +1,18 @@
 """One writer to a run directory, on one host or many.
 
 Two mechanisms guard it. ``flock`` on ``.lock`` is exact where it works, but on a network file system it may hold only
-within each host. So there is also a lease: a file that names the writer (host, process, its start) and whose modification
+within each host. So there is also a lease (``evals.ledger.lease``): a file that names the writer and whose modification
 time is the writer's heartbeat. Leases are numbered, and the highest number counts. A process that takes over a released
 or stale lease creates the next number exclusively, so of several that try at once exactly one succeeds. The last lease
-is kept, marked as released; otherwise a slow process could create a number that was already used.
+is kept, marked as released; otherwise a slow process could create a number that was already used. If someone removes it,
+numbers go on from the highest that a part of the ledger names.
 
-A lease is stale if its process is dead (on the same host), or if its heartbeat is older than ``STALE_SECONDS``. All times
-are the file system's own, so that the hosts' clocks need not agree.
+A lease is stale if its process is dead, where that can be seen (``cluster.storage.process``), and else if its heartbeat is
+older than ``STALE_SECONDS``. All times are the file system's own, so that the hosts' clocks need not agree. A heartbeat in
+the future (the clock was set back, a snapshot restored) is watched for as long, and stale if it does not change.
+
+Should all this fail, the ledger still counts nothing twice: the new lease lists the parts that its holder has found, and
+parts that a former holder writes later are not among them.
 """
 
 from __future__ import annotations
@@ -16,48 +21,30 @@ import contextlib
 import fcntl
 import json
 import os
-import re
-import socket
+import secrets
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import psutil
+import pyarrow as pa
 
+from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
+from cluster.storage.durable import create_durably, sync_directory, write_durably
+from cluster.storage.process import is_alive, is_visible, this_process
+from evals.ledger.lease import Fence, Lease, find_leases, read_fence, read_mark
 
 HEARTBEAT_SECONDS = 15.0
 STALE_SECONDS = 180.0
-"""A writer on another host without a heartbeat for this long is considered dead."""
+"""A writer that cannot be seen from here is considered dead when its heartbeat has not changed for this long."""
+WATCH_SECONDS = 1.0
+"""Between looks at a heartbeat in the future."""
 
 
 class LeaseLostError(RunFailedError):
     """Another driver took over: this one missed its heartbeats (it was suspended, say) and must not write anymore."""
-
-
-@dataclass(frozen=True)
-class _Lease:
-    """One lease file as another process finds it."""
-
-    path: Path
-    number: int
-    holder: dict[str, Any]
-    """Host, process and its start; empty while it is being written."""
-    heartbeat: float
-    """Modification time, by the file system's clock."""
-
-    @property
-    def owner(self) -> str:
-        return f"process {self.holder.get('pid', 'unknown')} on {self.holder.get('host', 'an unknown host')}"
-
-    def is_free(self, now: float) -> bool:
-        if self.holder.get("released"):
-            return True
-        if self.holder.get("host") == socket.gethostname():
-            return not _lives(self.holder.get("pid"), self.holder.get("started"))
-        return now - self.heartbeat > STALE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -74,16 +61,16 @@ class Writer:
 
 def writer_of(folder: Path) -> Writer | None:
     """Who writes to a folder, without disturbing anyone; None where nobody ever has."""
-    leases = _leases(folder)
+    leases = find_leases(folder)
     if not leases:
         return None
     lease, now = leases[-1], time.time()
     silent = max(0.0, now - lease.heartbeat)
-    if lease.holder.get("released"):
-        return Writer(lease.owner, "done", silent)
-    here = lease.holder.get("host") == socket.gethostname()
-    free = lease.is_free(now)
-    return Writer(lease.owner, ("gone" if here else "silent") if free else "at work", silent)
+    if lease.content.get("released"):
+        return Writer(_owner(lease), "done", silent)
+    if not _is_free(lease, now):
+        return Writer(_owner(lease), "at work", silent)
+    return Writer(_owner(lease), "gone" if is_visible(lease.content) else "silent", silent)
 
 
 class RunLock:
@@ -92,8 +79,12 @@ class RunLock:
     def __init__(self, folder: Path) -> None:
         """Create an unlocked lock."""
         self.folder = folder
+        self.mark = ""
+        """Names the lease in the parts that its holder writes; empty before there is one."""
         self._file: IO[str] | None = None
         self._lease: Path | None = None
+        self._content = b""
+        """Of the lease, by which it is told from another one of that number."""
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
 
@@ -107,14 +98,15 @@ class RunLock:
         file = (self.folder / ".lock").open("a+")
         try:
             _lock(file, self.folder)
-            lease = _take_lease(self.folder, _clock(file))
+            lease, content = _take_lease(self.folder, _clock(file))
         except BaseException:
             file.close()
             raise
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
-        self._file, self._lease = file, lease
+        self._file, self._lease, self._content = file, lease.path, content
+        self.mark = lease.mark
         self._ended.clear()
         self._heart = threading.Thread(target=self._beat, daemon=True)
         self._heart.start()
@@ -125,7 +117,7 @@ class RunLock:
         Raises:
             LeaseLostError: another process took it over.
         """
-        if self._lease is None or not self._lease.exists():
+        if not self._is_held():
             raise LeaseLostError(f"{self.folder}: another driver took over this run; nothing more is written here")
 
     def release(self) -> None:
@@ -135,17 +127,24 @@ class RunLock:
         self._ended.set()
         self._heart.join()
         with contextlib.suppress(OSError):
-            if self._lease.exists():  # otherwise another process owns it
-                self._lease.write_text(json.dumps({**_this_process(), "released": True}))
+            if self._is_held():  # otherwise another process owns it
+                write_durably(self._lease, _json({**json.loads(self._content), "released": True}))
         self._file.close()
         self._file = self._lease = None
+
+    def _is_held(self) -> bool:
+        try:
+            return self._lease is not None and self._lease.read_bytes() == self._content
+        except FileNotFoundError:
+            return False
 
     def _beat(self) -> None:
         lease = self._lease
         assert lease is not None
         while not self._ended.wait(HEARTBEAT_SECONDS):
             with contextlib.suppress(OSError):  # ``check`` notices a lease that is gone
-                os.utime(lease)
+                if self._is_held():
+                    os.utime(lease)
 
 
 def _lock(file: IO[str], folder: Path) -> None:
@@ -162,51 +161,84 @@ def _lock(file: IO[str], folder: Path) -> None:
         ) from error
 
 
-def _take_lease(folder: Path, now: float) -> Path:
-    """Create the next lease.
+def _take_lease(folder: Path, now: float) -> tuple[Lease, bytes]:
+    """Create the next lease; returns it with what its file holds.
 
     Raises:
         UserError: another process holds the current one, or was faster.
     """
-    leases = _leases(folder)
+    leases = find_leases(folder)
     current = leases[-1] if leases else None
-    if current is not None and not current.is_free(now):
-        silent = now - current.heartbeat
+    if current is not None and not _is_free(current, now) and not _stays_silent(current, now):
         raise UserError(
-            f"run_dir={folder}: another driver is running here ({current.owner}; its last heartbeat was "
-            f"{silent:.0f} s ago; after {STALE_SECONDS:.0f} s without one another driver may start)"
+            f"run_dir={folder}: another driver is running here ({_owner(current)}; its last heartbeat, the modification "
+            f"time of {current.path}, was {now - current.heartbeat:.0f} s ago; after {STALE_SECONDS:.0f} s without one "
+            "another driver may start)"
         )
-    number = current.number + 1 if current is not None else 1
-    mine = folder / f".lease-{number:06d}"
+    parts, named = _counted_parts(folder, read_fence(folder))
+    number = max([named, *(lease.number for lease in leases)]) + 1
+    content = {**this_process(), "nonce": secrets.token_hex(8), "parts": parts}
+    mine = Lease(folder / f".lease-{number:06d}", number, content, now)
     try:
-        with mine.open("x") as file:
-            file.write(json.dumps(_this_process()))
-            file.flush()
-            os.fsync(file.fileno())
+        create_durably(mine.path, _json(content))
     except FileExistsError as error:
         raise UserError(f"run_dir={folder}: another driver is starting here") from error
-    if any(lease.number > number for lease in _leases(folder)):  # this number had come and gone
-        mine.unlink()
+    if any(lease.number > number for lease in find_leases(folder)):  # this number had come and gone
+        mine.path.unlink()
         raise UserError(f"run_dir={folder}: another driver is starting here")
     for lease in leases:
         lease.path.unlink(missing_ok=True)
-    return mine
+    sync_directory(folder)
+    return mine, _json(content)
 
 
-def _leases(folder: Path) -> list[_Lease]:
-    """All leases, the current one last."""
-    found = []
-    for path in folder.glob(".lease-*"):
-        if not (number := re.fullmatch(r"\.lease-(\d+)", path.name)):
+def _counted_parts(folder: Path, fence: Fence) -> tuple[list[str], int]:
+    """Names of the parts that count so far, and the highest number of a lease that one of them names."""
+    known = (fence.lease.inherited if fence.lease else None) or frozenset()
+    counted, highest = [], 0
+    for path in sorted((folder / "episodes").glob("*.parquet")):
+        if path.name in known:
+            counted.append(path.name)
             continue
-        with contextlib.suppress(FileNotFoundError), path.open() as file:
-            try:
-                holder = json.loads(file.read())
-            except ValueError:
-                holder = {}
-            holder = holder if isinstance(holder, dict) else {}
-            found.append(_Lease(path, int(number[1]), holder, os.fstat(file.fileno()).st_mtime))
-    return sorted(found, key=lambda lease: lease.number)
+        try:
+            mark = read_mark(path)
+        except (pa.ArrowException, OSError, ValueError):
+            counted.append(path.name)  # damaged: it must not disappear from what readers report
+            continue
+        number = mark.partition("-")[0]
+        highest = max(highest, int(number) if number.isdecimal() else 0)
+        if fence.admits(path.name, mark):
+            counted.append(path.name)
+    return counted, highest
+
+
+def _is_free(lease: Lease, now: float) -> bool:
+    """Whether a lease may be taken over: it was released, its process is dead, or its heartbeat is old."""
+    if lease.content.get("released"):
+        return True
+    if is_visible(lease.content):
+        return not is_alive(lease.content)
+    return now - lease.heartbeat > STALE_SECONDS
+
+
+def _stays_silent(lease: Lease, now: float) -> bool:
+    """Whether a lease of another machine with a heartbeat in the future has none for ``STALE_SECONDS`` from now."""
+    if lease.heartbeat <= now or is_visible(lease.content):
+        return False
+    warn(
+        f"{lease.path}: its last heartbeat is {lease.heartbeat - now:.0f} s in the future (was a clock set back?); "
+        f"watching it for {STALE_SECONDS:.0f} s to see whether {_owner(lease)} still writes here"
+    )
+    end = time.monotonic() + STALE_SECONDS
+    while time.monotonic() < end:
+        time.sleep(min(WATCH_SECONDS, STALE_SECONDS))
+        if [each.heartbeat for each in find_leases(lease.path.parent)][-1:] != [lease.heartbeat]:
+            return False
+    return True
+
+
+def _owner(lease: Lease) -> str:
+    return f"process {lease.content.get('pid', 'unknown')} on {lease.content.get('host', 'an unknown host')}"
 
 
 def _clock(file: IO[str]) -> float:
@@ -215,17 +247,5 @@ def _clock(file: IO[str]) -> float:
     return os.fstat(file.fileno()).st_mtime
 
 
-def _this_process() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _start(os.getpid())}
-
-
-def _start(pid: int) -> float:
-    return psutil.Process(pid).create_time()
-
-
-def _lives(pid: object, started: object) -> bool:
-    """Whether that very process is alive, not a later one with its number."""
-    try:
-        return isinstance(pid, int) and abs(_start(pid) - float(str(started))) < 1.0
-    except (psutil.Error, ValueError):
-        return False
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content).encode()

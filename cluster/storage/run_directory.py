@@ -19,6 +19,7 @@ from cluster.storage import compaction, provenance
 from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
 from cluster.storage.stored_run import Run
+from evals.ledger.lease import read_fence
 from evals.ledger.ledger import describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
@@ -166,7 +167,7 @@ class RunDirectory(Run):
 
     def commit_rows(self, episodes: pa.Table) -> Path:
         """As ``commit``, for rows that say by themselves which session and attempt they are of."""
-        return self._write(write_part([episodes], episodes.schema))
+        return self._write(write_part([episodes], episodes.schema, lease=self._lock.mark))
 
     def compact(self, everything: bool = False) -> None:
         """Merge small parts into larger ones once there are many, or all of them.
@@ -180,14 +181,17 @@ class RunDirectory(Run):
         if not everything and self._commits < compaction.FAN:
             return
         self._commits = 0
-        found = [describe_part(path) for path in sorted(self.parts.glob("*.parquet"), key=part_order)]
+        fence = read_fence(self.path)
+        paths = sorted(self.parts.glob("*.parquet"), key=part_order)
+        found = [part for part in map(describe_part, paths) if fence.admits(part.path.name, part.lease)]
         replaced = {name for part in found for name in part.replaces}
         old = {part.path.name for part in found if part.path.name in replaced}
         parts = [part for part in found if part.path.name not in replaced]
         sizes = [part.path.stat().st_size for part in parts]
         for group in compaction.choose(sizes, everything):
             chosen = [parts[number] for number in group]
-            self._write(compaction.merged(chosen, {*old, *(part.path.name for part in chosen)}))
+            names = {*old, *(part.path.name for part in chosen)}
+            self._write(compaction.merged(chosen, names, self._lock.mark))
             self._replaced.append((time.monotonic(), [part.path for part in chosen]))
 
     def remove_replaced(self, seconds: float = 0.0) -> None:

@@ -153,6 +153,8 @@ class Run:
         ledger = open_ledger(self.path, self.planned)
         if ledger.damage:
             raise damaged(self.path, ledger.damage)
+        if ledger.fenced:
+            _warn_of_fenced(self.path, tuple(path.name for path in ledger.fenced))
         return ledger
 
     @cached_property
@@ -202,6 +204,15 @@ def _read_or_refresh(runs: Sequence[Run], read: Callable[[], T]) -> T:
         for run in runs:
             run.refresh()
         raise
+
+
+@functools.cache
+def _warn_of_fenced(run_dir: Path, names: tuple[str, ...]) -> None:
+    """Once in a process, however often the ledger is read."""
+    warn(
+        f"{run_dir}: not counted, since a driver wrote them after another one had taken over the run: "
+        f"{', '.join(names)}. `raycade run` plays their episodes again"
+    )
 
 
 def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:

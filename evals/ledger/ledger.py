@@ -3,12 +3,14 @@
 A ledger is a folder of immutable Parquet parts. Opening one reads the few columns that identify rows and holds them
 against the plan; everything else is read when asked for, so that a ledger may be much larger than memory. Parts may be
 merged into larger ones meanwhile (``cluster.storage.compaction``): the larger part names those that it replaces, and a
-reader ignores these.
+reader ignores these once it has seen that their rows are in it. It also ignores parts of a driver that had lost the run
+directory to another one (``evals.ledger.lease``).
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,12 +26,15 @@ import pyarrow.parquet as pq
 
 from evals.ledger.check import IDENTITY, CheckedRows, check_rows
 from evals.ledger.columns import COLUMNS, METADATA, SCHEMA_VERSION, check_version, ledger_schema
+from evals.ledger.lease import LEASE_KEY, read_fence
 from evals.ledger.records import PARQUET_OPTIONS
 
 T = TypeVar("T")
 
 REPLACES_KEY = b"raycade.replaces"
 """Where a part that was merged from others lists their names (JSON) in its metadata."""
+MERGED_KEY = b"raycade.merged"
+"""Where such a part states the number and the digest of the rows that it was merged from; see ``RowDigest``."""
 
 READERS: Mapping[int, Callable[[pa.Table], pa.Table]] = {SCHEMA_VERSION: lambda table: table}
 """For each schema version that can be read: makes rows of a part rows of today's. Those of older versions come whole."""
@@ -70,6 +75,9 @@ class LedgerPart:
     path: Path
     schema: pa.Schema
     replaces: frozenset[str]
+    """Names of parts whose rows it holds; those that are still there have been compared with it."""
+    lease: str = ""
+    """The lease of the driver that wrote it; see ``evals.ledger.lease``."""
 
 
 @dataclass
@@ -80,14 +88,16 @@ class Ledger:
     damage: list[Damage] = field(default_factory=list)
     replaced: tuple[Path, ...] = ()
     """Parts that larger ones have replaced and that are still there."""
+    fenced: tuple[Path, ...] = ()
+    """Parts of a driver that had lost the run directory before it wrote them: their episodes are played again."""
     schema: pa.Schema = field(default_factory=lambda: ledger_schema({}).remove_metadata())
     """All parts' columns."""
     checked: CheckedRows = field(default_factory=lambda: CheckedRows.of_none())
 
     @property
     def names(self) -> frozenset[str]:
-        """The file names of all parts, replaced ones included; as parts never change, equal names mean equal ledgers."""
-        return frozenset(path.name for path in (*(part.path for part in self.parts), *self.replaced))
+        """File names of all parts, counted or not; as parts never change, equal names mean equal ledgers."""
+        return frozenset(path.name for path in (*(part.path for part in self.parts), *self.replaced, *self.fenced))
 
     def __len__(self) -> int:
         """Rows that count: the latest attempt at each episode."""
@@ -153,7 +163,7 @@ def open_ledger(run_dir: Path | str, plan: pa.Table | None = None) -> Ledger:
     Raises:
         LedgerChangedError: parts were replaced again and again meanwhile.
     """
-    return retry_until_stable(lambda: _open(Path(run_dir) / "episodes", plan))
+    return retry_until_stable(lambda: _open(Path(run_dir), plan))
 
 
 def retry_until_stable(read: Callable[[], T]) -> T:
@@ -176,16 +186,21 @@ def part_order(path: Path) -> tuple[int, str]:
     return (int(found[1]) if found else 0, path.name)
 
 
-def _open(folder: Path, plan: pa.Table | None) -> Ledger:
+def _open(run_dir: Path, plan: pa.Table | None) -> Ledger:
+    folder, fence = run_dir / "episodes", read_fence(run_dir)
     paths = sorted(folder.glob("*.parquet"), key=part_order)
     ledger = Ledger()
     found: list[tuple[LedgerPart, pa.Table]] = []
     replaced: set[str] = set()
+    fenced: set[str] = set()
     for path in reversed(paths):  # a merged part comes after those that it replaces
         if path.name in replaced:
             continue
         try:
             part, rows = _read_fingerprint(path)
+            if not fence.admits(path.name, part.lease):
+                fenced.add(path.name)
+                continue
             ledger.schema = pa.unify_schemas([ledger.schema, part.schema])
         except (pa.ArrowException, OSError, ValueError) as error:
             ledger.damage.append(_damage(path, error))
@@ -194,9 +209,12 @@ def _open(folder: Path, plan: pa.Table | None) -> Ledger:
             found.append((part, rows))
     if any(_is_merged(path) for path in set(folder.glob("*.parquet")).difference(paths)):
         raise LedgerChangedError(str(folder))  # what it replaces may have gone before the first listing came to it
+    if read_fence(run_dir).mark != fence.mark:
+        raise LedgerChangedError(str(folder))  # another driver has claimed the run: other parts count now
     found.reverse()
     ledger.parts = tuple(part for part, _ in found)
     ledger.replaced = tuple(path for path in paths if path.name in replaced)
+    ledger.fenced = tuple(path for path in paths if path.name in fenced)
     ledger.checked = check_rows([rows for _, rows in found], [part.path.name for part in ledger.parts], plan)
     ledger.damage += [Damage(ledger.parts[number].path, reason) for number, reason in ledger.checked.problems]
     ledger.damage.sort(key=lambda damage: part_order(damage.path))
@@ -238,7 +256,7 @@ def _reader(file: pq.ParquetFile, names: Sequence[str]) -> tuple[Callable[[pa.Ta
 
 
 def _describe(path: Path, file: pq.ParquetFile) -> LedgerPart:
-    metadata = file.schema_arrow.metadata or {}
+    metadata = file.metadata.metadata or {}
     upgrade = READERS[check_version(metadata, READERS)]
     schema = upgrade(file.schema_arrow.empty_table()).schema.remove_metadata()
     for name, column in COLUMNS.items():
@@ -246,7 +264,86 @@ def _describe(path: Path, file: pq.ParquetFile) -> LedgerPart:
             raise ValueError(f"not a ledger part: it has no column {name!r}")
         if schema.field(name).type != column.type:
             raise ValueError(f"not a ledger part: column {name!r} is {schema.field(name).type}, not {column.type}")
-    return LedgerPart(path, schema, frozenset(json.loads(metadata.get(REPLACES_KEY, b"[]"))))
+    lease = metadata.get(LEASE_KEY, b"").decode(errors="replace")
+    return LedgerPart(path, schema, _checked_replaces(path, file, metadata), lease)
+
+
+# --- merged parts ---
+
+
+class RowDigest:
+    """Number and digest of the attempts in a merged part, in their order."""
+
+    def __init__(self) -> None:
+        """Of no rows yet."""
+        self._rows = 0
+        self._hash = hashlib.sha256()
+
+    def add(self, rows: pa.Table) -> None:
+        """Further rows, with the columns ``episode_id`` and ``attempt``."""
+        self._rows += len(rows)
+        for key in _attempt_keys(rows).to_pylist():
+            self._hash.update(f"{key}\n".encode())
+
+    def stated(self) -> str:
+        """As the part's metadata state it."""
+        return f"{self._rows} {self._hash.hexdigest()}"
+
+
+def _attempt_keys(rows: pa.Table) -> pa.ChunkedArray:
+    """``ID/ATTEMPT`` of each row."""
+    attempts = pc.fill_null(rows["attempt"].cast(pa.string()), "")
+    return pc.binary_join_element_wise(pc.fill_null(rows["episode_id"], ""), attempts, "/")
+
+
+def _checked_replaces(path: Path, file: pq.ParquetFile, metadata: Mapping[bytes, bytes]) -> frozenset[str]:
+    """The parts that a part replaces, believed only if it holds all rows of those that are still there.
+
+    Raises:
+        ValueError: it does not, or its rows are not those that it was merged from.
+    """
+    names = _listed_names(metadata.get(REPLACES_KEY, b"[]"))
+    if not names:
+        return frozenset()
+    rows = _attempts(file)
+    digest = RowDigest()
+    digest.add(rows)
+    # parts without a lease were written before merged parts stated a digest
+    if (MERGED_KEY in metadata or LEASE_KEY in metadata) and metadata.get(MERGED_KEY) != digest.stated().encode():
+        raise ValueError("a merged part whose rows are not those that it says it was merged from")
+    keys = _attempt_keys(rows)
+    for name in names:
+        other = path.with_name(name)
+        if part_order(other) >= part_order(path):
+            raise ValueError(f"says that it replaces {name}, which is not older")
+        try:
+            with open_part(other) as replaced:
+                missing = pc.invert(pc.is_in(_attempt_keys(_attempts(replaced)), value_set=keys))
+        except (LedgerChangedError, pa.ArrowException, OSError, ValueError):
+            continue  # removed, as it should be; or no row of it can be read anyway
+        if lacking := pc.sum(missing).as_py():
+            raise ValueError(f"says that it replaces {name}, but lacks {lacking} of its rows")
+    return frozenset(names)
+
+
+def _listed_names(text: bytes) -> list[str]:
+    """A list of file names in JSON.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        names = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"{REPLACES_KEY.decode()} is nested too deeply") from error
+    if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
+        raise ValueError(f"{REPLACES_KEY.decode()} is no list of file names")
+    return names
+
+
+def _attempts(file: pq.ParquetFile) -> pa.Table:
+    upgrade, names = _reader(file, ("episode_id", "attempt"))
+    return upgrade(file.read(columns=names)).select(("episode_id", "attempt"))
 
 
 def _is_merged(path: Path) -> bool:
@@ -309,19 +406,26 @@ def _rows_at(path: Path, schema: pa.Schema, places: npt.NDArray[np.int64]) -> li
     return found
 
 
-def write_part(tables: Iterable[pa.Table], schema: pa.Schema, replaces: Iterable[str] = ()) -> bytes:
+def write_part(tables: Iterable[pa.Table], schema: pa.Schema, replaces: Collection[str] = (), lease: str = "") -> bytes:
     """The content of a part.
 
     Args:
         tables: Its rows, one row group each.
         schema: Of all of them.
         replaces: Names of the parts that it was merged from.
+        lease: Of the driver that writes it.
     """
-    extra = {REPLACES_KEY: json.dumps(sorted(replaces)).encode()} if replaces else {}
+    extra = {LEASE_KEY: lease.encode()} if lease else {}
+    digest = RowDigest()
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema.with_metadata({**METADATA, **extra}), **PARQUET_OPTIONS) as writer:
         for table in tables:
             writer.write_table(table.replace_schema_metadata(writer.schema.metadata))
+            if replaces:
+                digest.add(table)
+        if replaces:
+            names = json.dumps(sorted(replaces))
+            writer.add_key_value_metadata({REPLACES_KEY.decode(): names, MERGED_KEY.decode(): digest.stated()})
     content: bytes = sink.getvalue().to_pybytes()
     return content
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from evals.ledger.check import IDENTITY, PLANNED, check_rows
 from evals.ledger.columns import COLUMNS
+from evals.ledger.lease import read_fence
 from evals.ledger.ledger import (
     LedgerChangedError,
     LedgerDamagedError,
@@ -78,6 +79,7 @@ def unread_parts(run: ViewedRun) -> list[Path]:
 def arrivals(run: ViewedRun, paths: Sequence[Path], plan: pa.Table) -> Iterator[Arrivals]:
     """The rows of these parts that the plan knows, some parts at a time; what is wrong goes to ``run.damage``."""
     replaced: set[str] = set()
+    fence = read_fence(run.path)
     found: list[tuple[LedgerPart, pa.Table]] = []
     run.waiting, enough = len(paths), ROWS_AT_FIRST
     for path in paths:
@@ -87,6 +89,8 @@ def arrivals(run: ViewedRun, paths: Sequence[Path], plan: pa.Table) -> Iterator[
             continue
         try:
             part = describe_part(path)
+            if not fence.admits(path.name, part.lease):
+                continue  # of a driver that had lost the run; looked at again, as this fence may be out of date
             found.append((part, _rows(part)))
             replaced |= part.replaces
         except LedgerChangedError:

@@ -7,14 +7,12 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
-import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -27,6 +25,7 @@ from cluster.observe.progress import short
 from cluster.observe.run_status import Pace, run_status
 from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import RunLock, writer_of
+from cluster.storage.process import this_process
 from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
@@ -153,13 +152,12 @@ def lease(run_dir, **holder):
 
 
 def test_the_state_follows_the_lease(run_dir):
-    here = socket.gethostname()
-    started = psutil.Process(os.getpid()).create_time()
+    us = this_process()
     for holder, age, state in (
-        ({"host": here, "pid": os.getpid(), "started": started}, 0, "at work"),
-        ({"host": here, "pid": os.getpid(), "started": started - 100}, 0, "dead"),
-        ({"host": "elsewhere", "pid": 1, "started": 1.0}, 10, "at work"),
-        ({"host": "elsewhere", "pid": 1, "started": 1.0}, 1000, "overdue"),
+        (us, 0, "at work"),
+        ({**us, "start_ticks": us["start_ticks"] - 100}, 0, "dead"),
+        ({**us, "boot": "another"}, 10, "at work"),
+        ({**us, "boot": "another"}, 1000, "overdue"),
         ({"released": True}, 60, "stopped 1:00 ago"),
     ):
         path = lease(run_dir, **holder)

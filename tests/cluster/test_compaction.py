@@ -217,7 +217,7 @@ async def test_a_death_at_any_step_loses_and_doubles_nothing(directory, monkeypa
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", deadly(Path.rename))
+        patch.setattr(os, "rename", deadly(os.rename))
         patch.setattr(Path, "unlink", deadly(Path.unlink))
         patch.setattr(os, "fsync", deadly(os.fsync))
         patch.setattr(module, "KEEP_REPLACED_SECONDS", 0.0)
@@ -238,8 +238,8 @@ async def test_a_death_at_any_step_loses_and_doubles_nothing(directory, monkeypa
 
 
 async def test_a_copy_that_differs_from_its_parts_is_not_taken(directory, monkeypatch):
-    def forgetful(tables, schema, replaces=()):
-        return module.write_part([next(iter(tables)).slice(1)], schema, replaces)
+    def forgetful(tables, schema, replaces=(), lease=""):
+        return module.write_part([next(iter(tables)).slice(1)], schema, replaces, lease)
 
     monkeypatch.setattr(compaction, "write_part", forgetful)
     with pytest.raises(LedgerDamagedError) as raised:

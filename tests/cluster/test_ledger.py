@@ -256,6 +256,6 @@ def test_a_file_that_cannot_be_created_says_why(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "no space left")
 
-    monkeypatch.setattr(Path, "open", full)
+    monkeypatch.setattr(os, "open", full)
     with pytest.raises(OSError, match="no space left"):
         write_durably(tmp_path / "file", b"new")

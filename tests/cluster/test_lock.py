@@ -1,5 +1,6 @@
 """One writer to a run directory: a lock where the file system has them, a lease where it only says so."""
 
+import itertools
 import json
 import os
 import signal
@@ -8,15 +9,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from cluster.errors import UserError
 from cluster.storage import lock as module
 from cluster.storage.lock import STALE_SECONDS, LeaseLostError, RunLock, writer_of
+from cluster.storage.process import this_process
 from cluster.storage.run_directory import RunDirectory
+from evals.ledger.lease import Lease
+from evals.ledger.ledger import open_ledger, write_part
+from evals.ledger.records import records_to_table
 from tests.cluster.conftest import ROOT
+from tests.evals.test_records import EXTRA, an_episode, done
 
 HOLDER = """
 import fcntl, sys, time
@@ -53,11 +59,24 @@ def lease(folder: Path) -> Path:
     return path
 
 
-def fake_lease(folder: Path, age: float, **holder) -> Path:
+def fake_lease(folder: Path, age: float, **content) -> Path:
     path = folder / ".lease-000007"
-    path.write_text(json.dumps(holder))
+    path.write_text(json.dumps(content))
     os.utime(path, (time.time() - age,) * 2)
     return path
+
+
+ELSEWHERE = {**this_process(), "host": "elsewhere", "boot": "another"}
+CONTAINER = {**this_process(), "pid_namespace": "pid:[1]"}
+"""With this host's name and kernel, but processes of its own."""
+
+
+def taken_over(folder: Path) -> bool:
+    try:
+        RunLock(folder).acquire()
+    except UserError:
+        return False
+    return True
 
 
 def test_a_second_process_is_refused_where_locks_do_not_hold(tmp_path, holder, without_flock):
@@ -74,21 +93,27 @@ def test_the_lease_of_a_process_that_was_killed_is_free_at_once(tmp_path, holder
     assert json.loads(lease(tmp_path).read_text())["pid"] == os.getpid()
 
 
-def test_a_process_that_has_the_number_of_the_dead_one_does_not_hold_its_lease(tmp_path):
-    fake_lease(tmp_path, 0, host=socket.gethostname(), pid=os.getpid(), started=12345.0)
-    RunLock(tmp_path).acquire()
-
-
-def test_a_lease_of_another_host_holds_as_long_as_its_heart_beats(tmp_path):
-    fake_lease(tmp_path, STALE_SECONDS - 30, host="elsewhere", pid=1, started=1.0)
-    with pytest.raises(UserError, match="elsewhere"):
-        RunLock(tmp_path).acquire()
-
-
-def test_a_lease_of_another_host_without_heartbeat_is_taken_over(tmp_path):
-    stale = fake_lease(tmp_path, STALE_SECONDS + 30, host="elsewhere", pid=1, started=1.0)
-    RunLock(tmp_path).acquire()
-    assert lease(tmp_path).name == ".lease-000008" and not stale.exists()
+@pytest.mark.parametrize(
+    ("holder", "age", "free"),
+    [
+        (this_process(), 10 * STALE_SECONDS, False),  # a clock that was set, or a process that was suspended
+        ({**this_process(), "start_ticks": 5}, 0, True),  # another process had this number
+        ({**this_process(), "pid": 2**22 + 1}, 0, True),
+        ({**this_process(), "pid": "x"}, 0, True),
+        (ELSEWHERE, STALE_SECONDS - 30, False),
+        (ELSEWHERE, STALE_SECONDS + 30, True),
+        ({**CONTAINER, "pid": 2**22 + 1}, 0, False),  # cannot be seen from here, so cannot be called dead
+        ({**CONTAINER, "pid": 2**22 + 1}, STALE_SECONDS + 30, True),
+        ({"host": socket.gethostname(), "pid": 2**22 + 1, "started": 1.0}, 0, False),  # of an older version
+        ({"host": socket.gethostname(), "pid": os.getpid(), "started": 1.0, "released": True}, 0, True),
+    ],
+)
+def test_a_lease_is_free_when_its_process_is_seen_to_be_dead_or_silent_for_long(
+    tmp_path, without_flock, holder, age, free
+):
+    old = fake_lease(tmp_path, age, **holder)
+    assert taken_over(tmp_path) == free
+    assert lease(tmp_path).name == (".lease-000008" if free else old.name)
 
 
 def test_a_lease_that_is_only_being_written_holds(tmp_path):
@@ -98,26 +123,26 @@ def test_a_lease_that_is_only_being_written_holds(tmp_path):
 
 
 def test_of_two_who_take_over_at_once_one_succeeds(tmp_path, monkeypatch, without_flock):
-    fake_lease(tmp_path, STALE_SECONDS + 30, host="elsewhere", pid=1, started=1.0)
-    seen = module._leases(tmp_path)
+    fake_lease(tmp_path, STALE_SECONDS + 30, **ELSEWHERE)
+    seen = module.find_leases(tmp_path)
     RunLock(tmp_path).acquire()
-    real, listings = module._leases, [seen]
-    monkeypatch.setattr(module, "_leases", lambda folder: listings.pop() if listings else real(folder))
+    real, listings = module.find_leases, [seen]
+    monkeypatch.setattr(module, "find_leases", lambda folder: listings.pop() if listings else real(folder))
     with pytest.raises(UserError):
         RunLock(tmp_path).acquire()
 
 
 def test_a_slow_second_does_not_take_a_number_that_has_come_and_gone(tmp_path, monkeypatch, without_flock):
-    fake_lease(tmp_path, STALE_SECONDS + 30, host="elsewhere", pid=1, started=1.0)
-    seen = module._leases(tmp_path)
+    fake_lease(tmp_path, STALE_SECONDS + 30, **ELSEWHERE)
+    seen = module.find_leases(tmp_path)
     for _ in range(2):
         ours = RunLock(tmp_path)
         ours.acquire()
         ours.release()
     holder = RunLock(tmp_path)
     holder.acquire()
-    real, listings = module._leases, [seen]
-    monkeypatch.setattr(module, "_leases", lambda folder: listings.pop() if listings else real(folder))
+    real, listings = module.find_leases, [seen]
+    monkeypatch.setattr(module, "find_leases", lambda folder: listings.pop() if listings else real(folder))
     with pytest.raises(UserError):
         RunLock(tmp_path).acquire()
     holder.check()
@@ -156,18 +181,9 @@ def test_whoever_was_taken_over_writes_nothing_more(tmp_path):
     assert not list(directory.parts.iterdir())
 
 
-def test_a_lease_of_another_living_process_of_this_host_holds(tmp_path):
-    parent = os.getppid()
-    fake_lease(tmp_path, 0, host=socket.gethostname(), pid=parent, started=psutil.Process(parent).create_time())
-    with pytest.raises(UserError, match=f"process {parent} on {socket.gethostname()}"):
-        RunLock(tmp_path).acquire()
-    fake_lease(tmp_path, 0, host=socket.gethostname(), pid=parent, started=psutil.Process(parent).create_time() - 1.5)
-    RunLock(tmp_path).acquire()
-
-
-def test_a_refusal_says_how_long_ago_the_holder_gave_a_sign(tmp_path):
-    fake_lease(tmp_path, STALE_SECONDS - 30, host="elsewhere", pid=1, started=1.0)
-    with pytest.raises(UserError, match=r"heartbeat was 1(4\d|5\d|6\d) s ago"):
+def test_a_refusal_names_the_holder_its_lease_and_how_long_ago_it_gave_a_sign(tmp_path):
+    path = fake_lease(tmp_path, STALE_SECONDS - 30, **ELSEWHERE)
+    with pytest.raises(UserError, match=rf"process {os.getpid()} on elsewhere.*{path}, was 1(4\d|5\d|6\d) s ago"):
         RunLock(tmp_path).acquire()
 
 
@@ -184,18 +200,18 @@ def test_a_lease_that_says_nothing_sensible_holds_until_it_is_stale(tmp_path, te
 def test_other_files_beside_the_leases_do_not_matter(tmp_path):
     for name in (".lease-", ".lease-000009.bak", ".lease-zz", ".lease-old"):
         (tmp_path / name).touch()
-    fake_lease(tmp_path, 0, host="elsewhere", pid=1, started=1.0)
-    assert [found.number for found in module._leases(tmp_path)] == [7]
+    fake_lease(tmp_path, 0, **ELSEWHERE)
+    assert [found.number for found in module.find_leases(tmp_path)] == [7]
 
 
 def test_a_lease_that_goes_while_it_is_looked_for_is_no_error(tmp_path, monkeypatch):
     gone = tmp_path / ".lease-000003"
-    monkeypatch.setattr(type(tmp_path), "glob", lambda self, what: iter([gone]))
-    assert module._leases(tmp_path) == []
-    stale = module._Lease(gone, 3, {"released": True}, 0.0)
+    monkeypatch.setattr(type(tmp_path), "glob", lambda self, what: iter([gone] if "lease" in what else []))
+    assert module.find_leases(tmp_path) == []
+    stale = Lease(gone, 3, {"released": True}, 0.0)
     listings = [[], [stale]]
-    monkeypatch.setattr(module, "_leases", lambda folder: listings.pop())
-    assert module._take_lease(tmp_path, 0.0).name == ".lease-000004"
+    monkeypatch.setattr(module, "find_leases", lambda folder: listings.pop())
+    assert module._take_lease(tmp_path, 0.0)[0].path.name == ".lease-000004"
 
 
 def test_the_lock_file_names_its_holder_and_only_the_last(tmp_path):
@@ -237,10 +253,10 @@ def test_a_folder_that_can_no_longer_be_written_does_not_stop_the_heart_or_the_r
 def test_a_lease_names_this_very_process_while_it_holds_and_after(tmp_path):
     ours = RunLock(tmp_path)
     ours.acquire()
-    own = {"host": socket.gethostname(), "pid": os.getpid(), "started": psutil.Process().create_time()}
-    assert json.loads(lease(tmp_path).read_text()) == own
+    held = json.loads(lease(tmp_path).read_text())
+    assert held == {**this_process(), "nonce": ours.mark.partition("-")[2], "parts": []} and len(held["nonce"]) == 16
     ours.release()
-    assert json.loads(lease(tmp_path).read_text()) == {**own, "released": True}
+    assert json.loads(lease(tmp_path).read_text()) == {**held, "released": True}
 
 
 def test_who_writes_is_seen_from_outside(tmp_path):
@@ -254,21 +270,99 @@ def test_who_writes_is_seen_from_outside(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("host", "age", "state"),
+    ("holder", "age", "state"),
     [
-        (socket.gethostname(), 20, "gone"),  # no process has this start
-        ("elsewhere", 20, "at work"),
-        ("elsewhere", STALE_SECONDS + 20, "silent"),
+        ({**this_process(), "start_ticks": 5}, 20, "gone"),
+        (ELSEWHERE, 20, "at work"),
+        (ELSEWHERE, -100, "at work"),
+        (ELSEWHERE, STALE_SECONDS + 20, "silent"),
     ],
 )
-def test_a_writer_that_is_not_seen_is_gone_here_and_silent_elsewhere(tmp_path, host, age, state):
-    fake_lease(tmp_path, age, host=host, pid=os.getpid(), started=1.0)
+def test_a_writer_that_is_not_seen_is_gone_here_and_silent_elsewhere(tmp_path, holder, age, state):
+    fake_lease(tmp_path, age, **holder)
     (tmp_path / ".lease-000002").write_text(json.dumps({"released": True}))  # the highest number counts
     writer = writer_of(tmp_path)
-    assert (writer.name, writer.state) == (f"process {os.getpid()} on {host}", state)
-    assert age <= writer.silent_seconds < age + 10
+    assert (writer.name, writer.state) == (f"process {os.getpid()} on {holder['host']}", state)
+    assert max(age, 0) <= writer.silent_seconds < max(age, 0) + 10
 
 
-def test_a_heartbeat_from_the_future_is_no_silence(tmp_path):
-    fake_lease(tmp_path, -100, host="elsewhere", pid=1, started=1.0)
-    assert writer_of(tmp_path).silent_seconds == 0
+@pytest.mark.parametrize("beats", [True, False])
+def test_a_heartbeat_in_the_future_holds_only_as_long_as_it_goes_on(tmp_path, monkeypatch, capsys, beats):
+    path = fake_lease(tmp_path, -86_400, **ELSEWHERE)
+    looks = []
+
+    def sleep(seconds):
+        looks.append(seconds)
+        if beats:
+            os.utime(path)
+
+    clock = itertools.count()
+    monkeypatch.setattr(
+        module, "time", SimpleNamespace(monotonic=lambda: 60 * next(clock), sleep=sleep, time=time.time)
+    )
+    assert taken_over(tmp_path) != beats
+    assert str(path) in capsys.readouterr().err and len(looks) == (1 if beats else 2)
+
+
+def committed(directory: RunDirectory) -> str:
+    """A part with one row, or the episode that it is of; every driver plays the same one first."""
+    return directory.commit_rows(records_to_table([done(0)], EXTRA)).name
+
+
+def test_a_driver_whose_lease_was_removed_writes_no_row_that_counts_twice(tmp_path, without_flock, monkeypatch):
+    run = tmp_path / "run"
+    one, two, three = (RunDirectory(run) for _ in range(3))
+    one.claim()
+    one.begin([an_episode(0)], {})
+    lease(run).unlink()  # as people do who are told that another driver is running here
+    two.claim()
+    assert two._lock.mark != one._lock.mark
+    row = committed(two)
+    with pytest.raises(LeaseLostError):
+        committed(one)
+    monkeypatch.setattr(one._lock, "check", lambda: None)  # it had looked just before
+    late = committed(one)
+    found = open_ledger(run)
+    assert [part.path.name for part in found.parts] == [row] and [path.name for path in found.fenced] == [late]
+    one.release()
+    two._lock.check()  # what the first one released was not the second one's lease
+    with pytest.raises(UserError):
+        three.claim()
+    two.release()
+    three.claim()
+    assert three._lock.mark.startswith("2-" if two._lock.mark.startswith("1-") else "3-")
+    assert [path.name for path in open_ledger(run).fenced] == [late], "nor does it count for the next one"
+
+
+def test_numbers_go_on_from_those_that_parts_name_when_the_lease_was_removed(tmp_path):
+    run = tmp_path / "run"
+    for number in (1, 2, 3):
+        directory = RunDirectory(run)
+        directory.claim()
+        assert directory._lock.mark.startswith(f"{number}-")
+        committed(directory)
+        directory.release()
+        lease(run).unlink()
+
+
+def test_a_run_of_an_older_version_is_gone_on_with(tmp_path):
+    directory = RunDirectory(tmp_path / "run")
+    directory.claim()
+    old = tmp_path / "run" / "episodes" / "part-000001-old.parquet"
+    old.write_bytes(write_part([table := records_to_table([done(0)], EXTRA)], table.schema))
+    directory.release()
+    lease(tmp_path / "run").unlink()
+    fake_lease(tmp_path / "run", 0, host="vm", pid=1, started=1.0, released=True)
+    directory.claim()
+    new = committed(directory)
+    assert [part.path.name for part in open_ledger(tmp_path / "run").parts] == [old.name, new]
+
+
+def test_a_damaged_part_is_still_reported_after_the_next_claim(tmp_path):
+    directory = RunDirectory(tmp_path / "run")
+    directory.claim()
+    part = directory.parts / "part-000001-x.parquet"
+    part.write_bytes(b"no Parquet")
+    directory.release()
+    directory.claim()
+    assert [damage.path for damage in open_ledger(tmp_path / "run").damage] == [part]

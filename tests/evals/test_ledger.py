@@ -1,6 +1,7 @@
 """Which rows of a ledger count, and what is said of those that do not."""
 
 import errno
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -449,3 +450,105 @@ def test_a_part_that_is_damaged_where_an_episode_stands_is_named(tmp_path):
     with pytest.raises(LedgerDamagedError) as raised:
         ledger.find([an_episode(1).id])
     assert [damage.path for damage in raised.value.damage] == [path]
+
+
+# --- merged parts are believed only as far as they can be checked; parts of former drivers do not count ---
+
+
+def with_metadata(path, **entries):
+    """Forge a part's metadata, its rows left alone."""
+    table = pq.read_table(path)
+    forged = {f"raycade.{name}".encode(): text.encode() for name, text in entries.items()}
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, **forged}), path)
+    return path
+
+
+def the_damage(run_dir, path):
+    [damage] = [each for each in open_ledger(run_dir, PLAN).damage if each.path == path]
+    return damage.reason
+
+
+@pytest.mark.parametrize("state_digest", [True, False])
+def test_a_part_that_claims_to_replace_rows_that_it_lacks_hides_none_of_them(tmp_path, state_digest):
+    first = write_records(tmp_path, "part-000001-x", [done(0), done(1)])
+    second = write_records(tmp_path, "part-000002-x", [done(2)])
+    forged = merged_part(tmp_path, "part-000003-x", [second], replaces=[first.name, second.name])
+    if not state_digest:
+        with_metadata(forged, merged="", replaces=f'["{first.name}"]')
+        table = pq.read_table(forged)
+        kept = {key: value for key, value in table.schema.metadata.items() if key != module.MERGED_KEY}
+        pq.write_table(table.replace_schema_metadata(kept), forged)
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0, 1, 2] and ledger.replaced == ()
+    assert f"replaces {first.name}, but lacks 2 of its rows" in the_damage(tmp_path, forged)
+
+
+def test_a_merged_part_that_lost_rows_is_damaged_even_when_what_it_replaced_is_gone(tmp_path):
+    old = write_records(tmp_path, "part-000001-x", [done(0), done(1), done(2)])
+    merged = merged_part(tmp_path, "part-000002-x", [old])
+    old.unlink()
+    assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 2]
+    metadata = pq.ParquetFile(merged).metadata.metadata
+    stated = {key: metadata[key] for key in (VERSION_KEY, module.REPLACES_KEY, module.MERGED_KEY)}
+    for rows in (pq.read_table(merged).slice(1), pq.read_table(merged).take([0, 1, 1])):
+        pq.write_table(rows.replace_schema_metadata(stated), merged)
+        assert "not those that it says" in the_damage(tmp_path, merged)
+
+
+@pytest.mark.parametrize("claimed", ["part-000001-x.parquet", "part-000009-x.parquet"])
+def test_a_part_replaces_neither_itself_nor_a_later_one(tmp_path, claimed):
+    part = write_records(tmp_path, "part-000001-x", [done(0)])
+    later = write_records(tmp_path, "part-000009-x", [done(1)])
+    with_metadata(part, replaces=f'["{claimed}"]')
+    assert numbers(open_ledger(tmp_path, PLAN)) == [1] and later.exists()
+    assert "not older" in the_damage(tmp_path, part)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', "7", '["../plan.parquet"]', "[1]", "[" * 100_000, "x"])
+def test_nonsense_in_the_list_of_replaced_parts_is_damage_of_that_part(tmp_path, text):
+    part = with_metadata(write_records(tmp_path, "part-000001-x", [done(0)]), replaces=text)
+    write_records(tmp_path, "part-000002-x", [done(1)])
+    assert numbers(open_ledger(tmp_path, PLAN)) == [1] and the_damage(tmp_path, part)
+
+
+def lease(run_dir, number, nonce="n", **content):
+    (run_dir / f".lease-{number:06d}").write_text(json.dumps({"nonce": nonce, **content}))
+
+
+def test_only_parts_that_the_newest_lease_lists_or_that_carry_it_count(tmp_path):
+    names = [f"part-{number:06d}-x" for number in range(4)]
+    marks = ["", "1-a", "1-a", "2-b"]  # of an older version, of the former holder in time and too late, of the holder
+    parts = [
+        with_metadata(write_records(tmp_path, name, [done(number)]), **({"lease": mark} if mark else {}))
+        for number, (name, mark) in enumerate(zip(names, marks, strict=True))
+    ]
+    assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 2, 3], "no lease: nobody has claimed the run"
+    lease(tmp_path, 2, "b")
+    assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 2, 3], "a lease of an older version lists nothing"
+    lease(tmp_path, 2, "b", parts=[path.name for path in parts[:2]])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0, 1, 3] and ledger.fenced == (parts[2],) and not ledger.damage
+    assert ledger.names == {path.name for path in parts}
+    (tmp_path / ".lease-000003").write_text("")  # being written: its holder has written nothing yet
+    assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 3]
+
+
+def test_a_late_merged_part_of_a_former_driver_hides_nothing(tmp_path):
+    old = write_records(tmp_path, "part-000001-x", [done(0)])
+    late = with_metadata(merged_part(tmp_path, "part-000002-x", [old]), lease="1-a")
+    lease(tmp_path, 2, "b", parts=[old.name])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0] and ledger.fenced == (late,) and ledger.replaced == ()
+
+
+def test_a_ledger_that_another_driver_claims_while_it_is_opened_is_opened_again(tmp_path, monkeypatch):
+    part = with_metadata(write_records(tmp_path, "part-000001-x", [done(0)]), lease="1-a")
+    lease(tmp_path, 1, "a", parts=[])
+    real = module._read_fingerprint
+
+    def read(path):
+        lease(tmp_path, 2, "b", parts=[])
+        return real(path)
+
+    monkeypatch.setattr(module, "_read_fingerprint", read)
+    assert open_ledger(tmp_path, PLAN).fenced == (part,)

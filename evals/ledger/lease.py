@@ -1,0 +1,113 @@
+"""Which parts of a ledger count when several drivers may have written to it.
+
+A driver holds a numbered lease of its run directory (``cluster.storage.lock`` takes and releases it): the file
+``.lease-NUMBER`` with a nonce and the names of the parts that counted when the lease was taken. Each part carries the
+nonce of its writer's lease in its metadata. Of the newest lease, these parts count:
+
+- those that it lists: what earlier holders had written until then;
+- those that carry its nonce.
+
+A part that an earlier holder wrote later, because no lock stopped it, is in neither group. The new holder has not seen it
+and plays its episodes again, so it must not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+LEASE_KEY = b"raycade.lease"
+"""Where a part names its writer's lease in its metadata: ``NUMBER-NONCE``."""
+MOST_BYTES = 2**24
+"""A larger lease file is not read; one with the names of 100,000 parts has a quarter of it."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """One lease file."""
+
+    path: Path
+    number: int
+    content: Mapping[str, Any]
+    """Empty while it is being written, or if it cannot be read."""
+    heartbeat: float
+    """Modification time, by the file system's clock."""
+
+    @property
+    def mark(self) -> str:
+        """What the parts of its holder carry."""
+        return f"{self.number}-{self.content.get('nonce', '')}"
+
+    @property
+    def inherited(self) -> frozenset[str] | None:
+        """Names of the parts that counted when it was taken; None if it does not say, as those of older versions."""
+        names = self.content.get("parts")
+        return frozenset(map(str, names)) if isinstance(names, list) else None
+
+
+def find_leases(run_dir: Path) -> list[Lease]:
+    """All leases of a run directory, the newest last."""
+    found = []
+    for path in run_dir.glob(".lease-*"):
+        number = re.fullmatch(r"\.lease-(\d{1,18})", path.name)
+        if number is None:
+            continue
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            found.append(Lease(path, int(number[1]), _content(file.read(MOST_BYTES)), os.fstat(file.fileno()).st_mtime))
+    return sorted(found, key=lambda lease: lease.number)
+
+
+def _content(text: bytes) -> Mapping[str, Any]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Tells which parts count, by the newest lease that can be read."""
+
+    lease: Lease | None
+
+    @property
+    def mark(self) -> str:
+        """Of the lease; empty without one."""
+        return self.lease.mark if self.lease else ""
+
+    def admits(self, name: str, mark: str) -> bool:
+        """Whether a part counts.
+
+        Args:
+            name: Its file name.
+            mark: The lease that its metadata names; empty if none.
+        """
+        if self.lease is None or self.lease.inherited is None:
+            return True  # no driver has claimed the run since leases list parts
+        return name in self.lease.inherited or mark == self.lease.mark
+
+
+def read_fence(run_dir: Path) -> Fence:
+    """The fence of a run directory as it is now."""
+    readable = [lease for lease in find_leases(run_dir) if lease.content]
+    return Fence(readable[-1] if readable else None)
+
+
+def read_mark(part: Path) -> str:
+    """The lease that a part names; empty if it names none.
+
+    Raises:
+        OSError, pyarrow.ArrowException: it cannot be read.
+    """
+    metadata = pq.read_metadata(part).metadata or {}
+    mark: bytes = metadata.get(LEASE_KEY, b"")
+    return mark.decode(errors="replace")
