@@ -2,7 +2,19 @@
 
 from setuptools import find_packages, setup
 
-ENVS = ["numpy", "pillow", "pyyaml", "python-sat", "gymnasium>=1.0", "numba", "resvg-py==0.5.0", "emosvg==0.1.7"]
+ENVS = [
+    "numpy",
+    "pillow",
+    "pyyaml",
+    "pydantic>=2.7,<3",
+    "annotated-types>=0.6",
+    "typing-extensions",
+    "python-sat",
+    "gymnasium>=1.0",
+    "numba",
+    "resvg-py==0.5.0",
+    "emosvg==0.1.7",
+]
 EVALS = [
     "pyarrow>=17",
     "rich",

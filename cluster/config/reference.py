@@ -7,22 +7,20 @@ writes both into the docs folder of this checkout; a test checks that they are c
 
 from __future__ import annotations
 
-import ast
-import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
 
 import pyarrow as pa
 import yaml
 
-from cluster.config.registry import BUILT_IN, GIVEN, TYPE, class_of
+from cluster.config.helps import helps_of, settable
+from cluster.config.registry import TYPE, class_of
 from cluster.config.settings import ClusterSettings, ReplicaNeeds
-from cluster.config.validation import describe_type
 from cluster.engines.base import Sampling
 from cluster.engines.vllm_fields import OPERATIONAL, REFUSED
+from envs.settings import describe, settings_of
 from evals.ledger.columns import (
     SCHEMA_VERSION,
     Column,
@@ -41,6 +39,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SUITES = ("kidgym", "kumo", "kumo_pipeline", "multistar")
 """Suites whose columns and keys the pages list: those that raycade ships."""
+
+ENGINES = ("openai", "simulated", "vllm")
 
 LEDGER = f"""\
 # The ledger
@@ -128,7 +128,7 @@ def ledger_page() -> str:
         if columns:
             what = f"Columns of the suite `{name}` (version {suite.version}); null in rows of other suites."
             sections.append(f"## Columns of {name}\n\n{what}\n\n{_column_table(columns)}")
-    helps = {name: column.help for name, column in columns_of(EpisodeRow).items()} | field_helps(Episode)
+    helps = {name: column.help for name, column in columns_of(EpisodeRow).items()} | helps_of(Episode)
     helps |= {"fingerprint": "Hash of the suite's prompts and settings, the model, its sampling and decoding."}
     rows = [(f"`{item.name}`", _type(item.type), helps.get(item.name, "")) for item in PLAN_SCHEMA]
     sections.append(f"## The plan\n\nEach row of `plan.parquet`.\n\n{_table(('column', 'type', 'meaning'), rows)}")
@@ -161,24 +161,22 @@ def configuration_page() -> str:
     """docs/configuration.md."""
     sections = [CONFIGURATION, f"## Root\n\n{_table(('key', 'default', 'meaning'), list(_root_keys()))}"]
     for name in SUITES:
-        cls = class_of("suite", {TYPE: name})
-        sections.append(f"## suite={name}\n\n{_keys('suite', cls, field_helps(cls))}")
+        sections.append(f"## suite={name}\n\n{_keys('suite', class_of('suite', {TYPE: name}))}")
     bundle = "A suite made of suites: `name` and `suites`, a list of sections as above. See conf/suite/demo.yaml."
     sections.append(f"## suite.type=bundle\n\n{bundle}\n")
-    for name in sorted(BUILT_IN["model.engine"]):
-        engine: Any = class_of("model.engine", {TYPE: name})
-        keys = _keys("model.engine", engine, _documented(engine.__init__), engine.operational, GIVEN)
-        sections.append(f"## model.engine.type={name}\n\n{keys}")
+    for name in ENGINES:
+        engine = class_of("model.engine", {TYPE: name})
+        sections.append(f"## model.engine.type={name}\n\n{_keys('model.engine', engine, engine.operational)}")
     sections.append(f"## model.engine.vllm\n\n{_passed_through()}")
-    sampling = _keys("model.sampling", Sampling, field_helps(Sampling), frozenset(), ("extra",))
-    sections.append(f"## model.sampling\n\n{sampling}\n{SAMPLING}")
+    sections.append(f"## model.sampling\n\n{_keys('model.sampling', Sampling, frozenset())}\n{SAMPLING}")
     sections.append(f"## model.chat_template_kwargs\n\n{CHAT_TEMPLATE}")
-    for title, cls in (("model.replica", ReplicaNeeds), ("cluster", ClusterSettings)):
-        helps = _comments(ROOT / "conf/cluster/local.yaml" if title == "cluster" else None) | field_helps(cls)
-        sections.append(f"## {title}\n\n{_keys(title, cls, helps, frozenset(get_type_hints(cls)))}")
-    for name in sorted(BUILT_IN["tracker"]):
-        cls = class_of("tracker", {TYPE: name})
-        sections.append(f"## tracker={name}\n\n{_keys('tracker', cls, _documented(cls.__init__), every_key(cls))}")
+    sections.append(f"## model.replica\n\n{_keys('model.replica', ReplicaNeeds, frozenset(settings_of(ReplicaNeeds)))}")
+    comments = _comments(ROOT / "conf/cluster/local.yaml")
+    sections.append(
+        f"## cluster\n\n{_keys('cluster', ClusterSettings, frozenset(settings_of(ClusterSettings)), comments)}"
+    )
+    tracker = class_of("tracker", {TYPE: "wandb"})
+    sections.append(f"## tracker=wandb\n\n{_keys('tracker', tracker, frozenset(settings_of(tracker)))}")
     return "\n".join(sections)
 
 
@@ -189,28 +187,25 @@ def _passed_through() -> str:
     return f"{PASSED_THROUGH}\n{textwrap.fill(free, 120)}\n\n{refused}"
 
 
-def every_key(cls: type) -> frozenset[str]:
-    """All arguments of a class's constructor."""
-    return frozenset(inspect.signature(cls).parameters)
-
-
 def _keys(
-    section: str,
-    cls: type,
-    helps: Mapping[str, str],
-    not_in_ids: frozenset[str] | None = None,
-    given: Sequence[str] = (),
+    section: str, cls: type, not_in_ids: frozenset[str] | None = None, helps: Mapping[str, str] | None = None
 ) -> str:
-    """The arguments of a class's constructor; with ``not_in_ids``, whether they are part of ids."""
+    """The arguments of a class's constructor.
+
+    Args:
+        section: Before each key.
+        cls: The class.
+        not_in_ids: Keys that are not part of an episode's id; None for a table without that column.
+        helps: Descriptions that the class itself lacks.
+    """
+    helps = {**(helps or {}), **helps_of(cls)}
     rows = []
-    for parameter in inspect.signature(cls, eval_str=True).parameters.values():
-        if parameter.name not in given and "Callable" not in str(parameter.annotation):
-            default = "required" if parameter.default is parameter.empty else _value(parameter.default)
-            kind = describe_type(parameter.annotation)
-            row = [f"`{section}.{parameter.name}`", kind, default, helps.get(parameter.name, "")]
-            if not_in_ids is not None:
-                row.insert(3, "no" if parameter.name in not_in_ids else "yes")
-            rows.append(row)
+    for name, setting in settable(cls).items():
+        default = "required" if setting.required else _value(setting.default)
+        row = [f"`{section}.{name}`", describe(setting.kind), default, helps.get(name, "")]
+        if not_in_ids is not None:
+            row.insert(3, "no" if name in not_in_ids else "yes")
+        rows.append(row)
     titles = ["key", "type", "default", *(["part of the id"] if not_in_ids is not None else []), "meaning"]
     return _table(titles, rows)
 
@@ -228,9 +223,9 @@ def _root_keys() -> Iterator[tuple[str, str, str]]:
             comment = []
 
 
-def _comments(path: Path | None) -> dict[str, str]:
+def _comments(path: Path) -> dict[str, str]:
     """The comments after the keys of a YAML file."""
-    lines = path.read_text().splitlines() if path is not None else []
+    lines = path.read_text().splitlines()
     found = (re.fullmatch(r"(\w+):[^#]*# (.+)", line) for line in lines)
     return {match[1]: match[2][:1].upper() + match[2][1:] + "." for match in found if match}
 
@@ -238,38 +233,6 @@ def _comments(path: Path | None) -> dict[str, str]:
 def _value(value: object) -> str:
     plain = list(value) if isinstance(value, tuple) else value
     return f"`{yaml.safe_dump(plain, default_flow_style=True, width=1000).removesuffix('...' + chr(10)).strip()}`"
-
-
-# --- docstrings ------------------------------------------------------------------------------------------------------
-
-
-def field_helps(cls: type) -> dict[str, str]:
-    """Descriptions of a class's fields, from its docstring and the docstrings below the fields; base classes included."""
-    helps: dict[str, str] = {}
-    for each in reversed(cls.__mro__[:-1]):
-        if each.__module__.partition(".")[0] not in ("envs", "evals", "cluster"):
-            continue
-        body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for statement, following in zip(body.body, body.body[1:], strict=False):
-            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
-                value = following.value
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    helps[ast.unparse(statement.target)] = _sentence(value.value)
-        helps |= _documented(each)
-    return helps
-
-
-def _documented(documented: object) -> dict[str, str]:
-    """The entries of a docstring's ``Args`` or ``Attributes``."""
-    found = re.search(r"^(?:Args|Attributes):\n((?:[ ]+.*\n?|\n)+)", inspect.getdoc(documented) or "", re.MULTILINE)
-    entries = re.split(r"^ {4}(\w+): ", found[1] if found else "", flags=re.MULTILINE)[1:]
-    return {name: _sentence(text) for name, text in zip(entries[::2], entries[1::2], strict=True)}
-
-
-def _sentence(text: str) -> str:
-    words = " ".join(text.split()).replace("``", "`")
-    return words[:1].upper() + words[1:]
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

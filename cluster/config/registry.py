@@ -6,15 +6,13 @@ never by a module path, and passes plain values only.
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
-from cluster.config.validation import check_keys, check_values
 from cluster.engines.base import Engine
 from cluster.errors import UserError
 from envs import plugins
+from envs.settings import SettingError, check_keys, check_values, settings_of
 from evals.suite import Suite
 
 TYPE = "type"
@@ -77,8 +75,8 @@ def class_of(section: str, config: Mapping[str, Any]) -> Any:
     return cls
 
 
-def check_section(section: str, config: Mapping[str, Any], given: Iterable[str] = ()) -> Any:
-    """Check that a section names a registered class that accepts the section's keys and values; builds nothing.
+def check_section(section: str, config: Mapping[str, Any], given: Iterable[str] = ()) -> dict[str, Any]:
+    """Check that a section names a registered class that declares the section's keys and values; builds nothing.
 
     Args:
         section: one of ``GROUPS``.
@@ -86,43 +84,54 @@ def check_section(section: str, config: Mapping[str, Any], given: Iterable[str] 
         given: constructor arguments that do not come from the configuration.
 
     Returns:
-        The class.
+        The values, lists as the class declares them.
 
     Raises:
         UserError: it does not.
     """
     cls = class_of(section, config)
     values = {key: value for key, value in config.items() if key != TYPE}
-    parameters = inspect.signature(cls).parameters
-    known = [name for name in parameters if name not in given]
-    check_keys(section, known, values)
-    for name in known:
-        if name not in values and parameters[name].default is inspect.Parameter.empty:
-            raise UserError(f"{section}.{name}: is missing")
-    types = get_type_hints(cls.__init__)
-    if section == "suite":  # suites accept lists in many forms and check their own ranges
-        types = {name: kind for name, kind in types.items() if kind in (bool, int, float)}
-    check_values(section, types, values, bounded=section != "suite")
-    for name, within in cls.keys_within().items() if section == "model.engine" else ():
-        if within and values.get(name):
-            check_keys(f"{section}.{name}", within, values[name])
-            check_values(f"{section}.{name}", within, values[name], bounded=False)
-    return cls
+    return _checked(section, cls, values, given)
 
 
-def build(section: str, config: Any, **given: Any) -> Any:
-    """The object that a section describes, those within it built first; lists and mappings stay what they are.
+def make(section: str, config: Mapping[str, Any], **given: Any) -> Any:
+    """The object that a section describes; in a suite's section, suites within it are built first.
 
     Raises:
-        UserError: a name in it is not registered.
-        Exception: whatever a class raises for arguments that it does not take.
+        UserError: see ``check_section``.
+        Exception: whatever the class raises for its arguments.
     """
-    if isinstance(config, list):
-        return [build(section, each) for each in config]
-    if not isinstance(config, Mapping):
-        return config
-    values = {key: build(section, value) for key, value in config.items() if key != TYPE}
-    return class_of(section, config)(**values, **given) if TYPE in config else values
+    cls = class_of(section, config)
+    values = {key: value for key, value in config.items() if key != TYPE}
+    if section == "suite":
+        values = {key: _with_suites(value) for key, value in values.items()}
+    return cls(**_checked(section, cls, values, given), **given)
+
+
+def _with_suites(value: Any) -> Any:
+    """A value with a suite in place of each section that describes one."""
+    if isinstance(value, list):
+        return [_with_suites(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return make("suite", value) if TYPE in value else {key: _with_suites(each) for key, each in value.items()}
+
+
+def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[str]) -> dict[str, Any]:
+    settings = {name: setting for name, setting in settings_of(cls).items() if name not in given}
+    try:
+        check_keys(section, settings, values)
+        missing = [name for name, setting in settings.items() if setting.required and name not in values]
+        if missing:
+            raise UserError(f"{section}.{missing[0]}: is missing")
+        checked = check_values(section, {name: setting.kind for name, setting in settings.items()}, values)
+        for name, within in cls.keys_within().items() if section == "model.engine" else ():
+            if within and values.get(name):
+                check_keys(f"{section}.{name}", within, values[name])
+                check_values(f"{section}.{name}", within, values[name])
+    except SettingError as error:
+        raise UserError(str(error)) from None
+    return checked
 
 
 def default_config(section: str, name: str) -> dict[str, Any]:
@@ -131,17 +140,14 @@ def default_config(section: str, name: str) -> dict[str, Any]:
     Raises:
         UserError: the class cannot be imported.
     """
-    parameters = inspect.signature(class_of(section, {TYPE: name})).parameters
-    defaults: dict[str, Any] = {TYPE: name}
-    for parameter in parameters.values():
-        if parameter.name not in GIVEN:
-            defaults[parameter.name] = "???" if parameter.default is parameter.empty else _plain(parameter.default)
-    return defaults
+    settings = {
+        key: setting for key, setting in settings_of(class_of(section, {TYPE: name})).items() if key not in GIVEN
+    }
+    defaults = {key: "???" if setting.required else _plain(setting.default) for key, setting in settings.items()}
+    return {TYPE: name, **defaults}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    if isinstance(value, dataclasses.Field):
-        return None
     return dict(value) if isinstance(value, Mapping) else value

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar
 
 from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
@@ -18,13 +17,22 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cluster.config.registry import BUILT_IN, GIVEN, TYPE, build, check_section, class_of, default_config, names_of
-from cluster.config.validation import check_keys, check_values
+from cluster.config.registry import BUILT_IN, GIVEN, TYPE, check_section, class_of, default_config, make, names_of
 from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
 from cluster.errors import UserError
 from cluster.runner.model_player import Decoding
 from cluster.runner.router import Policy
 from cluster.storage.shard import read_shard, shard_of
+from envs.settings import (
+    Count,
+    NotNegative,
+    Seconds,
+    SettingError,
+    check_keys,
+    check_values,
+    settings_of,
+    shown,
+)
 from envs.suggest import did_you_mean
 from evals.human import is_human
 from evals.suite import Suite, built_in_players, plan_for
@@ -32,29 +40,31 @@ from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
 
-SECTIONS = (
-    "suite",
-    "model",
-    "cluster",
-    "tracker",
-    "decoding",
-    "baselines",
-    "shard",
-    "retry_failed",
-    "strict",
-    "run_dir",
-)
+ROOT_KINDS: Mapping[str, Any] = {
+    "suite": Any,
+    "model": Any,
+    "cluster": Any,
+    "tracker": Any,
+    "decoding": Decoding,
+    "baselines": Sequence[str] | None,
+    "shard": Any,
+    "retry_failed": bool,
+    "strict": bool,
+    "run_dir": Any,
+}
+"""The keys of the root with their types; sections are checked each for itself."""
+SECTIONS = tuple(ROOT_KINDS)
 
 
 @dataclass(frozen=True)
 class ReplicaNeeds:
     """Resources of one replica."""
 
-    gpus: float = 1.0
+    gpus: NotNegative = 1.0
     """GPUs that Ray reserves."""
-    cpus: float = 1.0
+    cpus: NotNegative = 1.0
     """CPU cores that Ray reserves."""
-    nodes: int = 1
+    nodes: Count = 1
     """A replica over several nodes takes ``gpus`` and ``cpus`` on each of them."""
 
 
@@ -94,9 +104,11 @@ class ModelSettings:
 
     def make_engine(self) -> Engine:
         """Build the engine, in the process that will host it."""
-        settings = {key: value for key, value in (self.engine or {}).items() if key != TYPE}
-        cls: Any = self.engine_class
-        engine: Engine = cls(**settings, sampling=self.sampling)
+        settings = dict(self.engine or {})
+        given: dict[str, Any] = {"sampling": self.sampling}
+        if "chat_template_kwargs" in settings:
+            given["chat_template_kwargs"] = settings.pop("chat_template_kwargs")
+        engine: Engine = make("model.engine", settings, **given)
         return engine
 
 
@@ -106,21 +118,21 @@ class ClusterSettings:
 
     address: str | None = None
     """Of a Ray cluster, HOST:PORT or ``auto`` on one of its nodes; null starts Ray on this machine."""
-    replicas: int | Literal["fit"] = 1
+    replicas: Count | Literal["fit"] = 1
     """How many, or as many as fit the cluster, nodes that join later included."""
-    runners: int | Literal["auto"] = "auto"
+    runners: Count | Literal["auto"] = "auto"
     """Processes that play episodes; ``auto`` is one for every eight replicas."""
     policy: Policy = "sticky"
     """How turns find their replica."""
-    commit_seconds: float = 2.0
+    commit_seconds: Seconds = 2.0
     """Between commits to the ledger; up to five times as much in runs of more than 100,000 episodes."""
-    health_seconds: float = 5.0
+    health_seconds: Seconds = 5.0
     """Between health checks of a replica."""
-    health_timeout: float = 60.0
+    health_timeout: Seconds = 60.0
     """A replica that is unresponsive for this long is replaced."""
-    gpu_hour_price: float = 0.0
+    gpu_hour_price: NotNegative = 0.0
     """Price of one GPU for an hour, so that runs say what their GPUs cost; 0 for unknown."""
-    grace_seconds: float = 20.0
+    grace_seconds: Seconds = 20.0
     """How long running episodes may take to finish after a stop signal."""
 
 
@@ -243,10 +255,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
         plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
         raise UserError(_tidy(error)) from error
-    check_keys("", SECTIONS, plain)
-    for name in ("retry_failed", "strict"):
-        if not isinstance(plain[name], bool):
-            raise UserError(f"{name}={plain[name]}: must be true or false")
+    _checked("", ROOT_KINDS, plain)
     _players(plain, make_suite(plain["suite"]), make_model(plain["model"]))
     _section("cluster", ClusterSettings, plain["cluster"] or {})
     if plain["tracker"]:
@@ -267,7 +276,7 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
     try:
         return suite, model, plan_for(suite, players)
     except (ValueError, OSError) as error:
-        raise UserError(f"suite: {error}") from error
+        raise _about_suite(error) from error
 
 
 def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> dict[str, str]:
@@ -277,13 +286,12 @@ def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> d
         UserError: the model lacks a capability, or a baseline does not exist.
     """
     decoding, baselines = config["decoding"], config["baselines"] or []
-    if decoding not in ("free", "choice"):
-        raise UserError(f"decoding={decoding}: must be free or choice{did_you_mean(decoding, get_args(Decoding))}")
     built_in = built_in_players(suite)
     names = ", ".join(sorted(built_in))
-    if not isinstance(baselines, list) or any(name not in list(built_in) for name in baselines):
-        near = "".join(did_you_mean(name, built_in) for name in baselines) if isinstance(baselines, list) else ""
-        raise UserError(f"baselines={baselines}: must be a list; choose from {names}{near}")
+    for name in baselines:
+        if name not in built_in:
+            near = did_you_mean(name, built_in) or "."
+            raise UserError(f"baselines={shown(baselines)}: there is no player {name}{near} There are {names}")
     if model.engine is None and model.name not in built_in and not is_human(model.name):
         raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
     if model.engine is not None and (model.name in built_in or is_human(model.name)):
@@ -309,7 +317,7 @@ def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> No
         try:
             needs = part.needs
         except (ValueError, OSError) as error:
-            raise UserError(f"suite: {error}") from error
+            raise _about_suite(error) from error
         if needs.pictures > can.pictures:
             limit = f"takes {can.pictures} in a prompt" if can.pictures else "reads text only"
             raise UserError(
@@ -332,14 +340,18 @@ def make_suite(config: Any) -> Suite:
     Raises:
         UserError: it does not exist or rejects its settings.
     """
-    check_section("suite", config if isinstance(config, dict) else {})
     try:
-        suite: Suite = build("suite", config)
+        suite: Suite = make("suite", config if isinstance(config, dict) else {})
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"suite: {error}") from error
+        raise _about_suite(error) from error
     return suite
+
+
+def _about_suite(error: Exception) -> UserError:
+    message = str(error)
+    return UserError(message if message.startswith("suite") else f"suite: {message}")
 
 
 def make_model(config: Any) -> ModelSettings:
@@ -350,7 +362,8 @@ def make_model(config: Any) -> ModelSettings:
     """
     if not isinstance(config, dict) or not isinstance(config.get("name"), str) or not config["name"]:
         raise UserError("model.name: is missing")
-    check_keys("model", ("name", "engine", "sampling", "replica", "decoding", "chat_template_kwargs"), config)
+    kinds = dict.fromkeys(("name", "engine", "sampling", "replica", "decoding", "chat_template_kwargs"), Any)
+    _checked("model", kinds, config)
     name, engine = config["name"], config.get("engine")
     if engine is not None:
         engine = _engine(engine if isinstance(engine, dict) else {}, config.get("chat_template_kwargs"))
@@ -373,24 +386,19 @@ def _engine(engine: dict[str, Any], template: Any) -> dict[str, Any]:
     if not template:
         return engine
     if not isinstance(template, dict):
-        raise UserError(f"model.chat_template_kwargs={template}: must be a mapping")
-    if "chat_template_kwargs" not in inspect.signature(cls).parameters:
+        raise UserError(f"model.chat_template_kwargs={shown(template)}: must be a mapping")
+    if "chat_template_kwargs" not in settings_of(cls):
         raise UserError(f"model.chat_template_kwargs: model.engine.type={engine[TYPE]} takes none")
     return {**engine, "chat_template_kwargs": template}
 
 
 def _sampling(values: Any, engine: dict[str, Any] | None) -> Sampling:
     """Sampling parameters: those of all engines, and in ``extra`` those that only this one takes."""
-    if not isinstance(values, dict):
-        raise UserError(f"model.sampling={values}: must be a mapping")
     further = class_of("model.engine", engine).sampling_keys() if engine else {}
-    types = {**further, **get_type_hints(Sampling)}
-    del types["extra"]
-    check_keys("model.sampling", types, values)
-    check_values("model.sampling", types, values)
-    common = {name: value for name, value in values.items() if name in Sampling.__annotations__}
-    sampling = Sampling(**common, extra={name: values[name] for name in values.keys() - common.keys()})
-    return dataclasses.replace(sampling, stop=tuple(sampling.stop))
+    common = {name: setting.kind for name, setting in settings_of(Sampling).items() if name != "extra"}
+    checked = _checked("model.sampling", {**further, **common}, values)
+    known = {name: value for name, value in checked.items() if name in common}
+    return Sampling(**known, extra={name: checked[name] for name in checked.keys() - common.keys()})
 
 
 def _for_model(cluster: ClusterSettings, model: ModelSettings) -> ClusterSettings:
@@ -406,12 +414,19 @@ def _for_model(cluster: ClusterSettings, model: ModelSettings) -> ClusterSetting
 
 
 def _section(name: str, cls: type[T], values: Any) -> T:
+    kinds = {key: setting.kind for key, setting in settings_of(cls).items()}
+    return cls(**_checked(name, kinds, values))
+
+
+def _checked(name: str, kinds: Mapping[str, Any], values: Any) -> dict[str, Any]:
+    """A section's values, lists as they are declared."""
     if not isinstance(values, dict):
-        raise UserError(f"{name}={values}: must be a mapping")
-    types = get_type_hints(cls)
-    check_keys(name, types, values)
-    check_values(name, types, values)
-    return cls(**values)
+        raise UserError(f"{name}={shown(values)}: must be a mapping")
+    try:
+        check_keys(name, kinds, values)
+        return check_values(name, kinds, values)
+    except SettingError as error:
+        raise UserError(str(error)) from None
 
 
 def _tidy(error: BaseException) -> str:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from annotated_types import Interval
+
+from envs.settings import Count, Index, NotNegative, Positive, Share
 from evals.types import Chat, ErrorKind, Reply
 
 
@@ -18,15 +21,15 @@ from evals.types import Chat, ErrorKind, Reply
 class Sampling:
     """Sampling parameters; part of an episode's id."""
 
-    max_tokens: int = 1024
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
+    max_tokens: Count = 1024
+    temperature: NotNegative = 0.0
+    top_p: Annotated[float, Interval(gt=0, le=1)] = 1.0
+    top_k: Index = 0
     """0 keeps all tokens."""
-    min_p: float = 0.0
+    min_p: Share = 0.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
-    repetition_penalty: float = 1.0
+    repetition_penalty: Positive = 1.0
     stop: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further parameters that the engine takes (``Engine.sampling_keys``)."""

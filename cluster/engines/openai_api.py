@@ -32,6 +32,7 @@ from cluster.engines.base import (
 )
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.spend import Spend
+from envs.settings import Count, NotNegative, Positive, Seconds
 from evals.types import PlayerError, PromptTooLong, Reply, message
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -80,14 +81,14 @@ class OpenAIEngine(Engine):
         api_key_env: str = "OPENAI_API_KEY",
         headers: Mapping[str, str] | None = None,
         extra_body: Mapping[str, Any] | None = None,
-        max_num_seqs: int = 32,
-        timeout_seconds: float = 600.0,
-        max_tries: int = 8,
-        requests_per_minute: float | None = None,
-        tokens_per_minute: float | None = None,
-        prompt_price: float = 0.0,
-        completion_price: float = 0.0,
-        spend_cap: float | None = None,
+        max_num_seqs: Count = 32,
+        timeout_seconds: Seconds = 600.0,
+        max_tries: Count = 8,
+        requests_per_minute: Positive | None = None,
+        tokens_per_minute: Positive | None = None,
+        prompt_price: NotNegative = 0.0,
+        completion_price: NotNegative = 0.0,
+        spend_cap: Positive | None = None,
         choices: Literal["refuse", "vllm"] = "refuse",
         reasoning: bool = False,
         reasoning_effort: str | None = None,

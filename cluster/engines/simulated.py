@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from cluster.engines.base import MANY, Capabilities, Engine, EngineDiedError, EngineError, Request, Sampling
+from envs.settings import Count, Index, NotNegative, Positive, Share
 from evals.types import Chat, LabelScores, PromptTooLong, Reply
 
 PICTURE_TOKENS = 256
@@ -100,16 +101,16 @@ class SimulatedEngine(Engine):
     def __init__(
         self,
         sampling: Sampling,
-        max_num_seqs: int = 64,
-        max_model_len: int = 32_768,
-        step_seconds: float = 0.01,
-        step_seconds_per_seq: float = 0.0,
-        prefill_tokens_per_second: float = 20_000.0,
-        median_tokens: float = 100.0,
-        tail: float = 1.0,
-        cache_tokens: int = 1_000_000,
-        failure_rate: float = 0.0,
-        start_seconds: float = 0.0,
+        max_num_seqs: Count = 64,
+        max_model_len: Count = 32_768,
+        step_seconds: NotNegative = 0.01,
+        step_seconds_per_seq: NotNegative = 0.0,
+        prefill_tokens_per_second: Positive = 20_000.0,
+        median_tokens: NotNegative = 100.0,
+        tail: NotNegative = 1.0,
+        cache_tokens: Index = 1_000_000,
+        failure_rate: Share = 0.0,
+        start_seconds: NotNegative = 0.0,
         fault_file: str | None = None,
         poison: str | None = None,
         answer: Answer | None = None,

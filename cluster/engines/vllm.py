@@ -12,8 +12,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from annotated_types import Interval
 from PIL import Image
 
 from cluster.engines.base import (
@@ -34,6 +35,7 @@ from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engin
 from cluster.engines.vllm_process import executor, prepare_cpu, prepare_environment
 from cluster.engines.vllm_reasoning import Reasoning, thinks
 from cluster.engines.vllm_sampling import label_parameters, label_scores, reply_parameters
+from envs.settings import Count, NotNegative
 from evals.types import Message, PlayerError, Reply
 
 CLOSE_SECONDS = 2.0
@@ -96,19 +98,19 @@ class VLLMEngine(Engine):
         sampling: Sampling,
         model: str,
         revision: str | None = None,
-        tensor_parallel_size: int = 1,
-        pipeline_parallel_size: int = 1,
-        max_model_len: int | None = None,
-        max_num_seqs: int = 64,
-        max_num_batched_tokens: int | None = None,
+        tensor_parallel_size: Count = 1,
+        pipeline_parallel_size: Count = 1,
+        max_model_len: Count | None = None,
+        max_num_seqs: Count = 64,
+        max_num_batched_tokens: Count | None = None,
         dtype: str = "auto",
-        gpu_memory_utilization: float = 0.9,
-        kv_cache_gib: float | None = None,
+        gpu_memory_utilization: Annotated[float, Interval(gt=0, le=1)] = 0.9,
+        kv_cache_gib: NotNegative | None = None,
         enforce_eager: bool = False,
-        block_size: int | None = None,
+        block_size: Count | None = None,
         limit_mm_per_prompt: Mapping[str, int] | None = None,
         mm_processor_kwargs: Mapping[str, Any] | None = None,
-        mm_processor_cache_gb: float = 1.0,
+        mm_processor_cache_gb: NotNegative = 1.0,
         trust_remote_code: bool = False,
         vllm: Mapping[str, Any] | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,

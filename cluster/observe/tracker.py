@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from cluster.config.registry import build
+from cluster.config.registry import make
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.samples import SampledTurn, sample_turns
 from evals.suite import Suite
@@ -118,7 +118,7 @@ def make_tracker(config: dict[str, Any] | None) -> Tracker | None:
     """
     if not config:
         return None
-    tracker: Tracker = build("tracker", config)
+    tracker: Tracker = make("tracker", config)
     return tracker
 
 

@@ -7,14 +7,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import psutil
+from annotated_types import Ge, Unit
 from numpy.typing import NDArray
 
 from cluster.observe.tracker import FinalResults
 from envs.picture import picture_from_description
+from envs.settings import Index
 from evals.analysis.samples import SampledTurn
 from evals.printable import printable
 from evals.summary.flat import flat_summary
@@ -54,9 +56,9 @@ class WandbTracker:
         name: str | None = None,
         notes: str | None = None,
         tags: Sequence[str] = (),
-        episodes: int = 24,
+        episodes: Index = 24,
         artifacts: bool = True,
-        finish_seconds: float = 60.0,
+        finish_seconds: Annotated[float, Ge(0), Unit("seconds")] = 60.0,
     ) -> None:
         """Nothing is sent before ``start``.
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cluster.config.reference import PAGES, ROOT, SUITES, configuration_page, field_helps, ledger_page
+from cluster.config.helps import helps_of
+from cluster.config.reference import PAGES, ROOT, SUITES, configuration_page, ledger_page
 from cluster.config.registry import TYPE, class_of, names_of
 from cluster.config.settings import SECTIONS, ClusterSettings
 from evals.ledger.columns import COLUMNS, TurnRow
@@ -28,12 +29,12 @@ def test_every_key_of_the_root_and_of_what_it_names_stands_on_the_page():
         assert f"| `{name}` |" in page
     for name in ("suite.repeats", "suite.subtask", "model.engine.tensor_parallel_size", "cluster.commit_seconds"):
         assert f"| `{name}` |" in page
-    assert "| `model.engine.max_num_seqs` | an integer | `64` | no |" in page
+    assert "| `model.engine.max_num_seqs` | an integer, from 1 up | `64` | no |" in page
     assert "`model.engine.sampling`" not in page and "`model.engine.answer`" not in page
 
 
 def test_keys_are_described_where_their_classes_do():
-    kumo = field_helps(class_of("suite", {TYPE: "kumo"}))
+    kumo = helps_of(class_of("suite", {TYPE: "kumo"}))
     assert kumo["repeats"] == "Runs of each task."
-    assert field_helps(ClusterSettings)["address"].startswith("Of a Ray cluster")
+    assert helps_of(ClusterSettings)["address"].startswith("Of a Ray cluster")
     assert set(names_of("suite")) >= set(SUITES)

@@ -138,3 +138,28 @@ def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, mo
     ids = {episode.id for episode in settings("model=mine").plan}
     assert {episode.id for episode in settings("model=mine", "model.engine.speed=9").plan} == ids
     assert not {episode.id for episode in settings("model=mine", "model.engine.wit=9").plan} & ids
+
+
+def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_else(tmp_path, monkeypatch):
+    (tmp_path / "plugins.toml").write_text(
+        '["raycade.engines"]\nown_engine = "declared:OwnEngine"\n["raycade.suites"]\nown_suite = "declared:OwnSuite"\n'
+    )
+    (tmp_path / "declared.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from cluster.engines.base import Engine\n"
+        "from tests.toy import ToySuite\n"
+        "class OwnEngine(Engine):\n"
+        "    def __init__(self, sampling, device: int = -1): self.device = device\n"
+        "    async def complete(self, request): raise NotImplementedError\n"
+        "@dataclass(frozen=True)\n"
+        "class OwnSuite(ToySuite):\n"
+        "    name = 'own_suite'\n"
+        "    pegs: tuple[int, ...] = (4,)\n"
+    )
+    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    assert settings("model=own_engine").model.make_engine().device == -1
+    assert load_settings(["suite=own_suite", "suite.pegs=[1,2]", "model=oracle"]).suite.pegs == (1, 2)
+    for value in ("5", "[a]"):
+        with pytest.raises(UserError) as refused:
+            load_settings(["suite=own_suite", f"suite.pegs={value}", "model=oracle"])
+        assert str(refused.value) == f"suite.pegs={value}: must be a list, each an integer"

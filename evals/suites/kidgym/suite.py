@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from envs.kidgym import TASKS, World, make
-from envs.kidgym.registry import MDE_DECOYS
-from envs.kidgym.scene import RESOLUTIONS
 from envs.picture import Picture
+from envs.settings import Count, Several, check_instance, shown
 from envs.suggest import did_you_mean
 from evals.conversation import Conversation
 from evals.figures import Figure
@@ -34,7 +33,7 @@ from evals.suites.kidgym.published import capability_table, run_cells
 from evals.suites.kidgym.published_environment.plan import planned_games, recorded_games
 from evals.suites.kidgym.published_environment.play import play_published, process_of
 from evals.suites.kidgym.published_environment.recording import SUFFIX, RecordedGame, Recording, read_recording
-from evals.suites.kidgym.reading import DECODERS, Decoder
+from evals.suites.kidgym.reading import Decoder
 from evals.suites.kidgym.score import CAPABILITIES, capability_score, score_kidgym
 from evals.suites.kidgym.shortcuts import SHORTCUTS
 from evals.suites.kidgym.templates import Templates, load_templates
@@ -66,8 +65,7 @@ _EXPECTED_CALLS: Final[Mapping[str, tuple[float, float, float]]] = {
 _LAST_STEP: Final = {"MDE": 2}
 """Memory tasks that end before their budget of steps, whatever is chosen."""
 
-_SINGLE: Final = {"tasks": "task", "modes": "mode", "environments": "environment"}
-ENVIRONMENTS: Final = ("own", "published")
+Environment = Literal["own", "published"]
 _PATCH: Final = 28
 """Edge in pixels of what Qwen2.5-VL makes a token of."""
 _CHARACTERS_PER_TOKEN: Final = 4
@@ -105,32 +103,32 @@ class KidGymSuite(Suite):
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
 
-    tasks: str | Sequence[str] = PAPER_TASKS
-    levels: int | Sequence[int] = (1, 2, 3)
-    modes: str | Sequence[str] = MODES
-    episodes: int = 100
-    resolution: int = 64
+    tasks: str | Several[str] = PAPER_TASKS
+    levels: int | Several[int] = (1, 2, 3)
+    modes: Mode | Several[Mode] = MODES
+    episodes: Count = 100
+    resolution: Literal[32, 64, 96] = 64
     skin: str = ""
     templates: str = ""
     decoder: Decoder = "lenient"
-    mde_decoys: str = MDE_DECOYS[0]
-    environments: str | Sequence[str] = ("own",)
+    mde_decoys: Literal["table", "published"] = "table"
+    environments: Environment | Several[Environment] = ("own",)
     recording: str = ""
     checkout: str = ""
     python: str = ""
 
     def __post_init__(self) -> None:
-        for setting, single in (("tasks", str), ("levels", int), ("modes", str), ("environments", str)):
-            object.__setattr__(self, setting, _several(setting, getattr(self, setting), single))
+        check_instance("suite", self)
+        for setting in ("tasks", "levels", "modes", "environments"):
+            value = getattr(self, setting)
+            object.__setattr__(self, setting, (value,) if isinstance(value, str | int) else tuple(value))
         if self.tasks == ("all",):
             object.__setattr__(self, "tasks", PAPER_TASKS)
         for setting in ("skin", "templates", "recording", "checkout"):
             folder = getattr(self, setting)
-            if not isinstance(folder, str):
-                raise ValueError(f"suite.{setting} must be the name of a folder, or empty, not {folder!r}")
             if folder:  # runners may have another working directory
                 object.__setattr__(self, setting, str(Path(folder).absolute()))
-        if isinstance(self.python, str) and "/" in self.python:
+        if "/" in self.python:
             object.__setattr__(self, "python", str(Path(self.python).absolute()))
 
     def plan(self) -> Sequence[Episode]:
@@ -312,38 +310,16 @@ class KidGymSuite(Suite):
         return calls, calls * shared + step * sum(min(calls, number) + 1 for number in range(1, round(calls) + 1))
 
     def _check(self) -> None:
+        """Check what depends on other settings, on files, and on tasks that are registered elsewhere."""
         load_user_tasks()
-        known_values: tuple[tuple[str, tuple[str, ...]], ...] = (
-            ("environments", ENVIRONMENTS),
-            ("tasks", tuple(TASKS)),
-            ("modes", MODES),
-            ("decoder", DECODERS),
-            ("mde_decoys", MDE_DECOYS),
-        )
-        for setting, known in known_values:
-            given = getattr(self, setting)
-            for value in (given,) if isinstance(given, str) else given:
-                if value not in known:
-                    raise ValueError(
-                        f"suite.{setting}: no {_SINGLE.get(setting, setting)} {value!r}; there are {', '.join(known)}"
-                        f"{did_you_mean(value, known)}"
-                    )
-        for level in self.levels:  # type: ignore[union-attr]
-            for task in self.tasks:
-                levels = [str(known) for known in range(1, len(TASKS[task].budgets) + 1)]
-                if isinstance(level, bool) or str(level) not in levels:
-                    raise ValueError(f"suite.levels: no level {level!r} of {task}; there are {', '.join(levels)}")
-        if not isinstance(self.resolution, int) or self.resolution not in RESOLUTIONS:
-            resolutions = ", ".join(map(str, RESOLUTIONS))
-            raise ValueError(f"suite.resolution: no resolution {self.resolution!r}; there are {resolutions}")
-        if not isinstance(self.episodes, int) or isinstance(self.episodes, bool) or self.episodes < 1:
-            raise ValueError(f"suite.episodes must be an integer of at least 1, not {self.episodes!r}")
-        for setting in ("tasks", "levels", "modes", "environments"):
-            values = [str(value) for value in getattr(self, setting)]
-            if not values:
-                raise ValueError(f"suite.{setting} is empty: there is nothing to play")
-            if twice := sorted({value for value in values if values.count(value) > 1}):
-                raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")
+        for task in self.tasks:
+            if task not in TASKS:
+                near = did_you_mean(task, TASKS)
+                raise ValueError(f"suite.tasks: no task {task!r}; there are {', '.join(TASKS)}{near}")
+            most = len(TASKS[task].budgets)
+            beyond = [level for level in self._levels if not 1 <= level <= most]
+            if beyond:
+                raise ValueError(f"suite.levels={shown(self.levels)}: {task} has no level {beyond[0]}, but 1 to {most}")
         if self.skin:
             try:
                 self._world(PAPER_TASKS[0], 1, 0)
@@ -382,20 +358,6 @@ class KidGymSuite(Suite):
                 )
             for level in self._levels:
                 recorded_games(self._recording, task, level, self.episodes)
-
-
-def _several(setting: str, value: Any, single: type) -> tuple[Any, ...]:
-    """A setting that may be one value or a list of them, as a tuple.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    if isinstance(value, str | single) and not isinstance(value, bool):
-        return (value,)
-    if isinstance(value, Sequence):
-        return tuple(value)
-    kind = "an integer" if single is int else "a name"
-    raise ValueError(f"suite.{setting} must be {kind} or a list of them, not {value!r}")
 
 
 def _most_frames(task: str, levels: Sequence[int]) -> int:

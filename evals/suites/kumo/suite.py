@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from envs.kumo import BOOK_STYLES, BUDGET, DIFFICULTIES, Domain, available_domains, structured_sources
+from envs.kumo import BUDGET, DIFFICULTIES, Domain, available_domains, structured_sources
 from envs.kumo.published import benchmark_domains, open_domain
 from envs.kumo.search import check_size
+from envs.settings import Count, Index, Several, check_instance
 from envs.suggest import did_you_mean
 from evals.conversation import Conversation
 from evals.figures import Figure
@@ -91,16 +92,16 @@ class KumoSuite(Suite):
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
 
-    domains: str | Sequence[str] = MAIN_DOMAINS
-    difficulties: Sequence[str] = tuple(DIFFICULTIES)
-    truths: int | None = None
-    actions: int | None = None
+    domains: str | Several[str] = MAIN_DOMAINS
+    difficulties: str | Several[str] = tuple(DIFFICULTIES)
+    truths: Count | None = None
+    actions: Count | None = None
     tasks: str | None = None
     source: str | None = None
-    tasks_per_domain: int = 50
-    repeats: int = 5
-    seed: int = 0
-    valid_truths: int = 1
+    tasks_per_domain: Count = 50
+    repeats: Count = 5
+    seed: Index = 0
+    valid_truths: Count = 1
     structure: Mapping[str, Any] | None = dataclasses.field(default=None, hash=False)
     give_aways: bool = False
     book: BookChoice = "prose"
@@ -108,14 +109,14 @@ class KumoSuite(Suite):
     malformed: Literal["scored", "left_out"] = "scored"
     transcripts: str | None = None
     decoder: Literal["lenient", "strict"] = "lenient"
-    max_steps: int = BUDGET
+    max_steps: Count = BUDGET
     hard_regret: bool = False
 
     def __post_init__(self) -> None:
+        check_instance("suite", self)
         for setting in ("domains", "difficulties"):
             given = getattr(self, setting)
-            several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-            names = [str(name) for name in several if name is not None]
+            names = [given] if isinstance(given, str) else [*given]
             if setting == "domains":
                 known = benchmark_domains(self.source) if self.source else available_domains()
                 names = [name for entry in names for name in (known if entry == "all" else [entry])]
@@ -277,20 +278,16 @@ class KumoSuite(Suite):
         )
 
     def _check(self) -> None:
-        for setting in ("domains", "difficulties"):
-            if not getattr(self, setting):
-                raise ValueError(f"suite.{setting} is empty: there is nothing to play")
         for difficulty in self.difficulties:
             if not is_level(difficulty):
                 raise ValueError(
                     f"suite.difficulties: no difficulty {difficulty!r}; there are {', '.join(DIFFICULTIES)}, and sizes such "
                     f"as 6x8{did_you_mean(difficulty, DIFFICULTIES)}"
                 )
-        self._check_numbers()
-        if not isinstance(self.structure, Mapping | None):
-            raise ValueError(f"suite.structure must hold settings such as {{density: .12}}, not {self.structure!r}")
-        if not isinstance(self.tasks, str | None):
-            raise ValueError(f"suite.tasks must be the path of a task file, not {self.tasks!r}")
+        if (self.truths is None) != (self.actions is None):
+            raise ValueError("suite.truths and suite.actions must be given together")
+        for level in self.levels:
+            check_size(*size_of(level))
         if self.tasks and self.source:
             raise ValueError("suite.tasks and suite.source cannot both be given: name one")
         if self.book == "written" and not self.tasks:
@@ -303,31 +300,12 @@ class KumoSuite(Suite):
             if getattr(self, setting) != value:
                 raise ValueError(f"suite.{setting} cannot be chosen for {given}")
         self._check_source()
-        for setting in ("give_aways", "hard_regret"):
-            if not isinstance(getattr(self, setting), bool):
-                raise ValueError(f"suite.{setting} must be true or false, not {getattr(self, setting)!r}")
-        choices = {
-            "decoder": ("lenient", "strict"),
-            "book": (*BOOK_STYLES, "published", "written"),
-            "prompt": ("own", "published"),
-            "malformed": ("scored", "left_out"),
-        }
-        for setting, known in choices.items():
-            if getattr(self, setting) not in known:
-                raise ValueError(
-                    f"suite.{setting}: no {setting} {getattr(self, setting)!r}; there are {', '.join(known)}"
-                    f"{did_you_mean(getattr(self, setting), known)}"
-                )
-        names = [self._domain(source).name for source in self.sources]
-        for setting, values in (("domains", names), ("difficulties", self.difficulties)):
-            twice = sorted({value for value in values if list(values).count(value) > 1})
-            if twice:
-                raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")
+        names = [self._domain(source).name for source in self.sources]  # a domain may be named by name and by file
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"suite.domains names {', '.join(twice)} twice")
 
     def _check_source(self) -> None:
-        for setting in ("source", "transcripts"):
-            if not isinstance(getattr(self, setting), str | None):
-                raise ValueError(f"suite.{setting} must be the path of a folder, not {getattr(self, setting)!r}")
         if self.source and self.book not in ("published", "table", "symbolic"):
             raise ValueError(
                 f"suite.book={self.book}: the imported benchmark has no definitions; choose from published, table, symbolic"
@@ -347,15 +325,3 @@ class KumoSuite(Suite):
                 "suite.transcripts: the models replied to suite.prompt=published suite.book=published, and were read by "
                 "suite.decoder=strict; choose these"
             )
-
-    def _check_numbers(self) -> None:
-        for setting in ("tasks_per_domain", "repeats", "max_steps", "seed", "valid_truths", "truths", "actions"):
-            value, least = getattr(self, setting), 0 if setting == "seed" else 1
-            if setting in ("truths", "actions") and value is None:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"suite.{setting} must be an integer of at least {least}, not {value!r}")
-        if (self.truths is None) != (self.actions is None):
-            raise ValueError("suite.truths and suite.actions must be given together")
-        for level in self.levels:
-            check_size(*size_of(level))

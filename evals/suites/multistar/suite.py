@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from annotated_types import Interval
 
 from envs.picture import Picture
 from envs.raven import CONFIGURATIONS, configuration_named
-from envs.suggest import did_you_mean
+from envs.settings import Count, Several, check_instance
 from evals.conversation import Conversation
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
@@ -55,11 +57,10 @@ from evals.tables import Section, Table
 from evals.types import Episode, Outcome, stable_hash
 from evals.view import EpisodeView
 
+Attribute = Literal["number", "position", "shape", "color", "size"]
 ANSWER_SETS: Final = {"i_raven": "iraven", "raven": "raven"}
 DEFAULT_PUZZLES: Final = {"direct": 100, "chain": 10}
 """Of each configuration, as published."""
-
-MOST_SCALE: Final = 4
 
 _PATCH: Final = 28
 """Edge in pixels of what Qwen2.5-VL makes a token of."""
@@ -103,12 +104,12 @@ class MultiStarSuite(Suite):
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUT_HELP
 
     subtask: Subtask = "chain"
-    configurations: str | Sequence[str] = "all"
-    attributes: str | Sequence[str] = "all"
-    puzzles: int | None = None
-    answer_sets: str = "i_raven"
-    priors: str | Sequence[str] = ("none", "model")
-    styles: str | Sequence[str] = ("vanilla",)
+    configurations: str | Several[str] = "all"
+    attributes: Literal["all"] | Attribute | Several[Attribute] = "all"
+    puzzles: Count | None = None
+    answer_sets: Literal["i_raven", "raven"] = "i_raven"
+    priors: Prior | Several[Prior] = ("none", "model")
+    styles: Style | Several[Style] = ("vanilla",)
     reply: ReplyForm = "labels"
     sweep: bool = True
     convention: str = "decoded"
@@ -116,22 +117,26 @@ class MultiStarSuite(Suite):
     problems: str = ""
     options: Drawing = "balanced"
     order: Order = "paper"
-    scale: int = 1
-    wording: str = "own"
+    scale: Annotated[int, Interval(ge=1, le=4)] = 1
+    wording: Literal["own", "published"] = "own"
     source: str = ""
-    doubtful: str = "left_out"
+    doubtful: Literal["left_out", "scored"] = "left_out"
 
     def __post_init__(self) -> None:
-        every = {"configurations": tuple(CONFIGURATIONS), "attributes": QUESTION_ATTRIBUTES, "priors": (), "styles": ()}
+        check_instance("suite", self)
+        every: dict[str, tuple[str, ...]] = {
+            "configurations": tuple(CONFIGURATIONS),
+            "attributes": QUESTION_ATTRIBUTES,
+            "priors": (),
+            "styles": (),
+        }
         for name, known in every.items():
             value = getattr(self, name)
-            if not isinstance(value, Sequence):
-                continue  # refused by name when the plan is made
-            values = (value,) if isinstance(value, str) else tuple(str(item) for item in value)
+            values = (value,) if isinstance(value, str) else tuple(value)
             object.__setattr__(self, name, known if values == ("all",) and known else values)
         for setting in ("problems", "source"):
             value = getattr(self, setting)
-            if value and isinstance(value, str):  # runners may have another working directory
+            if value:  # runners may have another working directory
                 object.__setattr__(self, setting, str(Path(value).expanduser().absolute()))
 
     def plan(self) -> Sequence[Episode]:
@@ -334,40 +339,14 @@ class MultiStarSuite(Suite):
     # --- settings ---
 
     def _check(self) -> None:
-        known: dict[str, tuple[str, ...]] = {
-            "subtask": get_args(Subtask),
-            "attributes": QUESTION_ATTRIBUTES,
-            "answer_sets": tuple(ANSWER_SETS),
-            "priors": get_args(Prior),
-            "styles": get_args(Style),
-            "reply": get_args(ReplyForm),
-            "options": get_args(Drawing),
-            "wording": ("own", "published"),
-            "doubtful": ("left_out", "scored"),
-            "order": get_args(Order),
-        }
-        for setting in ("configurations", "attributes", "priors", "styles"):
-            if not isinstance(getattr(self, setting), tuple):
-                raise ValueError(f"suite.{setting} must be a name or a list of names, not {getattr(self, setting)!r}")
-        for setting in ("convention", "problems", "source"):
-            if not isinstance(getattr(self, setting), str):
-                raise ValueError(f"suite.{setting} must be a string, not {getattr(self, setting)!r}")
-        for setting, names in known.items():
-            value = getattr(self, setting)
-            for name in value if isinstance(value, tuple) else (value,):
-                if name not in names:
-                    near = did_you_mean(name, names)
-                    raise ValueError(f"suite.{setting}: there is no {name!r}; there are {', '.join(names)}{near}")
-        _check_list("configurations", self.configurations, lambda name: configuration_named(name).name)
-        for setting in ("attributes", "priors", "styles"):
-            _check_list(setting, getattr(self, setting))
-        if self.puzzles is not None and (type(self.puzzles) is not int or self.puzzles < 1):
-            raise ValueError(f"suite.puzzles must be an integer of at least 1, not {self.puzzles!r}")
-        if type(self.scale) is not int or not 1 <= self.scale <= MOST_SCALE:
-            raise ValueError(f"suite.scale must be an integer from 1 to {MOST_SCALE}, not {self.scale!r}")
-        for setting in ("sweep", "paper_literal"):
-            if not isinstance(getattr(self, setting), bool):
-                raise ValueError(f"suite.{setting} must be true or false, not {getattr(self, setting)!r}")
+        """Check what depends on other settings, on files, and on names that can be spelled in two ways."""
+        try:
+            names = [configuration_named(name).name for name in self.configurations]
+        except ValueError as error:
+            raise ValueError(f"suite.configurations: {error}") from error
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"suite.configurations names {', '.join(twice)} twice")
         self._check_source()
         try:
             Convention.named(self.convention)
@@ -419,18 +398,6 @@ def _chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings
     order = [settings.order] if settings.order != "paper" and any(told) else []  # without earlier answers it is none
     content = stable_hash([_content(question) for question in questions], told, settings.sweep and bool(told), *order)
     return _Draft(mode, CHAIN, content, 0, calls, tokens)
-
-
-def _check_list(setting: str, values: Sequence[str], standard: Callable[[str], str] = str) -> None:
-    if not values:
-        raise ValueError(f"suite.{setting} is empty: there is nothing to play")
-    try:
-        names = [standard(value) for value in values]
-    except ValueError as error:
-        raise ValueError(f"suite.{setting}: {error}") from error
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"suite.{setting} names {', '.join(twice)} twice")
 
 
 def _content(question: Question) -> list[object]:

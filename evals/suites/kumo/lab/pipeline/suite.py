@@ -7,20 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import Annotated, ClassVar, Literal
 
 import pyarrow as pa
+from annotated_types import Ge, Interval, MinLen
 
 from envs.kumo import Domain, Task, available_domains
 from envs.kumo.likeness import Profile, shipped_profiles, shipped_titles
-from envs.suggest import did_you_mean
+from envs.settings import Count, Index, check_instance
 from evals.conversation import Conversation
 from evals.ledger.run_data import RunData
 from evals.suite import Column, Suite
 from evals.suites.kumo.lab.pipeline import book_prompts, prompts
 from evals.suites.kumo.lab.pipeline.books import Draft, check_book, revise_book, write_book
 from evals.suites.kumo.lab.pipeline.configure import configure
-from evals.suites.kumo.lab.pipeline.folder import STAGES, Folder, Stage, load_all
+from evals.suites.kumo.lab.pipeline.folder import Folder, Stage, load_all
 from evals.suites.kumo.lab.pipeline.items import (
     EXPECTED_CALLS,
     Item,
@@ -76,30 +77,30 @@ class KumoPipeline(Suite):
         "model": Column(pa.string(), "What a model extracted from a book: `equal`, `differs` or `unreadable`."),
     }
 
-    folder: str
+    folder: Annotated[str, MinLen(1)]
     stage: Stage = "propose"
-    round: int = 1
-    proposals: int = 20
-    per_reply: int = 5
-    existing: Sequence[str] = ()
-    truths: int = 50
-    actions: int = 30
-    repairs: int = 2
-    domains: Sequence[str] = ()
-    difficulty: str = "easy"
-    tasks_per_domain: int = 5
-    seed: int = 0
-    rounds: int = 2
+    round: Count = 1
+    proposals: Count = 20
+    per_reply: Annotated[int, Interval(ge=1, le=10)] = 5
+    existing: str | Sequence[str] = ()
+    truths: Annotated[int, Ge(5)] = 50
+    actions: Annotated[int, Ge(6)] = 30
+    repairs: Index = 2
+    domains: str | Sequence[str] = ()
+    difficulty: Literal["easy", "hard"] = "easy"
+    tasks_per_domain: Count = 5
+    seed: Index = 0
+    rounds: Count = 2
     items: tuple[Item, ...] = field(init=False, repr=False, compare=False, default=())
     """What there is to ask for; read when the suite is made, so that runners need no access to the folder."""
 
     def __post_init__(self) -> None:
+        check_instance("suite", self)
         for setting in ("existing", "domains"):
             given = getattr(self, setting)
-            several = [given] if isinstance(given, str) else list(given or ())
-            names = [name for each in several for name in (available_domains() if each == "all" else [str(each)])]
+            several = [given] if isinstance(given, str) else given
+            names = [name for each in several for name in (available_domains() if each == "all" else [each])]
             object.__setattr__(self, setting, tuple(names))
-        self._check()
         object.__setattr__(self, "items", tuple(self._items()))
 
     def plan(self) -> Sequence[Episode]:
@@ -174,19 +175,3 @@ class KumoPipeline(Suite):
             calls=calls,
             prompt_tokens=item.prompt_tokens * calls,
         )
-
-    def _check(self) -> None:
-        if not self.folder or not isinstance(self.folder, str):
-            raise ValueError(f"suite.folder must be the path of a folder, not {self.folder!r}")
-        if self.stage not in get_args(Stage):
-            raise ValueError(f"suite.stage={self.stage}: must be one of {', '.join(STAGES)}")
-        numbers = {"round": 1, "proposals": 1, "per_reply": 1, "truths": 5, "actions": 6, "tasks_per_domain": 1}
-        for setting, least in (numbers | {"repairs": 0, "seed": 0, "rounds": 1}).items():
-            value = getattr(self, setting)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"suite.{setting} must be an integer of at least {least}, not {value!r}")
-        if self.per_reply > 10:
-            raise ValueError(f"suite.per_reply must be 10 at most, not {self.per_reply}")
-        if self.difficulty not in ("easy", "hard"):
-            near = did_you_mean(self.difficulty, ("easy", "hard"))
-            raise ValueError(f"suite.difficulty: no difficulty {self.difficulty!r}; there are easy, hard{near}")

@@ -1,0 +1,300 @@
+"""Declared settings: the arguments of a constructor with their types and bounds are all that has to be written down.
+
+    @dataclass(frozen=True)
+    class Hunt(Suite):
+        rounds: Count = 5                                # an integer, from 1 up
+        delay: Annotated[float, Ge(0), Unit("seconds")] = 0
+        modes: Several[Literal["plain", "hints"]] = ("plain",)
+
+Checks, error messages, reference pages and JSON schemas come from these declarations. They are made of ``typing`` and
+``annotated_types``, as pydantic knows them; what pydantic cannot check (a callable, a class of one's own) is left alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Interval, Le, Lt, MinLen, Unit
+
+from envs.suggest import did_you_mean
+
+T = TypeVar("T")
+
+MOST_NAMES = 40
+"""Known keys that an error message lists."""
+
+MOST_SHOWN = 200
+"""Characters of a bad value that an error message quotes."""
+
+
+class SettingError(ValueError):
+    """A setting is unknown, missing or out of range; the message names the key, its value and what would be right."""
+
+
+class Distinct:
+    """Marks a list in which nothing may occur twice."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """How pydantic checks it."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(_distinct, handler(source))
+
+
+def _distinct(items: Sequence[T]) -> Sequence[T]:
+    twice = sorted({str(item) for item in items if list(items).count(item) > 1})
+    if twice:
+        raise ValueError(f"names {', '.join(twice)} twice")
+    return items
+
+
+Several = Annotated[Sequence[T], MinLen(1), Distinct()]
+"""A list of one or more items, none of them twice."""
+Count = Annotated[int, Ge(1)]
+Index = Annotated[int, Ge(0)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+Share = Annotated[float, Interval(ge=0, le=1)]
+Seconds = Annotated[float, Gt(0), Unit("seconds")]
+
+_WORDS: Final[Mapping[Any, str]] = {
+    NoneType: "null",
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+}
+_BOUNDS: Final[Mapping[type, tuple[str, str]]] = {
+    Ge: ("ge", "from {} up"),
+    Gt: ("gt", "above {}"),
+    Le: ("le", "at most {}"),
+    Lt: ("lt", "below {}"),
+}
+
+
+# --- what is declared ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One argument of a constructor."""
+
+    kind: Any
+    """Its declared type, with bounds."""
+    default: Any
+    """``inspect.Parameter.empty`` if it has none."""
+
+    @property
+    def required(self) -> bool:
+        """Whether it has to be given."""
+        return self.default is inspect.Parameter.empty
+
+
+def settings_of(cls: Any) -> Mapping[str, Setting]:
+    """The arguments of a class's constructor by name."""
+    # The types of a dataclass's inherited fields are resolved where each base class stands.
+    declaring = cls if dataclasses.is_dataclass(cls) else inspect.getattr_static(cls, "__init__")
+    try:
+        hints = get_type_hints(declaring, include_extras=True)
+    except NameError:  # types that are imported for type checkers only
+        hints = {}
+    # A field with a factory has a placeholder for its default in the signature.
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    made = {field.name: field.default_factory() for field in fields if callable(field.default_factory)}
+    return {
+        name: Setting(hints.get(name, Any), made.get(name, parameter.default))
+        for name, parameter in inspect.signature(cls).parameters.items()
+    }
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def check_keys(section: str, known: Iterable[str], values: Iterable[object]) -> None:
+    """Check that all keys are known; values of unknown keys may be secrets and are not quoted.
+
+    Raises:
+        SettingError: one is not; what was probably meant comes first.
+    """
+    known = sorted(known)
+    unknown = sorted(set(map(str, values)) - set(known))
+    if not unknown:
+        return
+    where = f"{section}: unknown key" if section else "unknown key"
+    near = "".join(did_you_mean(key, known) for key in unknown) or "."
+    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+    raise SettingError(f"{where} {', '.join(unknown)}{near} There are {', '.join(known[:MOST_NAMES])}{more}")
+
+
+def check_values(section: str, kinds: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the values of a configuration against declared types; keys without a type accept anything.
+
+    Args:
+        section: Where the keys stand, such as ``model.engine``.
+        kinds: Types by key.
+        values: As read from YAML or JSON. Tuples count as lists.
+
+    Returns:
+        The values, with lists and mappings as the types declare them (a tuple, say). Single values stay as they were
+        written, since hashes of settings depend on whether it was 1 or 1.0.
+
+    Raises:
+        SettingError: a value has another type or is out of bounds.
+    """
+    from pydantic import ValidationError
+
+    declared = {key: kinds[key] for key in values if key in kinds}
+    checkable, adapter = _adapter(declared)
+    # As JSON, because there pydantic is strict about single values and takes a list for a tuple.
+    text = json.dumps(
+        {key: values[key] for key in checkable}, default=lambda value: {"object of": type(value).__name__}
+    )
+    try:
+        read = adapter.validate_json(text)
+    except ValidationError as error:
+        raise SettingError(_message(section, declared, values, error.errors(include_url=False))) from None
+    several = {key: value for key, value in read.items() if isinstance(values[key], list | tuple | Mapping)}
+    return {**values, **several}
+
+
+def _adapter(kinds: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+    """What pydantic can check of these types, and the object that does it."""
+    from pydantic import ConfigDict, TypeAdapter, with_config
+    from pydantic.errors import PydanticUserError
+    from typing_extensions import TypedDict
+
+    config = ConfigDict(strict=True, allow_inf_nan=False)
+    fields = with_config(config)(TypedDict("fields", dict(kinds)))  # type: ignore[misc,operator]
+    try:
+        return kinds, TypeAdapter(fields)
+    except PydanticUserError:  # one is a class that pydantic has no rule for
+        if len(kinds) == 1:
+            return {}, TypeAdapter(dict[str, Any])
+        return _adapter({key: kind for key, kind in kinds.items() if _adapter({key: kind})[0]})
+
+
+def check_instance(section: str, instance: Any) -> None:
+    """Check the fields of a dataclass that was built by hand, as ``__post_init__`` may do.
+
+    Raises:
+        SettingError: see ``check_values``.
+    """
+    settings = settings_of(instance.__class__)
+    kinds = {name: setting.kind for name, setting in settings.items()}
+    check_values(section, kinds, {name: getattr(instance, name) for name in settings})
+
+
+def _message(section: str, kinds: Mapping[str, Any], values: Mapping[str, Any], errors: Sequence[Any]) -> str:
+    """One line about the first key that is wrong."""
+    places = errors[0]["loc"]
+    if not places:
+        return f"{section}: holds text that is not valid Unicode"
+    key = places[0]
+    here = [error for error in errors if error["loc"][0] == key]
+    own = [str(error["ctx"]["error"]) for error in here if error["type"] == "value_error"]
+    what = own[0] if own else f"must be {describe(kinds[key])}"
+    bad_words = [
+        error["input"] for error in here if error["type"] == "literal_error" and isinstance(error["input"], str)
+    ]
+    near = did_you_mean(bad_words[0], _literals(kinds[key])) if bad_words else ""
+    path = f"{section}.{key}" if section else key
+    return f"{path}={shown(values[key])}: {what}{near}"
+
+
+def shown(value: Any) -> str:
+    """A value as it is written on the command line, cut at ``MOST_SHOWN`` characters."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        text = f"[{', '.join(map(shown, value))}]"
+    elif isinstance(value, Mapping):
+        text = "{" + ", ".join(f"{key}: {shown(each)}" for key, each in value.items()) + "}"
+    else:
+        text = str(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+def _literals(kind: Any) -> list[str]:
+    """All words that a type accepts."""
+    if get_origin(kind) is Literal:
+        return [word for word in get_args(kind) if isinstance(word, str)]
+    return [word for each in get_args(kind) for word in _literals(each)]
+
+
+# --- in words and as a schema ----------------------------------------------------------------------------------------
+
+
+def describe(kind: Any) -> str:
+    """A declared type in words: ``an integer, from 1 up``."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _described(arguments[0], list(_flat(arguments[1:])))
+    if origin in (Union, UnionType):
+        words = [describe(each) for each in arguments]
+        for item in words:  # one item or a list of such: the item is described once
+            words = [text.replace(f"list, each {item}", "list of these") for text in words]
+        return ", or ".join(words)
+    if origin is Literal:
+        return "one of " * (len(arguments) > 1) + ", ".join(map(str, arguments))
+    if origin in (tuple, list, Sequence):
+        return f"a list, each {describe(arguments[0])}"
+    if origin in (dict, Mapping) or kind in (dict, Mapping):
+        return "a mapping"
+    return "anything" if kind is Any else _WORDS.get(kind, str(kind))
+
+
+def _described(base: Any, marks: Sequence[Any]) -> str:
+    words = describe(base)
+    bounds = {_BOUNDS[type(mark)][0]: mark for mark in marks if type(mark) in _BOUNDS}
+    said = [text.format(getattr(bounds[name], name)) for name, text in _BOUNDS.values() if name in bounds]
+    if bounds.keys() == {"ge", "le"}:
+        said = [f"from {bounds['ge'].ge} to {bounds['le'].le}"]
+    for mark in marks:
+        if isinstance(mark, Unit):
+            words += f" of {mark.unit}"
+        if isinstance(mark, MinLen):
+            words = words.replace("a ", "a non-empty ", 1)
+        if isinstance(mark, Distinct):
+            said.append("none twice")
+    return ", ".join([words, *([" and ".join(said)] if said else [])])
+
+
+def _flat(marks: Iterable[Any]) -> Iterable[Any]:
+    """Bounds one by one: an ``Interval`` holds two."""
+    for mark in marks:
+        if isinstance(mark, Interval):
+            yield from mark
+        elif isinstance(getattr(mark, "metadata", None), list):  # pydantic's own Field(ge=1)
+            yield from mark.metadata
+        else:
+            yield mark
+
+
+def schema_of(kinds: Mapping[str, Any], helps: Mapping[str, str], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON schema of an object with these keys.
+
+    Args:
+        kinds: Types by key.
+        helps: Descriptions by key.
+        defaults: Default values; keys without one are required.
+    """
+    checkable, adapter = _adapter(kinds)
+    schema: dict[str, Any] = adapter.json_schema() if checkable else {}
+    known = schema.get("properties", {})
+    properties = {key: {**known.get(key, {}), "description": helps.get(key, "")} for key in kinds}
+    for key, default in defaults.items():
+        properties[key]["default"] = default
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [key for key in kinds if key not in defaults],
+        "additionalProperties": False,
+        **({"$defs": schema["$defs"]} if "$defs" in schema else {}),
+    }
