@@ -86,9 +86,9 @@ def confidence_sequence(
     Raises:
         ValueError: a cluster is larger than ``largest``, or its total is not between 0 and its size.
     """
-    if not len(totals):
-        return Estimate(math.nan, 0.0, 1.0, 0)
     counts = np.ones(len(totals)) if sizes is None else np.asarray(sizes, np.float64)
+    if not counts.sum():
+        return Estimate(math.nan, 0.0, 1.0, 0)
     bound = 1.0 if largest is None else float(largest)
     values = np.asarray(totals, np.float64)
     if counts.max() > bound or values.min() < 0 or np.any(values > counts * (1 + 1e-12)):
@@ -117,22 +117,26 @@ def difference_capital(differences: Sequence[float], difference: float = 0.0) ->
     return capital([(each + 1) / 2 for each in differences], (difference + 1) / 2)
 
 
-def capital_paths(observations: npt.ArrayLike, mean: float) -> tuple[Floats, Floats]:
-    """Logarithms of both gamblers' capital after each observation, for as many runs at once as there are rows.
+def capital_paths(
+    totals: npt.ArrayLike, mean: float, sizes: npt.ArrayLike = 1.0, largest: float = 1.0
+) -> tuple[Floats, Floats]:
+    """Logarithms of both gamblers' capital after each cluster, for as many runs at once as there are rows.
 
     Args:
-        observations: In [0, 1], shape (..., times).
+        totals: Of each cluster, the sum of its observations, each in [0, 1]; shape (..., times).
         mean: The mean that is doubted.
+        sizes: Observations of each cluster.
+        largest: Most observations that a cluster may have, known before the first.
 
     Returns:
-        Capital of the bets on a larger and on a smaller mean, each of the shape of ``observations``.
+        Capital of the bets on a larger and on a smaller mean, each of the shape of ``totals``.
     """
-    values = np.asarray(observations, np.float64)
+    values = np.asarray(totals, np.float64)
     paths = []
-    for ratio in (values / mean, (1 - values) / (1 - mean)):
+    for gain in _gains(values, np.asarray(sizes, np.float64), mean, largest):
         path = np.full(values.shape, -np.inf)
         for stake, weight in zip(STAKES, LOG_WEIGHTS, strict=True):
-            path = np.logaddexp(path, weight + np.cumsum(np.log1p(stake * (ratio - 1)), axis=-1))
+            path = np.logaddexp(path, weight + np.cumsum(np.log1p(stake * gain), axis=-1))
         paths.append(path)
     return paths[0], paths[1]
 
@@ -210,13 +214,16 @@ def _kinds(totals: npt.ArrayLike, sizes: npt.ArrayLike | None) -> _Kinds:
     return found[0], found[1], many.astype(np.float64)
 
 
+def _gains(totals: Floats, sizes: Floats, mean: float, largest: float) -> tuple[Floats, Floats]:
+    """What both gamblers win on each cluster, as a multiple of the stake: nothing in the mean if ``mean`` is right."""
+    return (totals / mean - sizes) / largest, ((sizes - totals) / (1 - mean) - sizes) / largest
+
+
 def _log_capital(kinds: _Kinds, mean: float, largest: float) -> tuple[np.float64, np.float64]:
     """Both gamblers' capital. A cluster is one bet on its total against what the mean promises for its size."""
     totals, sizes, many = kinds
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gains = (totals / mean - sizes) / largest, ((sizes - totals) / (1 - mean) - sizes) / largest
     sides = []
-    for gain in gains:
+    for gain in _gains(totals, sizes, mean, largest):
         logs = np.log1p(STAKES[:, None] * gain[None, :]) @ many
         sides.append(np.logaddexp.reduce(LOG_WEIGHTS + logs))
     return sides[0], sides[1]

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.stats.anytime import (
@@ -46,6 +46,7 @@ def test_rounds_of_unlike_games_earn_nothing_at_their_ends():
         assert expected <= 1 + 1e-12
 
 
+@settings(max_examples=50, deadline=None)
 @given(observations, st.randoms())
 def test_neither_the_order_nor_who_is_called_first_matters(values, random):
     shuffled = random.sample(values, len(values))
@@ -57,6 +58,7 @@ def test_neither_the_order_nor_who_is_called_first_matters(values, random):
     assert (here.up, here.e_value) == pytest.approx((there.down, there.e_value))
 
 
+@settings(max_examples=50, deadline=None)
 @given(observations, st.floats(0.01, 0.99))
 def test_the_interval_holds_exactly_the_means_that_nobody_refuted(values, mean):
     found = confidence_sequence(values, alpha=0.05)
@@ -67,6 +69,7 @@ def test_the_interval_holds_exactly_the_means_that_nobody_refuted(values, mean):
     assert found.low <= found.mean <= found.high
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=20))
 def test_repeats_of_one_game_count_as_one_observation_of_their_mean(games):
     by_total = confidence_sequence([sum(game) for game in games], sizes=[3] * len(games), largest=3)
@@ -90,6 +93,7 @@ def test_capital_of_a_written_out_bet():
     assert weights.sum() == pytest.approx(1)
 
 
+@settings(max_examples=50, deadline=None)
 @given(observations)
 def test_a_path_ends_where_the_capital_is(values):
     up, down = capital_paths(np.array([values]), 0.4)
@@ -120,6 +124,7 @@ def test_clusters_larger_than_announced_are_refused():
 e_values = st.lists(st.floats(0, 1000), min_size=1, max_size=6)
 
 
+@settings(max_examples=50, deadline=None)
 @given(e_values)
 def test_e_holm_is_the_closed_test_with_means(values):
     """A hypothesis is rejected if every set that holds it is, by the mean of its e-values."""
@@ -134,6 +139,7 @@ def test_e_holm_is_the_closed_test_with_means(values):
         assert corrected == pytest.approx(min(means))
 
 
+@settings(max_examples=50, deadline=None)
 @given(e_values)
 def test_e_bh_rejects_the_largest_set_that_is_consistent_with_itself(values):
     count, best = len(values), 0

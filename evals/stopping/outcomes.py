@@ -1,0 +1,231 @@
+"""The outcomes of a run's games in their fixed order, and what a rule says of them.
+
+Only the games up to the first unfinished one count: games finish in another order than they start, quick ones first, and a
+sample of the quick ones would not be a fair one. So what is decided depends on the outcomes alone, neither on how many
+replicas played nor on what was killed in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from evals.stats.intervals import Estimate
+from evals.stopping.order import Game, games_in_order
+from evals.stopping.rules import Decision, StopRule, decide, measure_precisely
+from evals.tables import format_cell
+
+Pair = tuple[str, str, str, str, int, int, int]
+"""Suite, task, level, mode, index, repeat and seed: equal for the two episodes of a pair."""
+PAIR_COLUMNS = ("suite", "task", "level", "mode", "index", "repeat", "seed")
+COUNTED_AS_LOST = ("success", "score")
+"""Measures in which a failed episode counts as 0, as in the tables of results; of others it is left out."""
+
+
+@dataclass(frozen=True)
+class GroupState:
+    """One decision of a run."""
+
+    name: str
+    """What it is about: a suite, a cell; empty for the whole run."""
+    decision: Decision
+    planned: int
+    """Games that it could take."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further game is needed: there is a decision, or the games are used up."""
+        return not self.decision.open or self.decision.games >= self.planned
+
+
+@dataclass(frozen=True)
+class StopState:
+    """What a rule says of a run as it is."""
+
+    rule: StopRule
+    player: str
+    groups: tuple[GroupState, ...]
+    needed: frozenset[str]
+    """Episodes of the games that the decisions took, or may still take."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether every decision has been made."""
+        return all(group.ended for group in self.groups)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run has ended before its plan."""
+        return self.ended and any(group.decision.games < group.planned for group in self.groups)
+
+    def lines(self) -> list[str]:
+        """A sentence for each decision, what is still open last."""
+        ordered = sorted(self.groups, key=lambda group: group.decision.open)
+        return [sentence(self.rule, self.player, group) for group in ordered]
+
+
+@dataclass
+class _Group:
+    """The games of one decision, and how far they are complete."""
+
+    name: str
+    games: list[list[str]] = field(default_factory=list)
+    """The model's episodes of each game, in the fixed order."""
+    all_episodes: list[list[str]] = field(default_factory=list)
+    """The same games' episodes of all players."""
+    complete: int = 0
+    """Leading games whose episodes are all finished."""
+    totals: list[float] = field(default_factory=list)
+    """Of each complete game: the sum of its observations; of paired games, the mean difference."""
+    sizes: list[int] = field(default_factory=list)
+    largest: int = 1
+    latest: Decision | None = None
+    """Of a look at so many complete games as now."""
+
+
+class Outcomes:
+    """Collects outcomes as they come and tells what the rule says of them."""
+
+    def __init__(self, rule: StopRule, plan: pa.Table, player: str, other: Mapping[Pair, float] | None = None) -> None:
+        """Sort the plan's games.
+
+        Args:
+            rule: When to stop.
+            plan: One row per planned episode.
+            player: The model, whose games count.
+            other: For ``decided`` against another run: what its player reached, by pair; games that it lacks cannot be
+                compared and are not played. Without it, ``rule.against`` is a player of this plan.
+        """
+        self.rule, self.player = rule, player
+        self.games: list[Game] = games_in_order(plan)
+        self._values: dict[str, float] = {}
+        self._other = other
+        self._twin: dict[str, str] = {}
+        self._pair: dict[str, Pair] = {}
+        self._groups = self._grouped(plan)
+
+    def _grouped(self, plan: pa.Table) -> list[_Group]:
+        pairs = zip(*(plan[name].to_pylist() for name in PAIR_COLUMNS), strict=True)
+        ids, players = plan["episode_id"].to_pylist(), plan["player"].to_pylist()
+        owner = dict(zip(ids, players, strict=True))
+        self._pair = dict(zip(ids, pairs, strict=True))
+        if self.rule.kind == "decided" and self._other is None:
+            theirs = {self._pair[one]: one for one in ids if owner[one] == self.rule.against}
+            mine = (one for one in ids if owner[one] == self.player)
+            self._twin = {one: theirs[self._pair[one]] for one in mine if self._pair[one] in theirs}
+        groups: dict[str, _Group] = {}
+        for game in self.games:
+            inside: dict[str, tuple[list[str], list[str]]] = {}
+            for episode in game.episodes:
+                own, every = inside.setdefault(self._group_name(self._pair[episode]), ([], []))
+                every.append(episode)
+                if owner[episode] == self.player and self._comparable(episode):
+                    own.append(episode)
+            for name, (own, every) in inside.items():
+                if own:
+                    group = groups.setdefault(name, _Group(name))
+                    group.games.append(own)
+                    group.all_episodes.append(every)
+                    group.largest = max(group.largest, len(own))
+        return list(groups.values())
+
+    def _group_name(self, pair: Pair) -> str:
+        return {"run": "", "suite": pair[0], "cell": " ".join(pair[:4])}[self.rule.by]
+
+    def _comparable(self, episode: str) -> bool:
+        if self.rule.kind != "decided":
+            return True
+        return episode in self._twin if self._other is None else self._pair[episode] in self._other
+
+    def add(self, rows: pa.Table) -> None:
+        """Take the outcomes of finished episodes: ``episode_id``, ``status`` and the measure's column."""
+        columns = (rows[name].to_pylist() for name in ("episode_id", "status", self.rule.measure))
+        low, high = self.rule.bounds
+        for episode, status, value in zip(*columns, strict=True):
+            if value is None:
+                lost = status == "failed" and self.rule.measure in COUNTED_AS_LOST
+                self._values[episode] = 0.0 if lost else math.nan
+            else:
+                self._values[episode] = (min(max(float(value), low), high) - low) / (high - low)
+
+    def look(self) -> StopState:
+        """What the rule says now."""
+        alpha = self.rule.alpha / max(1, len(self._groups))
+        states, needed = [], set[str]()
+        for group in self._groups:
+            decision = self._decision(group, alpha)
+            state = GroupState(group.name, decision, len(group.games))
+            states.append(state)
+            taken = decision.games if state.ended else len(group.games)
+            for episodes in group.all_episodes[:taken]:
+                needed.update(episodes)
+        return StopState(self.rule, self.player, tuple(states), frozenset(needed))
+
+    def _decision(self, group: _Group, alpha: float) -> Decision:
+        if self._advance(group) or group.latest is None:
+            most = self.rule.most
+            if self.rule.kind == "decided":
+                found = decide(group.totals, alpha, self._scaled(self.rule.delta), most)
+                shift = 0.0
+            else:
+                half_width = self._scaled(self.rule.precision) or 1.0
+                found = measure_precisely(group.totals, group.sizes, group.largest, alpha, half_width, most)
+                shift = self.rule.bounds[0]
+            group.latest = Decision(found.verdict, found.games, self._unscaled(found.estimate, shift), found.e_value)
+        return group.latest
+
+    def _scaled(self, width: float | None) -> float | None:
+        return None if width is None else width / (self.rule.bounds[1] - self.rule.bounds[0])
+
+    def _unscaled(self, estimate: Estimate, shift: float) -> Estimate:
+        factor = self.rule.bounds[1] - self.rule.bounds[0]
+        mean, low, high = (shift + factor * value for value in (estimate.mean, estimate.low, estimate.high))
+        return Estimate(mean, low, high, estimate.n)
+
+    def _advance(self, group: _Group) -> bool:
+        """Take in the games that have become complete, up to the first that has not; whether there were any."""
+        before = group.complete
+        for own in group.games[before:]:
+            waited_for = [*own, *(self._twin[one] for one in own if one in self._twin)]
+            if not all(one in self._values for one in waited_for):
+                break
+            values = [self._observation(one) for one in own]
+            known = [value for value in values if not math.isnan(value)]
+            paired = self.rule.kind == "decided"
+            group.totals.append(math.fsum(known) / max(1, len(known)) if paired else math.fsum(known))
+            group.sizes.append(len(known))
+            group.complete += 1
+        return group.complete > before
+
+    def _observation(self, episode: str) -> float:
+        value = self._values[episode]
+        if self.rule.kind != "decided":
+            return value
+        if self._other is not None:
+            low, high = self.rule.bounds
+            return value - (min(max(self._other[self._pair[episode]], low), high) - low) / (high - low)
+        return value - self._values[self._twin[episode]]
+
+
+def sentence(rule: StopRule, player: str, group: GroupState) -> str:
+    """What was decided, or is still open, in words."""
+    decision = group.decision
+    about = f"{group.name}: " if group.name else ""
+    looked = f"{decision.games:,} of {group.planned:,} games"
+    e_value = f", e-value {decision.e_value:.3g}" if decision.e_value is not None else ""
+    shown = f"{rule.measure} {format_cell(decision.estimate)}"
+    if rule.kind == "decided":
+        shown = f"{player} - {rule.against} = {format_cell(decision.estimate)}{e_value}"
+    held = f"{100 * (1 - rule.alpha):g} % interval that holds at every look"
+    found = {
+        "first": f"{about}stopped: decided after {looked}: {player} is better than {rule.against}: {shown}",
+        "second": f"{about}stopped: decided after {looked}: {rule.against} is better than {player}: {shown}",
+        "tie": f"{about}stopped: decided after {looked}: no difference larger than {rule.delta}: {shown}",
+        "precise": f"{about}stopped: precise after {looked}: {shown}",
+        "maximum": f"{about}stopped: at its maximum after {looked}, without a decision: {shown}",
+        "open": f"{about}not decided after {looked}: {shown}",
+    }[decision.verdict]
+    return f"{found} ({held})"

@@ -1,0 +1,180 @@
+"""Rules that say when enough games have been played: plain functions of the outcomes of games in their fixed order.
+
+A rule looks after every game. Its evidence and its intervals hold at every look (``evals.stats.anytime``), so it may.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evals.stats.anytime import (
+    Capital,
+    capital_paths,
+    confidence_sequence,
+    difference_capital,
+    difference_sequence,
+)
+from evals.stats.intervals import Estimate
+
+Kind = Literal["decided", "precise"]
+By = Literal["run", "suite", "cell"]
+Verdict = Literal["first", "second", "tie", "precise", "maximum", "open"]
+"""The player itself is better; the other is; no difference larger than delta; the interval is narrow enough; the maximum was
+reached without any of these; none of these yet."""
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """What ends a run before its plan does. It is stated before the run begins.
+
+    Raises:
+        ValueError: a value is out of its range, or missing for the kind of rule; the message names it.
+    """
+
+    kind: Kind
+    by: By = "run"
+    """What each decision is about: the whole run, each suite, or each cell (suite, task, level and mode)."""
+    precision: float | None = None
+    """For ``precise``: half the width of the interval that is narrow enough."""
+    delta: float | None = None
+    """For ``decided``: a difference that does not matter. Once the interval lies between -delta and delta, it is a tie."""
+    alpha: float = 0.05
+    """Chance that any of the run's decisions or intervals is wrong; shared equally where there are several."""
+    most: int | None = None
+    """Most games of each decision; None for all that are planned."""
+    measure: str = "success"
+    """The column of the ledger that is measured."""
+    bounds: tuple[float, float] = (0.0, 1.0)
+    """Least and largest value that the measure can have, known beforehand."""
+    against: str = ""
+    """For ``decided``: the player, or the run, that is compared with."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("decided", "precise"):
+            raise ValueError(f"stop={self.kind}: must be decided or precise")
+        if self.by not in ("run", "suite", "cell"):
+            raise ValueError(f"stop.by={self.by}: must be run, suite or cell")
+        if self.kind == "decided" and not self.against:
+            raise ValueError("stop=decided: needs against=RUN or against=PLAYER, whom the model is compared with")
+        if self.kind == "precise" and self.precision is None:
+            raise ValueError("stop=precise: needs precision, half the width of the interval to stop at, such as .02")
+        for name in ("precision", "delta", "alpha"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise ValueError(f"stop.{name}={value}: must be between 0 and 1")
+        if self.most is not None and self.most < 1:
+            raise ValueError(f"stop.most={self.most}: must be at least 1")
+        if not self.bounds[0] < self.bounds[1]:
+            raise ValueError(f"stop.bounds={list(self.bounds)}: the first must be less than the second")
+
+    def to_json(self) -> dict[str, Any]:
+        """The rule as plain values."""
+        return dataclasses.asdict(self) | {"bounds": list(self.bounds)}
+
+    @classmethod
+    def of_json(cls, values: Any) -> StopRule:
+        """The rule that ``to_json`` wrote.
+
+        Raises:
+            ValueError: these are no values of a rule.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(values, dict) or not values.keys() <= names or "kind" not in values:
+            raise ValueError("not a stopping rule")
+        try:
+            return cls(**{**values, "bounds": tuple(map(float, values.get("bounds", (0.0, 1.0))))})
+        except TypeError as error:
+            raise ValueError(f"not a stopping rule: {error}") from error
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a rule says of a sequence of games."""
+
+    verdict: Verdict
+    games: int
+    """Games that the decision took; all that were looked at while it is open."""
+    estimate: Estimate
+    """The measure, or the paired difference, over these games, with the interval that holds at every look."""
+    e_value: float | None = None
+    """Evidence of a difference; None where none is tested."""
+
+    @property
+    def open(self) -> bool:
+        """Whether more games are needed."""
+        return self.verdict == "open"
+
+
+def decide(differences: Sequence[float], alpha: float, delta: float | None, most: int | None) -> Decision:
+    """The better of two players, or that no difference larger than ``delta`` is left: after the first game that shows it.
+
+    Args:
+        differences: Of each game in the fixed order, first minus second, in [-1, 1]; the mean over the pairs of a game.
+        alpha: Chance of a wrong decision.
+        delta: The difference that does not matter; None to go on until one side is better.
+        most: Most games.
+    """
+    looked = np.asarray(differences[:most], np.float64)
+    limit = math.log(2 / alpha)
+    # The intervals' ends need not be found at every look: an end has passed a value once that value is refuted.
+    above, below = capital_paths((looked + 1) / 2, 0.5)
+    shown = (above >= limit) | (below >= limit)
+    if delta is not None:
+        more_than_minus, _ = capital_paths((looked + 1) / 2, (1 - delta) / 2)
+        _, less_than_plus = capital_paths((looked + 1) / 2, (1 + delta) / 2)
+        shown |= (more_than_minus >= limit) & (less_than_plus >= limit)
+    found = np.flatnonzero(shown)
+    games = int(found[0]) + 1 if len(found) else len(looked)
+    taken = looked[:games].tolist()
+    evidence = difference_capital(taken) if taken else Capital(0.0, 0.0)
+    verdict: Verdict = "maximum" if most is not None and games >= most else "open"
+    if len(found):
+        verdict = "tie"
+        if evidence.up >= limit - 1e-9:
+            verdict = "first"
+        elif evidence.down >= limit - 1e-9:
+            verdict = "second"
+    return Decision(verdict, games, difference_sequence(taken, alpha), evidence.e_value)
+
+
+def measure_precisely(
+    totals: Sequence[float], sizes: Sequence[int], largest: int, alpha: float, precision: float, most: int | None
+) -> Decision:
+    """The mean of a measure in [0, 1], once its interval reaches ``precision`` to either side in the mean.
+
+    Looks are after each of the first 100 games and then after every hundredth part more: to find the ends of an interval
+    takes longer than to test one value.
+
+    Args:
+        totals: Of each game in the fixed order, the sum of its observations.
+        sizes: Observations of each game.
+        largest: Most observations of a game in the plan.
+        alpha: Chance that the interval ever misses the mean.
+        precision: Half the width of the interval.
+        most: Most games.
+    """
+    count = len(totals) if most is None else min(most, len(totals))
+    for games in looks(count):
+        # Not even a measure that never varies can be known so well after fewer games.
+        if games < math.log(2 / alpha) / 4 / precision and games < count:
+            continue
+        found = confidence_sequence(totals[:games], alpha, sizes[:games], largest)
+        if found.high - found.low <= 2 * precision:
+            return Decision("precise", games, found)
+    found = confidence_sequence(totals[:count], alpha, sizes[:count], largest)
+    return Decision("maximum" if most is not None and count >= most else "open", count, found)
+
+
+def looks(count: int) -> list[int]:
+    """After how many games a look is taken, up to ``count``: the same numbers whatever the count is, and the last."""
+    found, games = [], 1
+    while games <= count:
+        found.append(games)
+        games += max(1, games // 100)
+    return found

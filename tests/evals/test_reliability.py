@@ -1,0 +1,85 @@
+import itertools
+import math
+
+import pyarrow as pa
+import pytest
+
+from evals.ledger.run_data import RunData
+from evals.stats.anytime import confidence_sequence
+from evals.stats.reliability import (
+    games_for_precision,
+    games_to_detect,
+    pass_at_k,
+    pass_power_k,
+    what_a_plan_buys,
+)
+from evals.summary.reliability import reliability_table
+
+
+@pytest.mark.parametrize("repeats", [1, 4, 5])
+def test_pass_k_is_the_share_of_choices_of_runs(repeats):
+    for successes, k in itertools.product(range(repeats + 1), range(1, repeats + 1)):
+        runs = [True] * successes + [False] * (repeats - successes)
+        chosen = list(itertools.combinations(runs, k))
+        assert pass_power_k(successes, repeats, k) == pytest.approx(sum(map(all, chosen)) / len(chosen))
+        assert pass_at_k(successes, repeats, k) == pytest.approx(sum(map(any, chosen)) / len(chosen))
+
+
+def test_pass_k_is_unbiased():
+    """Over all outcomes of five runs with a chance of .7 each, its mean is .7 to the k."""
+    for k in range(1, 6):
+        weights = {count: math.comb(5, count) * 0.7**count * 0.3 ** (5 - count) for count in range(6)}
+        assert sum(w * pass_power_k(count, 5, k) for count, w in weights.items()) == pytest.approx(0.7**k)
+        assert sum(w * pass_at_k(count, 5, k) for count, w in weights.items()) == pytest.approx(1 - 0.3**k)
+
+
+def test_more_runs_than_there_are_cannot_be_drawn():
+    with pytest.raises(ValueError, match="6 runs of 5"):
+        pass_power_k(3, 5, 6)
+
+
+def test_repeats_buy_little_where_runs_are_alike():
+    alike, independent = what_a_plan_buys(200, 5, 1.0), what_a_plan_buys(200, 5, 0.0)
+    assert (alike.once, independent.once) == (200, 1000)
+    assert alike.error == pytest.approx(math.sqrt(0.25 / 200))
+    assert what_a_plan_buys(alike.once, 1, 0.3).error == pytest.approx(alike.error)
+    assert what_a_plan_buys(200, 5, 0.3).saved == pytest.approx(1 - 1 / 2.2, abs=0.001)
+
+
+def test_so_many_games_are_as_precise_as_asked():
+    games = games_for_precision(0.05)
+    widths = [confidence_sequence([1.0] * (n // 2) + [0.0] * (n - n // 2)) for n in (games, games * 98 // 100)]
+    assert widths[0].high - widths[0].low <= 0.1 < widths[1].high - widths[1].low
+    assert games_for_precision(0.05, success=0.95) < games
+
+
+def test_games_to_detect_a_difference_at_the_textbook_figure():
+    """McNemar's test with 30 % discordant games: (1.96 + .8416)^2 (.3 - .05^2) / .05^2."""
+    assert games_to_detect(0.05, 0.3) == math.ceil((1.959964 + 0.841621) ** 2 * (0.3 - 0.0025) / 0.0025)
+
+
+def ledger(wins):
+    """Two games of one cell, each with so many runs."""
+    rows = [
+        {"player": "model", "suite": "toy", "level": "1", "mode": "plain", "task": "a", "index": game, "seed": game}
+        | {"success": won}
+        for game, runs in enumerate(wins)
+        for won in runs
+    ]
+    table = pa.Table.from_pylist(rows)
+    return RunData.of_tables(table, table)
+
+
+def test_the_table_of_reliability():
+    table = reliability_table(ledger([[True, True, True, False], [True, True, True, True], [False, True]]))
+    (row,) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    assert (row["games"], row["repeats"]) == (2, 4)  # the third game was not played often enough yet
+    assert row["success"].mean == pytest.approx(7 / 8)
+    assert row["pass^2"].mean == pytest.approx((0.5 + 1) / 2)
+    assert row["pass^4"].mean == pytest.approx(0.5)
+    assert row["pass@4"].mean == 1
+    assert row["design effect"] == pytest.approx(1 + 3 * row["ICC"])
+
+
+def test_without_repeats_there_is_no_table_of_reliability():
+    assert reliability_table(ledger([[True], [False]])) is None
