@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ LIMIT = math.log(2 / ALPHA)
 _SUCCESS = re.compile(rb'"successful": ?(true|false)')
 _SEED = re.compile(rb'"seed": ?(\d{1,9})\b')
 
-Decisions = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Decisions = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """Of each run: games until it ended; 1 if the first was named, -1 the second, 0 a tie, 2 if nothing was decided."""
 Method = Callable[[npt.NDArray[np.float64]], Decisions]
 """Takes differences, shape (runs, games)."""
@@ -123,16 +124,29 @@ def read_published(checkout: Path) -> Published:
         for path in files:
             with path.open("rb") as file:
                 for line in file:
-                    won, seeds = [each == b"true" for each in _SUCCESS.findall(line)], _SEED.findall(line)
-                    if len(won) == 5 and seeds:
-                        games.setdefault((path.parts[-3], int(seeds[-1])), won)
+                    runs, seeds = [each == b"true" for each in _SUCCESS.findall(line)], _SEED.findall(line)
+                    if len(runs) == 5 and seeds:
+                        games.setdefault((path.parts[-3], int(seeds[-1])), runs)
     common = sorted(set.intersection(*(set(games) for games in players.values())))
     won = np.array([[games[key] for key in common] for games in players.values()])
     return Published(tuple(players), won)
 
 
-def published_tables(data: Published, orders: int) -> Iterator[Table]:
-    """Games until the better of two models is named; false alarms of a model against itself."""
+@dataclass(frozen=True)
+class Played:
+    """What the methods decided on published games; a decision for each pair, or run against itself, in each order."""
+
+    pairs: int
+    games: int
+    truth: npt.NDArray[np.float64]
+    """The difference of each pair over all runs."""
+    found: dict[str, Decisions]
+    alarms: dict[str, Decisions]
+    """Of models against themselves."""
+
+
+def play(data: Published, orders: int) -> Played:
+    """Every pair of models, and every model against another run of itself, in random orders of the games."""
     generator = np.random.default_rng(0)
     count, games, runs = data.won.shape
     pairs = list(itertools.combinations(range(count), 2))
@@ -141,21 +155,27 @@ def published_tables(data: Published, orders: int) -> Iterator[Table]:
     alarms: dict[str, list[Decisions]] = {name: [] for name in METHODS}
     for _ in range(orders):
         order = generator.permutation(games)
-        run = generator.integers(runs, size=count)
-        played = np.stack([data.won[player][order, run[player]] for player in range(count)]).astype(float)
+        run = [int(generator.integers(runs)) for _ in range(count)]
+        outcomes = np.stack([data.won[player][order, run[player]] for player in range(count)]).astype(float)
         nulls = [
             data.won[player][order, one].astype(float) - data.won[player][order, other]
             for player in range(count)
             for one, other in itertools.combinations(range(runs), 2)
         ]
         for name, method in METHODS.items():
-            found[name].append(method(np.stack([played[one] - played[other] for one, other in pairs])))
+            found[name].append(method(np.stack([outcomes[one] - outcomes[other] for one, other in pairs])))
             alarms[name].append(method(np.stack(nulls)))
-    truths = np.tile(truth, orders)
-    rows = [_row(name, _joined(found[name]), truths, _joined(alarms[name]), games) for name in METHODS]
+    joined = [{name: _joined(parts) for name, parts in each.items()} for each in (found, alarms)]
+    return Played(len(pairs), games, np.tile(truth, orders), *joined)
+
+
+def published_tables(played: Played, orders: int) -> Iterator[Table]:
+    """Games until the better of two models is named; false alarms of a model against itself."""
+    games, truths = played.games, played.truth
+    rows = [_row(name, played.found[name], truths, played.alarms[name], games) for name in METHODS]
     yield Table(
         "stopping_published",
-        f"{len(pairs)} pairs of models x {orders} orders of {games:,} games; {rows[0][-2]:,} runs against themselves",
+        f"{played.pairs} pairs of models x {orders} orders of {games:,} games; {rows[0][-2]:,} runs against themselves",
         (
             *("method", "games, mean", "games, median", "games saved", "winner named", "ties", "wrong winner"),
             *("null runs", "false alarms"),
@@ -168,7 +188,7 @@ def published_tables(data: Published, orders: int) -> Iterator[Table]:
         inside = (np.abs(truths) >= low) & (np.abs(truths) < high)
         row: list[Cell] = [f"{low:g} to {high:g}", int(inside.sum()) // orders]
         for name in ("stop=decided", "stop=decided delta=.05"):
-            taken, verdict = _joined(found[name])
+            taken, verdict = played.found[name]
             row += [float(taken[inside].mean()), float((np.abs(verdict[inside]) == 1).mean())]
         by_gap.append(tuple(row))
     columns = ("true difference", "pairs", "games, mean", "winner named", "games with delta", "winner named with delta")
@@ -191,32 +211,24 @@ def _row(name: str, found: Decisions, truth: np.ndarray, alarms: Decisions, game
     )
 
 
-def draw_peeking(data: Published, orders: int, path: Path) -> None:
+def draw_peeking(played: Played, path: Path) -> None:
     """False alarms by the number of games looked at, of the usual test and of evidence that may be looked at."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    generator = np.random.default_rng(0)
-    games, runs = data.won.shape[1:]
-    taken: dict[str, list[int]] = {"usual test, peeked at": [], "stop=decided": []}
-    total = 0
-    for _ in range(orders):
-        order = generator.permutation(games)
-        for player, (one, other) in itertools.product(range(len(data.models)), itertools.combinations(range(runs), 2)):
-            difference = (data.won[player][order, one].astype(float) - data.won[player][order, other])[None]
-            total += 1
-            for name, places in taken.items():
-                place, verdict = METHODS[name](difference)
-                if abs(verdict[0]) == 1:
-                    places.append(int(place[0]))
+    games = played.games
     figure, axes = pyplot.subplots(figsize=(6, 3.4), layout="constrained")
     ticks = np.unique(np.geomspace(1, games, 300).astype(int))
-    for (name, places), color in zip(taken.items(), ("#c1403d", "#2a6f97"), strict=True):
-        share = [100 * sum(place <= tick for place in places) / total for tick in ticks]
+    total = 0
+    for name, color, above in (("usual test, peeked at", "#c1403d", 6), ("stop=decided", "#2a6f97", 22)):
+        taken, verdict = played.alarms[name]
+        total = len(taken)
+        alarmed = np.sort(taken[np.abs(verdict) == 1])
+        share = 100 * np.searchsorted(alarmed, ticks, side="right") / total
         axes.plot(ticks, share, color=color, linewidth=2)
-        axes.annotate(f"{name}: {share[-1]:.1f} %", (ticks[-1], share[-1]), (-4, 6), ha="right", color=color,
+        axes.annotate(f"{name}: {share[-1]:.1f} %", (ticks[-1], share[-1]), (-4, above), ha="right", color=color,
                       textcoords="offset points")  # fmt: skip
     axes.axhline(100 * ALPHA, color="#777777", linestyle=":", linewidth=1)
     axes.annotate("5 % promised", (1, 100 * ALPHA), (2, 3), color="#555555", textcoords="offset points", fontsize=8)
@@ -237,12 +249,12 @@ def independent(generator: np.random.Generator, runs: int, gap: float) -> npt.ND
     """One episode a side; both win easy games more often."""
     ease = generator.uniform(-0.3, 0.3, (runs, GAMES))
     draws = [generator.random((runs, GAMES)) < 0.5 + side * gap / 2 + ease for side in (1, -1)]
-    return draws[0].astype(float) - draws[1]
+    return _minus(draws)
 
 
 def skewed(generator: np.random.Generator, runs: int, gap: float) -> npt.NDArray[np.float64]:
     """Both win nearly always."""
-    return (generator.random((runs, GAMES)) < 0.97).astype(float) - (generator.random((runs, GAMES)) < 0.97 - gap)
+    return _minus([generator.random((runs, GAMES)) < chance for chance in (0.97, 0.97 - gap)])
 
 
 def clustered(generator: np.random.Generator, runs: int, gap: float) -> npt.NDArray[np.float64]:
@@ -252,7 +264,7 @@ def clustered(generator: np.random.Generator, runs: int, gap: float) -> npt.NDAr
         draws = generator.random((runs, GAMES, 5)) < 0.6 + side * gap / 2
         alike = generator.random((runs, GAMES, 1)) < 1 / 3
         sides.append(np.where(alike, draws[..., :1], draws).mean(axis=2))
-    return sides[0] - sides[1]
+    return _minus(sides)
 
 
 def in_rounds(generator: np.random.Generator, runs: int, gap: float) -> npt.NDArray[np.float64]:
@@ -261,7 +273,12 @@ def in_rounds(generator: np.random.Generator, runs: int, gap: float) -> npt.NDAr
     order = generator.random((runs, GAMES // 20, 20)).argsort(axis=2)
     lead = cells[order].reshape(runs, GAMES)
     draws = [generator.random((runs, GAMES)) < 0.5 + side * (lead + gap / 2) for side in (1, -1)]
-    return draws[0].astype(float) - draws[1]
+    return _minus(draws)
+
+
+def _minus(sides: list[Any]) -> npt.NDArray[np.float64]:
+    difference: npt.NDArray[np.float64] = sides[0].astype(float) - sides[1]
+    return difference
 
 
 PLAYERS = {"independent": independent, "skewed": skewed, "five repeats": clustered, "rounds of unlike cells": in_rounds}
@@ -363,10 +380,10 @@ def main() -> None:
     elif options.checkout is None:
         parser.error("published: name a checkout of KUMO's repository")
     else:
-        data = read_published(options.checkout)
-        show(list(published_tables(data, options.orders)))
+        played = play(read_published(options.checkout), options.orders)
+        show(list(published_tables(played, options.orders)))
         if options.picture:
-            draw_peeking(data, options.orders, options.picture)
+            draw_peeking(played, options.picture)
 
 
 if __name__ == "__main__":
