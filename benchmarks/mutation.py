@@ -80,7 +80,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "evals/replies/answer_tags.py": ("tests/evals/test_conclusion.py", "tests/evals/suites/kumo/test_kumo_decode.py"),
     "evals/replies/conclusion.py": ("tests/evals/test_conclusion.py", "tests/evals/test_no_choice_replies.py"),
-    "evals/summary/cut_off.py": ("tests/evals/test_cut_off.py",),
+    "evals/summary/reply_health.py": ("tests/evals/test_reply_health.py",),
     "evals/analysis/compare.py": ("tests/evals/test_compare.py",),
     "evals/analysis/differences.py": ("tests/evals/test_compare.py",),
     "evals/summary/failures.py": ("tests/evals/test_failures.py",),

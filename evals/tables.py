@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from evals.printable import printable
 from evals.stats.intervals import Estimate
@@ -20,9 +20,23 @@ Cell = str | int | float | bool | None | Estimate | Decimal
 """A decimal is a number that is printed with exactly these digits."""
 
 
+NO_INTERVAL: Final = "[–]: no interval, because there are fewer than five games (clusters), or all values are equal."
+"""Explains what ``format_cell`` shows of an estimate without ends."""
+
+
 @dataclass(frozen=True)
 class Table:
-    """Rows of named cells with a title and notes; a cell may be an estimate with its confidence interval."""
+    """Rows of named cells with a title and notes; a cell may be an estimate with its confidence interval.
+
+    >>> table = Table("toy_success", "Toy", ("player", "games", "success"), (("tiny", 40, Estimate(0.5, 0.4, 0.6, 40)),))
+    >>> print(table.to_markdown())
+    ## Toy
+    <BLANKLINE>
+    | player | games | success |
+    | --- | --- | --- |
+    | tiny | 40 | 0.500 [0.400, 0.600] |
+    <BLANKLINE>
+    """
 
     name: str
     """File name stem, such as ``kumo_success``."""
@@ -42,6 +56,14 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.name}: a row of {len(row)} cells under {len(self.columns)} columns")
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, and what ``[–]`` means where a cell shows it."""
+        cells = [cell for row in self.rows for cell in row]
+        if any(isinstance(cell, Estimate) and cell.n and not cell.has_interval for cell in cells):
+            return (*self.notes, NO_INTERVAL)
+        return self.notes
 
     def shared(self) -> dict[int, str]:
         """Columns that say the same in every row, by position, with what they say; results with an interval aside.
@@ -96,7 +118,7 @@ class Table:
         """A Markdown section: title, table, notes."""
         lines = [f"## {self.title}", "", _markdown_row(self.columns), _markdown_row(["---"] * len(self.columns))]
         lines += [_markdown_row(format_cell(cell) for cell in row) for row in self.rows]
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes)]).rstrip() + "\n"
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.all_notes)]).rstrip() + "\n"
 
 
 def is_number(cell: Cell) -> bool:
@@ -105,16 +127,41 @@ def is_number(cell: Cell) -> bool:
 
 
 def format_cell(cell: Cell) -> str:
-    """A cell as people read it: three significant digits, intervals in brackets, a dash for nothing."""
+    """A cell as people read it.
+
+    Numbers have three significant digits, and more before the point where they need them; intervals stand in brackets.
+
+    >>> [format_cell(cell) for cell in (0.25, 4.0, 36.12, 1234.5, 0.0, 62976000, None)]
+    ['0.250', '4.00', '36.1', '1,234', '0.00', '62,976,000', '–']
+    >>> format_cell(Estimate(0.198, 0.0512, 0.501, n=40))
+    '0.198 [0.0512, 0.501]'
+    >>> format_cell(Estimate(0.198, math.nan, math.nan, n=2))
+    '0.198 [–]'
+    """
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return "–"
     if isinstance(cell, Estimate):
         if cell.n == 0:
             return "–"
-        return f"{format_cell(cell.mean)} [{format_cell(cell.low)}, {format_cell(cell.high)}]"
+        if cell.has_interval:
+            return f"{format_cell(cell.mean)} [{format_cell(cell.low)}, {format_cell(cell.high)}]"
+        return f"{format_cell(cell.mean)} [–]"
+    if isinstance(cell, bool):
+        return str(cell)
+    if isinstance(cell, int):
+        return f"{cell:,}"
     if isinstance(cell, float):
-        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3f}" if abs(cell) < 10 else f"{cell:.1f}"
+        return _three_digits(cell)
     return printable(str(cell))
+
+
+def _three_digits(number: float) -> str:
+    if number == 0:
+        return "0.00"
+    if not math.isfinite(number) or abs(number) < 0.0001:
+        return f"{number:.3g}"
+    exponent = int(f"{number:.2e}".partition("e")[2])  # of the rounded number: 9.999 is 10.0
+    return f"{number:,.{max(0, 2 - exponent)}f}"
 
 
 def rounded(value: float | None, digits: int) -> Decimal | None:

@@ -20,8 +20,8 @@ from evals.ledger.run_data import RunData, count_rows
 from evals.report.joint import Report, RunReport, relabeled
 from evals.suite import Suite, built_in_players, suite_results
 from evals.summary.cost import cost_table, costs_of, total_usage
-from evals.summary.cut_off import CutOff, count_cut_off, cut_off_warnings
 from evals.summary.failures import Cause, causes_of, failure_table, failures_to_json
+from evals.summary.reply_health import reply_health, reply_table, reply_warnings
 from evals.summary.status import status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Cell, Table, table_files
@@ -40,7 +40,7 @@ class Results:
     parts: frozenset[str]
     """The parts of the ledger that were scored."""
     warnings: tuple[str, ...] = ()
-    """What makes scores doubtful: many replies that were cut off."""
+    """What makes scores doubtful: many replies that were cut off, filtered, refused, or empty."""
     status: Sequence[str] = ()
     """What must be known before the scores are read (``evals.summary.status``)."""
 
@@ -144,10 +144,10 @@ def score_run(run: Run) -> Results:
 
 def _score(run: Run, data: RunData, suite: Suite) -> Results:
     """As ``score_run``; ``data`` may have other names of players than are stored."""
-    causes, cut_off, costs = causes_of(data), count_cut_off(data), costs_of(data)
-    warnings = cut_off_warnings(cut_off)
-    failures = failure_table(causes)
-    scores = [coverage(data, cut_off), *([failures] if failures else [])]
+    causes, health, costs = causes_of(data), reply_health(data), costs_of(data)
+    warnings = reply_warnings(health)
+    common = [coverage(data), failure_table(causes), reply_table(health)]
+    scores = [table for table in common if table is not None]
     scores += [*suite_results(suite, data, "scores"), *suite_results(suite, data, "diagnostics")]
     summary = {**summarize(data, scores, causes), "warnings": warnings}
     if costs is not None:
@@ -166,20 +166,19 @@ def _score(run: Run, data: RunData, suite: Suite) -> Results:
     return Results(tables, summary, data.parts, tuple(warnings), status)
 
 
-def coverage(run: RunData, cut_off: Mapping[tuple[str, str], CutOff]) -> Table:
-    """Planned, done, failed and missing episodes of each player and suite, and replies that were cut off."""
+def coverage(run: RunData) -> Table:
+    """Planned, done, failed and missing episodes of each player and suite."""
     statuses: Counter[tuple[str, ...]] = Counter()
     for rows in run.batches(["player", "suite", "status"]):
         statuses.update(count_rows(rows, ["player", "suite", "status"]))
     table: list[tuple[Cell, ...]] = []
     for (player, suite), planned in count_rows(run.plan, ["player", "suite"]).items():
         done, failed = (statuses[player, suite, status] for status in ("done", "failed"))
-        cut = cut_off[player, suite].replies if (player, suite) in cut_off else 0
-        table.append((player, suite, planned, done, failed, planned - done - failed, cut))
+        table.append((player, suite, planned, done, failed, planned - done - failed))
     return Table(
         name="coverage",
         title="Episodes",
-        columns=("player", "suite", "planned", "done", "failed", "missing", "cut off"),
+        columns=("player", "suite", "planned", "done", "failed", "missing"),
         rows=tuple(table),
         headline=True,
     )

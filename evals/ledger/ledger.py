@@ -39,6 +39,9 @@ MERGED_KEY = b"raycade.merged"
 READERS: Mapping[int, Callable[[pa.Table], pa.Table]] = {SCHEMA_VERSION: lambda table: table}
 """For each schema version that can be read: makes rows of a part rows of today's. Those of older versions come whole."""
 
+OF_TURNS = "turns."
+"""Before the name of a field of ``turns`` that is read without the others, such as ``turns.finish``."""
+
 OPENINGS = 5
 """Times that a ledger is opened anew because parts were replaced meanwhile."""
 ROWS_AT_ONCE = 65_536
@@ -150,7 +153,13 @@ class Ledger:
 
     def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
         wanted = {*self.schema.names} - {"turns"} if columns is None else columns
-        return pa.schema([item for item in self.schema if item.name in wanted])
+        chosen = [item for item in self.schema if item.name in wanted]
+        # ``turns.finish`` reads this field of all turns and none of their bulky prompts
+        fields = [name.removeprefix(OF_TURNS) for name in wanted if name.startswith(OF_TURNS)]
+        if fields and "turns" not in wanted:
+            turn = self.schema.field("turns").type.value_type
+            chosen.append(pa.field("turns", pa.list_(pa.struct([turn.field(name) for name in fields]))))
+        return pa.schema(chosen)
 
 
 def open_ledger(run_dir: Path | str, plan: pa.Table | None = None) -> Ledger:
@@ -375,7 +384,7 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     size = ROWS_WITH_TURNS_AT_ONCE if "turns" in schema.names else ROWS_AT_ONCE
     try:
         with open_part(path) as file:
-            upgrade, names = _reader(file, [*schema.names, "episode_id"])
+            upgrade, names = _reader(file, [*_parquet_names(schema), "episode_id"])
             for batch in file.iter_batches(batch_size=size, columns=names):
                 table = upgrade(pa.Table.from_batches([batch]))
                 columns = [
@@ -385,6 +394,17 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
                 yield pa.Table.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([_damage(path, error)]) from error
+
+
+def _parquet_names(schema: pa.Schema) -> list[str]:
+    """The columns to read; of turns that are read in part, the leaves of the file."""
+    names = []
+    for item in schema:
+        if item.name == "turns" and item.type != COLUMNS["turns"].type:
+            names += [f"turns.list.element.{field.name}" for field in item.type.value_type]
+        else:
+            names.append(item.name)
+    return names
 
 
 def _rows_at(path: Path, schema: pa.Schema, places: npt.NDArray[np.int64]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evals.ledger.ledger import ROWS_AT_ONCE, Ledger
+from evals.ledger.ledger import OF_TURNS, ROWS_AT_ONCE, Ledger
 
 ReadColumns = Callable[[Sequence[str] | None], Iterator[pa.Table]]
 """Reads the named columns of the ledger (all but ``turns`` for None), a part at a time, ``suite`` always among them."""
@@ -57,7 +57,8 @@ class RunData:
         """A run whose ledger is in memory already (stored column names, ``turns`` included or not)."""
 
         def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
-            names = [name for name in ledger.column_names if (name in columns if columns else name != "turns")]
+            wanted = None if columns is None else stored_names(columns)
+            names = [name for name in ledger.column_names if (name in wanted if wanted else name != "turns")]
             yield ledger.select(list(dict.fromkeys([*names, "suite"])))
 
         def find(ids: Collection[str]) -> list[dict[str, Any]]:
@@ -96,7 +97,10 @@ class RunData:
         return dataclasses.replace(self, plan=kept(self.plan), _read=read)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The ledger a few thousand rows at a time: for ``turns``, which may not fit into memory at once."""
+        """The ledger a few thousand rows at a time: for ``turns``, which may not fit into memory at once.
+
+        ``turns.finish`` gives ``turns`` with this field alone.
+        """
         prefix = f"{self._suite}."
         stored = None if columns is None else [*columns, *(prefix + name for name in columns if self._suite)]
         for table in self._read(stored):
@@ -105,7 +109,7 @@ class RunData:
                 part = table.filter(pc.equal(table["suite"], self._suite))
                 part = part.select([name for name in part.column_names if "." not in name or name.startswith(prefix)])
                 part = part.rename_columns([name.removeprefix(prefix) for name in part.column_names])
-            yield part.select([name for name in part.column_names if columns is None or name in columns])
+            yield part.select([name for name in part.column_names if columns is None or name in stored_names(columns)])
 
     def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The ledger in one table; all columns but ``turns`` unless ``columns`` are named."""
@@ -123,9 +127,9 @@ class _ReadOnce:
         """See ``ReadColumns``; without any row, a table with the columns all the same."""
         wanted = {*columns, "suite"} if columns is not None else {*self._ledger.schema.names} - {"turns"}
         names = [name for name in self._ledger.schema.names if name in wanted]
-        if "turns" in names:
-            yield self._ledger.empty(names)
-            yield from self._ledger.batches(names)
+        if "turns" in stored_names(list(wanted)):
+            yield self._ledger.empty(list(wanted))
+            yield from self._ledger.batches(list(wanted))
             return
         missing = [name for name in names if name not in self._known]
         if missing:
@@ -134,6 +138,11 @@ class _ReadOnce:
         table = pa.table({name: self._known[name] for name in names})
         for start in range(0, max(len(table), 1), ROWS_AT_ONCE):
             yield table.slice(start, ROWS_AT_ONCE)
+
+
+def stored_names(columns: Sequence[str]) -> set[str]:
+    """The stored columns that hold these; ``turns.finish`` is part of ``turns``."""
+    return {"turns" if name.startswith(OF_TURNS) else name for name in columns}
 
 
 def count_rows(rows: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 from evals.reference import Conditions, Figure, Paper, model_named, nearest, parameters_of, published
 from evals.reference.figures import SHARES
 from evals.stats.intervals import (
+    NONNEGATIVE,
     Estimate,
     difference_estimate,
     intraclass_correlation,
@@ -44,7 +46,9 @@ class RunCell:
         """Mean or share with its interval."""
         if self.measure in SHARES:
             return proportion_estimate([bool(value) for value in self.values], self.games)
-        return mean_estimate(self.values, self.games)
+        # Relative actions, (actions - optimal) / optimal, may fall below 0 for a player that guesses early.
+        bounds = (-1.0, math.inf) if self.measure.startswith("relative") else NONNEGATIVE
+        return mean_estimate(self.values, self.games, bounds=bounds)
 
 
 def published_tables(suite: str, title: str, cells: Sequence[RunCell], conditions: Conditions) -> list[Table]:

@@ -102,7 +102,7 @@ def table_parts(table: Table, baselines: Collection[str] = ()) -> dict[str, Any]
             [_cell(row[place], place in numbers, (number, place) in best) for place in places]
             for number, row in enumerate(table.rows)
         ],
-        "notes": table.notes,
+        "notes": table.all_notes,
     }
 
 

@@ -46,8 +46,8 @@ class LaidOut:
         for number, block in enumerate(_arranged(columns, options.max_width)):
             yield from [""] * bool(number)
             yield _grid(block)
-        if not self.brief and self.table.notes:
-            yield Text(printable("\n".join(self.table.notes)), style="dim")
+        if not self.brief and self.table.all_notes:
+            yield Text(printable("\n".join(self.table.all_notes)), style="dim")
 
 
 @dataclass(frozen=True)

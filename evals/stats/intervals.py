@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Final
+
+from scipy.special import stdtrit
+
+Bounds = tuple[float, float]
+"""The possible range of a measure."""
+UNBOUNDED: Final[Bounds] = (-math.inf, math.inf)
+NONNEGATIVE: Final[Bounds] = (0.0, math.inf)
+"""Of counts such as steps and tokens."""
+UNIT: Final[Bounds] = (0.0, 1.0)
+"""Of scores."""
+
+FEWEST_CLUSTERS: Final = 5
+"""Of fewer clusters a mean has no interval: their spread is hardly known, and Student's t would be all that is printed."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its confidence interval; ``n`` counts observations, not clusters."""
+    """A mean with its confidence interval; ``n`` counts observations, not clusters.
+
+    The ends are nan where there is no interval: too few clusters, or no spread between them.
+
+    >>> Estimate(0.25, 0.1, 0.5, n=40)
+    Estimate(mean=0.25, low=0.1, high=0.5, n=40)
+    """
 
     mean: float
     low: float
     high: float
     n: int
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the ends are known."""
+        return not math.isnan(self.low + self.high)
 
 
 NO_ESTIMATE = Estimate(math.nan, math.nan, math.nan, 0)
@@ -25,28 +49,90 @@ NO_ESTIMATE = Estimate(math.nan, math.nan, math.nan, 0)
 
 
 def mean_estimate(
-    values: Sequence[float], clusters: Sequence[Hashable] | None = None, confidence: float = 0.95
+    values: Sequence[float],
+    clusters: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    bounds: Bounds = UNBOUNDED,
 ) -> Estimate:
     """Mean with a cluster-robust interval: the CR1 sandwich variance and Student's t with (clusters - 1) degrees.
 
-    The result does not depend on the order of the observations, to the last bit. A single cluster tells nothing about
-    its own spread: the interval's ends are nan.
+    Between bounds the interval is computed on the logit scale, above a lower bound on the log scale (delta method), so
+    that its ends are possible values. The result does not depend on the order of the observations, to the last bit.
+
+    >>> mean_estimate([1.0, 2.0, 2.0, 3.0, 7.0], bounds=NONNEGATIVE)
+    Estimate(mean=3.0, low=1.1..., high=7.9..., n=5)
 
     Args:
         values: The observations.
         clusters: What each observation belongs to; without it, every observation stands for itself.
         confidence: Nominal coverage of the interval.
+        bounds: The range that the measure cannot leave.
+
+    Returns:
+        The mean; without an interval (ends nan) for fewer than ``FEWEST_CLUSTERS``, or where no observation differs.
+
+    Raises:
+        ValueError: a value lies outside the bounds.
     """
     if not values:
         return NO_ESTIMATE
+    if min(values) < bounds[0] - _ROUNDING or max(values) > bounds[1] + _ROUNDING:
+        raise ValueError(f"values from {min(values)} to {max(values)} lie outside of {bounds}")
+    mean, error, count = clustered_error(values, clusters)
+    mean = min(max(mean, bounds[0]), bounds[1])
+    if count < FEWEST_CLUSTERS:
+        return Estimate(mean, math.nan, math.nan, len(values))
+    low, high = bounds
+    if math.isfinite(low) and math.isfinite(high) and mean in bounds:
+        # All observations lie at one end of the range: whole clusters count as successes, or failures, of Wilson's interval.
+        share = wilson_estimate((mean - low) / (high - low), count, confidence=confidence)
+        ends = (low + (high - low) * share.low, low + (high - low) * share.high)
+        return Estimate(mean, *ends, len(values))
+    if error == 0:
+        return Estimate(mean, math.nan, math.nan, len(values))
+    return Estimate(mean, *_ends(mean, student_quantile((1 + confidence) / 2, count - 1) * error, bounds), len(values))
+
+
+def _ends(mean: float, margin: float, bounds: Bounds) -> tuple[float, float]:
+    """The ends of an interval within bounds, for a margin on the measure's own scale."""
+    low, high = bounds
+    if math.isinf(low):
+        return mean - margin, mean + margin
+    if math.isinf(high):
+        # log(mean - low) has the margin divided by the derivative of its inverse
+        factor = math.exp(min(margin / (mean - low), _LARGEST_EXPONENT))
+        return low + (mean - low) / factor, low + (mean - low) * factor
+    share = (mean - low) / (high - low)
+    odds = share / (1 - share)
+    factor = math.exp(min(margin / (high - low) / (share * (1 - share)), _LARGEST_EXPONENT))
+    below, above = odds / factor, odds * factor
+    return low + (high - low) * below / (1 + below), low + (high - low) * above / (1 + above)
+
+
+_ROUNDING: Final = 1e-9
+"""How far computed values may lie beyond a bound."""
+_LARGEST_EXPONENT: Final = 300.0
+"""Keeps ends finite where a few observations far away make the mean uncertain by orders of magnitude."""
+
+
+def clustered_error(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> tuple[float, float, int]:
+    """Mean, its CR1 standard error (nan for a single cluster), and the number of clusters."""
     mean = math.fsum(values) / len(values)
     residuals = _cluster_sums([value - mean for value in values], clusters)
-    if len(residuals) < 2:
-        return Estimate(mean, math.nan, math.nan, len(values))
-    correction = len(residuals) / (len(residuals) - 1)
-    error = math.sqrt(correction * math.fsum(total * total for total in residuals)) / len(values)
-    margin = student_quantile((1 + confidence) / 2, len(residuals) - 1) * error
-    return Estimate(mean, mean - margin, mean + margin, len(values))
+    count = len(residuals)
+    if count < 2:
+        return mean, math.nan, count
+    squares = math.fsum(total * total for total in residuals)
+    return mean, math.sqrt(count / (count - 1) * squares) / len(values), count
+
+
+def student_quantile(probability: float, degrees: int) -> float:
+    """Quantile of Student's t distribution.
+
+    >>> round(student_quantile(0.975, 4), 3)
+    2.776
+    """
+    return float(stdtrit(degrees, probability))
 
 
 def proportion_estimate(
@@ -133,43 +219,3 @@ def _cluster_sums(values: Sequence[float], clusters: Sequence[Hashable] | None) 
     for value, cluster in zip(values, clusters, strict=True):
         members[cluster].append(value)
     return [math.fsum(group) for group in members.values()]
-
-
-@functools.lru_cache
-def student_quantile(probability: float, degrees: int) -> float:
-    """Quantile of Student's t distribution with a whole number of degrees of freedom.
-
-    Newton's method from the normal quantile; it rises to the root without overshooting, because the distribution
-    function is concave above 0. The distribution function is the finite sum of Abramowitz and Stegun 26.7.3 and 26.7.4.
-
-    Raises:
-        ValueError: ``degrees`` is below 1 or ``probability`` is not between 0 and 1.
-    """
-    if degrees < 1 or not 0 < probability < 1:
-        raise ValueError(f"no t quantile for probability {probability} and {degrees} degrees of freedom")
-    if probability < 0.5:
-        return -student_quantile(1 - probability, degrees)
-    quantile = NormalDist().inv_cdf(probability)
-    if degrees > 100_000:
-        return quantile
-    log_scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - 0.5 * math.log(degrees * math.pi)
-    for _ in range(100):
-        density = math.exp(log_scale - (degrees + 1) / 2 * math.log1p(quantile * quantile / degrees))
-        step = (2 * probability - 1 - _central_probability(quantile, degrees)) / (2 * density)
-        quantile += step
-        if abs(step) < 1e-12 * max(1.0, quantile):
-            break
-    return quantile
-
-
-def _central_probability(t: float, degrees: int) -> float:
-    """Probability that Student's t lies between -t and t."""
-    angle = math.atan(t / math.sqrt(degrees))
-    squared = math.cos(angle) ** 2
-    odd = degrees % 2
-    term = math.cos(angle) if odd else 1.0
-    total = term if degrees > 1 else 0.0
-    for k in range(2 + odd, degrees - 1, 2):
-        term *= squared * (k - 1) / k
-        total += term
-    return 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total

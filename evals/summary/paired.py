@@ -13,7 +13,11 @@ import numpy.typing as npt
 
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import (
+    UNBOUNDED,
+    UNIT,
+    Bounds,
     Estimate,
+    clustered_error,
     difference_estimate,
     mean_estimate,
     proportion_estimate,
@@ -227,8 +231,13 @@ def measured(run: RunData, player: str, column: str = "success") -> Measured:
 def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]], left_out: int) -> Effect:
     differences = [first - second for first, second, _ in pairs]
     games = [game for *_, game in pairs]
-    shares = all(value in (0.0, 1.0) for *values, _ in pairs for value in values)
-    estimate, error = _share_difference(differences, games) if shares else _mean_difference(differences, games)
+    values = [value for first, second, _ in pairs for value in (first, second)]
+    if all(value in (0.0, 1.0) for value in values):
+        estimate, error = _share_difference(differences, games)
+    else:
+        # Scores between 0 and 1 differ by at most 1; of other measures no bound is known.
+        scores = min(values) >= 0 and max(values) <= 1
+        estimate, error = _mean_difference(differences, games, (-1.0, 1.0) if scores else UNBOUNDED)
     return Effect(
         cell,
         math.fsum(first for first, *_ in pairs) / len(pairs),
@@ -241,11 +250,10 @@ def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]
     )
 
 
-def _mean_difference(differences: Sequence[float], games: Sequence[Hashable]) -> tuple[Estimate, float]:
+def _mean_difference(differences: Sequence[float], games: Sequence[Hashable], bounds: Bounds) -> tuple[Estimate, float]:
     """Mean of differences with its clustered interval, and its standard error."""
-    estimate, count = mean_estimate(differences, games), len(set(games))
-    margin = (estimate.high - estimate.low) / 2
-    return estimate, margin / student_quantile(0.975, count - 1) if count > 1 else math.nan
+    _, error, _ = clustered_error(differences, games)
+    return mean_estimate(differences, games, bounds=bounds), error
 
 
 def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -> tuple[Estimate, float]:
@@ -327,7 +335,9 @@ def _independent(cell: tuple[str, ...], first: Sequence[Observation], second: Se
 
 def _estimate(side: Sequence[Observation], shares: bool) -> Estimate:
     values, games = [one.value for one in side], [one.game for one in side]
-    return proportion_estimate([value > 0 for value in values], games) if shares else mean_estimate(values, games)
+    if shares:
+        return proportion_estimate([value > 0 for value in values], games)
+    return mean_estimate(values, games, bounds=UNIT if min(values) >= 0 and max(values) <= 1 else UNBOUNDED)
 
 
 def _shuffle_p(first: Sequence[Observation], second: Sequence[Observation]) -> float:

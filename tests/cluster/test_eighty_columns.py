@@ -12,7 +12,6 @@ from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.stored_run import TIMINGS, Run
 from evals.report.terminal import LaidOut
 from evals.suite import suite_results
-from evals.summary.cut_off import count_cut_off
 from evals.summary.failures import causes_of, failure_table
 from evals.summary.usage import usage_table
 from evals.tables import Table, format_cell, is_number
@@ -35,7 +34,7 @@ def check(table: Table, brief: bool) -> None:
 def test_every_table_of_a_suite_fits(name):
     run = small_run(name)
     tables = [table for section in SECTIONS for table in suite_results(SUITES[name], run, section)]
-    tables += [coverage(run, count_cut_off(run)), failure_table(causes_of(run)), usage_table(run)]
+    tables += [coverage(run), failure_table(causes_of(run)), usage_table(run)]
     assert len(tables) >= {"toy": 4, "kumo": 9, "kidgym": 13, "multistar": 14, "direct": 8}[name]
     for table in tables:
         check(table, brief=False)

@@ -8,7 +8,6 @@ import pyarrow as pa
 from cluster.commands.report import Results, coverage, sessions_table, summarize, write_results
 from cluster.storage.stored_run import Run
 from evals.ledger.run_data import RunData
-from evals.summary.cut_off import CutOff
 from evals.summary.failures import causes_of
 from evals.tables import Table
 
@@ -54,14 +53,14 @@ LEDGER = [
 
 
 def test_episodes_are_counted_by_player_and_suite():
-    table = coverage(run(PLAN, LEDGER), {("alpha", "kumo"): CutOff(2, 1, 7)})
+    table = coverage(run(PLAN, LEDGER))
     assert table.rows == (
-        ("zeta", "kumo", 5, 1, 3, 1, 0),
-        ("alpha", "kumo", 4, 2, 0, 2, 7),
-        ("zeta", "kidgym", 3, 1, 0, 2, 0),
+        ("zeta", "kumo", 5, 1, 3, 1),
+        ("alpha", "kumo", 4, 2, 0, 2),
+        ("zeta", "kidgym", 3, 1, 0, 2),
     )
     assert table.name == "coverage"
-    assert table.columns == ("player", "suite", "planned", "done", "failed", "missing", "cut off")
+    assert table.columns == ("player", "suite", "planned", "done", "failed", "missing")
 
 
 def test_players_keep_the_order_of_the_plan_however_large_it_is():
@@ -69,7 +68,7 @@ def test_players_keep_the_order_of_the_plan_however_large_it_is():
     plan = pa.concat_tables(
         pa.table({"player": pa.repeat(player, 40_000), "suite": pa.repeat("kumo", 40_000)}) for player in players
     )
-    table = coverage(dataclasses.replace(run(PLAN, LEDGER), plan=plan), {})
+    table = coverage(dataclasses.replace(run(PLAN, LEDGER), plan=plan))
     assert [row[:3] for row in table.rows] == [(player, "kumo", 40_000) for player in players]
 
 
@@ -82,7 +81,7 @@ def test_batches_add_up():
         return (batch for half in halves for batch in half._read(columns))
 
     split = dataclasses.replace(whole, _read=read)
-    assert coverage(split, {}) == coverage(whole, {})
+    assert coverage(split) == coverage(whole)
     assert summarize(split, [], {}) == summarize(whole, [], {})
     assert causes_of(split) == causes_of(whole)
     sessions = ({"id": "s1"}, {"id": "s2"})

@@ -244,11 +244,11 @@ def test_p_never_falls_below_what_the_draws_can_tell_and_is_one_where_nothing_di
 
 
 def test_measured_values_of_independent_games_join_two_t_intervals():
-    first, second = [1.0, 2.0, 4.0, 5.0], [0.5, 1.5, 1.0]
+    first, second = [1.0, 2.0, 4.0, 5.0, 3.0, 1.0, 4.0, 3.0, 2.0, 5.0], [0.5, 1.5, 1.0, 0.0, 2.0]
     (effect,) = independent_effects(side(first, repeats=2), side(second))
-    one, other = mean_estimate(first, [0, 0, 1, 1]), mean_estimate(second)
-    assert effect.difference == difference_estimate(one, other) and effect.difference.n == 7
-    assert (effect.first, effect.second, effect.games) == (3.0, 1.0, 5)
+    one, other = mean_estimate(first, [place // 2 for place in range(10)]), mean_estimate(second)
+    assert effect.difference == difference_estimate(one, other) and effect.difference.n == 15
+    assert (effect.first, effect.second, effect.games) == (3.0, 1.0, 10)
 
 
 def test_games_of_unequal_size_change_sides_as_a_whole():

@@ -20,7 +20,7 @@ from evals.ledger.run_data import RunData
 from evals.reference import Conditions, Figure, published
 from evals.reference.comparison import RunCell, difference, published_tables
 from evals.report.terminal import LaidOut
-from evals.stats.intervals import mean_estimate, proportion_estimate, wilson_estimate
+from evals.stats.intervals import proportion_estimate, wilson_estimate
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.score import CAPABILITIES, capability_score
 
@@ -52,8 +52,8 @@ def test_a_difference_holds_the_doubt_of_both_where_n_is_known():
 
 
 def test_a_published_mean_of_no_known_spread_adds_no_doubt():
-    ours = RunCell("m", "tokens", {}, [100.0, 120.0, 110.0], [1, 2, 3])
-    found, alone = difference(ours, Figure("T", "r", "tokens", {}, 90.0, n=1250, games=250)), mean_estimate(ours.values)
+    ours = RunCell("m", "tokens", {}, [100.0, 120.0, 110.0, 90.0, 130.0], range(5))
+    found, alone = difference(ours, Figure("T", "r", "tokens", {}, 90.0, n=1250, games=250)), ours.estimate
     assert (found.low, found.high) == pytest.approx((alone.low - 90, alone.high - 90))
 
 

@@ -7,8 +7,10 @@ import math
 
 import pytest
 
+from evals.report.latex import latex
+from evals.report.page import table_parts
 from evals.stats.intervals import NO_ESTIMATE, Estimate
-from evals.tables import Table, format_cell, tables_to_json
+from evals.tables import NO_INTERVAL, Table, format_cell, tables_to_json
 
 SHARE = Estimate(0.5, 0.25, 0.75, 8)
 UNKNOWN_SPREAD = Estimate(0.5, math.nan, math.nan, 1)
@@ -67,10 +69,11 @@ def test_markdown_keeps_every_cell_in_its_column():
         "| --- | --- | --- |",
         r"| Zoë\|x y | 3 | 0.500 [0.250, 0.750] |",
         "| b | – | 0.125 |",
-        "| c | inf | 0.500 [–, –] |",
+        "| c | inf | 0.500 [–] |",
         "",
         "- First.",
         "- Second.",
+        f"- {NO_INTERVAL}",
         "",
     ]
     assert PLAIN.to_markdown().endswith("| 2 | False |\n"), "no notes, no blank lines"
@@ -80,12 +83,20 @@ def test_markdown_keeps_every_cell_in_its_column():
     ("cell", "shown"),
     [
         *((None, "–"), (math.nan, "–"), (NO_ESTIMATE, "–"), (Estimate(0.5, 0.1, 0.9, 0), "–")),
-        *((SHARE, "0.500 [0.250, 0.750]"), (UNKNOWN_SPREAD, "0.500 [–, –]")),
-        *((0.12345, "0.123"), (9.9987, "9.999"), (-9.5, "-9.500"), (10.0, "10.0"), (-12.34, "-12.3")),
-        *((999.94, "999.9"), (1000.0, "1,000"), (-1234567.8, "-1,234,568"), (0.0, "0.000"), (math.inf, "inf")),
+        *((SHARE, "0.500 [0.250, 0.750]"), (UNKNOWN_SPREAD, "0.500 [–]")),
+        *((0.12345, "0.123"), (9.9987, "10.0"), (-9.5, "-9.50"), (10.0, "10.0"), (-12.34, "-12.3")),
+        *(
+            (999.94, "1,000"),
+            (0.01234, "0.0123"),
+            (0.00004, "4e-05"),
+            (1000.0, "1,000"),
+            (-1234567.8, "-1,234,568"),
+            (0.0, "0.00"),
+            (math.inf, "inf"),
+        ),
         *(
             (3, "3"),
-            (12345, "12345"),
+            (12345, "12,345"),
             (True, "True"),
             ("any | text", "any | text"),
             ("", ""),
@@ -101,3 +112,11 @@ def test_numbers_are_shown_to_three_significant_digits_and_a_dash_stands_for_not
 def test_a_row_that_does_not_fit_its_columns_is_refused(row):
     with pytest.raises(ValueError, match="mine"):
         Table("mine", "Mine", ("a", "b"), ((1, 2), row))
+
+
+def test_a_table_with_an_estimate_without_interval_says_why():
+    table = Table("t", "T", ("player", "x"), (("a", UNKNOWN_SPREAD),), ("First.",))
+    assert table.all_notes == ("First.", NO_INTERVAL)
+    assert TABLE.all_notes[:-1] == TABLE.notes and PLAIN.all_notes == PLAIN.notes
+    for text in (table.to_markdown(), latex(table), str(table_parts(table)["notes"])):
+        assert "fewer than five" in text

@@ -11,7 +11,7 @@ from evals.report.terminal import LaidOut
 from evals.stats.intervals import Estimate
 from evals.tables import Table, format_cell
 
-SHARE = Estimate(0.083, 0.015, 0.354, 12)
+SHARE = Estimate(0.183, 0.115, 0.354, 12)
 
 
 def shown(table: Table, width: int = 80, brief: bool = False) -> str:
@@ -24,7 +24,7 @@ def shown(table: Table, width: int = 80, brief: bool = False) -> str:
 
 def table(columns: int, rows: int, cell=SHARE, **more) -> Table:
     names = ("player", "task", *(f"measure number {n}" for n in range(columns)))
-    cells = [Estimate(0.083, 0.015, 0.3 + n / 1000, 12) if cell is SHARE else cell for n in range(columns)]
+    cells = [Estimate(0.183, 0.115, 0.3 + n / 1000, 12) if cell is SHARE else cell for n in range(columns)]
     return Table("t", "T", names, tuple((f"p{row}", "ab"[row % 2], *cells) for row in range(rows)), **more)
 
 
@@ -63,7 +63,7 @@ def test_what_all_rows_share_is_said_once_and_not_where_there_is_one_row_only():
     rows = (("a", "cot", 0, None, 1.0, SHARE), ("b", "cot", 0, None, 1.0, SHARE))
     both = Table("t", "T", ("player", "mode", "failed", "nothing", "x", "success"), rows)
     text = shown(both)
-    assert "in every row: mode cot, failed 0, nothing –, x 1.000" in text
+    assert "in every row: mode cot, failed 0, nothing –, x 1.00" in text
     assert text.count("cot") == 1 and text.count(format_cell(SHARE)) == 2, "a result is shown in every row"
     least = shown(Table("t", "T", ("player", "planned"), (("a", 4), ("b", 4))))
     assert "in every row" not in least and least.count("4") == 2, "a single column would say nothing"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from envs.kidgym.chance import CHANCE
-from evals.stats.intervals import mean_estimate, proportion_estimate
+from evals.stats.intervals import NONNEGATIVE, mean_estimate, proportion_estimate
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.suites.kidgym.shortcuts import SHORTCUTS
 from evals.tables import Cell, Table
@@ -57,7 +57,7 @@ def _mistakes(cells: Cells) -> Table:
         for kind, count in kinds.most_common():
             when = [float(game["lost_step"]) for game in lost if game["mistake"] == kind and game["lost_step"]]
             share = proportion_estimate([(game["mistake"] or "budget used up") == kind for game in games])
-            rows.append((*cell, kind, count, len(lost), share, mean_estimate(when)))
+            rows.append((*cell, kind, count, len(lost), share, mean_estimate(when, bounds=NONNEGATIVE)))
     return Table(
         name="kidgym_mistakes",
         title="KidGym: what lost the games",
@@ -98,7 +98,13 @@ def _miscounts(cells: Cells) -> Table:
             signs = [sum(error < 0 for error in errors), errors.count(0), sum(error > 0 for error in errors)]
             wrong = [float(abs(error)) for error in errors if error]
             rows.append(
-                (*cell, len(errors), *signs, mean_estimate([float(error) for error in errors]), mean_estimate(wrong))
+                (
+                    *cell,
+                    len(errors),
+                    *signs,
+                    mean_estimate([float(error) for error in errors]),
+                    mean_estimate(wrong, bounds=NONNEGATIVE),
+                )
             )
     return Table(
         name="kidgym_miscounts",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from envs.kidgym.chance import CHANCE, CHANGED, published_chance
 from evals.reference import published
-from evals.stats.intervals import NO_ESTIMATE, Estimate, mean_estimate, proportion_estimate
+from evals.stats.intervals import NO_ESTIMATE, NONNEGATIVE, Estimate, mean_estimate, proportion_estimate
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.suites.kidgym.shortcuts import SHORTCUTS
@@ -134,7 +134,7 @@ def _success_table(episodes: Sequence[Played]) -> Table:
                     *best_shortcut(task, level, played),
                     sum(episode.cut_off for episode in planned),
                     _share(planned, lambda episode: episode.invalid),
-                    mean_estimate([float(episode.steps or 0) for episode in done]),
+                    mean_estimate([float(episode.steps or 0) for episode in done], bounds=NONNEGATIVE),
                 )
             )
     return Table(

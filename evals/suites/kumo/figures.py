@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from envs.kumo import DIFFICULTIES
 from evals.figures import Figure, Series
 from evals.suites.kumo.published import leaderboard
-from evals.suites.kumo.repeats import Run, groups_of, mean_of, share_of
+from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of, share_of
 
 
 def kumo_figures(runs: Sequence[Run]) -> Iterator[Figure]:
@@ -38,7 +38,7 @@ def _scatter(runs: Sequence[Run]) -> Figure:
     series = [
         Series(
             player,
-            (mean_of(members, lambda run: run.published_relative_actions),),
+            (mean_of(members, lambda run: run.published_relative_actions, RELATIVE),),
             (share_of(members, lambda run: run.success),),
             difficulty,
         )
@@ -54,10 +54,14 @@ def _scatter(runs: Sequence[Run]) -> Figure:
         title="KUMO: success over relative actions",
         kind="points",
         series=tuple(series),
-        x_label="relative action count (published convention)",
+        x_label="published relative actions",
         y_label="success",
         limits=(0, 1),
-        notes=("Gray: the paper's models, people and optimal search over its five main domains, on other tasks.",),
+        notes=(
+            "published relative actions: as the table has them, in the papers' convention, which counts one more action of "
+            "the run and of perfect play; so they are smaller than the table's relative actions.",
+            "Gray: the paper's models, people and optimal search over its five main domains, on other tasks.",
+        ),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
-from evals.stats.intervals import Estimate, mean_estimate, proportion_estimate
+from evals.stats.intervals import NONNEGATIVE, Bounds, Estimate, mean_estimate, proportion_estimate
 from evals.suites.kumo.levels import size_of
 
 _LEDGER_COLUMNS = (
@@ -144,10 +145,14 @@ def groups_of(runs: Sequence[Run], key: Callable[[Run], tuple[str, ...]]) -> dic
     return groups
 
 
-def mean_of(runs: Sequence[Run], value: Callable[[Run], float | None]) -> Estimate:
+RELATIVE: Final[Bounds] = (-1.0, math.inf)
+"""Range of relative actions, (actions - optimal) / optimal."""
+
+
+def mean_of(runs: Sequence[Run], value: Callable[[Run], float | None], bounds: Bounds = NONNEGATIVE) -> Estimate:
     """Mean over the runs that have a value, clustered by task."""
     pairs = [(number, run.task) for run in runs if (number := value(run)) is not None]
-    return mean_estimate([number for number, _ in pairs], [task for _, task in pairs])
+    return mean_estimate([number for number, _ in pairs], [task for _, task in pairs], bounds=bounds)
 
 
 def share_of(runs: Sequence[Run], holds: Callable[[Run], bool]) -> Estimate:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from envs.kumo import DIFFICULTIES
 from evals.suites.kumo.published import leaderboard
-from evals.suites.kumo.repeats import Run, groups_of, join_runs, mean_of, share_of
+from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, join_runs, mean_of, share_of
 from evals.tables import Cell, Table
 
 
@@ -59,13 +59,15 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
                 sum(run.cut_off for run in played),
                 share_of(played, lambda run: run.success),
                 mean_of(played, lambda run: run.actions),
-                mean_of(played, lambda run: run.relative_actions),
+                mean_of(played, lambda run: run.relative_actions, RELATIVE),
+                mean_of(played, lambda run: run.published_relative_actions, RELATIVE),
                 share_of(played, lambda run: run.parse_errors > 0),
                 share_of(played, lambda run: run.parse_failed),
                 mean_of(played, lambda run: run.tokens),
             )
         )
-    measures = ("success", "actions", "relative actions", "parse errors", "parse failures", "tokens")
+    relative = ("relative actions", "published relative actions")
+    measures = ("success", "actions", *relative, "parse errors", "parse failures", "tokens")
     return Table(
         name="kumo_domains" if by_domain else "kumo_success",
         headline=not by_domain,
@@ -76,8 +78,11 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
         notes=(
             "actions: tests and the final prediction; a run without success counts |A| + 1 (easy 7, hard 17). "
             "relative actions: mean of (actions - optimal) / optimal on the same outcomes.",
+            "published relative actions: the same in the papers' convention, which counts one more action of the run and of "
+            "perfect play (the table in the published convention says how).",
             "parse errors: runs with a reply that names nothing; parse failures: runs that such a reply ended.",
-            "cut off: replies that ended at the limit of tokens; one that had not answered by then names nothing.",
+            "cut off: replies that ended at the token limit, or that a content filter stopped (the table of replies tells "
+            "them apart); one that had not answered by then names nothing.",
             "tokens: prompt and completion tokens of all calls of a run.",
             "Brackets: 95 % confidence intervals; the runs of one task are one cluster.",
             *_failure_notes(runs),
@@ -160,9 +165,9 @@ def _optima_table(runs: Sequence[Run]) -> Table:
             (
                 *key,
                 len(played),
-                mean_of(played, lambda run: run.published_actions_over(run.shipped_optimal_actions)),
-                mean_of(played, lambda run: run.published_actions_over(run.optimal_actions)),
-                mean_of(played, lambda run: run.published_actions_over(run.tied_optimal_actions)),
+                mean_of(played, lambda run: run.published_actions_over(run.shipped_optimal_actions), RELATIVE),
+                mean_of(played, lambda run: run.published_actions_over(run.optimal_actions), RELATIVE),
+                mean_of(played, lambda run: run.published_actions_over(run.tied_optimal_actions), RELATIVE),
             )
             for key, played in groups.items()
         ),
@@ -177,7 +182,7 @@ def _published_cells(played: Sequence[Run]) -> tuple[Cell, ...]:
     return (
         len(played),
         share_of(played, lambda run: run.success),
-        mean_of(played, lambda run: run.published_relative_actions),
+        mean_of(played, lambda run: run.published_relative_actions, RELATIVE),
         mean_of([run for run in played if run.success], lambda run: run.published_actions),
         share_of(played, lambda run: run.parse_failed),
         mean_of(played, lambda run: run.tokens),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.stats.intervals import mean_estimate, proportion_estimate
+from evals.stats.intervals import UNIT, mean_estimate, proportion_estimate
 from evals.suites.multistar.answers import Answered, groups_of, in_order
 from evals.suites.multistar.mseval import Convention, weight_bounds
 from evals.tables import Cell, Table
@@ -32,7 +32,7 @@ def weights_table(answers: Sequence[Answered], convention: Convention) -> Table:
                 step,
                 key[3],
                 len(group),
-                mean_estimate(weights, [answer.cluster for answer in group]),
+                mean_estimate(weights, [answer.cluster for answer in group], bounds=UNIT),
                 *((None, None) if convention.model_prior else (least, most)),
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evals.figures import Figure, Series
-from evals.stats.intervals import mean_estimate, proportion_estimate
+from evals.stats.intervals import UNIT, mean_estimate, proportion_estimate
 from evals.suites.multistar.answers import STAGES, Answered, groups_of, in_order
 from evals.suites.multistar.comparison import STEPS
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
@@ -92,7 +92,9 @@ def _weights(answers: Sequence[Answered]) -> Iterator[Series]:
     for player, mode, attribute in dict.fromkeys(key[:3] for key in in_order(groups)):
         members = [groups.get((player, mode, attribute, stage)) for stage in stages]
         values = [
-            mean_estimate([answer.score.parents_weight for answer in each if answer.score], [a.cluster for a in each])
+            mean_estimate(
+                [answer.score.parents_weight for answer in each if answer.score], [a.cluster for a in each], bounds=UNIT
+            )
             if each
             else None
             for each in members

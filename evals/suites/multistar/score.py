@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from evals.reference import Conditions
 from evals.reference.comparison import published_tables
-from evals.stats.intervals import mean_estimate, proportion_estimate
+from evals.stats.intervals import NONNEGATIVE, UNIT, mean_estimate, proportion_estimate
 from evals.suites.multistar.answers import LOW_MASS, Answered, Played, answers_of, groups_of, in_order, join
 from evals.suites.multistar.comparison import error_table, weights_table
 from evals.suites.multistar.effects import effect_tables
@@ -130,8 +130,8 @@ def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, 
         proportion_estimate([answer.right for answer in answers], clusters),
         sum(1 / answer.options for answer in answers) / len(answers) if answers else None,
         shortcut,
-        mean_estimate([score.value for score, _ in scores], scored),
-        mean_estimate([score.share for score, _ in scores], scored),
+        mean_estimate([score.value for score, _ in scores], scored, bounds=NONNEGATIVE),
+        mean_estimate([score.share for score, _ in scores], scored, bounds=UNIT),
         len(done) - len(scores),
         sum(bool(answer.argmax_is_label) for answer in labeled) / len(labeled) if labeled else None,
         sum(masses) / len(masses) if masses else None,

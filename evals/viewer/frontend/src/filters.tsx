@@ -50,7 +50,7 @@ export function Filters({ address, go, values, runs }: Given) {
             checked={address.has("cut_off")}
             onChange={(event) => go({ cut_off: event.currentTarget.checked ? "1" : null })}
           />
-          a reply was cut off
+          a reply was cut off or filtered
         </label>
         {Object.entries(BOUNDS).map(([name, label]) => (
           <fieldset key={name} class="bounds">

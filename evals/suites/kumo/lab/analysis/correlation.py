@@ -16,7 +16,7 @@ from evals.ledger.run_data import RunData
 from evals.reference import model_named, published
 from evals.stats.intervals import NO_ESTIMATE, Estimate
 from evals.suite import Suite
-from evals.suites.kumo.repeats import Run, groups_of, mean_of
+from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of
 from evals.tables import Cell, Table
 
 _FEWEST = 3
@@ -61,7 +61,7 @@ def measured_scores(runs: Sequence[Run], others: Iterable[tuple[Suite, RunData]]
     found: dict[str, dict[str, float]] = {}
     for (difficulty, player), members in groups_of(runs, lambda run: (run.difficulty, run.player)).items():
         found.setdefault(f"kumo {difficulty}: success", {})[player] = mean_of(members, lambda run: run.success).mean
-        relative = mean_of(members, lambda run: run.published_relative_actions)
+        relative = mean_of(members, lambda run: run.published_relative_actions, RELATIVE)
         if relative.n:
             found.setdefault(f"kumo {difficulty}: relative actions", {})[player] = relative.mean
     kumo = [Scores(name, values, kumo=True) for name, values in found.items()]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from scipy.stats import rankdata
 
-from evals.suites.kumo.repeats import Run, groups_of, mean_of, share_of
+from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of, share_of
 from evals.tables import Cell, Table
 
 
@@ -31,7 +31,7 @@ def ranking_table(runs: Sequence[Run], categories: Mapping[str, str]) -> Table:
                 (
                     *(difficulty, rank, domain, categories.get(domain), len({run.game for run in members})),
                     *(statistics.fmean(won), min(won), max(won)),
-                    mean_of(members, lambda run: run.relative_actions).mean,
+                    mean_of(members, lambda run: run.relative_actions, RELATIVE).mean,
                     _mean_optimum(members),
                 )
             )
@@ -79,7 +79,7 @@ def category_table(runs: Sequence[Run], categories: Mapping[str, str]) -> Table:
                 *each,
                 *(len({run.domain for run in groups[each]}), len(groups[each])),
                 share_of(groups[each], lambda run: run.success),
-                mean_of(groups[each], lambda run: run.relative_actions).mean,
+                mean_of(groups[each], lambda run: run.relative_actions, RELATIVE).mean,
                 share_of(groups[each], lambda run: run.parse_failed).mean,
                 mean_of(groups[each], lambda run: run.tokens).mean,
             )
