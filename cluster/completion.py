@@ -59,10 +59,11 @@ def _overrides(prefix: str, **_: Any) -> list[str]:
 def _episodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
     import pyarrow.parquet as pq
 
+    from envs.files import regular
     from evals.analysis.compare import SHORT_ID
 
     plan = Path(parsed_args.run_dir) / "plan.parquet"
     if not plan.exists():
         return []
-    ids = pq.read_table(plan, columns=["episode_id"])["episode_id"].to_pylist()
+    ids = pq.read_table(regular(plan), columns=["episode_id"])["episode_id"].to_pylist()
     return [name[:SHORT_ID] for name in ids if name.startswith(prefix)][:MOST_EPISODES]

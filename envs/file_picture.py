@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from envs.files import read_bytes
 from envs.picture import Picture
 
 MOST_BYTES = 16 * 2**20
@@ -105,16 +106,9 @@ def picture_content(path: Path) -> bytes:
     """The bytes of a picture's file.
 
     Raises:
-        ValueError: it cannot be read, or is too large.
+        FileError: it cannot be read, or is too large.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ValueError(f"{path}: this picture cannot be read ({error.strerror})") from error
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"{path}: a picture of more than {MOST_BYTES // 2**20} MiB")
-    return content
+    return read_bytes(path, MOST_BYTES)
 
 
 def _size(name: str, content: bytes) -> tuple[int, int]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs import plugins
+from envs.files import parse_json
 
 GROUP = "raycade.pictures"
 """Entry-point group of picture classes; an entry's name is the class's ``kind``."""
@@ -85,8 +86,10 @@ def picture_from_description(description: str) -> Picture:
     Raises:
         ValueError: the kind is unknown, or the description was written by another version of its renderer.
     """
-    fields = json.loads(description)
-    kind, version = fields.pop("kind"), fields.pop("version")
+    fields = parse_json(description, "picture description")
+    if not isinstance(fields, dict) or not {"kind", "version"} <= fields.keys():
+        raise ValueError(f"no description of a picture: {description[:40]!r}")
+    kind, version = str(fields.pop("kind")), fields.pop("version")
     if kind not in _KINDS:
         try:
             plugins.load(GROUP, kind, BUILT_IN)

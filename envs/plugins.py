@@ -17,10 +17,10 @@ import importlib
 import importlib.metadata
 import os
 import sys
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from envs.files import FileError, read_toml
 from envs.suggest import did_you_mean
 
 VARIABLE = "RAYCADE_PLUGINS"
@@ -74,9 +74,9 @@ def _listed(folder: Path, group: str) -> dict[str, str]:
     """One group of a folder's ``plugins.toml``."""
     path = folder / "plugins.toml"
     try:
-        section = tomllib.loads(path.read_text()).get(group, {})
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"{VARIABLE}: {path} cannot be read: {error}") from error
+        section = read_toml(path).get(group, {})
+    except FileError as error:
+        raise ValueError(f"{VARIABLE}: {error}") from error
     if not isinstance(section, dict) or not all(isinstance(value, str) for value in section.values()):
         raise ValueError(f'{VARIABLE}: {path}: ["{group}"] must hold lines like name = "module:Class"')
     return section

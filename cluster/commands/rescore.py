@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -15,6 +14,7 @@ from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs
+from envs.files import parse_yaml
 from evals.analysis.rescore import changes_table, rescore, rescored_run, rescored_table
 from evals.ledger.run_data import RunData
 from evals.suite import suite_results
@@ -74,8 +74,8 @@ def changed(section: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
         if not equals or not key.startswith("suite."):
             raise UserError(f"{override}: name settings of the suite, as suite.KEY=VALUE")
         try:
-            OmegaConf.update(config, key, yaml.safe_load(value), force_add=False)
-        except (OmegaConfBaseException, yaml.YAMLError, TypeError, ValueError) as error:
+            OmegaConf.update(config, key, parse_yaml(value, override), force_add=False)
+        except (OmegaConfBaseException, TypeError, ValueError) as error:
             raise UserError(f"{override}: {str(error).splitlines()[0]}") from error
     found: dict[str, Any] = OmegaConf.to_container(config, resolve=True)["suite"]  # type: ignore[index, call-overload, assignment]
     return found

@@ -15,6 +15,7 @@ from typing import Any
 
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
+from envs.files import FileError, read_json
 
 VERSIONS = "versions.json"
 
@@ -94,9 +95,9 @@ def read_versions(run_dir: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        found = json.loads(path.read_text())
-    except ValueError as error:
-        raise UserError(f"{path}: not JSON: {error}") from error
+        found = read_json(path)
+    except FileError as error:
+        raise UserError(str(error)) from error
     if not isinstance(found, list) or not all(isinstance(session, dict) for session in found):
         raise UserError(f"{path}: must hold a list of sessions")
     return found

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
+from envs.files import read_json
 
 SPENDING = "spending.json"
 
@@ -22,8 +23,8 @@ def read_spent(run_dir: Path) -> float:
     if not path.exists():
         return 0.0
     try:
-        spent = float(json.loads(path.read_text())["spent"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        spent = float(read_json(path)["spent"])
+    except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: damaged, cannot be read as what the run has spent: {error}") from error
     if not math.isfinite(spent) or spent < 0:
         raise UserError(f"{path}: damaged: spent={spent}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import read_versions
 from cluster.storage.spending import SPENDING, read_spent
+from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, regular
 from envs.suggest import did_you_mean
 from evals.ledger.ledger import (
     Damage,
@@ -72,7 +71,7 @@ class Run:
         self.check_begun()
         path = self.path / "plan.parquet"
         try:
-            table = pq.read_table(path, page_checksum_verification=True)
+            table = pq.read_table(regular(path), page_checksum_verification=True)
             check_plan(table)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise UserError(f"{path}: damaged, cannot be read as a plan: {error}") from error
@@ -99,11 +98,11 @@ class Run:
         """
         path = self.path / "config.yaml"
         try:
-            config = yaml.safe_load(path.read_text())
-        except FileNotFoundError as error:
+            config = read_yaml(path)
+        except MissingFileError as error:
             raise UserError(f"{self.path}: no run here (there is no config.yaml){_other_runs(self.path)}") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: not YAML: {error}") from error
+        except FileError as error:
+            raise UserError(str(error)) from error
         if not isinstance(config, dict) or "suite" not in config:
             raise UserError(f"{path}: names no suite")
         return config
@@ -121,11 +120,13 @@ class Run:
     def timings(self) -> list[dict[str, Any]]:
         """The statistics of each session that came to its end; a killed one has none, and a torn line is left out."""
         path = self.path / TIMINGS
+        if not path.exists():
+            return []
         found = []
-        for line in path.read_text().splitlines() if path.exists() else ():
+        for number, line in read_lines(path):
             try:
-                session = json.loads(line)
-            except ValueError:
+                session = parse_json(line, f"{path}, line {number}")
+            except FileError:
                 session = None
             if isinstance(session, dict):
                 found.append(session)

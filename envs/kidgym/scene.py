@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from envs.files import read_bytes
+
 RESOLUTIONS = (32, 64, 96)
 """Cell sizes in pixels of the paper's resolution study; 64 is the benchmark's own."""
 GRID_CELLS = 9
@@ -78,6 +80,6 @@ def skin_digest(skin: str) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(Path(skin).rglob("*")) if skin else ():
         if path.suffix in (".png", ".svg"):
-            content = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+            content = hashlib.blake2b(read_bytes(path), digest_size=16).hexdigest()
             digest.update(f"{path.relative_to(skin).as_posix()}\n{content}\n".encode())
     return digest.hexdigest() if skin else ""

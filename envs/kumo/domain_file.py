@@ -5,12 +5,11 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from envs.files import FileError, read_yaml
 from envs.kumo.definitions import Place, language_problems
 from envs.kumo.domain import CATEGORIES, Action, Domain, DomainError, Noun, Phrasings, Range, State
 from envs.kumo.names import words
@@ -45,26 +44,10 @@ def load_domain(name_or_path: str | Path) -> Domain:
         near = did_you_mean(text, known) or f"; there are {', '.join(known)}"
         raise DomainError([f"no domain {text!r}; for a domain of your own give its YAML file{near}"])
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), UniqueKeysLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as cause:
-        raise DomainError([f"{path}: damaged YAML: {' '.join(str(cause).split())}"]) from None
-    except OSError as cause:
-        raise DomainError([f"{path}: cannot be read: {cause.strerror}"]) from None
+        data = read_yaml(path)
+    except FileError as cause:
+        raise DomainError([str(cause)]) from None
     return parse_domain(data, path.stem)
-
-
-class UniqueKeysLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML lets a repeated key silently win over the earlier one; here it is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping whose keys differ."""
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} occurs twice", problem_mark=key.start_mark)
-            seen.add(str(key.value))
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return mapping
 
 
 def parse_domain(data: Any, name: str) -> Domain:

@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import yaml
-
+from envs.files import read_yaml
 from envs.kumo.domain import Domain
-from envs.kumo.domain_file import DOMAINS, UniqueKeysLoader
+from envs.kumo.domain_file import DOMAINS
 from envs.kumo.names import words
 
 ALIKE_TITLES = 0.75
@@ -119,7 +118,7 @@ def shipped_profiles() -> tuple[Profile, ...]:
     """Those of the domains that come with raycade, without rules; their files are not validated again."""
     found = []
     for path in sorted(DOMAINS.glob("*.yaml")):
-        data = yaml.load(path.read_text(encoding="utf-8"), UniqueKeysLoader)
+        data = read_yaml(path)
         found.append(Profile.of(path.stem, data["title"], data["truths"], data["actions"]))
     return tuple(found)
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from envs.files import parse_json
 from envs.kumo.domain import Domain
 from envs.kumo.domain_file import load_domain, parse_domain
 from envs.kumo.generate import GenerationError, generate_tasks
@@ -207,7 +208,7 @@ def domain_from(source: str) -> Domain:
         ValueError: there is no such domain, or it has no split.
     """
     if source.startswith(_DRAWN):
-        settings, seed, index = json.loads(source.removeprefix(_DRAWN))
+        settings, seed, index = parse_json(source.removeprefix(_DRAWN), "structure")
         return draw_domain(Structure.parse(settings), seed, index)
     if source.startswith(_PERMUTED):
         seed, domain = source.removeprefix(_PERMUTED).split(":", 1)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from envs.files import read_json_lines
 from envs.kumo.domain import Action, Domain, Observation, State
 
 
@@ -165,15 +166,13 @@ def read_tasks(path: Path, domains: Sequence[Domain]) -> list[Task]:
         domains: published lines hold neither a domain nor outcome tables; they are read as tasks of the one domain given.
 
     Raises:
-        ValueError: a line is no task, or its observations do not leave just its valid truth; the line is named.
-        OSError: the file cannot be read.
+        ValueError: the file cannot be read (`FileError`), a line is no task, or its observations do not leave just its
+            valid truth; the line is named.
     """
     tasks = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-        if not line.strip():
-            continue
+    for number, fields in read_json_lines(path):
         try:
-            tasks.append(_from_line(json.loads(line), domains))
+            tasks.append(_from_line(fields, domains))
         except (AttributeError, KeyError, TypeError) as cause:
             raise ValueError(f"{path}, line {number}: not a task ({type(cause).__name__}: {cause})") from None
         except ValueError as cause:

@@ -35,7 +35,6 @@ from envs.raven.grammar import (
     Layout,
     configuration_named,
 )
-from envs.raven.npz import RavenFileError
 from envs.raven.render import render_problem
 from envs.raven.scene import (
     STYLES,
@@ -73,7 +72,6 @@ __all__ = [
     "OfficialFile",
     "Panel",
     "Problem",
-    "RavenFileError",
     "RavenPicture",
     "Rule",
     "Rules",

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from envs.files import FileError
 from envs.raven.compose import load, puzzle
 from envs.raven.files import file_stem, official, write
 from envs.raven.generate import generate
 from envs.raven.grammar import CONFIGURATIONS, configuration_named
 from envs.raven.listing import ambiguous, read_files, twins, write_index
-from envs.raven.npz import RavenFileError
 from envs.raven.scene import STYLES, Imported, Problem, Style
 from envs.raven.solve import majority_vote, solve
 
@@ -190,7 +190,7 @@ class _Chosen:
                 yield from (generate(name, args.seed + index, args.style) for index in range(args.count))
             return
         for file in read_files(args.path):
-            if isinstance(file, RavenFileError):
+            if isinstance(file, FileError):
                 self.left_out += 1
                 print(f"left out: {file}", file=sys.stderr)
                 continue

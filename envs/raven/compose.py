@@ -37,7 +37,7 @@ def load(source: Generated | Imported) -> Problem:
     """The problem of a source: generated again, or read from its files.
 
     Raises:
-        RavenFileError: an imported file is missing, damaged or has other content than when it was imported.
+        FileError: an imported file is missing, damaged or has other content than when it was imported.
     """
     if isinstance(source, Imported):
         return read_imported(source).problem

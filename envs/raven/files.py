@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.files import FileError, read_bytes
+from envs.files.arrays import read_npz
 from envs.raven.grammar import ANGLE_VALUES, PANEL, SIZE_VALUES, Configuration, Layout
-from envs.raven.npz import RavenFileError, read_arrays
 from envs.raven.pictures import check_pictures
 from envs.raven.raster import CIRCLE, silhouette, unit_of, vertices
 from envs.raven.render import render_problem, slot_centers
@@ -119,15 +120,15 @@ def read(path: str | Path) -> OfficialFile:
     """Read a problem; ``path`` names its npz, and the XML lies beside it.
 
     Raises:
-        RavenFileError: a file is missing or damaged, says something that the format or its own rules do not allow, or has
+        FileError: a file is missing or damaged, says something that the format or its own rules do not allow, or has
             pictures of other panels than those that the XML describes.
     """
     npz = Path(path).with_suffix(".npz")
-    arrays, document = read_arrays(npz), read_document(npz.with_suffix(".xml"))
+    arrays, document = read_npz(npz), read_document(npz.with_suffix(".xml"))
     images = _checked(npz, arrays, "image", (16, PANEL, PANEL), "u")
     target = int(_checked(npz, arrays, "target", (), "iu"))
     if not 0 <= target < 8:
-        raise RavenFileError(f"{npz}: target is {target}, not a candidate 0..7")
+        raise FileError(npz, f"target is {target}, not a candidate 0..7")
     context, candidates = document.panels[:8], document.panels[8:]
     xml, matrix = npz.with_suffix(".xml"), (*context, candidates[target])
     rules = tuple(
@@ -154,7 +155,7 @@ def read(path: str | Path) -> OfficialFile:
         predict,
         structure=names,
         shapes=document.shapes,
-        text=xml.read_text(encoding="utf-8"),
+        text=document.text,
         others={name: array for name, array in arrays.items() if name not in known},
         remarks=(*document.remarks, *_remarks(arrays, known, codes, defaults)),
         **codes,
@@ -181,10 +182,10 @@ def _checked(
     path: Path, arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...], kinds: str
 ) -> NDArray[Any]:
     if name not in arrays:
-        raise RavenFileError(f"{path}: no array {name!r}; there are {', '.join(sorted(arrays)) or 'none'}")
+        raise FileError(path, f"no array {name!r}; there are {', '.join(sorted(arrays)) or 'none'}")
     array = arrays[name]
     if array.shape != shape or array.dtype.kind not in kinds or (name == "image" and array.dtype != np.uint8):
-        raise RavenFileError(f"{path}: array {name!r} has shape {array.shape} and type {array.dtype}, not {shape}")
+        raise FileError(path, f"array {name!r} has shape {array.shape} and type {array.dtype}, not {shape}")
     return array
 
 
@@ -192,7 +193,7 @@ def content_digest(npz: Path) -> str:
     """Hash of an npz and its XML, 32 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=16)
     for path in (npz, npz.with_suffix(".xml")):
-        digest.update(hashlib.blake2b(path.read_bytes()).digest())
+        digest.update(hashlib.blake2b(read_bytes(path)).digest())
     return digest.hexdigest()
 
 
@@ -201,12 +202,12 @@ def read_imported(source: Imported) -> OfficialFile:
     """Read the files of an imported problem.
 
     Raises:
-        RavenFileError: as ``read``, or the content is not what it was.
+        FileError: as ``read``, or the content is not what it was.
     """
     file = read(source.path)
     assert isinstance(file.problem.source, Imported)
     if file.problem.source.digest != source.digest:
-        raise RavenFileError(f"{source.path}: content has changed: {file.problem.source.digest}, not {source.digest}")
+        raise FileError(source.path, f"content has changed: {file.problem.source.digest}, not {source.digest}")
     return file
 
 
@@ -220,7 +221,7 @@ def infer_rules(rules: Sequence[Rule], solution: Sequence[Component], layout: La
         place: file and place, for the error.
 
     Raises:
-        RavenFileError: the panels obey a rule with none of its parameters.
+        FileError: the panels obey a rule with none of its parameters.
     """
     found = []
     for rule, entries in zip(rules, RULE_GROUPS, strict=True):
@@ -231,7 +232,7 @@ def infer_rules(rules: Sequence[Rule], solution: Sequence[Component], layout: La
         fitting = [each for each in every if holds(each, rows, len(layout.slots))]
         # A Constant that other rules have turned into noise holds nowhere, and needs no parameter.
         if not fitting and rule.name != "Constant":
-            raise RavenFileError(f"{place}: the panels do not obey {rule.name} of {rule.attribute}")
+            raise FileError(place, f"the panels do not obey {rule.name} of {rule.attribute}")
         found.append(fitting[0] if fitting else rule)
     return found[0], found[1], found[2], found[3]
 

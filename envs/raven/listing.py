@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from envs.files import FileError, read_json_lines
 from envs.raven.compose import panel_pixels
 from envs.raven.files import OfficialFile, read
 from envs.raven.grammar import configuration_named
-from envs.raven.npz import RavenFileError
 from envs.raven.scene import Imported, Problem
 from envs.raven.solve import solve
 from envs.raven.xmltree import read_document
@@ -20,13 +20,13 @@ def find_files(path: Path) -> list[Path]:
     """The npz file itself, or those below a directory, by folder and number.
 
     Raises:
-        RavenFileError: there are none.
+        FileError: there are none.
     """
     if path.suffix == ".npz" or path.is_file():
         return [path]
     found = sorted(path.rglob("RAVEN_*.npz"), key=lambda file: (str(file.parent), _number(file), file.name))
     if not found:
-        raise RavenFileError(f"{path}: no RAVEN_*.npz here or below")
+        raise FileError(path, "no RAVEN_*.npz here or below")
     return found
 
 
@@ -35,16 +35,16 @@ def _number(path: Path) -> int:
     return int(part) if part.isdecimal() else -1
 
 
-def read_files(path: Path) -> Iterator[OfficialFile | RavenFileError]:
+def read_files(path: Path) -> Iterator[OfficialFile | FileError]:
     """The files of ``find_files`` one by one; a damaged file costs that file only and gives its error.
 
     Raises:
-        RavenFileError: there are no files.
+        FileError: there are no files.
     """
     for npz in find_files(path):
         try:
             yield read(npz.resolve())
-        except RavenFileError as error:
+        except FileError as error:
             yield error
 
 
@@ -52,7 +52,7 @@ def configuration_of(npz: Path) -> str:
     """Name of a problem's configuration, from its XML alone.
 
     Raises:
-        RavenFileError: the XML is missing or damaged.
+        FileError: the XML is missing or damaged.
     """
     return read_document(npz.with_suffix(".xml")).configuration.name
 
@@ -97,20 +97,15 @@ def read_index(index: Path) -> list[Listed]:
     """The problems that an import listed.
 
     Raises:
-        RavenFileError: the index is missing or one of its lines is no index line.
+        FileError: the index is missing or one of its lines is no index line.
     """
-    if not index.is_file():
-        raise RavenFileError(f"{index}: there is no such index; make one with `raycade raven import`")
+    if not index.exists():
+        raise FileError(index, "there is no such index; make one with `raycade raven import`")
     listed = []
-    try:
-        lines = index.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise RavenFileError(f"{index}: is no import index ({error})") from error
-    for number, line in enumerate(lines, 1):
+    for number, fields in read_json_lines(index):
         try:
-            fields = json.loads(line)
             name = configuration_named(str(fields["configuration"])).name
             listed.append(Listed(name, Imported(str(fields["path"]), str(fields["digest"]))))
         except (ValueError, KeyError, TypeError) as error:
-            raise RavenFileError(f"{index}: line {number} is no line of an import index ({error!r})") from error
+            raise FileError(f"{index}, line {number}", f"is no line of an import index ({error!r})") from error
     return listed

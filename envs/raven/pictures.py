@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.raven.npz import RavenFileError
+from envs.files import FileError
 
 TOLERANCE = 12
 """Gray levels of 255."""
@@ -27,7 +27,7 @@ def check_pictures(path: str, drawn: NDArray[np.uint8], stored: NDArray[np.uint8
         stored: The pictures, in the same order and shape.
 
     Raises:
-        RavenFileError: a picture is not that of its panel; the message says whose it is, if it is one of the others.
+        FileError: a picture is not that of its panel; the message says whose it is, if it is one of the others.
     """
     least, most = _ranges(drawn)
     pictures = stored.astype(np.int16)
@@ -42,10 +42,11 @@ def check_pictures(path: str, drawn: NDArray[np.uint8], stored: NDArray[np.uint8
             continue
         twins = [panel for panel in range(len(drawn)) if panel != picture and apart(picture, panel) == 0]
         if twins:
-            raise RavenFileError(f"{path}: the picture of panel {picture} shows panel {twins[0]} of the XML")
+            raise FileError(path, f"the picture of panel {picture} shows panel {twins[0]} of the XML")
         if own > LIMIT:
-            raise RavenFileError(
-                f"{path}: the picture of panel {picture} shows none of the XML's panels ({own} pixels differ from its own)"
+            raise FileError(
+                path,
+                f"the picture of panel {picture} shows none of the XML's panels ({own} pixels differ from its own)",
             )
 
 

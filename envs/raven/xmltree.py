@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
+from envs.files import Bounds, FileError, parse_json, read_text
+from envs.files.regular import MIB
+from envs.files.xml import parse_xml
 from envs.raven.grammar import (
     ANGLE_VALUES,
     ATTRIBUTES,
@@ -24,11 +26,12 @@ from envs.raven.grammar import (
     Configuration,
     Layout,
 )
-from envs.raven.npz import RavenFileError
 from envs.raven.rules import RULE_GROUPS
 from envs.raven.scene import Component, Edits, Entity, Panel, Rule
 
-SIZE_LIMIT = 4 << 20
+MOST_BYTES = 4 * MIB
+_NUMBERS = Bounds(200_000, depth=2)
+"""Of a list of numbers in an attribute: the silhouette of an entity, or the slots of a layout."""
 _LEVELS = {
     "Type": range(1, len(TYPE_VALUES)),
     "Size": range(len(SIZE_VALUES)),
@@ -59,6 +62,8 @@ class Document:
     edits: tuple[Edits, ...]
     remarks: tuple[str, ...] = ()
     """Tags and attributes that the format does not have."""
+    text: str = ""
+    """The whole file, where the document was read from one."""
 
 
 KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -82,48 +87,22 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def parse_xml(path: Path) -> ET.Element:
-    """The root element of a file.
-
-    Raises:
-        RavenFileError: the file is missing, too large, not well-formed, or declares a document type.
-    """
-    if not path.is_file():
-        raise RavenFileError(f"{path}: there is no such file")
-    data = path.read_bytes()
-    if len(data) > SIZE_LIMIT:
-        raise RavenFileError(f"{path}: {len(data)} bytes are too many for the XML of one problem")
-    builder = ET.TreeBuilder()
-    parser = expat.ParserCreate()
-
-    def refuse(*_: Any) -> None:
-        raise RavenFileError(f"{path}: document type declarations are not allowed")
-
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        raise RavenFileError(f"{path}: not well-formed XML: {error}") from error
-    return builder.close()
-
-
 def read_document(path: Path) -> Document:
     """Read one XML file.
 
     Raises:
-        RavenFileError: whatever is wrong, with its place.
+        FileError: whatever is wrong, with its place.
     """
-    root = parse_xml(path)
+    text = read_text(path, MOST_BYTES)
+    root = parse_xml(text, path)
     nodes = _child(path, root, "Panels").findall("Panel")
     if len(nodes) != 16:
-        raise RavenFileError(f"{path}: {len(nodes)} panels instead of 16")
+        raise FileError(path, f"{len(nodes)} panels instead of 16")
     configuration = _configuration(path, nodes[0])
     parsed = [_panel(f"{path}: panel {index}", node, configuration) for index, node in enumerate(nodes)]
     groups = _child(path, root, "Rules").findall("Rule_Group")
     if len(groups) != len(configuration.layouts):
-        raise RavenFileError(f"{path}: {len(groups)} rule groups for {len(configuration.layouts)} components")
+        raise FileError(path, f"{len(groups)} rule groups for {len(configuration.layouts)} components")
     return Document(
         configuration,
         tuple(panel for panel, _ in parsed),
@@ -131,6 +110,7 @@ def read_document(path: Path) -> Document:
         tuple(_rules(f"{path}: rule group {index}", group) for index, group in enumerate(groups)),
         _edits(path, root, len(configuration.layouts)),
         tuple(f"{what} ({count} times)" for what, count in Counter(_unknown(root)).items()),
+        text,
     )
 
 
@@ -146,38 +126,38 @@ def _unknown(node: ET.Element) -> Iterator[str]:
 def _child(place: object, node: ET.Element, tag: str) -> ET.Element:
     child = node.find(tag)
     if child is None:
-        raise RavenFileError(f"{place}: {node.tag} has no {tag}")
+        raise FileError(place, f"{node.tag} has no {tag}")
     return child
 
 
 def _value(place: str, node: ET.Element, name: str) -> str:
     value = node.get(name)
     if value is None:
-        raise RavenFileError(f"{place}: {node.tag} lacks the attribute {name}")
+        raise FileError(place, f"{node.tag} lacks the attribute {name}")
     return value
 
 
 def _level(place: str, node: ET.Element, name: str, allowed: range) -> int:
     text = _value(place, node, name)
     if not text.isdecimal() or len(text) > 4 or int(text) not in allowed:
-        raise RavenFileError(f"{place}: {name} is {text!r}, not a level {allowed[0]}..{allowed[-1]}")
+        raise FileError(place, f"{name} is {text!r}, not a level {allowed[0]}..{allowed[-1]}")
     return int(text)
 
 
 def _numbers(place: str, node: ET.Element, name: str) -> list[Any]:
     text = _value(place, node, name)
+    wrong = FileError(place, f"{name} is not a list of numbers: {text[:40]!r}")
     try:
-        numbers = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise RavenFileError(f"{place}: {name} is not a list of numbers: {text[:40]!r}") from error
-    flat = (
-        [n for item in numbers for n in (item if isinstance(item, list) else [item])]
-        if isinstance(numbers, list)
-        else [""]
-    )
-    if not all(isinstance(n, int | float) for n in flat):
-        raise RavenFileError(f"{place}: {name} is not a list of numbers: {text[:40]!r}")
-    return numbers  # type: ignore[no-any-return]
+        numbers = parse_json(text, place, _NUMBERS)
+    except FileError:
+        raise wrong from None
+    if not isinstance(numbers, list):
+        raise wrong
+    for item in numbers:
+        for number in item if isinstance(item, list) else [item]:
+            if not isinstance(number, int | float):
+                raise wrong
+    return numbers
 
 
 def _configuration(path: Path, panel: ET.Element) -> Configuration:
@@ -186,14 +166,14 @@ def _configuration(path: Path, panel: ET.Element) -> Configuration:
     for configuration in CONFIGURATIONS.values():
         if names == tuple(layout.name for layout in configuration.layouts):
             return configuration
-    raise RavenFileError(f"{path}: unknown configuration: structure {struct.get('name')!r} with layouts {list(names)}")
+    raise FileError(path, f"unknown configuration: structure {struct.get('name')!r} with layouts {list(names)}")
 
 
 def _panel(place: str, node: ET.Element, configuration: Configuration) -> tuple[Panel, tuple[tuple[Shape, ...], ...]]:
     struct = _child(place, node, "Struct")
     parts = struct.findall("Component")
     if struct.get("name") != configuration.structure or len(parts) != len(configuration.layouts):
-        raise RavenFileError(f"{place}: structure {struct.get('name')!r} in a {configuration.name} problem")
+        raise FileError(place, f"structure {struct.get('name')!r} in a {configuration.name} problem")
     pairs = [
         _component(f"{place}, component {index} ({layout.component})", part, layout)
         for index, (part, layout) in enumerate(zip(parts, configuration.layouts, strict=True))
@@ -204,28 +184,28 @@ def _panel(place: str, node: ET.Element, configuration: Configuration) -> tuple[
 def _component(place: str, node: ET.Element, layout: Layout) -> tuple[Component, tuple[Shape, ...]]:
     part = _child(place, node, "Layout")
     if part.get("name") != layout.name:
-        raise RavenFileError(f"{place}: layout {part.get('name')!r} instead of {layout.name!r}")
+        raise FileError(place, f"layout {part.get('name')!r} instead of {layout.name!r}")
     nodes = part.findall("Entity")
     if not nodes:
-        raise RavenFileError(f"{place}: no entities")
+        raise FileError(place, "no entities")
     if _level(place, part, "Number", range(9)) + 1 != len(nodes):
-        raise RavenFileError(f"{place}: Number says {part.get('Number')!r} for {len(nodes)} entities (level + 1)")
+        raise FileError(place, f"Number says {part.get('Number')!r} for {len(nodes)} entities (level + 1)")
     slots = [tuple(slot) for slot in layout.slots]
     if [tuple(slot) if isinstance(slot, list) else slot for slot in _numbers(place, part, "Position")] != slots:
-        raise RavenFileError(f"{place}: Position lists other slots than those of {layout.name}")
+        raise FileError(place, f"Position lists other slots than those of {layout.name}")
     entities, shapes = [], []
     for index, entity in enumerate(nodes):
         here = f"{place}, entity {index}"
         bbox = tuple(_numbers(here, entity, "bbox"))
         if bbox not in slots:
-            raise RavenFileError(f"{here}: bbox {list(bbox)} is no slot of {layout.name}")
+            raise FileError(here, f"bbox {list(bbox)} is no slot of {layout.name}")
         levels = {name: _level(here, entity, name, allowed) for name, allowed in _LEVELS.items()}
         entities.append(
             Entity(slots.index(bbox), levels["Type"], levels["Size"], levels["Color"], levels["Angle"])  # type: ignore[arg-type]
         )
         shapes.append(Shape(tuple(_numbers(here, entity, "real_bbox")), tuple(_numbers(here, entity, "mask"))))
     if len({entity.slot for entity in entities}) < len(entities):
-        raise RavenFileError(f"{place}: two entities in one slot")
+        raise FileError(place, "two entities in one slot")
     uniformity = _level(place, part, "Uniformity", range(4))
     return Component(tuple(entities), uniformity), tuple(shapes)
 
@@ -233,7 +213,7 @@ def _component(place: str, node: ET.Element, layout: Layout) -> tuple[Component,
 def _rules(place: str, group: ET.Element) -> tuple[Rule, ...]:
     nodes = group.findall("Rule")
     if len(nodes) != 4:
-        raise RavenFileError(f"{place}: {len(nodes)} rules instead of 4")
+        raise FileError(place, f"{len(nodes)} rules instead of 4")
     rules = []
     for node, entries in zip(nodes, RULE_GROUPS, strict=True):
         for name, attribute, _ in entries:
@@ -242,8 +222,8 @@ def _rules(place: str, group: ET.Element) -> tuple[Rule, ...]:
                 break
         else:
             known = ", ".join(f"{name} of {attribute}" for name, attribute, _ in entries)
-            raise RavenFileError(
-                f"{place}: unknown rule {node.get('name')!r} of attribute {node.get('attr')!r}; known are {known}"
+            raise FileError(
+                place, f"unknown rule {node.get('name')!r} of attribute {node.get('attr')!r}; known are {known}"
             )
     return tuple(rules)
 
@@ -259,11 +239,11 @@ def _edits(path: Path, root: ET.Element, components: int) -> tuple[Edits, ...]:
         for node in candidate.findall("Attribute"):
             name = next((name for name in ATTRIBUTES if name == node.get("name")), None)
             if name is None:
-                raise RavenFileError(f"{place}: unknown attribute {node.get('name')!r}; known are {ATTRIBUTES}")
+                raise FileError(place, f"unknown attribute {node.get('name')!r}; known are {ATTRIBUTES}")
             found.append((_level(place, node, "component_id", range(components)), name))
         edits.append(tuple(found))
     if len(edits) != 8:
-        raise RavenFileError(f"{place}: {len(edits)} candidates instead of 8")
+        raise FileError(place, f"{len(edits)} candidates instead of 8")
     return tuple(edits)
 
 

@@ -24,11 +24,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
+from envs.files import Bounds, parse_json
 from envs.picture import Picture
 from evals.human.player import Question, QuitError
 from evals.types import Part
 
 HOST: Final = "127.0.0.1"
+_ANSWER: Final = Bounds(size=1000, depth=2)
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -140,7 +142,7 @@ class Browser:
     async def _answered(self, request: Request) -> Response:
         """Take an answer to the question in hand; one to an earlier question, or no option of this one, is refused."""
         try:
-            posted = await request.json()
+            posted = parse_json(await _body(request), "answer", _ANSWER)
             version, option = posted["version"], posted["option"]
         except (ValueError, KeyError, TypeError):
             return Response(status_code=400, headers=HEADERS)
@@ -195,6 +197,20 @@ def _file(name: str) -> Any:
         return Response(content, media_type=FILES[name], headers=HEADERS)
 
     return send
+
+
+async def _body(request: Request) -> bytes:
+    """What was posted, as much of it as can be an answer.
+
+    Raises:
+        ValueError: it is larger.
+    """
+    content = b""
+    async for piece in request.stream():
+        content += piece
+        if len(content) > _ANSWER.size:
+            raise ValueError("too large for an answer")
+    return content
 
 
 def _all_parts(question: Question) -> tuple[Part, ...]:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from envs.files import parse_json, regular
 from evals.ledger.check import IDENTITY, CheckedRows, check_rows
 from evals.ledger.columns import COLUMNS, METADATA, SCHEMA_VERSION, check_version, ledger_schema
 from evals.ledger.lease import LEASE_KEY, read_fence
@@ -341,10 +342,7 @@ def _listed_names(text: bytes) -> list[str]:
     Raises:
         ValueError: it is something else.
     """
-    try:
-        names = json.loads(text)
-    except RecursionError as error:
-        raise ValueError(f"{REPLACES_KEY.decode()} is nested too deeply") from error
+    names = parse_json(text, REPLACES_KEY.decode())
     if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
         raise ValueError(f"{REPLACES_KEY.decode()} is no list of file names")
     return names
@@ -369,7 +367,7 @@ def open_part(path: Path) -> pq.ParquetFile:
         LedgerChangedError: it is no longer there.
     """
     try:
-        return pq.ParquetFile(path, page_checksum_verification=True)
+        return pq.ParquetFile(regular(path), page_checksum_verification=True)
     except OSError as error:
         raise _unless_gone(path, error) from error
 

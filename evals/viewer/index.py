@@ -81,7 +81,7 @@ class EpisodeIndex:
                 continue
             try:
                 plan = read_plan(run)
-            except (OSError, pa.ArrowException) as error:
+            except (OSError, ValueError, pa.ArrowException) as error:
                 run.damage["plan.parquet"] = str(error)
                 continue
             if not run.planned:

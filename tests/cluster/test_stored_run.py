@@ -75,6 +75,12 @@ def test_a_configuration_without_a_suite_is_refused(directory, text):  # noqa: F
         _ = Run(directory.path).config
 
 
+def test_a_configuration_of_brackets_is_refused(directory):  # noqa: F811
+    (directory.path / "config.yaml").write_text("[" * 100_000)
+    with pytest.raises(UserError, match=r"config\.yaml, line 1: is nested deeper"):
+        _ = Run(directory.path).config
+
+
 def test_where_there_is_no_run_each_reader_says_so(tmp_path):
     for read in (*map(attrgetter, ("plan", "planned", "config", "ledger", "data")), Run.episodes):
         with pytest.raises(UserError, match=f"{tmp_path}: no run here"):

@@ -350,10 +350,10 @@ def test_the_example_of_the_documentation_passes(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("name: [toy", "damaged YAML"),
+        ("name: [toy", "is not YAML"),
         ("name: toy\nname: toy\n", "occurs twice"),
         ("", "expected a mapping"),
-        ("\x00", "damaged YAML"),
+        ("\x00", "is not YAML"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, text, word):

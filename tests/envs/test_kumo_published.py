@@ -137,7 +137,7 @@ def broken(tmp_path, change):
     ("line", "said"),
     [
         ("{not json", "left out"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "nested deeper than"),
         ('{"truths": []}', "lacks actions"),
         (json.dumps({**POND_TASKS[1], "actions": [*POND_TASKS[1]["actions"][:5], "Pints"]}), "unknown action 'Pints'"),
         (json.dumps({**POND_TASKS[1], "truths": ["Otter", "Heron", "Fox", "Gnu"]}), "unknown truth 'Gnu'"),

@@ -298,7 +298,7 @@ async def test_what_is_no_option_is_refused(asked, option):
     _, client, waiting = asked
     version = client.get("/token/state").json()["version"]
     assert client.post("/token/answer", json={"version": version, "option": option}).status_code == 400
-    for body in (b"", b"[]", b"{}", b"\xff"):
+    for body in (b"", b"[]", b"{}", b"\xff", b"[" * 900, b"[" * 100_000):
         assert client.post("/token/answer", content=body).status_code == 400
     assert client.post("/token/answer", json={"version": version - 1, "option": 0}).status_code == 409
     assert not waiting.done()

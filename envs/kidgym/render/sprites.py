@@ -11,6 +11,8 @@ from typing import Final
 import resvg_py
 from PIL import Image
 
+from envs.file_picture import MOST_BYTES
+from envs.files import read_bytes, read_text
 from envs.kidgym.catalog import PILED, SPRITES
 from envs.kidgym.render import sources
 
@@ -122,8 +124,8 @@ def _read(path: Path, name: str, width: int, height: int, skin: str) -> Image.Im
     """A skin's drawing: a PNG file as it is, an SVG file as large as fits into a box of pixels."""
     try:
         if path.suffix == ".svg":
-            return rasterize(path.read_text(encoding="utf-8"), width, height)
-        with Image.open(path) as image:
+            return rasterize(read_text(path, MOST_BYTES), width, height)
+        with Image.open(io.BytesIO(read_bytes(path, MOST_BYTES))) as image:
             return image.convert("RGBA")
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"skin {skin!r}: sprite {name!r} cannot be read from {path.name}: {error}") from error

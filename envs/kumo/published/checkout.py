@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import stat
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from envs import files
+from envs.files import Bounds, FileError, MissingFileError
 
 KIB = 1024
 
@@ -26,19 +27,15 @@ def open_file(root: Path, relative: str, limit: int) -> BinaryIO:
     Raises:
         CheckoutError: it is missing, lies elsewhere, is no regular file, or too large.
     """
-    path = _within(root, relative)
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # never waits at a named pipe
-    except FileNotFoundError:
-        raise CheckoutError(f"{relative}: is missing") from None
-    except OSError as cause:
-        raise CheckoutError(f"{relative}: cannot be opened: {cause.strerror}") from None
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-        os.close(handle)
-        size = f"has {found.st_size:,} bytes, where at most {limit:,} are read"
-        raise CheckoutError(f"{relative}: {size if stat.S_ISREG(found.st_mode) else 'is not a regular file'}")
-    return os.fdopen(handle, "rb")
+        return files.open_regular(_within(root, relative), limit, os.O_NOFOLLOW)
+    except FileError as error:
+        raise _named(relative, error) from None
+
+
+def _named(relative: str, error: FileError) -> CheckoutError:
+    """An error that names a file by its path in the checkout."""
+    return CheckoutError(f"{relative}: {'is missing' if isinstance(error, MissingFileError) else error.reason}")
 
 
 def read_text(root: Path, relative: str, limit: int) -> str:
@@ -47,14 +44,10 @@ def read_text(root: Path, relative: str, limit: int) -> str:
     Raises:
         CheckoutError: as there, or it is no UTF-8.
     """
-    with open_file(root, relative, limit) as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
-        raise CheckoutError(f"{relative}: has more than {limit:,} bytes")
     try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as cause:
-        raise CheckoutError(f"{relative}: is not UTF-8 at byte {cause.start}") from None
+        return files.read_text(_within(root, relative), limit, os.O_NOFOLLOW)
+    except FileError as error:
+        raise _named(relative, error) from None
 
 
 def exists(root: Path, relative: str) -> bool:
@@ -63,19 +56,15 @@ def exists(root: Path, relative: str) -> bool:
 
 
 def parse_json(text: str) -> Any:
-    """A JSON value, whatever its nesting.
+    """A JSON value.
 
     Raises:
-        ValueError: it is no JSON, or nested too deeply.
+        ValueError: it is no JSON, or nested too deeply; the message does not name the place.
     """
     try:
-        return json.loads(text, parse_constant=_refuse)
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"holds {constant}, which is no JSON number")
+        return files.parse_json(text, "JSON", Bounds())
+    except FileError as error:
+        raise ValueError(error.reason) from None
 
 
 def _within(root: Path, relative: str) -> Path:

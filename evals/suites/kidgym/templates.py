@@ -20,8 +20,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, Final, Literal
 
-import yaml
-
+from envs.files import read_yaml
 from envs.picture import Picture
 from evals.suites.kidgym.wording import BUILT_IN, Wording, wording_of
 from evals.types import Chat, Part, message, stable_hash
@@ -174,10 +173,7 @@ def _yaml(path: Path) -> Any:
     """What a file says; None where there is none."""
     if not path.exists():
         return None
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no YAML ({str(error).splitlines()[0]})") from error
+    data = read_yaml(path)
     return {} if data is None else data
 
 

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+from envs.files import read_json
 from envs.kumo.search import VERSION
 from evals.types import stable_hash
 
@@ -38,7 +39,7 @@ def recall(key: str) -> list[int] | None:
     if path is None:
         return None
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
+        entry = read_json(path)
         moves = entry["moves"]
         if entry["check"] == _check(key, moves) and moves and all(type(move) is int for move in moves):
             return list(moves)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, cast
 
+from envs.files import read_json_lines
 from envs.kumo import (
     BookStyle,
     Domain,
@@ -186,12 +186,9 @@ def puzzles_in(path: str, sources: tuple[str, ...], source: str, level: str) -> 
 @functools.lru_cache(maxsize=16)
 def _tasks_in(path: str, sources: tuple[str, ...]) -> tuple[tuple[Task, str], ...]:
     """The tasks of a file, each with the book that came with it."""
-    try:
-        tasks = read_tasks(Path(path), [domain_of(source) for source in sources])
-        lines = filter(str.strip, Path(path).read_text(encoding="utf-8").split("\n"))
-        return tuple((task, _book_of(line)) for task, line in zip(tasks, lines, strict=True))
-    except OSError as cause:
-        raise ValueError(f"{path}: cannot be read: {cause.strerror}") from None
+    tasks = read_tasks(Path(path), [domain_of(source) for source in sources])
+    books = [str(fields.get("book", "")) for _, fields in read_json_lines(path)]
+    return tuple(zip(tasks, books, strict=True))
 
 
 @functools.lru_cache(maxsize=512)
@@ -203,8 +200,3 @@ def puzzles_from(folder: str, domain: str, level: str) -> tuple[Puzzle, ...]:
     """
     of = open_domain(folder, domain)
     return tuple(PublishedPuzzle(of.domain, each.task, each, of) for each in of.tasks if each.level == level)
-
-
-def _book_of(line: str) -> str:
-    """The book in a line of a task file; most files have none, and their lines are not read twice."""
-    return str(json.loads(line).get("book", "")) if '"book"' in line else ""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from envs.file_picture import FilePicture
+from envs.files import FileError
 from envs.raven import (
     Generated,
     Imported,
     Problem,
-    RavenFileError,
     Style,
     configuration_named,
     enlarged,
@@ -104,7 +104,7 @@ def problem_of(source: Generated | Imported | Path, configuration: str) -> Probl
     """
     try:
         problem = read(source).problem if isinstance(source, Path) else load(source)
-    except (RavenFileError, OSError) as error:
+    except (FileError, OSError) as error:
         raise PuzzleUnreadable(str(error)) from error
     found = problem.configuration.name
     if found != configuration:
@@ -204,7 +204,7 @@ def imported(problems: str, configuration: str, most: int) -> tuple[Imported | P
         raise ValueError(f"suite.problems={problems}: no such folder, and no such index")
     try:
         listed = _files(home) if home.is_dir() else _index(home)
-    except RavenFileError as error:
+    except FileError as error:
         raise ValueError(f"suite.problems: {error}") from error
     return tuple(source for name, source in listed if name == configuration)[:most]
 
@@ -222,7 +222,7 @@ def _files(home: Path) -> tuple[tuple[str, Path], ...]:
 def _configuration(npz: Path) -> str:
     try:
         return configuration_of(npz)
-    except (RavenFileError, OSError):
+    except (FileError, OSError):
         return UNKNOWN
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from envs.file_picture import FilePicture
+from envs.files import read_json, read_json_lines
 from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
 from evals.types import stable_hash, stable_seed
 
@@ -90,18 +91,18 @@ def read_recording(folder: str) -> Recording:
     """
     home = Path(folder)
     try:
-        about = json.loads((home / ABOUT).read_text(encoding="utf-8"))
+        about = read_json(home / ABOUT)
         checkout, seconds = str(about["checkout"]), int(about["seconds"])
-        lines = (home / INDEX).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        lines = list(read_json_lines(home / INDEX))
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{folder} holds no recording of the published environment ({error}); make one with `raycade kidgym record`"
         ) from error
     games: dict[tuple[str, int], list[RecordedGame]] = {}
-    for number, line in enumerate(lines, 1):
+    for number, fields in lines:
         try:
-            game = _game_of(json.loads(line))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            game = _game_of(fields)
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{home / INDEX}, line {number}: no recorded game ({error!r})") from error
         games.setdefault((game.task, game.level), []).append(game)
     ordered = {cell: tuple(sorted(found, key=lambda game: game.index)) for cell, found in games.items()}

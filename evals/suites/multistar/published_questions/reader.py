@@ -6,7 +6,6 @@ A file, question or picture that cannot be used is left out and named; it never 
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 from collections import Counter
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from envs.file_picture import FilePicture, picture_content
+from envs.files import FileError, read_json
 from envs.raven import Configuration, configuration_named
 from evals.suites.multistar.published_questions.doubts import Asked, doubts_of
 from evals.suites.multistar.published_questions.kinds import (
@@ -34,8 +34,6 @@ from evals.suites.multistar.questions.graph import chain_nodes
 
 DIRECT_FILE: Final = "question.json"
 CHAIN_FILES: Final = "logical_chain_questions*.json"
-MOST_BYTES: Final = 64 * 2**20
-"""Of one JSON file."""
 _OBJECT: Final[dict[str, Any]] = {"position": str, "shape": str, "size": (int, float), "color": (int, float)}
 
 
@@ -135,16 +133,10 @@ def _by_number(path: Path) -> list[tuple[int, str]]:
 
 
 def _json(found: Import, path: Path) -> Any:
-    with found.inside(path).open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ValueError(f"has more than {MOST_BYTES // 2**20} MiB")
     try:
-        return json.loads(content)
-    except RecursionError as error:
-        raise ValueError("is nested too deep") from error
-    except ValueError as error:
-        raise ValueError(f"is no JSON ({str(error)[:80]})") from error
+        return read_json(found.inside(path))
+    except FileError as error:
+        raise ValueError(error.reason) from None
 
 
 def _scene(data: Any) -> tuple[list[Any], list[Any]]:

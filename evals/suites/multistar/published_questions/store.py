@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from envs.file_picture import FilePicture
+from envs.files import read_bytes, read_json_lines
 from envs.raven import configuration_named
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES, Part, Question, QuestionAttribute, Stage
 from evals.suites.multistar.questions.graph import chain_nodes
@@ -75,17 +76,13 @@ def read_questions(folder: str) -> Puzzles:
         ValueError: it holds none, or a line is none.
     """
     index = Path(folder) / INDEX
-    try:
-        lines = index.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"{folder} holds no imported questions ({error}); make them with `raycade multistar import`"
-        ) from error
+    if not index.exists():
+        raise ValueError(f"{folder} holds no imported questions; make them with `raycade multistar import`")
     puzzles: dict[tuple[str, str], dict[int, list[Stored]]] = {}
-    for number, line in enumerate(lines, 1):
+    for number, fields in read_json_lines(index):
         try:
-            question = _stored(json.loads(line))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            question = _stored(fields)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{index}, line {number}: no imported question ({error!r})") from error
         of_kind = puzzles.setdefault((question.subtask, question.configuration), {})
         of_kind.setdefault(question.puzzle, []).append(question)
@@ -110,7 +107,7 @@ def _stored(fields: dict[str, Any]) -> Stored:
 @functools.lru_cache(maxsize=4)
 def folder_digest(folder: str) -> str:
     """Hash of a folder's questions, which hold the hashes of their pictures."""
-    return hashlib.blake2b((Path(folder) / INDEX).read_bytes(), digest_size=16).hexdigest()
+    return hashlib.blake2b(read_bytes(Path(folder) / INDEX), digest_size=16).hexdigest()
 
 
 @functools.lru_cache(maxsize=256)

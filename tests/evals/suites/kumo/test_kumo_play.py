@@ -142,7 +142,7 @@ def test_longer_games_are_expected_to_cost_more():
         ({"tasks_per_domain": 0}, ["suite.tasks_per_domain=0", "from 1 up"]),
         ({"decoder": "loose"}, ["decoder=loose", "lenient, strict"]),
         ({"give_aways": "no"}, ["suite.give_aways=no", "true or false"]),
-        ({"tasks": "nowhere.jsonl"}, ["nowhere.jsonl", "No such file"]),
+        ({"tasks": "nowhere.jsonl"}, ["nowhere.jsonl", "no such file"]),
         ({"domains": ["TINY"], "difficulties": ["hard"]}, ["'tiny'", "12"]),
         ({"domains": ["TINY"], "difficulties": ["easy"], "tasks_per_domain": 5000}, ["'tiny'", "too small"]),
     ],

@@ -221,7 +221,8 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(rows, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{}", "row 1"), ("nothing", "row 1: not JSON"), ("[]", "row 1"), ("\xff", "damaged")]
+    ("text", "message"),
+    [("{}", "row 1"), ("nothing", "line 1: is not JSON"), ("[]", "row 1"), ("\xff", "line 1: is not UTF-8")],
 )
 def test_a_damaged_file_is_refused_with_its_place(text, message, tmp_path):
     path = tmp_path / "t.jsonl"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 
 import numpy as np
 import pytest
@@ -322,6 +323,8 @@ def test_one_bad_file_or_line_never_refuses_a_folder_and_each_is_named(checkout,
     linked = checkout / "dataset" / CONFIG / "5"
     linked.mkdir()
     (linked / "question.json").symlink_to(tmp_path / "elsewhere.json")
+    (checkout / "dataset" / CONFIG / "6").mkdir()
+    os.mkfifo(checkout / "dataset" / CONFIG / "6" / "question.json")
     good = DIRECT[0]
     write_direct(
         checkout,
@@ -354,9 +357,10 @@ def test_one_bad_file_or_line_never_refuses_a_folder_and_each_is_named(checkout,
     for number in range(2, 15):
         assert f"question {number}:" in warnings
     for named in (
-        "1/question.json: is no JSON",
-        "2/question.json: is nested too deep",
+        "1/question.json: is not JSON",
+        "2/question.json: is nested deeper",
         "3/question.json: has no list of questions",
+        "6/question.json: is not a regular file",
         "9000x2 pixels",
         "no PNG",
         "cannot be read",

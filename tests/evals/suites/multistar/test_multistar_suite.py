@@ -566,7 +566,7 @@ def test_an_index_holds_to_what_was_imported(folder):
         dataclasses.replace(suite, configurations=["2x2Grid"]).plan()
     index.write_text("{}\n")
     forget()
-    with pytest.raises(ValueError, match=r"suite.problems: .*index.jsonl: line 1 is no line"):
+    with pytest.raises(ValueError, match=r"suite.problems: .*index.jsonl, line 1: is no line"):
         suite.plan()
 
 

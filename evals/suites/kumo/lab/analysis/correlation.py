@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import math
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from scipy.stats import pearsonr, spearmanr
 
+from envs.files import read_text
 from evals.ledger.run_data import RunData
 from evals.reference import model_named, published
 from evals.stats.intervals import NO_ESTIMATE, Estimate
@@ -94,17 +96,17 @@ def read_scores(path: Path) -> list[Scores]:
         ValueError: the file cannot be read so; the line is named.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            if "model" not in (reader.fieldnames or ()):
-                raise ValueError(f"{path}: there is no column 'model'")
-            names = [name for name in reader.fieldnames or () if name != "model"]
-            found: dict[str, dict[str, float]] = {name: {} for name in names}
-            for row in reader:
-                for name in names:
-                    if text := (row[name] or "").strip():
-                        found[name][row["model"]] = _number(text, f"{path}, line {reader.line_num}, {name}")
-    except (OSError, UnicodeDecodeError, csv.Error) as cause:
+        reader = csv.DictReader(io.StringIO(read_text(path)))
+        if "model" not in (reader.fieldnames or ()):
+            raise ValueError(f"{path}: there is no column 'model'")
+        names = [name for name in reader.fieldnames or () if name != "model"]
+        found: dict[str, dict[str, float]] = {name: {} for name in names}
+        for row in reader:
+            for name in names:
+                text = (row[name] or "").strip()
+                if text:
+                    found[name][row["model"]] = _number(text, f"{path}, line {reader.line_num}, {name}")
+    except csv.Error as cause:
         raise ValueError(f"{path}: cannot be read: {cause}") from cause
     return [Scores(name, values) for name, values in found.items()]
 

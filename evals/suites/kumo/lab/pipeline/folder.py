@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from envs.files import FileError, read_text, read_yaml, regular
 from envs.kumo import Domain, DomainError, Task, load_domain
-from envs.kumo.domain_file import UniqueKeysLoader
 from evals.ledger.ledger import LedgerDamagedError, open_ledger, retry_until_stable
 from evals.suites.kumo.lab.pipeline.books import Draft
 from evals.suites.kumo.lab.pipeline.proposals import Proposal
@@ -79,7 +79,7 @@ class Folder:
         if not (folder / "plan.parquet").is_file():
             return None
         try:
-            plan = pq.read_table(folder / "plan.parquet")
+            plan = pq.read_table(regular(folder / "plan.parquet"))
             table = retry_until_stable(lambda: _rows_of(folder, plan))
         except (LedgerDamagedError, pa.ArrowException, OSError) as error:
             raise ValueError(f"{folder}: cannot be read: {error}") from None
@@ -99,9 +99,11 @@ class Folder:
         if not path.is_file():
             return []
         try:
-            entries = yaml.load(path.read_text(encoding="utf-8"), UniqueKeysLoader)  # a safe loader
+            entries = read_yaml(path)
             return [Proposal.read(entry, str(entry.get("category", ""))) for entry in entries or []]
-        except (yaml.YAMLError, ValueError, AttributeError, TypeError) as error:
+        except FileError:
+            raise
+        except (ValueError, AttributeError, TypeError) as error:
             raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
 
     def domains(self) -> list[Path]:
@@ -156,7 +158,7 @@ class Folder:
         try:
             os.link(beside, path)  # fails if there is one, whoever wrote it
         except FileExistsError:
-            return path.read_text(encoding="utf-8") == text
+            return read_text(path) == text
         finally:
             beside.unlink(missing_ok=True)
         return True
@@ -168,7 +170,7 @@ class Folder:
             Whether the file now holds the lines; it is left as it is if it holds others.
         """
         path, beside = self._beside(name, "".join(lines))
-        if path.exists() and not set(path.read_text(encoding="utf-8").splitlines(True)) <= set(lines):
+        if path.exists() and not set(read_text(path).splitlines(True)) <= set(lines):
             beside.unlink()
             return False
         beside.replace(path)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
-from envs.kumo.domain_file import UniqueKeysLoader
+from envs.files import Bounds, FileError, parse_json, parse_yaml
 from evals.printable import printable
 
 MOST_CHARACTERS = 300_000
@@ -40,67 +37,16 @@ def read_data(text: str) -> Any:
     body = max(blocks, key=len) if blocks else text
     if not body.strip():
         raise NotDataError("the reply is empty")
+    bounds = Bounds(MOST_CHARACTERS, DEEPEST, MOST_NODES)
     try:
-        return _read_json(body) if body.lstrip()[0] in "{[" else _read_yaml(body)
-    except NotDataError:
-        raise
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise NotDataError(f"the reply cannot be read as data: {brief(str(error) or type(error).__name__)}") from None
-
-
-def _read_json(text: str) -> Any:
-    try:
-        value = json.loads(text, object_pairs_hook=_unique)
-    except json.JSONDecodeError:
-        return _read_yaml(text)  # a flow mapping of YAML begins alike
-    _check_bounds(value)
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise NotDataError(f"key {key!r} occurs twice")
-        found[key] = value
-    return found
-
-
-def _check_bounds(value: Any) -> None:
-    nodes, level = 0, [value]
-    for _ in range(DEEPEST + 1):
-        nodes += len(level)
-        if nodes > MOST_NODES:
-            raise NotDataError(f"more than {MOST_NODES:,} values")
-        level = [
-            item
-            for each in level
-            if isinstance(each, dict | list)
-            for item in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return
-    raise NotDataError(f"nested deeper than {DEEPEST} levels")
-
-
-def _read_yaml(text: str) -> Any:
-    """Looks through the events first, so that nothing large or unwanted is ever built."""
-    depth = nodes = 0
-    for event in yaml.parse(text, UniqueKeysLoader):
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise NotDataError("anchors and aliases (& and *) are not allowed; put such text in quotes")
-        if getattr(event, "tag", None):
-            raise NotDataError("tags (!) are not allowed; put such text in quotes")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        nodes += isinstance(event, yaml.NodeEvent)
-        if depth > DEEPEST:
-            raise NotDataError(f"nested deeper than {DEEPEST} levels")
-        if nodes > MOST_NODES:
-            raise NotDataError(f"more than {MOST_NODES:,} values")
-    return yaml.load(text, UniqueKeysLoader)
+        if body.lstrip()[0] in "{[":
+            try:
+                return parse_json(body, "the reply", bounds, unique=True)
+            except FileError:
+                pass  # a flow mapping of YAML begins alike
+        return parse_yaml(body, "the reply", bounds, plain=True)
+    except FileError as error:
+        raise NotDataError(brief(str(error))) from None
 
 
 def hidden_character(text: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from envs.files import parse_json
 from envs.kumo.likeness import Profile, near_duplicate
 from evals.suites.kumo.lab.pipeline.folder import Folder, load_all, proposals_text, task_line
 from evals.suites.kumo.lab.pipeline.model_text import read_data
@@ -43,7 +43,7 @@ def _save_proposals(folder: Folder, suite: KumoPipeline) -> Saved:
     found = [
         Proposal.read(entry, entry["category"])
         for row in (done.results() if done else {}).values()
-        for entry in json.loads(row["result"])
+        for entry in parse_json(row["result"], "propose")
     ]
     judged = choose(found, suite.known())
     accepted = [proposal for proposal, reason in judged if not reason][: suite.proposals]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from envs.files import parse_json
 from envs.kumo import BOOK_STYLES, Game, OptimalSearch, Task
 from evals.suites.kumo.lab.trajectories.plays import Row, chat_columns, chat_of
 from evals.suites.kumo.parallel import in_order
@@ -67,7 +67,7 @@ def _check_rows(rows: Sequence[tuple[int, Row]]) -> list[tuple[int, Row, bool, s
 def check_row(row: Row) -> tuple[bool, str]:
     """Whether a trajectory wins its game, and what is wrong with it otherwise; empty if nothing is."""
     try:
-        task = Task.from_json(json.loads(row["task"]))
+        task = Task.from_json(parse_json(row["task"], "task"))
         puzzle = Puzzle(domain_of(row["domain"]), task)
         return _replay(puzzle, row)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as cause:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from envs.files import FileError, read_json_lines, regular
 from evals.suites.kumo.lab.trajectories.plays import Row
 
 SCHEMA = pa.schema(
@@ -83,30 +84,26 @@ def read(path: Path) -> Iterator[Row]:
     Raises:
         TrajectoryFileError: it cannot be read, or a row is no trajectory; the row is named.
     """
-    if not path.is_file():
-        raise TrajectoryFileError(f"{path}: no such file")
     try:
         for number, row in enumerate(_rows(path), 1):
             _check(row, f"{path}, row {number:,}")
             yield row
     except OSError as cause:
         raise TrajectoryFileError(f"{path}: cannot be read: {cause.strerror or cause}") from None
-    except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
+    except FileError as cause:
+        raise TrajectoryFileError(str(cause)) from None
+    except pa.ArrowInvalid as cause:
         raise TrajectoryFileError(f"{path}: damaged: {cause}") from None
 
 
 def _rows(path: Path) -> Iterator[Any]:
     if path.suffix == ".parquet":
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(regular(path)) as file:
             for batch in file.iter_batches(_ROWS):
                 yield from batch.to_pylist()
         return
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError):
-                raise TrajectoryFileError(f"{path}, row {number:,}: not JSON") from None
+    for _, row in read_json_lines(path):
+        yield row
 
 
 def _check(row: Any, place: str) -> None:

@@ -1,0 +1,57 @@
+"""XML as elements within bounds. Document types are refused, so that no entity can be defined, let alone expanded."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import Any
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
+
+from envs.files.data import Bounds
+from envs.files.regular import MIB, FileError
+
+XML_BOUNDS = Bounds(8 * MIB, 64, 50_000)
+
+
+class _BoundedBuilder(ET.TreeBuilder):
+    def __init__(self, place: object, bounds: Bounds) -> None:
+        super().__init__()
+        self.place, self.bounds = place, bounds
+        self.depth = self.nodes = 0
+
+    def start(self, tag: str, attrs: dict[Any, Any]) -> ET.Element:  # type: ignore[override]
+        """Count an element, with its attributes, and build it."""
+        self.depth += 1
+        self.nodes += 1 + len(attrs)
+        if self.depth > self.bounds.depth:
+            raise FileError(self.place, f"is nested deeper than {self.bounds.depth} levels")
+        if self.nodes > self.bounds.nodes:
+            raise FileError(self.place, f"holds more than {self.bounds.nodes:,} elements and attributes")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str) -> ET.Element:
+        """Close an element."""
+        self.depth -= 1
+        return super().end(tag)
+
+
+def parse_xml(text: str, place: object, bounds: Bounds = XML_BOUNDS) -> ET.Element:
+    """The root element of a text; what its declaration says of an encoding does not matter any more.
+
+    Raises:
+        FileError: it is not well-formed, declares a document type, or exceeds the bounds.
+    """
+    if len(text) > bounds.size:
+        raise FileError(place, f"has more than {bounds.size:,} characters")
+    parser = DefusedXMLParser(target=_BoundedBuilder(place, bounds), forbid_dtd=True)
+    try:
+        parser.feed(text)
+        root: ET.Element = parser.close()
+    except FileError:
+        raise
+    except DefusedXmlException:
+        raise FileError(place, "document type declarations are not allowed") from None
+    except (ET.ParseError, ValueError, LookupError) as error:
+        raise FileError(place, f"is not well-formed XML: {error}") from None
+    return root
