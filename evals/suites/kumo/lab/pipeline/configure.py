@@ -17,6 +17,7 @@ from evals.suites.kumo.lab.pipeline import prompts
 from evals.suites.kumo.lab.pipeline.dialogue import LONGEST_SHOWN, Tally, Verdict, ask_until_accepted
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, brief, hidden_in, read_data
 from evals.suites.kumo.lab.pipeline.proposals import NAME_PATTERN, SENTENCE_PATTERN, Proposal
+from evals.suites.kumo.lab.pipeline.repair import repaired, twins
 from evals.types import Chat, Outcome
 
 DENSITY = (0.01, 0.35)
@@ -43,10 +44,16 @@ async def configure(
             body = patched(body, read_body(text))
         except NotDataError as error:
             return Verdict(False, "unreadable", (str(error),))
-        if found := problems(proposal, body, least_truths, least_actions):
-            shown = text if judged == 1 else to_yaml(body)
+        # Bounds first: what is set right without asking takes time that grows with the size.
+        notes: list[str] = []
+        found = list(_out_of_bounds(body))
+        if not found:
+            body, notes = repaired(body)
+            found = problems(proposal, body, least_truths, least_actions)
+        if found:
+            shown = text if judged == 1 and not notes else to_yaml(body)
             return Verdict(False, "refused by the checks", tuple(found), shown=shown[:LONGEST_SHOWN], patch=True)
-        return Verdict(True, "accepted", action="domain")
+        return Verdict(True, "accepted", (*notes, *twins(body)), action="domain")
 
     tally = Tally()
     request = request_for(proposal, least_truths, least_actions)
@@ -126,17 +133,6 @@ def _too_small(domain: Domain, least_truths: int, least_actions: int) -> list[st
     kinds = {action.outcome for action in domain.actions}
     if kinds != {"str", "float"}:
         found.append("actions: some must show texts and some numbers (all outcomes ranges such as '0.5 to 12')")
-    against: dict[tuple[tuple[int, int], ...], str] = {}
-    for truth in domain.truths:
-        cells = tuple(
-            (a, s)
-            for a, act in enumerate(domain.actions)
-            for s, state in enumerate(act.states)
-            if truth in state.rules_out
-        )
-        if cells in against:
-            found.append(f"truths {against[cells]!r} and {truth!r} are ruled out by just the same outcomes")
-        against.setdefault(cells, truth)
     return found
 
 

@@ -36,7 +36,7 @@ from evals.suites.kumo.lab.pipeline.tables import stage_table
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, stable_hash, stable_seed
 
-_RULES = "1"
+_RULES = "2"
 """Raise it when replies are read or judged otherwise: part of every episode's id."""
 
 
@@ -67,7 +67,9 @@ class KumoPipeline(Suite):
         "result": Column(
             pa.string(), "What was made: proposals as JSON, a domain as YAML, or a book; empty if refused."
         ),
-        "complaints": Column(pa.list_(pa.string()), "What is wrong with the last try."),
+        "complaints": Column(
+            pa.list_(pa.string()), "What is wrong with the last try, or was set right in an accepted one."
+        ),
         "continuations": Column(pa.int32(), "Truncated replies that were continued.", "replies"),
         "repairs": Column(pa.int32(), "Replies that were sent back.", "replies"),
         "accepted_by": Column(
