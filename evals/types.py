@@ -169,6 +169,8 @@ class Reply:
     """Of ``completion_tokens``, where the engine says so; else 0."""
     cost: float = 0.0
     """What the reply and the failed tries before it cost, in the currency of the engine's prices; 0 without prices."""
+    retries: int = 0
+    """Failed tries before it that the engine itself repeated, as with an endpoint that is overloaded."""
 
     @property
     def cut_off(self) -> bool:

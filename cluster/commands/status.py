@@ -27,6 +27,8 @@ def main(options: argparse.Namespace) -> None:
     print(f"{run.path}: {status.state}")
     if status.pace is not None:
         print(_pace(status.pace))
+    if status.money:
+        print(status.money)
     print()
     show([status.players])
 

@@ -6,6 +6,7 @@ Keys are read from the environment where the engine runs; they never enter a con
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import importlib.util
 import itertools
 import math
@@ -239,7 +240,8 @@ class OpenAIEngine(Engine):
         for attempt in itertools.count(1):
             try:
                 answer, price = await self._send(request, body)
-                return self._reply(request, answer, cost + price, time.monotonic() - start)
+                reply = self._reply(request, answer, cost + price, time.monotonic() - start)
+                return dataclasses.replace(reply, retries=attempt - 1)
             except EndpointError as caught:
                 error = caught
             cost += error.price

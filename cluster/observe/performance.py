@@ -65,7 +65,7 @@ def performance_table(sessions: Sequence[Mapping[str, Any]]) -> Table | None:
         ("slots idle in the tail", tail / slots if slots else None, "share; no episode was left to start"),
         ("episodes moved", total["moves"], "to a less busy replica"),
         ("shared calls", total["shared"], "for label probabilities, equal to an earlier one and not sent again"),
-        ("retries", total["retries"], "after an engine failed or died"),
+        ("retries", total["retries"], "after an engine failed or died, or an endpoint refused or gave no answer"),
         ("hedged requests", total["hedges"], "late requests sent to a second replica"),
         ("hedges won", total["hedges_won"], "answered first by the second replica"),
         ("replicas lost", total["replicas_lost"], "and replaced"),

@@ -15,6 +15,7 @@ from rich.text import Text
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts
 from evals.printable import printable
+from evals.summary.cost import money
 
 LINE_SECONDS = 10.0
 """Between plain lines."""
@@ -110,9 +111,9 @@ class Progress:
         if counts.turns:
             parts.append(_tokens(counts))
         if stats.spent:
-            parts.append(f"spent {stats.spent:.2f}")
+            parts.append(f"spent {money(stats.spent)}")
         if stats.gpu_cost:
-            parts.append(f"GPUs {stats.gpu_cost:.2f}")
+            parts.append(f"GPUs {money(stats.gpu_cost)}")
         if stats.moves:
             parts.append(f"{stats.moves} episodes moved")
         left = stats.seconds_left()

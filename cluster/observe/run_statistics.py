@@ -65,6 +65,7 @@ class RunStatistics:
     _past_use: dict[str, ReplicaUse] = field(default_factory=dict)
     _past_moves: int = 0
     _work: dict[str, float] = field(default_factory=dict)
+    _work_left: float = 0.0
     _work_done: float = 0.0
     _started: float = field(default_factory=time.monotonic)
     _history: deque[tuple[float, int, int]] = field(default_factory=deque)
@@ -74,12 +75,13 @@ class RunStatistics:
         for episode in episodes:
             self.players.setdefault(episode.player, PlayerStatistics()).planned += 1
             self._work[episode.id] = expected_work(episode)
+        self._work_left = sum(self._work.values())
 
     def resume(self, ledger: pa.Table) -> None:
         """Count the episodes that are in the ledger at the start."""
         self._count(ledger)
         for episode_id in ledger["episode_id"].to_pylist():
-            self._work.pop(episode_id, None)
+            self._work_left -= self._work.pop(episode_id, 0.0)
 
     def finished(self, rows: pa.Table, by_model: bool) -> None:
         """Count newly finished rows of the model or of a built-in player."""
@@ -87,7 +89,9 @@ class RunStatistics:
         if by_model and self.playing_since is not None:
             self.playing_until = time.monotonic()
         for episode_id in rows["episode_id"].to_pylist():
-            self._work_done += self._work.pop(episode_id, 0.0)
+            work = self._work.pop(episode_id, 0.0)
+            self._work_left -= work
+            self._work_done += work
 
     def report(self, runner: str, report: Report) -> None:
         """Add a runner's latest report."""
@@ -106,6 +110,7 @@ class RunStatistics:
         self.replicas_up += 1
         if self.playing_since is None:
             self.playing_since = time.monotonic()
+            self._work_done = 0.0  # what built-in players did meanwhile says nothing of the model's speed
 
     def replica_spent(self, replica: str, spent: float) -> None:
         """Record a replica's spending; dead replicas stay counted."""
@@ -214,10 +219,12 @@ class RunStatistics:
         return (turns_now - turns) / elapsed, (tokens_now - tokens) / elapsed
 
     def seconds_left(self) -> float | None:
-        """Estimated time to completion, from the work done so far; None before any work is done."""
-        if self._work_done <= 0:
+        """Estimated time to completion, from the work done so far; None before any is done, and while the model loads."""
+        loading = self.replicas_wanted > 0 and self.playing_since is None
+        if loading or self._work_done <= 0:
             return None
-        return sum(self._work.values()) / self._work_done * self.seconds
+        since = self._started if self.playing_since is None else self.playing_since
+        return max(self._work_left, 0.0) / self._work_done * (time.monotonic() - since)
 
     def to_json(self) -> dict[str, float]:
         """Flat metrics for a tracker."""

@@ -15,6 +15,7 @@ from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import Writer, writer_of
 from cluster.storage.stored_run import Run
 from evals.printable import printable
+from evals.summary.cost import costs_of, money
 from evals.tables import Cell, Table
 
 CAUSES_SHOWN = 3
@@ -41,6 +42,8 @@ class Status:
     players: Table
     pace: Pace | None
     """None for a run without a session."""
+    money: str = ""
+    """Scored, spent and planned cost; empty for a run that costs nothing."""
 
 
 def run_status(run: Run) -> Status:
@@ -52,7 +55,7 @@ def run_status(run: Run) -> Status:
     rows = run.ledger.table(["episode_id", "player", "status", "error", "session", "success", *_SUMS])
     writer = writer_of(run.path)
     left = len(run.planned) - len(rows)
-    return Status(_state(writer, left), _players(run.planned, rows), _pace(run, rows, writer))
+    return Status(_state(writer, left), _players(run.planned, rows), _pace(run, rows, writer), _money(run))
 
 
 _SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")
@@ -72,6 +75,14 @@ def _state(writer: Writer | None, left: int) -> str:
         "done": f"stopped {clock(writer.silent_seconds)} ago. The same command resumes the run",
     }
     return states[writer.state]
+
+
+def _money(run: Run) -> str:
+    costs = costs_of(run.data)
+    if costs is None:
+        return ""
+    amounts = {"scored": costs.scored, "spent": costs.spent, "planned at most": costs.planned}
+    return "cost: " + ", ".join(f"{name} {money(amount)}" for name, amount in amounts.items() if amount is not None)
 
 
 def _players(plan: pa.Table, rows: pa.Table) -> Table:

@@ -132,6 +132,7 @@ class ModelPlayer:
         counts.reasoning_tokens += reply.reasoning_tokens
         counts.cached_tokens += reply.cached_tokens
         counts.cost += reply.cost
+        counts.retries += reply.retries
         counts.queueing_seconds += sent - queued
         counts.replica_seconds += time.monotonic() - sent
         counts.engine_seconds += reply.seconds

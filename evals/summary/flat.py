@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 Number = int | float | bool
 
+LONGEST_FLAT = 40
+"""Rows of the longest table whose scores become names: a tracker has no use for thousands; its tables hold them all."""
+
 
 def flat_summary(summary: Mapping[str, Any]) -> dict[str, Number]:
-    """The counts and all score tables of ``summary.json``.
+    """The counts, sums and main scores of ``summary.json``: estimates in headline tables that are not long.
 
-    A cell is called ``TABLE/ROW/COLUMN``, where ROW joins the row's texts (player, task, level) by slashes; an interval adds
-    ``low`` and ``high``: ``kumo_success/tiny/easy/success/low``. Empty cells are left out.
+    A score is called ``TABLE/ROW/COLUMN``, where ROW joins the texts that name the row (player, task, level; those before
+    its first number) by slashes; an interval adds ``low`` and ``high``: ``kumo_success/tiny/easy/success/low``. Names depend
+    on what was run, never on what came out, so that runs can be compared.
     """
     flat: dict[str, Number] = {name: value for name, value in summary.items() if isinstance(value, int | float)}
-    for table in summary["tables"]:
-        if table["section"] == "scores":
-            flat.update(_cells(table))
+    for table in summary.get("tables", ()):
+        if table["section"] == "scores" and table["headline"] and len(table["rows"]) <= LONGEST_FLAT:
+            flat.update(_scores(table))
     return flat
 
 
-def _cells(table: Mapping[str, Any]) -> Iterator[tuple[str, Number]]:
+def _scores(table: Mapping[str, Any]) -> Iterator[tuple[str, Number]]:
     seen: set[str] = set()
     for number, row in enumerate(table["rows"]):
-        label = "/".join(_clean(cell) for cell in row if isinstance(cell, str))
+        keys = itertools.takewhile(lambda cell: isinstance(cell, str), row)
+        label = "/".join(_clean(key) for key in keys)
         if label in seen:
             label = f"{label}/{number}".strip("/")
         seen.add(label)
         for column, cell in zip(table["columns"], row, strict=True):
-            name = "/".join(part for part in (table["name"], label, _clean(column)) if part)
             if isinstance(cell, Mapping):
+                name = "/".join(part for part in (table["name"], label, _clean(column)) if part)
                 ends = {name: cell["mean"], f"{name}/low": cell["low"], f"{name}/high": cell["high"]}
                 yield from ((key, value) for key, value in ends.items() if value is not None)
-            elif isinstance(cell, int | float):
-                yield name, cell
 
 
 def _clean(text: str) -> str:

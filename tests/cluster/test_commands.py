@@ -13,12 +13,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cluster.cli import parser_for
 from cluster.commands.list_models import list_models
 from cluster.commands.list_runs import list_runs
+from cluster.commands.show_episode import list_episodes
 from cluster.commands.status import _pace
 from cluster.config.settings import load_settings
 from cluster.observe.progress import short
@@ -28,6 +30,7 @@ from cluster.storage.lock import RunLock, writer_of
 from cluster.storage.process import this_process
 from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.spending import write_spent
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.records import records_to_table
@@ -36,6 +39,7 @@ from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import SMALL, leave_run
 from tests.cluster.test_merge import play as play  # a fixture
+from tests.small_runs import small_run
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,23 @@ async def test_a_folder_of_runs_is_listed_latest_first(play, tmp_path):
     assert (second["suite"], second["model"], second["success"].mean) == ("kumo", "simulated", 1.0)
     assert "cost" not in first, "nothing has cost anything"
     assert rows(list_runs(old)) == [{**second, "run": "old"}]
+
+
+async def test_a_long_name_is_listed_whole_however_narrow_the_terminal(play, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "kumo-simulated-a-name-of-more-than-forty-columns-6565d9d8"
+    await play(name)
+    code, out, _ = run_here(capsys, "list", str(tmp_path))
+    assert code == 0 and any(line.startswith(name) for line in out.splitlines())
+
+
+def test_money_that_was_spent_stands_beside_the_cost_that_is_scored(run_dir, capsys):
+    write_spent(run_dir, 0.0138)
+    (line,) = rows(list_runs(run_dir))
+    assert (line["scored cost"], str(line["spent"])) == (None, "0.014")
+    assert "spent 0.014" in run_here(capsys, "status", str(run_dir))[1]
+    run_here(capsys, "report", str(run_dir))
+    assert json.loads((run_dir / "summary.json").read_text())["cost_spent"] == 0.0138
 
 
 async def test_a_run_that_cannot_be_read_hides_no_other(play, tmp_path):
@@ -107,6 +128,28 @@ def test_without_an_episode_failed_ones_are_listed_first(run_dir, capsys):
     code, out, _ = run_here(capsys, "show", str(run_dir))
     assert code == 0 and out.index(ids(run_dir)[0][:12]) < out.index(ids(run_dir)[3][:12])
     assert "failed: \\x1b[31mno" in out and "20 of 20" in out
+
+
+def test_the_model_is_listed_before_other_players_and_its_cut_off_replies_before_lost_games():
+    data = small_run("kumo", ("model", "random"), failed=1, missing=0)
+    cut = data.plan["episode_id"][2].as_py()
+    listed = rows(list_episodes(with_cut_off(data, cut), most=100))
+    model = [row for row in listed if row["player"] == "model"]
+    assert listed[: len(model)] == model
+    assert model[0]["outcome"] == "failed: by 1000 tokens"
+    assert model[1]["episode"] == cut[:12] and model[1]["outcome"].endswith("reply cut off")
+
+
+def with_cut_off(data, name):
+    """The run with one cut off reply in this episode."""
+
+    def change(table):
+        if "cut_off" not in table.column_names:
+            return table
+        counts = pa.array([int(each == name) for each in table["episode_id"].to_pylist()], pa.int32())
+        return table.set_column(table.column_names.index("cut_off"), "cut_off", counts)
+
+    return data.renamed(data.plan, change)
 
 
 def test_a_wrong_episode_is_named_with_those_like_it(run_dir, capsys):

@@ -10,7 +10,7 @@ import pytest
 from cluster.commands import run as module
 from cluster.commands.run import run
 from cluster.config.settings import load_settings
-from cluster.errors import CONTINUE, UserError
+from cluster.errors import CONTINUE, SpendCapError, UserError
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
@@ -117,3 +117,22 @@ def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
     assert start(tmp_path / "run") == CONTINUE
     assert Run(tmp_path / "run").episodes().num_rows == 0
+
+
+def test_a_stopped_run_leaves_without_tables_and_says_how_to_go_on(played, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(module, "score_run", lambda run: pytest.fail("scored"))
+    played.episodes = 2
+    settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
+    assert module.run_and_show(settings) == CONTINUE
+    err = capsys.readouterr().err
+    assert "same command again" in err and f"raycade report {tmp_path / 'run'}" in err
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_reached_spend_cap_ends_like_a_stopped_run(tmp_path, capsys):
+    def play(*_):
+        raise SpendCapError("the spend cap is reached: 0.0051 of 0.0050")
+
+    settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
+    assert module.run_and_show(settings, play) == CONTINUE
+    assert "0.0051 of 0.0050" in capsys.readouterr().err

@@ -123,6 +123,20 @@ def test_the_time_left_follows_the_work_done_not_the_episodes(stats, clock):
     assert stats.seconds_left() == 0
 
 
+def test_while_the_model_loads_there_is_no_estimate(stats, clock):
+    stats.replicas_wanted = 1
+    plan = [episode(number) for number in range(4)]
+    stats.plan(plan)
+    clock.now = 30.0
+    stats.finished(rows(plan[0]), by_model=False)
+    assert stats.seconds_left() is None
+    stats.replica_up()
+    clock.now = 40.0
+    assert stats.seconds_left() is None, "what others played meanwhile says nothing of the model"
+    stats.finished(rows(plan[1]), by_model=True)
+    assert stats.seconds_left() == pytest.approx(20.0), "one in ten seconds, two left"
+
+
 def test_any_work_at_all_gives_an_estimate(stats, clock):
     little, rest = episode(0, calls=0, prompt_tokens=1.0), episode(1, calls=0, prompt_tokens=2.0)
     stats.plan([little, rest])

@@ -2,6 +2,7 @@
 
 from operator import attrgetter
 
+import pyarrow.parquet as pq
 import pytest
 
 from cluster.errors import RunFailedError, UserError
@@ -97,3 +98,25 @@ async def test_a_run_is_opened_with_its_plan_configuration_and_sessions(director
     assert run.plan["episode_id"].to_pylist() == [episode.id for episode in PLAN]
     assert run.settings == {"suite": {}} and [session["id"] for session in run.sessions] == ["s1"]
     assert len(run.episodes(["success"])) == 2
+
+
+async def test_each_file_is_read_once_until_the_run_is_refreshed(directory, monkeypatch):  # noqa: F811
+    directory.commit(await rows(PLAN[:2]))
+    opened = []
+    monkeypatch.setattr(
+        pq, "read_table", lambda path, real=pq.read_table, **more: opened.append(path) or real(path, **more)
+    )
+    run = Run(directory.path)
+    for _ in range(3):
+        assert (len(run.plan), len(run.planned), len(run.episodes()), len(run.data.episodes())) == (6, 6, 2, 2)
+    directory.commit(await rows(PLAN[2:3]))
+    assert len(run.episodes()) == 2
+    run.refresh()
+    assert len(run.episodes()) == 3 and opened == [directory.path / "plan.parquet"]
+
+
+def test_a_misspelled_run_is_answered_with_the_nearest_and_a_folder_of_runs_with_their_list(directory):  # noqa: F811
+    with pytest.raises(UserError, match=r"rum: no run here .*Did you mean run\?"):
+        _ = Run(directory.path.parent / "rum").data
+    with pytest.raises(UserError, match=f"raycade list {directory.path.parent}"):
+        _ = Run(directory.path.parent).data

@@ -14,7 +14,7 @@ from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
 from evals.summary.cost import total_usage
-from evals.summary.flat import flat_summary
+from evals.summary.flat import LONGEST_FLAT, flat_summary
 from evals.summary.overview import overview
 from evals.tables import Table
 from evals.types import PlayerError, Reply
@@ -186,23 +186,26 @@ def test_a_flat_summary_names_every_cell_by_its_row():
             ("a/b", "CL", 3, Estimate(0.5, 0.25, 0.75, 4), "x"),
             ("c.d", "CL", 4, Estimate(1.0, math.nan, math.nan, 1), "y"),
         ),
+        headline=True,
     )
     assert flat_summary(summary(table)) == {
         "planned": 4,
         "done": 3,
-        "success/a_b/CL/x/n": 3,
-        "success/a_b/CL/x/success": 0.5,
-        "success/a_b/CL/x/success/low": 0.25,
-        "success/a_b/CL/x/success/high": 0.75,
-        "success/c_d/CL/y/n": 4,
-        "success/c_d/CL/y/success": 1.0,
-    }
+        "success/a_b/CL/success": 0.5,
+        "success/a_b/CL/success/low": 0.25,
+        "success/a_b/CL/success/high": 0.75,
+        "success/c_d/CL/success": 1.0,
+    }, "a name holds what was run (player, task), not what came out"
 
 
-def test_rows_alike_keep_their_own_names_and_only_scores_count():
-    table = Table("t", "", ("x",), ((1,), (2,)))
-    hidden = Table("d", "", ("x",), ((1,),), section="diagnostics")
-    assert flat_summary(summary(table, hidden)) == {"planned": 4, "done": 3, "t/x": 1, "t/1/x": 2}
+def test_rows_alike_keep_their_own_names_and_only_main_scores_count():
+    one, two = Estimate(0.1, math.nan, math.nan, 1), Estimate(0.2, math.nan, math.nan, 1)
+    table = Table("t", "", ("x",), ((one,), (two,)), headline=True)
+    hidden = Table("d", "", ("x",), ((one,),), section="diagnostics", headline=True)
+    long = Table("l", "", ("x",), ((one,),) * (LONGEST_FLAT + 1), headline=True)
+    counts = Table("c", "", ("player", "done"), (("a", 3),), headline=True)
+    found = flat_summary(summary(table, hidden, long, counts, Table("s", "", ("x",), ((one,),))))
+    assert found == {"planned": 4, "done": 3, "t/x": 0.1, "t/1/x": 0.2}
 
 
 # --- suggestions -----------------------------------------------------------------------------------------------------------

@@ -298,6 +298,8 @@ def test_a_plan_survives_its_table_and_an_edited_one_is_refused():
     check_plan(table)
     position = table.column_names.index("task")
     edited = table.set_column(position, "task", pa.array(["music"] * 3))
+    with pytest.raises(ValueError, match="is not what its row says"):
+        check_plan(edited)
     with pytest.raises(ValueError, match=episodes[0].id):
         plan_from_table(edited)
     with pytest.raises(ValueError, match="seed"):
@@ -306,3 +308,14 @@ def test_a_plan_survives_its_table_and_an_edited_one_is_refused():
         plan_from_table(plan_to_table([*episodes, episodes[1]]))
     with pytest.raises(ValueError, match="version"):
         plan_from_table(table.replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION + 1)}))
+
+
+def test_a_plan_that_is_as_it_was_written_is_checked_by_one_id(monkeypatch):
+    table = plan_to_table([an_episode(index) for index in range(50)])
+    computed = []
+    monkeypatch.setattr(Episode, "id", property(lambda episode: computed.append(episode) or "another version's"))
+    with pytest.raises(ValueError, match="another version"):
+        check_plan(table)
+    assert len(computed) <= 2
+    with pytest.raises(ValueError, match="twice"):
+        check_plan(plan_to_table([an_episode(1)] * 2))

@@ -22,6 +22,7 @@ class FakeLedger:
     """Rows in two parts; remembers which columns were read."""
 
     names = frozenset({"part-1", "part-2"})
+    schema = ROWS.schema
 
     def __init__(self, parts=PARTS):
         self.parts, self.asked = parts, []
@@ -34,6 +35,9 @@ class FakeLedger:
 
     def empty(self, columns):
         return ROWS.select(self._wanted(columns)).slice(0, 0)
+
+    def table(self, columns):
+        return pa.concat_tables([self.empty(columns), *self.batches(columns)])
 
     def batches(self, columns):
         self.asked.append(columns)
@@ -52,19 +56,30 @@ def test_a_run_says_where_it_comes_from_and_so_do_its_suites_parts():
     assert run.plan is PLAN and run.of("a").plan.to_pylist() == [{"suite": "a", "index": n} for n in (0, 1)]
 
 
-def test_only_the_columns_asked_for_are_read():
+def test_only_the_columns_asked_for_are_read_and_each_of_them_once():
     ledger = FakeLedger()
-    assert a_run(ledger).of("a").episodes(["points"]).to_pylist() == [{"points": 1}, {"points": 2}]
-    assert a_run(ledger).episodes(["index"])["index"].to_pylist() == [0, 5, 1]
-    assert [set(columns) for columns in ledger.asked] == [{"points", "a.points", "suite"}, {"index", "suite"}]
-    a_run(ledger).episodes()
-    assert ledger.asked[-1] is None
+    run = a_run(ledger)
+    for _ in range(3):
+        assert run.of("a").episodes(["points"]).to_pylist() == [{"points": 1}, {"points": 2}]
+        assert run.episodes(["index"])["index"].to_pylist() == [0, 5, 1]
+    assert [set(columns) for columns in ledger.asked] == [{"a.points", "suite"}, {"index"}]
+    run.episodes()
+    assert ledger.asked[2:] == [["b.points", "b.index"]], "what is known is not read again"
 
 
-def test_rows_come_a_part_at_a_time_after_the_columns():
-    batches = list(a_run(FakeLedger()).batches(["index", "b.points"]))
-    assert [len(batch) for batch in batches] == [0, 1, 2]
-    assert {tuple(batch.column_names) for batch in batches} == {("index", "b.points")}
+def test_turns_come_a_part_at_a_time_and_are_not_kept():
+    ledger = FakeLedger()
+    run = a_run(ledger)
+    for _ in range(2):
+        batches = list(run.batches(["index", "turns"]))
+        assert [len(batch) for batch in batches] == [0, 1, 2]
+        assert {tuple(batch.column_names) for batch in batches} == {("index", "turns")}
+    assert len(ledger.asked) == 2
+
+
+def test_rows_come_some_at_a_time_and_columns_even_without_rows(monkeypatch):
+    monkeypatch.setattr("evals.ledger.run_data.ROWS_AT_ONCE", 2)
+    assert [len(batch) for batch in a_run(FakeLedger()).batches(["index"])] == [2, 1]
     assert a_run(FakeLedger(parts=())).of("a").episodes(["index", "points"]).column_names == ["index", "points"]
 
 

@@ -28,8 +28,8 @@ from tests.cluster.openai_api.stub import KEY, engine, request
 )
 async def test_passing_trouble_is_retried(stub, trouble):
     stub.script = [trouble, trouble, "answer"]
-    assert (await engine(stub).complete(request())).text == "hello"
-    assert len(stub.bodies) == 3
+    reply = await engine(stub).complete(request())
+    assert (reply.text, reply.retries, len(stub.bodies)) == ("hello", 2, 3)
 
 
 @pytest.mark.parametrize(
