@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
+from cluster.engines.base import EngineError
+
 PIECES = 4096
 """Cached pieces of text; at 4 bytes per token this takes tens of megabytes at most."""
 
@@ -74,7 +76,15 @@ def special_tokens(tokenizer: Any) -> dict[int, str]:
     """Special tokens at which text can be split before encoding, by id.
 
     Tokens that also strip spaces around them, or that are matched in normalized text, are left to the tokenizer.
+
+    Raises:
+        EngineError: this is no tokenizer of Hugging Face's form.
     """
+    if not hasattr(tokenizer, "added_tokens_decoder"):
+        raise EngineError(
+            f"its tokenizer ({type(tokenizer).__name__}) has no text form of a chat; set "
+            "model.engine.vllm.tokenizer_mode=hf if the model has a Hugging Face tokenizer too"
+        )
     return {
         number: token.content
         for number, token in tokenizer.added_tokens_decoder.items()

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
-from PIL import Image
 
 from cluster.engines.base import (
+    MANY,
     Capabilities,
     Engine,
     EngineClosedError,
@@ -28,6 +28,7 @@ from cluster.engines.base import (
 )
 from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
+from cluster.engines.prompt_check import BlankPicture, SystemRole
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
 from cluster.engines.vllm_compat import client_errors, reads_pictures
@@ -102,7 +103,7 @@ class VLLMEngine(Engine):
         pipeline_parallel_size: Count = 1,
         max_model_len: Count | None = None,
         max_num_seqs: Count = 64,
-        max_num_batched_tokens: Count | None = None,
+        max_num_batched_tokens: Count = 8192,
         dtype: str = "auto",
         gpu_memory_utilization: Annotated[float, Interval(gt=0, le=1)] = 0.9,
         kv_cache_gib: NotNegative | None = None,
@@ -113,6 +114,7 @@ class VLLMEngine(Engine):
         mm_processor_cache_gb: NotNegative = 1.0,
         trust_remote_code: bool = False,
         vllm: Mapping[str, Any] | None = None,
+        system_role: SystemRole = "auto",
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         """Configure an engine; nothing is loaded before ``start``.
@@ -125,7 +127,8 @@ class VLLMEngine(Engine):
             pipeline_parallel_size: groups of such GPUs, each with a part of the layers: one per node of a multi-node replica.
             max_model_len: most tokens of prompt and reply together; the model's own limit by default.
             max_num_seqs: batch slots.
-            max_num_batched_tokens: most tokens of one step; vLLM's default if null.
+            max_num_batched_tokens: most tokens of one step. vLLM's own default depends on how it is started: 2,048 here,
+                8,192 in its server, 16,384 in its offline class on an H100.
             dtype: of weights and activations.
             gpu_memory_utilization: share of the GPU's memory to use.
             kv_cache_gib: size of the KV cache in GiB, instead of a share of the memory; needed without a GPU.
@@ -137,6 +140,8 @@ class VLLMEngine(Engine):
             mm_processor_cache_gb: cache for preprocessed pictures in GiB; allocated twice.
             trust_remote_code: run code that comes with the model.
             vllm: any further fields of vLLM's ``AsyncEngineArgs``: ``{quantization: fp8, reasoning_parser: qwen3}``.
+            system_role: how system turns are sent: ``system``, at the start of the first user turn (``user``), or the first
+                of these that the chat template passes on as it is (``auto``).
             chat_template_kwargs: arguments of the chat template: ``{enable_thinking: false}``.
         """
         self.sampling, self.model = sampling, model
@@ -163,6 +168,7 @@ class VLLMEngine(Engine):
             "use_tqdm_on_load": False,
             **(vllm or {}),
         }
+        self._system_role = system_role
         self._reasoning_parser = (vllm or {}).get("reasoning_parser")
         self._template_arguments = dict(chat_template_kwargs or {})
         self._engine: Any = None
@@ -208,6 +214,12 @@ class VLLMEngine(Engine):
         except (EngineError, PlayerError) as error:
             await self.close()
             raise EngineError(str(error)) from error
+        except Exception as error:  # of a tokenizer, template or parser of another form than those known here
+            await self.close()
+            raise EngineError(
+                f"vLLM loaded {self.model}, but its tokenizer, chat template or reasoning parser cannot be used: "
+                f"{type(error).__name__}: {brief(error)}"
+            ) from error
 
     async def _prepare(self) -> None:
         """Wrap the loaded model's tokenizer, template and reasoning parser, and warm up."""
@@ -217,8 +229,9 @@ class VLLMEngine(Engine):
         self._chat = VLLMChat(
             self.model, self._engine.renderer, self._tokens, reads_pictures(config), self._template_arguments
         )
+        self._chat.arrange(self._system_role, self._arguments["limit_mm_per_prompt"].get("image", MANY))
         self._reasoning = Reasoning(tokenizer, self._tokens, self._reasoning_parser, self._template_arguments)
-        chat = (Message("user", ("Are you there?\n\nAnswer A or B.",)),)
+        chat = (Message("system", ("Be brief.",)), Message("user", ("Are you there?\n\nAnswer A or B.",)))
         text = self._chat.rendered(chat)["prompt"]
         self._tokens.check(text)
         requests = [Request("warm-up text", chat)]
@@ -231,11 +244,8 @@ class VLLMEngine(Engine):
             with suppress(PlayerError):  # letters need not be single tokens; requests for their scores fail later
                 await self._complete(request, time.monotonic(), WARM_UP_TOKENS)
         if self._chat.multimodal:
-            image = {"type": "image_pil", "image_pil": Image.new("RGB", (112, 112)), "uuid": "warm-up"}
-            rendered = self._chat.template([{"role": "user", "content": [image, {"type": "text", "text": "Look."}]}])
-            look = Request("warm-up picture", ())
-            prompt = await self._chat.engine_input(rendered)
-            await self._generate(look, prompt, self._parameters(look, [], WARM_UP_TOKENS))
+            look = Request("warm-up picture", (Message("user", (BlankPicture(), "Look.")),))
+            await self._complete(look, time.monotonic(), WARM_UP_TOKENS)
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request.

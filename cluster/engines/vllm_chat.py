@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -10,7 +12,17 @@ from typing import Any
 
 from PIL import Image
 
+from cluster.engines.base import EngineError
 from cluster.engines.chat_tokens import ChatTokens
+from cluster.engines.prompt_check import (
+    Arrangement,
+    SystemRole,
+    WrongPromptError,
+    arrangements,
+    check_prompt,
+    choose_arrangement,
+    with_system_as_user,
+)
 from envs.picture import Picture
 from evals.types import Chat, PlayerError, PromptTooLong
 
@@ -20,6 +32,8 @@ MOST_LABELS = 128
 """Labels that vLLM scores in one request."""
 CHOICE_LABELS = (*"ABCD", *"12345678")
 """Labels that suites use for choices; checked when the engine starts."""
+PROMPT_DATE = datetime.date(2026, 1, 1)
+"""The day that templates name as today: a chat must not change at midnight, nor when a run is resumed."""
 PICTURES = 256
 """Cached rendered pictures; one of 576 x 576 pixels takes a megabyte."""
 
@@ -41,8 +55,37 @@ class VLLMChat:
         """
         self.model, self.multimodal = model, multimodal
         self._renderer, self._tokens = renderer, tokens
-        self._template_arguments = {**template, "add_generation_prompt": True, "tokenize": False}
+        fixed = {"add_generation_prompt": True, "tokenize": False, "strftime_now": PROMPT_DATE.strftime}
+        self._template_arguments = {**template, **fixed}
         self._render = lru_cache(maxsize=PICTURES)(_image)
+        self._arrangement = Arrangement()
+        self._picture_mark: re.Pattern[str] | None = None
+
+    def arrange(self, system_role: SystemRole, pictures: int) -> Arrangement:
+        """Find out how this model's template takes a chat as it is meant.
+
+        Args:
+            system_role: See ``prompt_check``.
+            pictures: How many may stand in one prompt.
+
+        Raises:
+            EngineError: in no way; the message says what the template does.
+        """
+        tried = list(arrangements(system_role, self.multimodal))
+        try:
+            self._arrangement, self._picture_mark = choose_arrangement(
+                lambda chat, arrangement: str(self._template(chat, arrangement)["prompt"]),
+                pictures if self.multimodal else 0,
+                tried,
+            )
+        except WrongPromptError as error:
+            raise EngineError(
+                f"the chat template of {self.model} does not pass chats on as they are: {error}. "
+                "Give another one with model.engine.vllm.chat_template"
+            ) from error
+        if self._arrangement != tried[0]:
+            logger.warning("the chat template of %s needs %s", self.model, self._arrangement)
+        return self._arrangement
 
     def rendered(self, chat: Chat) -> dict[str, Any]:
         """The chat in the model's own format: ``prompt`` (text), pictures and their ids.
@@ -52,19 +95,34 @@ class VLLMChat:
         """
         if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
             raise PlayerError(f"{self.model} reads text only, but the prompt contains a picture")
-        return self.template([{"role": said.role, "content": [*map(self._part, said.parts)]} for said in chat])
+        if self._arrangement.system_role == "user":
+            chat = with_system_as_user(chat)
+        rendered = self._template(chat, self._arrangement)
+        try:
+            check_prompt(chat, rendered["prompt"], self._picture_mark)
+        except WrongPromptError as error:
+            raise PlayerError(
+                f"the chat template of {self.model} does not pass this chat on as it is: {error}"
+            ) from error
+        return rendered
 
-    def template(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Messages in vLLM's form, formatted by the chat template.
+    def _template(self, chat: Chat, arrangement: Arrangement) -> dict[str, Any]:
+        """A chat as the chat template formats it.
 
         Raises:
-            PlayerError: the template rejects them.
+            PlayerError: the template rejects it.
         """
         from vllm.renderers import ChatParams
 
-        settings = ChatParams(chat_template_kwargs=self._template_arguments)
+        messages = [{"role": said.role, "content": [self._part(part) for part in said.parts]} for said in chat]
+        config = self._renderer.model_config.multimodal_config
+        if config is not None:
+            config.interleave_mm_strings = arrangement.interleaved
+        settings = ChatParams(
+            chat_template_content_format=arrangement.content_format, chat_template_kwargs=self._template_arguments
+        )
         try:
-            rendered: dict[str, Any] = self._renderer.render_messages(list(messages), settings)[1]
+            rendered: dict[str, Any] = self._renderer.render_messages(messages, settings)[1]
         except Exception as error:
             # Templates and picture limits reject a chat with arbitrary exceptions; none of them harms the engine.
             raise PlayerError(f"{self.model} cannot read this chat: {brief(error)}") from error

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ import pytest
 import pytest_asyncio
 
 from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
-from cluster.engines.child_log import ChildLog
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm import VLLMEngine
 from cluster.engines.vllm_chat import VLLMChat
@@ -331,10 +329,14 @@ async def test_a_model_that_cannot_start_says_why() -> None:
         await make_engine(max_model_len=99999).start()
 
 
-async def test_the_last_error_of_a_child_is_its_cause() -> None:
-    with ChildLog() as log:
-        subprocess.run([sys.executable, "-c", "raise MemoryError('no room for 7 blocks')"], check=False)
-    assert log.cause() == "MemoryError: no room for 7 blocks"
+async def test_cut_weights_are_named_with_tensor_parallelism_too(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "0|1")
+    model = tmp_path / "model"
+    shutil.copytree(ensure_tiny_model(), model)
+    (weights,) = model.glob("*.safetensors")
+    os.truncate(weights, weights.stat().st_size // 2)
+    with pytest.raises(EngineError, match="SafetensorError"):
+        await make_engine(model=str(model), tensor_parallel_size=2).start()
 
 
 @dataclass(frozen=True)

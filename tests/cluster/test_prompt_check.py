@@ -1,0 +1,200 @@
+"""Chats through chat templates that do not pass them on as they are: put right by a known switch, or refused; never silent."""
+
+import re
+
+import pytest
+
+from cluster.engines.base import EngineError
+from cluster.engines.prompt_check import (
+    Arrangement,
+    BlankPicture,
+    WrongPromptError,
+    arrangements,
+    check_prompt,
+    choose_arrangement,
+    find_picture_mark,
+    probe_chat,
+    with_system_as_user,
+)
+from cluster.engines.tiny_model import ensure_tiny_model
+from cluster.engines.vllm_chat import VLLMChat
+from cluster.engines.vllm_process import prepare_environment
+from evals.types import PlayerError, message
+
+IMAGE = "<i>"
+
+
+def render(chat, arrangement=None):
+    """A template that is right."""
+    del arrangement
+    said = ["".join(part if isinstance(part, str) else IMAGE for part in one.parts) for one in chat]
+    return "".join(f"[{one.role}]{words}" for one, words in zip(chat, said, strict=True))
+
+
+def changed(change):
+    return lambda chat, arrangement: change(render(chat), arrangement)
+
+
+def test_a_template_that_is_right_is_taken_as_it_is():
+    chosen, mark = choose_arrangement(render, 3, list(arrangements("auto", True)))
+    assert chosen == Arrangement() and mark.pattern == IMAGE
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda text, _: text.replace(IMAGE, ""), "moved away"),
+        (lambda text, _: IMAGE * 3 + text.replace(IMAGE, ""), "moved away"),
+        (lambda text, _: text.replace("Fifth probe.", ""), "'Fifth probe.' is missing"),
+        (lambda text, _: text.replace("line one.\nFirst", "line one. First"), "is missing"),
+        (lambda text, _: text + IMAGE, "occurs twice"),
+        (lambda text, _: text + "Sixth probe.", "occurs 2 times"),
+        (lambda text, _: "[{'type': 'text', 'text': '" + text, "written out as a list"),
+        (lambda text, _: text.replace(IMAGE, "<a>", 1), "one picture is written"),
+    ],
+)
+def test_a_template_that_is_wrong_in_every_way_is_refused_with_the_reason(change, named):
+    with pytest.raises(WrongPromptError, match=named):
+        choose_arrangement(changed(change), 3, list(arrangements("auto", True)))
+
+
+def test_numbered_pictures_are_known_by_their_pattern():
+    chat = probe_chat(3)
+    numbered = render(chat)
+    for number in (1, 2, 3):
+        numbered = numbered.replace(IMAGE, f"<|image_{number}|>", 1)
+    mark = find_picture_mark(numbered, 3)
+    check_prompt(chat, numbered, mark)
+    assert mark.fullmatch("<|image_12|>")
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 64])
+def test_the_probe_holds_no_more_pictures_than_a_prompt_may(most):
+    pictures = [part for one in probe_chat(most) for part in one.parts if isinstance(part, BlankPicture)]
+    assert len(pictures) == min(most, 3)
+    assert choose_arrangement(render, most, list(arrangements("auto", most > 0)))[0] == Arrangement()
+
+
+def test_a_system_turn_that_is_refused_goes_into_the_first_user_turn():
+    def refusing(chat, arrangement):
+        if chat[0].role == "system":
+            raise ValueError("System role not supported")
+        return render(chat)
+
+    assert choose_arrangement(refusing, 0, list(arrangements("auto", False)))[0].system_role == "user"
+    with pytest.raises(WrongPromptError, match="not supported"):
+        choose_arrangement(refusing, 0, list(arrangements("system", False)))
+
+
+def test_the_words_of_the_system_turn_come_first_and_no_other_turn_changes():
+    picture = BlankPicture()
+    folded = with_system_as_user(
+        (message("system", "Rules."), message("user", "Play.", picture), message("assistant", "A"))
+    )
+    assert folded == (message("user", "Rules.\n\nPlay.", picture), message("assistant", "A"))
+    first = with_system_as_user((message("system", "Rules."), message("user", picture)))
+    assert first == (message("user", "Rules.", picture),)
+    without = (message("user", "Play."),)
+    assert with_system_as_user(without) == without
+
+
+def test_equal_words_in_several_messages_are_no_mistake():
+    chat = (message("user", "A"), message("assistant", "A"), message("user", BlankPicture(), "A", BlankPicture()))
+    check_prompt(chat, f"Answers: A [A] A {IMAGE} A {IMAGE}", re.compile(IMAGE))
+    with pytest.raises(WrongPromptError, match="picture is missing"):
+        check_prompt(chat, f"Answers: A [A] A {IMAGE} A", re.compile(IMAGE))
+
+
+# --- with vLLM's own renderer ----------------------------------------------------------------------------------------
+
+PARTS = """{%- for m in messages %}[{{ m.role }}]{%- for p in m.content %}{%- if p.type == 'image' -%}
+<|vision_start|><|image_pad|><|vision_end|>{%- else %}{{ p.text }}{%- endif %}{%- endfor %}{%- endfor %}[assistant]"""
+TEXT = "{%- for m in messages %}[{{ m.role }}]{{ m['content'] }}{%- endfor %}[assistant]"
+NO_SYSTEM = "{%- if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{%- endif %}"
+LISTED = (
+    "{%- if messages[0].role == 'system' %}[system]{{ messages[0]['content'] | trim }}"
+    "{%- set messages = messages[1:] %}{%- endif %}" + PARTS
+)
+DATED = "Today is {{ strftime_now('%d %b %Y') }}. " + PARTS
+DROPS = "{%- for m in messages if m.role != 'system' %}[{{ m.role }}]{{ m['content'] }}{%- endfor %}"
+DROPS_ALL_BUT_THE_LAST = "[user]{{ messages[-1]['content'] }}"
+
+
+@pytest.fixture(scope="module")
+def renderer():
+    prepare_environment(local=True)
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.renderers import renderer_from_config
+
+    arguments = AsyncEngineArgs(
+        model=str(ensure_tiny_model()), limit_mm_per_prompt={"image": 8}, enforce_eager=True, max_model_len=1024
+    )
+    return renderer_from_config(arguments.create_engine_config())
+
+
+def chat_through(renderer, template, monkeypatch, system_role="auto"):
+    """A chat whose template is another one, prepared as at the start of an engine."""
+    tokenizer = renderer.get_tokenizer()
+    monkeypatch.setattr("vllm.renderers.hf._try_get_processor_chat_template", lambda *_, **__: None)
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    chat = VLLMChat("the model", renderer, None, True, {})
+    chat.arrange(system_role, 8)
+    return chat
+
+
+GAME = (
+    message("system", "The rules.\nRead them."),
+    message("user", "Step 1:", BlankPicture(), "Step 2:", BlankPicture(), "Choose."),
+)
+
+
+@pytest.mark.vllm
+@pytest.mark.parametrize(
+    ("template", "start"),
+    [
+        (PARTS, "[system]The rules."),
+        (TEXT, "[system]The rules."),
+        (NO_SYSTEM + PARTS, "[user]The rules."),
+        (NO_SYSTEM + TEXT, "[user]The rules."),
+        (LISTED, "[user]The rules."),
+        (DROPS, "[user]The rules."),
+        (DATED, "Today is 01 Jan 2026.[system]The rules."),
+    ],
+    ids=["parts", "text: pictures first", "no system role", "both", "system as a list", "system dropped", "date"],
+)
+def test_a_template_that_would_change_the_chat_is_put_right(renderer, monkeypatch, template, start):
+    chat = chat_through(renderer, template, monkeypatch)
+    prompt = chat.rendered(GAME)["prompt"]
+    assert prompt.startswith(start)
+    places = [prompt.index(word) for word in ("Read them.", "Step 1:", "Step 2:", "Choose.")]
+    pictures = [place for place in range(len(prompt)) if prompt.startswith("<|image_pad|>", place)]
+    assert len(pictures) == 2 and places[1] < pictures[0] < places[2] < pictures[1] < places[3]
+
+
+@pytest.mark.vllm
+@pytest.mark.parametrize(
+    ("template", "named"),
+    [
+        (DROPS_ALL_BUT_THE_LAST, "is missing"),
+        (TEXT + "{{ messages[-1]['content'] }}", ""),
+        ("{{ raise_exception('nothing pleases me') }}", "nothing pleases me"),
+    ],
+    ids=["words dropped", "words twice", "refuses everything"],
+)
+def test_a_template_that_nothing_puts_right_is_refused_with_the_reason(renderer, monkeypatch, template, named):
+    with pytest.raises(EngineError, match=rf"chat template of the model.*{named}"):
+        chat_through(renderer, template, monkeypatch)
+
+
+@pytest.mark.vllm
+def test_a_chat_that_loses_words_later_fails_alone(renderer, monkeypatch):
+    cut = (
+        "{%- for m in messages %}[{{ m.role }}]{%- for p in m.content %}{{ p.text.split('</think>')[-1] }}{%- endfor %}"
+    )
+    chat = VLLMChat("the model", renderer, None, False, {})
+    monkeypatch.setattr("vllm.renderers.hf._try_get_processor_chat_template", lambda *_, **__: None)
+    monkeypatch.setattr(renderer.get_tokenizer(), "chat_template", cut + "{%- endfor %}")
+    chat.arrange("auto", 0)
+    assert "whole" in chat.rendered((message("user", "whole"),))["prompt"]
+    with pytest.raises(PlayerError, match="'first</think>second' is missing"):
+        chat.rendered((message("user", "first</think>second"),))
