@@ -67,7 +67,8 @@ def main(options: argparse.Namespace) -> int:
         f"showing {runs} at\n\n    http://{shown}:{port}/{'?' if address else ''}{address}\n\nCtrl-C ends.", flush=True
     )
     viewer.watch()
-    config = uvicorn.Config(make_app(viewer, token, f"raycade_{port}"), log_level="warning", ws="none", lifespan="off")
+    app = make_app(viewer, token, f"raycade_{port}", {"localhost", socket.gethostname().lower(), options.host.lower()})
+    config = uvicorn.Config(app, log_level="warning", ws="none", lifespan="off")
     try:
         uvicorn.Server(config).run(sockets=[listener])
     except KeyboardInterrupt:

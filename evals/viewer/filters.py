@@ -19,6 +19,8 @@ PARTNER = " AND ".join(f'other."{name}" = episodes."{name}"' for name in (*GAME,
 RANGES = ("steps", "prompt_tokens", "completion_tokens", "reasoning_tokens", "seconds", "cost", "score")
 """What can be bounded: ``min_steps``, ``max_steps``, ..."""
 FLAGS = {"won": "success", "lost": "success IS NOT TRUE AND status = 'done'", "cut_off": "cut_off > 0"}
+OF_THE_PAGE = frozenset({"at", "attempt", "from", "count", "sort", "panel", "across", "shown"})
+"""What an address holds beside filters."""
 CAUSE = r"regexp_replace(error, '0x[0-9a-f]+|\b[0-9a-f]{16,}\b|[0-9]+([.,:][0-9]+)*', '#', 'g')"
 """A cause of failure without the numbers in which its occurrences differ."""
 
@@ -82,10 +84,10 @@ class Filter:
 
 
 def filter_of(given: Iterable[tuple[str, str]]) -> Filter:
-    """The filter that the names and values of an address describe; names that are no filter's are passed over.
+    """The filter that the names and values of an address describe.
 
     Raises:
-        ValueError: a bound is no number.
+        ValueError: a name is no filter's and not one of ``OF_THE_PAGE``, or a bound is no number.
     """
     choices: dict[str, list[str]] = {}
     bounds, flags = [], []
@@ -102,6 +104,9 @@ def filter_of(given: Iterable[tuple[str, str]]) -> Filter:
             texts[name] = value
         elif edge in ("min", "max") and column in RANGES:
             bounds.append((column, ">=" if edge == "min" else "<=", _number(name, value)))
+        elif name not in OF_THE_PAGE:
+            known = [*CHOICES, *FLAGS, *texts, *(f"{end}_{column}" for column in RANGES for end in ("min", "max"))]
+            raise ValueError(f"there is no filter {name!r}; there are {', '.join(known)}")
     chosen = tuple((name, tuple(dict.fromkeys(values))) for name, values in sorted(choices.items()))
     versus, flipped = (texts.pop("versus_run"), texts.pop("versus")), bool(texts.pop("flipped"))
     return Filter(chosen, tuple(bounds), tuple(dict.fromkeys(flags)), **texts, versus=versus, flipped=flipped)

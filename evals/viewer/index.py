@@ -76,6 +76,9 @@ class EpisodeIndex:
         """Read what the runs' ledgers hold that was not read yet; whether there was anything."""
         before = self.version
         for number, run in enumerate(self.runs):
+            if run.planned and not (run.path / "plan.parquet").exists():
+                self._note_gone(run)
+                continue
             paths = unread_parts(run)
             if not paths and run.planned:
                 continue
@@ -89,6 +92,12 @@ class EpisodeIndex:
             for found in arrivals(run, paths, plan):
                 self._insert(number, found)
         return self.version != before
+
+    def _note_gone(self, run: ViewedRun) -> None:
+        """Say that a run was deleted or moved; its rows stay in the list, and opening one says so, too."""
+        if "plan.parquet" not in run.damage:
+            run.damage["plan.parquet"] = f"the run is no longer in {run.path}"
+            self.version += 1
 
     def _note_plan(self, number: int, plan: pa.Table) -> None:
         run = self.runs[number]
@@ -236,11 +245,15 @@ class EpisodeIndex:
         return self._parts[part], place
 
     def same_game(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The other episodes of the same game: of other runs, players, modes, or repeats."""
+        """The other episodes of the same game, those of the same run first: of other players, modes, repeats, runs."""
         conditions = " AND ".join(f'"{name}" = ?' for name in GAME)
         values = [row[name] for name in GAME]
-        asked = f"SELECT id FROM episodes WHERE latest AND {conditions} AND id <> ? ORDER BY mode <> ?, repeat <> ?, run, id"
-        with self._read(asked, [*values, row["id"], row["mode"], row["repeat"]]) as rows:
+        asked = (
+            f"SELECT id FROM episodes WHERE latest AND {conditions} AND id <> ? "
+            "ORDER BY run <> ?, mode <> ?, repeat <> ?, run, id"
+        )
+        nearest = [self.run_number(row["run"]), row["mode"], row["repeat"]]
+        with self._read(asked, [*values, row["id"], *nearest]) as rows:
             ids = rows.fetchnumpy()["id"]
         return self._rows(np.asarray(ids[:200], np.int32))
 
@@ -249,8 +262,10 @@ class EpisodeIndex:
         asked = "SELECT run, status, count(*) FROM episodes WHERE latest GROUP BY 1, 2"
         with self._read(asked) as rows:
             counted = {(run, status): count for run, status, count in rows.fetchall()}
-        with self._read("SELECT run, list(DISTINCT player ORDER BY player) FROM planned GROUP BY run") as rows:
-            players = dict(rows.fetchall())
+        players: dict[int, list[str]] = {}
+        with self._read("SELECT run, player FROM planned GROUP BY run, player ORDER BY run, min(rowid)") as rows:
+            for number, player in rows.fetchall():  # in the order of the plan: the model first, then baselines
+                players.setdefault(number, []).append(player)
         return [
             {
                 "name": run.name,

@@ -19,6 +19,7 @@ TURN = "turns.list.element."
 TEXTS = (TURN + "reply", TURN + "reasoning", TURN + "prompt.list.element.parts.list.element.text")
 """The leaves of the ledger that are searched."""
 SEARCHES_KEPT = 6
+CLOSE_SECONDS = 5.0
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Search:
     total: int = 0
     running: bool = False
     stopped: bool = False
+    thread: threading.Thread | None = None
 
 
 class TextSearches:
@@ -59,8 +61,18 @@ class TextSearches:
                 self._index.drop_hits(old.number)
             if not search.running and self._todo(search):
                 search.running = True
-                threading.Thread(target=self._run, args=(search,), daemon=True).start()
+                search.thread = threading.Thread(target=self._run, args=(search,), daemon=True)
+                search.thread.start()
         return search
+
+    def close(self) -> None:
+        """Stop all searches, and wait for them."""
+        with self._lock:
+            searches = list(self._searches.values())
+        for search in searches:
+            search.stopped = True
+            if search.thread is not None:
+                search.thread.join(CLOSE_SECONDS)
 
     def _todo(self, search: Search) -> list[tuple[Path, int]]:
         parts = self._index.ledger_parts()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -32,6 +33,8 @@ STATIC = Path(__file__).with_name("static")
 MOST_ROWS = 500
 """Rows of the list in one answer."""
 REFRESH_SECONDS = 2.0
+CLOSE_SECONDS = 5.0
+"""How long ending waits for a ledger that is being read."""
 PAUSE = 10
 """Times as long as reading took is waited before the next look, so that watching a large run costs it little."""
 
@@ -60,15 +63,20 @@ class Viewer:
         """Why the ledgers cannot be read at the moment."""
         self._discover = discover
         self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
         self._refreshing = threading.Lock()
 
     def watch(self) -> None:
         """Read the runs, and what is added to them, until ``close`` is called."""
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching and searching, and wait for that: DuckDB complains of threads that outlive the interpreter."""
         self._stop.set()
+        self.searches.close()
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)
 
     def refresh(self) -> None:
         """Read what is new."""
@@ -117,7 +125,7 @@ class Viewer:
         return JSONResponse({**page, "search": progress, "version": self.index.version})
 
     def cells(self, request: Request) -> Response:
-        """The cells of the heat map; a choice of cells does not narrow it."""
+        """The cells of the heat map, of each player and run apart; a choice of cells does not narrow it."""
         chosen, search, _ = self.asked(request)
         return JSONResponse(self.index.cells(chosen.without(*CELL), search))
 
@@ -164,22 +172,27 @@ class Viewer:
 
     def _open(self, run: ViewedRun, row: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return self.episodes.open(run, row)
-        except LedgerChangedError:
-            self.refresh()
-            row = self.index.find(run.name, row["episode_id"], row["attempt"]) or row
-            return self.episodes.open(run, row)
+            try:
+                return self.episodes.open(run, row)
+            except LedgerChangedError:  # its part was merged into another one meanwhile
+                self.refresh()
+                row = self.index.find(run.name, row["episode_id"], row["attempt"]) or row
+                return self.episodes.open(run, row)
+        except LedgerChangedError as error:
+            raise HTTPException(410, f"{run.path}: the file {error} of the ledger is no longer there") from error
         except (OSError, pa.ArrowException) as error:
-            raise HTTPException(500, f"the ledger cannot be read: {error}") from error
+            raise HTTPException(500, f"{run.path}: the ledger cannot be read: {error}") from error
 
 
-def make_app(viewer: Viewer, token: str, cookie: str = "raycade") -> Starlette:
+def make_app(viewer: Viewer, token: str, cookie: str = "raycade", hosts: Collection[str] = ("localhost",)) -> Starlette:
     """The web app.
 
     Args:
         viewer: What it shows.
         token: What the first address must bring as ``token``; a cookie does afterwards. Empty to ask for none.
         cookie: The cookie's name; servers on one host tell theirs apart by it.
+        hosts: Names by which it may be addressed, beside any IP address. Other names are refused, because a web page
+            elsewhere could have its own name resolved to this machine (DNS rebinding).
     """
     api = {
         "state": viewer.state,
@@ -194,12 +207,12 @@ def make_app(viewer: Viewer, token: str, cookie: str = "raycade") -> Starlette:
     routes = [Route("/", _page), *(Route(f"/api/{path}", answer) for path, answer in api.items())]
     return Starlette(
         routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
-        middleware=[Middleware(BaseHTTPMiddleware, dispatch=_guard(token, cookie))],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=_guard(token, cookie, hosts))],
         exception_handlers={HTTPException: _error},  # type: ignore[dict-item]
     )
 
 
-def _guard(token: str, cookie: str) -> Callable[[Request, Next], Awaitable[Response]]:
+def _guard(token: str, cookie: str, hosts: Collection[str]) -> Callable[[Request, Next], Awaitable[Response]]:
     """Lets in who has the token, in the address or as a cookie, and adds the security headers to every answer."""
 
     def knows(given: str | None) -> bool:
@@ -208,7 +221,10 @@ def _guard(token: str, cookie: str) -> Callable[[Request, Next], Awaitable[Respo
     async def guard(request: Request, call_next: Next) -> Response:
         given = request.query_params.get("token")
         response: Response
-        if token and given is not None and knows(given) and request.url.path == "/":
+        if not _is_address(request.url.hostname) and request.url.hostname not in hosts:
+            text = "This viewer is not known under this host name: open the address that `raycade view` has printed."
+            response = Response(text, 400, media_type="text/plain; charset=utf-8")
+        elif token and given is not None and knows(given) and request.url.path == "/":
             rest = [item for item in request.query_params.multi_items() if item[0] != "token"]
             response = RedirectResponse(f"/?{urlencode(rest)}", 303)
             response.set_cookie(cookie, token, httponly=True, samesite="strict")
@@ -223,6 +239,14 @@ def _guard(token: str, cookie: str) -> Callable[[Request, Next], Awaitable[Respo
         return response
 
     return guard
+
+
+def _is_address(host: str | None) -> bool:
+    try:
+        ipaddress.ip_address(host or "")
+    except ValueError:
+        return False
+    return True
 
 
 def _page(request: Request) -> Response:

@@ -94,17 +94,41 @@ def test_the_list_filters_sorts_and_searches(page):
 
 
 def test_a_click_on_a_cell_filters_the_list_and_another_one_undoes_it(page):
-    page.click(".heat button[aria-label^='CL,']")
+    cell = ".heat button[aria-label^='CL,']"
+    said = page.get_attribute(cell, "aria-label")
+    page.click(cell)
     page.wait_for_selector(".heat button[aria-pressed=true]")
-    expect_count(page, 6)
+    expect_count(page, 2)
+    assert "of 2 episodes won" in said, "what the cell says is what the list holds"
     expect_cells(page, "task", {"CL"})
+    expect_cells(page, "player", {"random"})
     assert address(page)["task"] == "CL" and address(page)["level"] == "1"
     page.go_back()
     expect_count(page, everything())
     page.go_forward()
-    expect_count(page, 6)
+    expect_count(page, 2)
     page.click(".heat button[aria-pressed=true]")
     expect_count(page, everything())
+
+
+def test_the_heat_map_shows_one_player_of_one_run_the_first_planned_first(page):
+    page.wait_for_selector(".heat caption")
+    captions = page.locator(".heat caption").all_inner_texts()
+    assert captions and all(text.endswith("random · calm") for text in captions)
+    page.select_option(".heat label.across:last-child select", label="oracle · calm")
+    until(page, "[...document.querySelectorAll('.heat caption')].every(it => it.textContent.endsWith('oracle · calm'))")
+    shares = page.locator(".heat table button").all_inner_texts()
+    assert shares and set(shares) == {"100"}, "no other player's losses are averaged in"
+
+
+def test_an_episode_that_was_found_by_its_text_opens_at_the_step_that_contains_it(page):
+    filtered(page, text="all work and NO play")
+    page.wait_for_selector(".row .outcome")
+    open_first(page)
+    page.wait_for_selector("mark")
+    assert page.locator("mark").first.inner_text().lower() == "all work and no play"
+    assert page.locator(".steps button.found").count() >= 1
+    assert page.locator(".steps [aria-current]").inner_text() == page.locator(".steps button.found").first.inner_text()
 
 
 def test_causes_of_failure_filter_and_link(page):

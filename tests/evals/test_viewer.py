@@ -3,6 +3,8 @@
 import io
 import json
 import re
+import shutil
+import threading
 import time
 
 import numpy as np
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from PIL import Image
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient as AnyClient
 
 from envs.picture import picture_from_description
 from evals.ledger.ledger import write_part
@@ -23,6 +25,10 @@ from evals.viewer.server import Viewer, make_app
 from tests.viewer_runs import HOSTILE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
 
 TOKEN = "the-token"
+
+
+def TestClient(app, **more):  # noqa: N802 - addresses this machine by a name that the viewer knows
+    return AnyClient(app, **{"base_url": "http://localhost", **more})
 
 
 @pytest.fixture(scope="module")
@@ -299,7 +305,9 @@ def test_the_same_game_is_found_in_other_runs_and_of_other_players(ask):
         ("calm", "oracle"),
         ("wild", "hostile"),
     }
-    assert {each["repeat"] for each in same[:2]} == {row["repeat"]}
+    assert same[0]["repeat"] == row["repeat"]
+    here = [each["run"] == row["run"] for each in same]
+    assert here == sorted(here, reverse=True), "those of this run stand before other runs'"
 
 
 def test_pictures_are_those_that_the_model_got(ask):
@@ -450,3 +458,48 @@ def test_runs_that_begin_later_are_found(tmp_path):
     viewer.refresh()
     assert {row["run"] for row in listed(client_of(viewer))} == {"first"}
     assert small_suite().parts
+
+
+@pytest.mark.parametrize(
+    ("host", "let_in"),
+    [("evil.com", False), ("localhost.evil.com", False), ("localhost", True), ("127.0.0.1", True), ("[::1]", True)],
+)
+def test_a_page_elsewhere_cannot_read_episodes_by_resolving_its_name_to_this_machine(folder, host, let_in):
+    client = TestClient(make_app(open_viewer(folder / "calm"), token=""))
+    answer = client.get("/api/state", headers={"host": f"{host}:8000"})
+    assert answer.status_code == (200 if let_in else 400) and ("runs" in answer.text) == let_in
+
+
+def test_the_model_stands_before_the_baselines(tmp_path):
+    write_run(tmp_path / "run", *calm_rows())
+    players = open_viewer(tmp_path / "run").index.status()[0]["players"]
+    assert players == ["random", "oracle"], "in the order of the plan, which names the model first"
+
+
+def test_a_deleted_run_is_named_and_its_episodes_say_so(tmp_path):
+    write_run(tmp_path / "run", *calm_rows())
+    viewer = open_viewer(tmp_path / "run")
+    ask = client_of(viewer)
+    row = listed(ask)[0]
+    shutil.rmtree(tmp_path / "run")
+    viewer.refresh()
+    answer = ask("episode", at=f"{row['run']}/{row['episode_id']}")
+    assert answer.status_code == 410 and "no longer there" in answer.json()["error"]
+    [run] = ask("state").json()["runs"]
+    assert "no longer in" in " ".join(run["damage"])
+
+
+def test_unknown_names_in_an_address_are_said(ask):
+    answer = ask("episodes", outcome="failed")
+    assert answer.status_code == 400 and "'outcome'" in answer.json()["error"] and "status" in answer.json()["error"]
+    for name in ("shown", "across", "panel"):
+        assert ask("episodes", **{name: "x"}).status_code == 200
+
+
+def test_closing_ends_all_threads(folder):
+    viewer = open_viewer(folder / "calm")
+    before = set(threading.enumerate())
+    viewer.watch()
+    viewer.searches.of("a text")
+    viewer.close()
+    assert set(threading.enumerate()) <= before

@@ -1,11 +1,11 @@
 // One episode, or two of the same game side by side, step by step.
 
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { changed, filters, type Change } from "./address";
 import { ask, named, reference, type Episode, type Row } from "./api";
 import { Copy } from "./copy";
 import { EpisodeView, title } from "./episode";
-import { number, outcome } from "./text";
+import { number, outcome, Sought } from "./text";
 
 interface Given {
   address: URLSearchParams;
@@ -18,7 +18,9 @@ export function Compared({ address, go, version }: Given) {
   const [right, rightError] = useEpisode(address.get("beside"), "", version);
   const beside = address.has("beside") ? right : null;
   const most = Math.max(left?.steps.length ?? 0, beside?.steps.length ?? 0, 1);
-  const step = Math.max(1, Math.min(most, Number(address.get("step")) || 1));
+  const sought = address.get("text") ?? "";
+  const found = useMemo(() => (left && sought ? stepsWith(left, sought) : []), [left, sought]);
+  const step = Math.max(1, Math.min(most, Number(address.get("step")) || found[0] || 1));
   const heading = useRef<HTMLHeadingElement>(null);
   const whole = address.get("prompt") === "all";
   const to = (row: Row | null | undefined) => row && go({ episode: reference(row), step: null, beside: null });
@@ -53,7 +55,14 @@ export function Compared({ address, go, version }: Given) {
   });
 
   if (leftError) return <Problem text={leftError} back={back} />;
-  if (!left) return <main class="episode-page waiting" aria-busy="true" />;
+  if (!left)
+    return (
+      <main class="episode-page waiting" aria-busy="true">
+      <p class="nothing" role="status">
+        reading the episode …
+      </p>
+    </main>
+  );
   const { position, total, before, after } = left.place;
   return (
     <main class="episode-page">
@@ -107,12 +116,19 @@ export function Compared({ address, go, version }: Given) {
           />
           whole prompt <kbd>p</kbd>
         </label>
+        {sought && (
+          <span class="found" role="status">
+            “{sought}” {found.length ? `in step${found.length > 1 ? "s" : ""} ${found.join(", ")}` : "in no step"}
+          </span>
+        )}
       </div>
+      <Sought.Provider value={sought}>
       <div class={address.has("beside") ? "panes two" : "panes"}>
-        <EpisodeView episode={left} step={step} toStep={toStep} whole={whole} />
+        <EpisodeView episode={left} step={step} toStep={toStep} whole={whole} found={found} />
         {beside && <EpisodeView episode={beside} step={step} toStep={toStep} whole={whole} />}
         {rightError && <p role="alert">{rightError}</p>}
       </div>
+      </Sought.Provider>
     </main>
   );
 }
@@ -138,6 +154,17 @@ function besideName(row: Row, other: Row): string {
     outcome(row)[1],
   ];
   return differs.filter(Boolean).join(" · ");
+}
+
+/** Numbers of the steps whose prompt, reasoning or reply contains a text, in upper or lower case. */
+function stepsWith(episode: Episode, text: string): number[] {
+  const wanted = text.toLowerCase();
+  const has = (given: string | undefined) => (given ?? "").toLowerCase().includes(wanted);
+  const places = episode.steps.map((step, place) => {
+    const asked = step.shown.some((message) => message.parts.some((part) => has(part.text)));
+    return asked || has(step.reasoning) || has(step.reply) ? place + 1 : 0;
+  });
+  return places.filter((place) => place > 0);
 }
 
 /** An episode by run and id; while another one is under way the old one stays. */

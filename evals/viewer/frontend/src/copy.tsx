@@ -47,13 +47,13 @@ function python(episode: Episode): string {
     '        for turn in row["turns"]:',
     '            print(turn["action"], turn["rule"], turn["reply"])',
   ];
-  const replay = [
-    "        from evals.suites.kidgym import replay",
+  const pictures = [
+    "        from evals.suites.kidgym import rerender_episode",
     "",
-    "        for step in replay(row).steps:",
+    "        for step in rerender_episode(row).steps:",
     "            print(step.chosen, step.accepted, step.frame.render().shape)",
   ];
-  return [...lines, ...(suite === "kidgym" ? replay : []), ""].join("\n");
+  return [...lines, ...(suite === "kidgym" ? pictures : []), ""].join("\n");
 }
 
 function quoted(path: string): string {

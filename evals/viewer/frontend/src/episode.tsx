@@ -10,13 +10,14 @@ interface Given {
   step: number;
   toStep: (step: number) => void;
   whole: boolean;
+  found?: number[];
 }
 
 export function title(row: Row): string {
   return `${row.suite} · ${row.task} · ${row.level} · ${row.mode} · game ${row.index}`;
 }
 
-export function EpisodeView({ episode, step, toStep, whole }: Given) {
+export function EpisodeView({ episode, step, toStep, whole, found = [] }: Given) {
   const { row, steps, listed } = episode;
   const here = steps.length ? Math.min(step, steps.length) : 0;
   return (
@@ -43,7 +44,7 @@ export function EpisodeView({ episode, step, toStep, whole }: Given) {
           </p>
         )}
       </header>
-      <Steps steps={steps} here={here} toStep={toStep} />
+      <Steps steps={steps} here={here} toStep={toStep} found={found} />
       {here > 0 ? (
         <StepView
           episode={episode}
@@ -71,7 +72,14 @@ export function EpisodeView({ episode, step, toStep, whole }: Given) {
   );
 }
 
-function Steps({ steps, here, toStep }: { steps: Step[]; here: number; toStep: (step: number) => void }) {
+interface StepsGiven {
+  steps: Step[];
+  here: number;
+  toStep: (step: number) => void;
+  found: number[];
+}
+
+function Steps({ steps, here, toStep, found }: StepsGiven) {
   const strip = useRef<HTMLOListElement>(null);
   useEffect(() => {
     const current = strip.current?.querySelector<HTMLElement>("[aria-current]");
@@ -86,9 +94,9 @@ function Steps({ steps, here, toStep }: { steps: Step[]; here: number; toStep: (
           <li key={place}>
             <button
               type="button"
-              class={kind}
+              class={found.includes(place + 1) ? `${kind} found` : kind}
               aria-current={place + 1 === here ? "step" : undefined}
-              aria-label={`step ${place + 1}: ${said}`}
+              aria-label={`step ${place + 1}: ${said}${found.includes(place + 1) ? ", contains the text" : ""}`}
               title={`${step.decoded ?? "nothing decoded"} (${said})`}
               onClick={() => toStep(place + 1)}
             >

@@ -1,7 +1,7 @@
 // The first view: filters, the heat map or the causes of failure, and the list.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { filters, type Change } from "./address";
+import { changed, filters, type Change } from "./address";
 import { ask, type Cause, type Cell, type State, type Values } from "./api";
 import { Causes } from "./causes";
 import { Filters } from "./filters";
@@ -19,7 +19,10 @@ export function Episodes({ address, go, state }: Given) {
   const asked = filters(address).toString();
   const panel = address.get("panel") === "failures" ? "failures" : "cells";
   const values = useAnswer<Values>(state ? "values" : "", "", version);
-  const cells = useAnswer<Cell[]>(state && panel === "cells" ? "cells" : "", asked, version);
+  // the heat map shows one player of one run, chosen in it, or all players side by side
+  const ofOne = address.get("across") !== "player";
+  const askedCells = ofOne ? filters(changed(address, { player: null, run: null })).toString() : asked;
+  const cells = useAnswer<Cell[]>(state && panel === "cells" ? "cells" : "", askedCells, version);
   const causes = useAnswer<Cause[]>(state && panel === "failures" ? "causes" : "", asked, version);
   useEffect(() => {
     document.title = "Episodes · raycade";
@@ -44,7 +47,7 @@ export function Episodes({ address, go, state }: Given) {
             ))}
           </div>
           {panel === "cells" ? (
-            <HeatMap cells={cells ?? []} address={address} go={go} />
+            <HeatMap cells={cells ?? []} runs={state?.runs ?? []} address={address} go={go} />
           ) : (
             <Causes causes={causes} address={address} go={go} />
           )}

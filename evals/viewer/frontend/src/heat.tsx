@@ -1,12 +1,13 @@
-// Success in each cell: tasks down, levels and modes (or players) across. A click filters the list.
+// Success in each cell: tasks down, levels and modes of one player (or players) across. A click filters the list.
 
 import { useMemo } from "preact/hooks";
 import type { Change } from "./address";
-import type { Cell } from "./api";
+import type { Cell, RunStatus } from "./api";
 import { percent } from "./text";
 
 interface Given {
   cells: Cell[];
+  runs: RunStatus[];
   address: URLSearchParams;
   go: (change: Change, replace?: boolean) => void;
 }
@@ -18,18 +19,25 @@ interface Sum {
   choice: Record<string, string>;
 }
 
-export function HeatMap({ cells, address, go }: Given) {
+export function HeatMap({ cells, runs, address, go }: Given) {
   const byPlayer = address.get("across") === "player";
-  const suites = useMemo(() => tables(cells, byPlayer), [cells, byPlayer]);
+  const offered = useMemo(() => pairsOf(cells, runs), [cells, runs]);
+  const chosenPair = shownPair(offered, address);
+  const suites = useMemo(
+    () => tables(byPlayer ? cells : cells.filter((cell) => pairName(cell.run, cell.player) === chosenPair?.name), byPlayer, runs.length),
+    [cells, byPlayer, chosenPair?.name, runs.length],
+  );
+  const label = (pair: Pair) => (runs.length > 1 ? `${pair.player} · ${pair.run}` : pair.player);
   const chosen = (choice: Record<string, string>) =>
     Object.entries(choice).every(([name, value]) => address.getAll(name).includes(value));
   const choose = (choice: Record<string, string>) => {
     const off = Object.fromEntries(["suite", "task", "level", "mode"].map((name) => [name, null]));
     const same = chosen(choice);
-    go({ ...off, ...(byPlayer ? { player: null, run: null } : {}), ...(same ? {} : choice) });
+    go({ ...off, player: null, run: null, ...(byPlayer ? {} : { shown: chosenPair?.name ?? null }), ...(same ? {} : choice) });
   };
   return (
     <div class="heat" tabIndex={0} role="group" aria-label="Success by cell">
+      <div class="choices">
       <label class="across">
         columns
         <select
@@ -40,9 +48,25 @@ export function HeatMap({ cells, address, go }: Given) {
           <option value="player">players</option>
         </select>
       </label>
+      {!byPlayer && (
+        <label class="across">
+          player
+          <select
+            value={chosenPair?.name ?? ""}
+            onChange={(event) => go({ shown: event.currentTarget.value, player: null, run: null }, true)}
+          >
+            {offered.map((pair) => (
+              <option key={pair.name} value={pair.name}>
+                {label(pair)}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      </div>
       {suites.map(({ suite, columns, rows }) => (
         <table key={suite}>
-          <caption>{suite}</caption>
+          <caption>{byPlayer || !chosenPair ? suite : `${suite}: ${label(chosenPair)}`}</caption>
           <thead>
             <tr>
               <td />
@@ -67,6 +91,32 @@ export function HeatMap({ cells, address, go }: Given) {
       ))}
     </div>
   );
+}
+
+interface Pair {
+  name: string;
+  run: string;
+  player: string;
+}
+
+function pairName(run: string, player: string): string {
+  return `${player} ${run}`;
+}
+
+/** Players with their runs that have cells; the model of the first run first, since plans name it before baselines. */
+function pairsOf(cells: Cell[], runs: RunStatus[]): Pair[] {
+  const played = new Set(cells.map((cell) => pairName(cell.run, cell.player)));
+  const planned = runs.flatMap(({ name: run, players }) =>
+    players.map((player) => ({ name: pairName(run, player), run, player })),
+  );
+  return planned.filter((pair) => played.has(pair.name));
+}
+
+/** The pair that was chosen in the heat map; else the first that the filters let through. */
+function shownPair(offered: Pair[], address: URLSearchParams): Pair | undefined {
+  const lets = (name: string, value: string) => !address.has(name) || address.getAll(name).includes(value);
+  const fits = offered.filter((pair) => lets("player", pair.player) && lets("run", pair.run));
+  return fits.find((pair) => pair.name === address.get("shown")) ?? fits[0] ?? offered[0];
 }
 
 interface CellGiven {
@@ -98,7 +148,7 @@ function HeatCell({ sum, where, chosen, choose }: CellGiven) {
   );
 }
 
-function tables(cells: Cell[], byPlayer: boolean) {
+function tables(cells: Cell[], byPlayer: boolean, runs: number) {
   const several = new Set(cells.map((cell) => cell.run)).size > 1;
   const suites = new Map<string, { columns: Set<string>; rows: Map<string, Map<string, Sum>> }>();
   for (const cell of cells) {
@@ -107,7 +157,10 @@ function tables(cells: Cell[], byPlayer: boolean) {
       : [cell.level, cell.mode].join(" · ");
     const choice: Record<string, string> = byPlayer
       ? { suite: cell.suite, task: cell.task, player: cell.player, ...(several ? { run: cell.run } : {}) }
-      : { suite: cell.suite, task: cell.task, level: cell.level, mode: cell.mode };
+      : {
+          ...{ suite: cell.suite, task: cell.task, level: cell.level, mode: cell.mode, player: cell.player },
+          ...(runs > 1 ? { run: cell.run } : {}),
+        };
     const table = suites.get(cell.suite) ?? { columns: new Set(), rows: new Map() };
     suites.set(cell.suite, table);
     table.columns.add(column);

@@ -31,9 +31,10 @@ const COLUMNS: Column[] = [
   { name: "score", label: "score", width: 58, right: true, cell: (row) => number(row.score, 2) },
   { name: "completion_tokens", label: "written", width: 74, right: true, cell: (row) => number(row.completion_tokens) },
   { name: "prompt_tokens", label: "prompt", width: 78, right: true, cell: (row) => number(row.prompt_tokens) },
+  { name: "cost", label: "cost", width: 64, right: true, cell: (row) => (row.cost ? number(row.cost, 5) : "") },
   { name: "seconds", label: "time", width: 80, right: true, cell: (row) => seconds(row.seconds) },
-  { name: "cut_off", label: "cut off", width: 68, right: true, cell: (row) => (row.cut_off ? number(row.cut_off) : "") },
-  { name: "error", label: "error", width: 320, cell: (row) => <Text value={row.error} short /> },
+  { name: "cut_off", label: "ended early", width: 92, right: true, cell: (row) => (row.cut_off ? number(row.cut_off) : "") },
+  { name: "error", label: "error", width: 220, cell: (row) => <Text value={row.error} short /> },
 ];
 const OTHER: Column = {
   name: "other",
@@ -58,7 +59,7 @@ interface Known {
 }
 
 export function List({ address, go, version, loading, runs }: Given) {
-  const asked = filters(changed(address, { panel: null, across: null })).toString();
+  const asked = filters(changed(address, { panel: null, across: null, shown: null })).toString();
   const { known, searching, error, want, loaded } = usePages(asked, version);
   const grid = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
@@ -178,7 +179,7 @@ export function List({ address, go, version, loading, runs }: Given) {
             </div>
           ))}
         </div>
-        {known && !total && !loading && <p class="nothing">no episode fits these filters</p>}
+        {known && !total && !loading && !error && <p class="nothing">no episode fits these filters</p>}
       </div>
     </section>
   );
@@ -210,6 +211,7 @@ function usePages(asked: string, version: number) {
       setSearching(answer.search?.running ? answer.search : null);
       if (answer.search?.running) setTimeout(() => known.current === here && load(page), SEARCH_POLL);
     } catch (problem) {
+      here.pages.set(page, { rows: [], version }); // not asked again before something has changed
       if (known.current === here) setError((problem as Error).message);
     } finally {
       waiting.current.delete(name);

@@ -1,7 +1,8 @@
 import { named, reference, type Episode, type Message, type Step } from "./api";
 import { FactList, Fold } from "./episode";
 import { Bars, Remaining } from "./figures";
-import { number, percent, seconds, Text } from "./text";
+import { useContext } from "preact/hooks";
+import { number, percent, seconds, Sought, Text } from "./text";
 
 interface Given {
   episode: Episode;
@@ -11,6 +12,7 @@ interface Given {
 }
 
 export function StepView({ episode, number: place, whole, ended }: Given) {
+  const sought = useContext(Sought).toLowerCase();
   const step = episode.steps[place];
   const messages = whole ? chatOf(episode.steps, place) : step.shown;
   return (
@@ -21,7 +23,7 @@ export function StepView({ episode, number: place, whole, ended }: Given) {
         {!messages.length && <p class="nothing">nothing new</p>}
         {messages.map((message, order) =>
           message.role === "system" && !whole ? (
-            <details key={order} class="said system">
+            <details key={order} class="said system" open={sought !== "" && contains(message, sought)}>
               <summary>system</summary>
               <Parts message={message} episode={episode} />
             </details>
@@ -61,6 +63,8 @@ export function StepView({ episode, number: place, whole, ended }: Given) {
   );
 }
 
+const FINISHES: Record<string, string> = { length: "cut off", content_filter: "filtered", refusal: "refused" };
+
 function Decision({ step, unit }: { step: Step; unit: string }) {
   const agrees = step.best !== null && step.best === step.decoded;
   return (
@@ -73,7 +77,7 @@ function Decision({ step, unit }: { step: Step; unit: string }) {
         <dt>rule</dt>
         <dd>
           <Text value={step.rule || "–"} />
-          {step.finish !== "stop" && <span class="tag">{step.finish === "length" ? "cut off" : step.finish}</span>}
+          {step.finish !== "stop" && <span class="tag">{FINISHES[step.finish] ?? step.finish}</span>}
         </dd>
       </div>
       <div class={agrees ? "good" : ""}>
@@ -122,6 +126,10 @@ function Counts({ step }: { step: Step }) {
       )}
     </dl>
   );
+}
+
+function contains(message: Message, text: string): boolean {
+  return message.parts.some((part) => part.text?.toLowerCase().includes(text));
 }
 
 const LONG = 1500;

@@ -1,6 +1,10 @@
 // Text that a model or a suite wrote: shown as it is, with characters made visible that would hide or turn others.
 
-import { useState } from "preact/hooks";
+import { createContext, type ComponentChildren } from "preact";
+import { useContext, useState } from "preact/hooks";
+
+/** The text that was searched for; it is marked wherever it stands. */
+export const Sought = createContext("");
 
 const HIDDEN = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb])/u;
 const SHOWN_AT_FIRST = 20_000;
@@ -18,7 +22,7 @@ export function Text({ value, short = false }: { value: string; short?: boolean 
               U+{piece.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}
             </span>
           ) : (
-            piece
+            <Marked key={place} text={piece} />
           ),
         )}
       </bdi>
@@ -27,6 +31,24 @@ export function Text({ value, short = false }: { value: string; short?: boolean 
           {all ? "show less" : `show all ${value.length.toLocaleString("en")} characters`}
         </button>
       )}
+    </>
+  );
+}
+
+function Marked({ text }: { text: string }) {
+  const wanted = useContext(Sought).toLowerCase();
+  const lower = text.toLowerCase();
+  if (!wanted || lower.length !== text.length) return <>{text}</>;
+  const pieces: ComponentChildren[] = [];
+  let start = 0;
+  for (let at = lower.indexOf(wanted); at >= 0; at = lower.indexOf(wanted, start)) {
+    pieces.push(text.slice(start, at), <mark key={at}>{text.slice(at, at + wanted.length)}</mark>);
+    start = at + wanted.length;
+  }
+  return (
+    <>
+      {pieces}
+      {text.slice(start)}
     </>
   );
 }
