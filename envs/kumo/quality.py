@@ -40,6 +40,8 @@ class Quality:
     """Groups of truths that no test connects."""
     fewest: int
     """Tests that can rule out the truth that the fewest can."""
+    counterfactual: float
+    """Share of shown outcomes that are false of the right truth, if just one outcome of each test is true of it."""
     steps: dict[str, float | None]
     """Mean of the expected tests of perfect play, by difficulty; None if not searched, or if there are not so many tasks."""
     tasks: dict[str, float]
@@ -71,9 +73,24 @@ def quality_of(domain: Domain, easy: int = 20, hard: int = 0) -> Quality:
         overlap=overlap(domain),
         components=len(components(domain)),
         fewest=min(against),
+        counterfactual=counterfactual_share(domain),
         steps={"easy": _mean_steps(domain, "easy", easy), "hard": _mean_steps(domain, "hard", hard)},
         tasks={difficulty: possible_tasks(domain, *size) for difficulty, size in DIFFICULTIES.items()},
     )
+
+
+def counterfactual_share(domain: Domain) -> float:
+    """See ``Quality.counterfactual``: a mean over all pairs of a truth and a test.
+
+    A game shows any outcome that does not rule out the right truth, true of it or not (the paper does, too). Where a
+    test leaves c such outcomes, and one of them is true of the truth, the others are shown in 1 - 1 / c of the games.
+    """
+    shares = []
+    for outcomes in domain.rules_out:
+        for place in range(len(domain.truths)):
+            left = sum(not gone >> place & 1 for gone in outcomes)
+            shares.append(1 - 1 / left)
+    return statistics.mean(shares)
 
 
 def possible_tasks(domain: Domain, truths: int, actions: int) -> float:

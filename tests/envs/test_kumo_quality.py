@@ -22,7 +22,7 @@ from envs.kumo.likeness import (
     shipped_profiles,
     title_likeness,
 )
-from envs.kumo.quality import possible_tasks, quality_of
+from envs.kumo.quality import counterfactual_share, possible_tasks, quality_of
 from envs.kumo.split import components
 from tests.envs.kumo_games import made_domain, toy_yaml
 
@@ -125,6 +125,11 @@ def test_a_domain_s_quality_is_what_its_table_says():
     assert (quality.density, quality.idle, quality.fewest) == (5 / 15, 1 / 5, 1)
     # Apple/Banana share one of two outcomes, Apple/Cherry none of three, Banana/Cherry none of four.
     assert quality.overlap == pytest.approx((1 / 2) / 3)
+    # Of the two tests, each truth is left by two of two outcomes or by one, and by three of three or by two.
+    lefts = [[sum(truth not in s.rules_out for s in a.states) for truth in domain.truths] for a in domain.actions]
+    assert quality.counterfactual == pytest.approx(sum(1 - 1 / n for row in lefts for n in row) / 6)
+    sure = a_domain("sure", "xy", {"t": {"a": "x", "b": "y"}})
+    assert counterfactual_share(sure) == 0, "an outcome that the right truth leaves no choice of is true"
     knots = load_domain("knots")
     assert quality_of(knots, easy=0).numeric == sum(isinstance(a.states[0].value, tuple) for a in knots.actions) > 1
     assert quality.steps == {"easy": None, "hard": None} and quality.tasks["easy"] == -math.inf

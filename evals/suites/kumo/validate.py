@@ -32,10 +32,11 @@ _COLUMNS: dict[str, Callable[[Quality], float | None]] = {
     "outcomes": lambda quality: quality.outcomes,
     "idle outcomes": lambda quality: quality.idle,
     "fewest tests": lambda quality: quality.fewest,
+    "counterfactual": lambda quality: quality.counterfactual,
     "easy tasks, log10": lambda quality: quality.tasks["easy"],
     "hard tasks, log10": lambda quality: quality.tasks["hard"],
 }
-_DIGITS = {"density": 3, "overlap": 3, "idle outcomes": 2, "E[S] easy": 2, "E[S] hard": 2}
+_DIGITS = {"density": 3, "overlap": 3, "idle outcomes": 2, "counterfactual": 2, "E[S] easy": 2, "E[S] hard": 2}
 _BRIEF = ("domain", "truths", "tests", "density", "overlap", "E[S] easy", "E[S] hard", "parts", "easy tasks, log10")
 
 
@@ -140,7 +141,8 @@ def quality_table(measured: Sequence[Quality]) -> Table:
             "alike two truths are, the mean of outcomes that rule out both among those that rule out either.",
             "E[S]: mean of the expected tests of perfect play. parts: connected components, groups of truths that no test "
             "connects. idle outcomes: share of outcomes that rule out nothing. fewest tests: those that can rule out the "
-            "truth that the fewest can.",
+            "truth that the fewest can. counterfactual: share of shown outcomes that are false of the right truth, if just one "
+            "outcome of each test is true of it.",
             "tasks, log10: common logarithm of the number of different tasks (choices of truths, tests and outcomes that "
             "solve the generator's constraints), estimated.",
         ),
