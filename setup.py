@@ -82,6 +82,12 @@ setup(
     },
     entry_points={
         "console_scripts": ["raycade = cluster.cli:main"],
+        "raycade.engines": [
+            "openai = cluster.engines.openai_api:OpenAIEngine",
+            "simulated = cluster.engines.simulated:SimulatedEngine",
+            "vllm = cluster.engines.vllm:VLLMEngine",
+        ],
+        "raycade.trackers": ["wandb = cluster.observe.wandb_tracker:WandbTracker"],
         "raycade.suites": [
             "bundle = evals.suites.bundle:Bundle",
             "kidgym = evals.suites.kidgym:KidGymSuite",

@@ -32,11 +32,11 @@ BUILT_IN_COMMANDS = {
     "replay": "cluster.commands.replay",
     "upload": "cluster.commands.upload",
     "models": "cluster.commands.list_models",
+    "settings": "cluster.commands.list_settings",
     "play": "cluster.commands.play",
     "view": "cluster.commands.view",
 }
 COMMAND_HELP = {
-    "kidgym": "KidGym's published environment: record its games, to play them",
     "compare": "differences between runs, or players of one, on identical games",
     "list": "the runs in a folder: when, what, how far, score, cost",
     "show": "one episode, turn by turn, in the terminal",
@@ -46,10 +46,8 @@ COMMAND_HELP = {
     "retest": "ask a sample of turns again and report the agreement",
     "upload": "send a finished run to its tracker (W&B)",
     "models": "the model files, and which can be used here",
-    "kumo": "KUMO domains and tasks: validate, generate, show, analyze; let models write them; the published ones",
-    "multistar": "MultiStAR's published questions: import them",
+    "settings": "the keys of a suite, model, tracker or cluster: types, defaults, meaning",
     "play": "play a suite yourself, in the terminal or the browser",
-    "raven": "RAVEN problems: generate, import, check, show",
     "view": "episodes in the browser: filter, search, step through, compare",
 }
 
@@ -89,7 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         parser = parser_for(words[0] if words else completed_command())
         offer_completion(parser)
-        options = parser.parse_args(words)
+        options, unknown = parser.parse_known_args(words)
+        if unknown:
+            parser.refuse(words[0], unknown)
         code = options.command(options)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def parser_for(command: str) -> argparse.ArgumentParser:
+def parser_for(command: str) -> Parser:
     """The parser of all commands; of those that suites add, only ``command`` is imported.
 
     Raises:
@@ -166,7 +166,7 @@ def parser_for(command: str) -> argparse.ArgumentParser:
     merge.set_defaults(command=_merge)
     try:
         for name in plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS):
-            added = commands.add_parser(name, help=COMMAND_HELP.get(name, f"commands of {name}"))
+            added = commands.add_parser(name, help=COMMAND_HELP.get(name) or plugins.summary(SUITE_COMMANDS, name))
             if name == command:
                 module: Any = plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS)
                 module.add_arguments(added)
@@ -188,11 +188,19 @@ class Parser(argparse.ArgumentParser):
             message = f"{message}{did_you_mean(unknown[1], self._options())}"
         super().error(message)
 
+    def refuse(self, command: str, unknown: Sequence[str]) -> NoReturn:
+        """Say which arguments a command does not know, with that command's usage."""
+        parser = self._commands().get(command, self)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+
     def _options(self) -> list[str]:
         """Options of this parser and of its commands'."""
-        commands = [action.choices for action in self._actions if isinstance(action.choices, dict)]
-        parsers = [self, *(parser for choices in commands for parser in choices.values())]
+        parsers = [self, *self._commands().values()]
         return sorted({option for parser in parsers for option in parser._option_string_actions})
+
+    def _commands(self) -> dict[str, argparse.ArgumentParser]:
+        choices = [action.choices for action in self._actions if isinstance(action.choices, dict)]
+        return {name: parser for each in choices for name, parser in each.items()}
 
 
 def _run_module(module: Any, options: argparse.Namespace) -> int:
@@ -201,13 +209,15 @@ def _run_module(module: Any, options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from cluster.commands.run import run_and_show
-    from cluster.config.settings import load_settings
+    from cluster.config.settings import check_pictures, load_settings
 
     if options.multirun:
         from cluster.commands.sweep import multirun
 
         return multirun(options.overrides)
-    return run_and_show(load_settings(options.overrides))
+    settings = load_settings(options.overrides)
+    check_pictures(settings)
+    return run_and_show(settings)
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +39,37 @@ def complete_episode(argument: argparse.Action) -> None:
 
 
 def _overrides(prefix: str, **_: Any) -> list[str]:
-    from cluster.config.registry import BUILT_IN, names_of
-    from cluster.config.settings import SECTIONS
+    from cluster.config.keys import GROUPS, keys_of, options_of
+    from cluster.config.registry import FOLDERS, names_without_file
+    from cluster.config.settings import ROOT_KINDS
 
-    key, equals, _rest = prefix.partition("=")
-    groups = {"suite": "suite", "model": "model.engine", "tracker": "tracker", "cluster": ""}
-    if not equals:
-        return [f"{section}=" for section in SECTIONS]
-    if key not in groups:
+    key, equals, _value = prefix.partition("=")
+    if equals and key in GROUPS:
+        names = options_of(key)
+        for section, folder in FOLDERS.items():
+            if folder == key:
+                names |= set(names_without_file(section))
+        return [f"{key}={name}" for name in sorted(names)]
+    if "." not in key:
+        return [] if equals else [f"{name}=" for name in ROOT_KINDS]
+    group = key.partition(".")[0]
+    if group not in GROUPS:
         return []
-    folder = resources.files("conf").joinpath(key)
-    names = {path.name.removesuffix(".yaml") for path in folder.iterdir() if path.name.endswith(".yaml")}
-    if groups[key]:
-        names |= names_of(groups[key]).keys() - BUILT_IN[groups[key]].keys()
-    return [f"{key}={name}" for name in sorted(names)]
+    keys = {
+        f"{section}.{name}": each
+        for section, keys in keys_of(group, _selected(group)).items()
+        for name, each in keys.items()
+    }
+    if not equals:
+        return [f"{name}=" for name in keys]
+    return [f"{key}={word}" for word in keys[key].choices] if key in keys else []
+
+
+def _selected(group: str) -> str:
+    """What the line that is being completed selects for a group; without a word of it, the default."""
+    defaults = {"suite": "demo", "model": "tiny", "tracker": "wandb", "cluster": "local"}
+    named = [word.partition("=")[2] for word in os.environ.get("COMP_LINE", "").split() if word.startswith(f"{group}=")]
+    return named[-1] if named else defaults[group]
 
 
 def _episodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:

@@ -2,8 +2,8 @@
 
 A name comes from one of three sources:
 
-- raycade's own tables, which each room passes in;
-- installed packages, through entry points (``[project.entry-points."raycade.suites"]``);
+- installed packages, raycade among them, through entry points (``[project.entry-points."raycade.suites"]``);
+- for commands and pictures, raycade's own tables;
 - folders named by the environment variable ``RAYCADE_PLUGINS`` (separated like ``PATH``). A folder holds Python modules
   and a ``plugins.toml`` whose sections are the same groups: ``["raycade.suites"]`` and lines ``toy = "toy_suite:ToySuite"``.
 
@@ -12,13 +12,17 @@ Only registered names can be built from a configuration, so that a configuration
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from envs.files import FileError, read_toml
 from envs.suggest import did_you_mean
@@ -39,12 +43,12 @@ def folders() -> list[Path]:
     return named
 
 
-def registered(group: str, built_in: Mapping[str, str]) -> dict[str, str]:
+def registered(group: str, built_in: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """All names of a group with where each comes from (``module:attribute``); nothing is imported.
 
     Args:
         group: such as ``raycade.suites``.
-        built_in: raycade's own names of that group.
+        built_in: raycade's own names of that group that no entry point registers.
 
     Raises:
         ValueError: a plugin folder has no readable ``plugins.toml``, or a name is taken twice.
@@ -82,7 +86,24 @@ def _listed(folder: Path, group: str) -> dict[str, str]:
     return section
 
 
-def load(group: str, name: str, built_in: Mapping[str, str]) -> object:
+def summary(group: str, name: str) -> str:
+    """The first line of the docstring of a name's module, which is not imported; empty where there is none."""
+    module = registered(group)[name].partition(":")[0]
+    package, *rest = module.split(".")
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return ""
+    path = Path(spec.origin)
+    if rest:
+        path = path.parent.joinpath(*rest).with_suffix(".py")
+    try:
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    return text.partition("\n")[0].rpartition("``: ")[2].removesuffix(".").replace("%", "%%")
+
+
+def load(group: str, name: str, built_in: Mapping[str, str] = MappingProxyType({})) -> Any:
     """Import what a name stands for.
 
     Raises:

@@ -8,6 +8,8 @@ knows no Ray, no engine and no command line.
 from __future__ import annotations
 
 import abc
+import asyncio
+import contextlib
 import dataclasses
 import math
 import time
@@ -17,6 +19,7 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from envs.picture import Picture
 from evals.conversation import Conversation, Record
 from evals.figures import Figure
 from evals.ledger.columns import Column as Column
@@ -25,7 +28,7 @@ from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.summary.cells import success_figure, success_table
 from evals.summary.paired import Measured, measured
 from evals.tables import Section, Table
-from evals.types import Episode, ErrorKind, Outcome, Player, PlayerError, stable_hash
+from evals.types import Episode, ErrorKind, Outcome, Player, PlayerError, Reply, Turn, stable_hash
 from evals.view import EpisodeView, default_view
 
 MOST_EPISODES = 5_000_000
@@ -74,6 +77,19 @@ class Suite(abc.ABC):
             PlayerError: passed on from the player; the episode becomes a failed row.
         """
 
+    async def first_turn(self, episode: Episode) -> Turn | None:
+        """What an episode asks first, to be looked at before any model is loaded (``check_openings``).
+
+        By default ``play``, up to its first turn.
+
+        Returns:
+            None where a look would need more than this process.
+        """
+        player = _FirstTurn()
+        with contextlib.suppress(PlayerError):
+            await self.play(episode, Conversation(episode, player))
+        return player.turn
+
     @property
     def needs(self) -> Needs:
         """What these settings ask of an engine.
@@ -93,7 +109,7 @@ class Suite(abc.ABC):
                 (how the run went; may differ between runs with equal scores) or ``paper`` (in the layout of the suite's
                 paper, one model per row, for LaTeX).
         """
-        return [success_table(self.name, run)] if section == "scores" else []
+        return [success_table(self.name, run, self.title)] if section == "scores" else []
 
     def figures(self, run: RunData) -> Iterable[Figure]:
         """Figures as plain data, from plan and ledger alone; the ledger may be partial.
@@ -101,7 +117,7 @@ class Suite(abc.ABC):
         Args:
             run: This suite's part of the run.
         """
-        figure = success_figure(self.name, run)
+        figure = success_figure(self.name, run, self.title)
         return [figure] if figure.series else []
 
     def measures(self, run: RunData, player: str) -> Iterable[Measured]:
@@ -148,6 +164,50 @@ def check_plan_size(**factors: int) -> None:
     if (episodes := math.prod(factors.values())) > MOST_EPISODES:
         product = " x ".join(f"{count:,} {name}" for name, count in factors.items())
         raise ValueError(f"{episodes:,} episodes ({product}) are more than {MOST_EPISODES:,}, the most in a plan")
+
+
+class _FirstTurn:
+    """A player that keeps the first turn and answers none."""
+
+    def __init__(self) -> None:
+        self.turn: Turn | None = None
+
+    async def reply(self, turn: Turn) -> Reply:
+        self.turn = self.turn or turn
+        raise PlayerError("only the first turn was asked for")
+
+
+def check_openings(suite: Suite, plan: Iterable[Episode]) -> int:
+    """Render the first pictures of each task and level, so that a drawing that is missing is found before a run.
+
+    Args:
+        suite: What is played; those of its parts that show no pictures are left out.
+        plan: Its episodes, of which the first of each task and level is looked at.
+
+    Returns:
+        How many pictures were rendered.
+
+    Raises:
+        ValueError: one cannot be rendered; the message names its task and level.
+    """
+    parts = {part.name: part for part in suite.parts if part.needs.pictures}
+    firsts: dict[tuple[str, str, str], Episode] = {}
+    for episode in plan:
+        if episode.suite in parts:
+            firsts.setdefault((episode.suite, episode.task, episode.level), episode)
+    rendered = 0
+    for (name, task, level), episode in firsts.items():
+        try:
+            turn = asyncio.run(parts[name].first_turn(episode))
+            pictures = [part for said in turn.chat for part in said.parts if isinstance(part, Picture)] if turn else []
+            for picture in pictures:
+                picture.render()
+        except Exception as error:  # a suite or a picture of somebody else may raise anything
+            raise ValueError(
+                f"suite={name}: the first turn of {task}, level {level}, cannot be shown: {error}"
+            ) from error
+        rendered += len(pictures)
+    return rendered
 
 
 def built_in_players(suite: Suite) -> dict[str, Player]:

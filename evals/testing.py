@@ -16,11 +16,12 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from evals.conversation import Record
+from evals.figures import Figure
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import Suite, built_in_players, ledger_columns, plan_for, play_episode, suite_figures, suite_results
-from evals.tables import Section
+from evals.tables import Section, Table
 from evals.types import Episode, Message, Player, PlayerError, Reply, Turn
 
 SECTIONS: tuple[Section, ...] = get_args(Section)
@@ -139,14 +140,14 @@ def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
     except (ValueError, pa.ArrowException) as error:
         raise AssertionError(f"an outcome does not fit the suite's columns: {error}") from error
     planned = plan_to_table([record.episode for record in records])
-    tables = _tables(suite, planned, ledger)
+    shown = _shown(suite, planned, ledger)
     order = list(range(ledger.num_rows))
     random.Random(0).shuffle(order)
-    assert tables == _tables(suite, planned, ledger.take(order)), (
-        "tables or figures depend on the order of the ledger's rows"
-    )
+    shuffled = _shown(suite, planned, ledger.take(order))
+    for what in [*shown, *shuffled]:
+        assert shown.get(what) == shuffled.get(what), f"the {what} depends on the order of the ledger's rows"
     for part in (ledger.slice(0, 1), ledger.slice(0, 0)):
-        _tables(suite, planned, part)
+        _shown(suite, planned, part)
     for record, row in zip(records, ledger.to_pylist(), strict=True):
         owner = next(part for part in suite.parts if part.name == row["suite"])
         for number, played in enumerate(record.turns):
@@ -159,11 +160,20 @@ def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
         _plain(view.to_json(), f"the view of {_name(record)}")
 
 
-def _tables(suite: Suite, plan: pa.Table, ledger: pa.Table) -> str:
+def _shown(suite: Suite, plan: pa.Table, ledger: pa.Table) -> dict[str, str]:
+    """Each table and figure as JSON, by kind and name."""
     run = RunData.of_tables(plan, ledger)
-    tables = [table.to_json() for section in SECTIONS for table in suite_results(suite, run, section)]
-    figures = [figure.to_json() for figure in suite_figures(suite, run)]
-    return _plain(tables, "the tables") + _plain(figures, "the figures")
+    made: list[tuple[str, Table | Figure]] = [
+        (f"table {table.name!r} ({section})", table)
+        for section in SECTIONS
+        for table in suite_results(suite, run, section)
+    ]
+    made += [(f"figure {figure.name!r}", figure) for figure in suite_figures(suite, run)]
+    shown: dict[str, str] = {}
+    for what, item in made:
+        assert what not in shown, f"there are two of the {what}"
+        shown[what] = _plain(item.to_json(), f"the {what}")
+    return shown
 
 
 def _plain(value: Any, what: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from cluster.config.registry import BUILT_IN, names_of
+from cluster.config.registry import names_without_file
 from cluster.console import show
 from evals.reference import parameters_of
 from evals.tables import Cell, Table
@@ -43,7 +43,7 @@ def list_models(gpus: int, environment: Mapping[str, str]) -> Table:
     for path in sorted(resources.files("conf").joinpath("model").iterdir(), key=lambda path: path.name):
         if path.name.endswith(".yaml"):
             rows.append(_row(path.name.removesuffix(".yaml"), yaml.safe_load(path.read_text()), gpus, environment))
-    for name in sorted(names_of("model.engine").keys() - BUILT_IN["model.engine"].keys()):
+    for name in names_without_file("model.engine"):
         rows.append((name, name, None, 0, None, "yes, from a plugin"))
     columns = ("model", "engine", "billions", "GPUs", "max tokens", "usable here")
     return Table("models", f"Models (this machine has {gpus} GPUs)", columns, tuple(rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.config.settings import Settings
+from cluster.config.settings import Settings, check_pictures
 from cluster.errors import UserError
 from cluster.storage.stored_run import TIMINGS, Run
 from evals.reference import parameters_of
@@ -17,11 +17,12 @@ SUSTAINED = 1e14
 
 
 def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
-    """Episodes, model calls and tokens of each cell, and the totals, with a time estimate if a past run gives the speed.
+    """The totals, with a time estimate if a past run gives the speed; then episodes, model calls and tokens of each cell.
 
     Raises:
-        UserError: ``like`` holds no timings.
+        UserError: ``like`` holds no timings, or the first picture of a task and level cannot be rendered.
     """
+    pictures = check_pictures(settings)
     cells: dict[tuple[str, ...], list[Episode]] = {}
     for episode in settings.plan:
         cell = (episode.player, episode.suite, episode.task, episode.level, episode.mode)
@@ -47,6 +48,8 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         ("completion tokens (upper bound)", completion_tokens),
         *_prices(settings, calls, prompt_tokens, like),
     ]
+    if pictures:
+        total.append(("pictures of first turns, rendered", pictures))
     total += _gpu_hours(settings, prompt_tokens, completion_tokens)
     if like is not None:
         replicas = 1 if settings.cluster.replicas == "fit" else settings.cluster.replicas
@@ -56,9 +59,16 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         needs = settings.model.replica
         if price := settings.cluster.gpu_hour_price * needs.gpus * needs.nodes * replicas:
             total.append(("cost of GPUs", f"{price * minutes / 60:.2f}"))
+    notes = (f"run directory: {settings.run_dir}",)
     return [
-        Table("plan", f"Plan: {settings.suite.name} with {settings.model.name}", columns, rows),
-        Table("plan_total", "Total", ("metric", "value"), tuple(total), (f"run directory: {settings.run_dir}",)),
+        Table(
+            "plan_total",
+            f"Plan: {settings.suite.name} with {settings.model.name}",
+            ("metric", "value"),
+            tuple(total),
+            notes,
+        ),
+        Table("plan", "Episodes", columns, rows),
     ]
 
 

@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from cluster.commands.run import run, show_results
-from cluster.config.settings import check_config, compose_config, settings_from_config, with_new_keys
+from cluster.config.settings import check_config, check_pictures, compose_config, settings_from_config, with_new_keys
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
 from evals.types import stable_hash
 
@@ -123,6 +123,7 @@ class Player:
             if config.tracker and config.tracker.get("group", "unknown") is None:
                 config.tracker.group = self._group
             settings = settings_from_config(config)
+            check_pictures(settings)
             code, results = run(settings)
         except (UserError, RunFailedError) as error:
             print(f"error: {error}", file=sys.stderr)

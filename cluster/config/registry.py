@@ -6,13 +6,15 @@ never by a module path, and passes plain values only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from importlib import resources
 from typing import Any
 
 from cluster.engines.base import Engine
 from cluster.errors import UserError
 from envs import plugins
-from envs.settings import SettingError, check_keys, check_values, settings_of
+from envs.settings import Setting, SettingError, check_keys, check_values, settings_of
 from evals.suite import Suite
 
 TYPE = "type"
@@ -21,23 +23,15 @@ TYPE = "type"
 GIVEN = ("sampling", "chat_template_kwargs")
 """Arguments of an engine that have a place of their own below ``model``."""
 
-BUILT_IN: Mapping[str, Mapping[str, str]] = {
-    "suite": {},
-    "model.engine": {
-        "openai": "cluster.engines.openai_api:OpenAIEngine",
-        "simulated": "cluster.engines.simulated:SimulatedEngine",
-        "vllm": "cluster.engines.vllm:VLLMEngine",
-    },
-    "tracker": {"wandb": "cluster.observe.wandb_tracker:WandbTracker"},
-}
-"""For each section of the configuration, the names that are known without an entry point."""
-
 GROUPS: Mapping[str, str] = {
     "suite": "raycade.suites",
     "model.engine": "raycade.engines",
     "tracker": "raycade.trackers",
 }
-"""For each section, the entry-point group in which others register."""
+"""For each section, the entry-point group in which its classes are registered."""
+
+FOLDERS: Mapping[str, str] = {"suite": "suite", "model.engine": "model", "tracker": "tracker"}
+"""For each section, the folder of ``conf`` whose files are selected by name."""
 
 _BASES: Mapping[str, type] = {"suite": Suite, "model.engine": Engine}
 
@@ -49,7 +43,7 @@ def names_of(section: str) -> dict[str, str]:
         UserError: a plugin folder cannot be read, or a name is taken twice.
     """
     try:
-        return plugins.registered(GROUPS[section], BUILT_IN[section])
+        return plugins.registered(GROUPS[section])
     except ValueError as error:
         raise UserError(str(error)) from error
 
@@ -66,7 +60,7 @@ def class_of(section: str, config: Mapping[str, Any]) -> Any:
         raise UserError(f"{section}.{TYPE}={name}: must be a registered name; choose from {names}")
     names_of(section)
     try:
-        cls = plugins.load(GROUPS[section], name, BUILT_IN[section])
+        cls = plugins.load(GROUPS[section], name)
     except ValueError as error:
         raise UserError(f"{section}.{TYPE}={name}: {error}") from error
     base = _BASES.get(section, object)
@@ -134,6 +128,20 @@ def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[
     return checked
 
 
+def names_without_file(section: str) -> list[str]:
+    """Registered names that no file of ``conf`` is named after, or is about: they are selected with their defaults.
+
+    Raises:
+        UserError: see ``names_of``.
+    """
+    covered = set()
+    for file in resources.files("conf").joinpath(FOLDERS[section]).iterdir():
+        if file.name.endswith(".yaml"):
+            covered.add(file.name.removesuffix(".yaml"))
+            covered |= set(re.findall(r"^ *type: (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE))
+    return sorted(names_of(section).keys() - covered)
+
+
 def default_config(section: str, name: str) -> dict[str, Any]:
     """A section for a class without a configuration file: its name and its constructor's defaults.
 
@@ -143,8 +151,13 @@ def default_config(section: str, name: str) -> dict[str, Any]:
     settings = {
         key: setting for key, setting in settings_of(class_of(section, {TYPE: name})).items() if key not in GIVEN
     }
-    defaults = {key: "???" if setting.required else _plain(setting.default) for key, setting in settings.items()}
+    defaults = {key: "???" if setting.required else plain_default(setting) for key, setting in settings.items()}
     return {TYPE: name, **defaults}
+
+
+def plain_default(setting: Setting) -> Any:
+    """A default value as a configuration holds it: tuples as lists."""
+    return _plain(setting.default)
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -17,7 +16,16 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from cluster.config.registry import BUILT_IN, GIVEN, TYPE, check_section, class_of, default_config, make, names_of
+from cluster.config.registry import (
+    FOLDERS,
+    GIVEN,
+    TYPE,
+    check_section,
+    class_of,
+    default_config,
+    make,
+    names_without_file,
+)
 from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
 from cluster.errors import UserError
 from cluster.runner.model_player import Decoding
@@ -35,7 +43,7 @@ from envs.settings import (
 )
 from envs.suggest import did_you_mean
 from evals.human import is_human
-from evals.suite import Suite, built_in_players, plan_for
+from evals.suite import Suite, built_in_players, check_openings, plan_for
 from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
@@ -184,7 +192,7 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
                 f"{str(error.override).lstrip('+')}: cannot be read as KEY=VALUE: {_tidy(error)}"
             ) from error
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
-            raise UserError(_tidy(error) + _similar(str(error))) from error
+            raise _composition_error(error) from error
     return config
 
 
@@ -200,23 +208,29 @@ def offer_plugins() -> None:
         UserError: one of them cannot be imported.
     """
     store = ConfigStore.instance()
-    for section, group in (("suite", "suite"), ("model.engine", "model"), ("tracker", "tracker")):
-        for name in names_of(section):
-            if resources.files("conf").joinpath(group, f"{name}.yaml").is_file() or name in BUILT_IN[section]:
-                continue  # selected by its file
+    for section, group in FOLDERS.items():
+        for name in names_without_file(section):
             node = default_config(section, name)
             if section == "model.engine":
                 node = {"name": name, "engine": node, "sampling": {}, "replica": {"gpus": 0, "cpus": 1}}
             store.store(group=group, name=name, node=node)
 
 
-def _similar(message: str) -> str:
-    """For an unknown option of a group, or an unknown key: those that are spelled alike."""
-    if option := re.search(r"Could not find '[\w./]+/(.+)'", message):
-        return did_you_mean(option[1], message.partition("Available options")[2].split()).replace(". ", "\n")
-    if key := re.match(r"Could not override '(\w+)'", message):
-        return did_you_mean(key[1], SECTIONS).replace(". ", "\n")
-    return ""
+def _composition_error(error: Exception) -> UserError:
+    """Hydra's complaint about a group, file or key that does not exist, in our words."""
+    message = str(error)
+    option = re.search(r"Could not find '([\w./]+)/(.+)'", message)
+    if option:
+        group, name = option.groups()
+        there = message.partition("Available options")[2].partition("Config search path")[0].split()[2:]
+        return UserError(
+            f"{group}={name}: there is none{did_you_mean(name, there) or '.'} There are {', '.join(there)}"
+        )
+    key = re.match(r"Could not override '(\w+)'", message)
+    if key:
+        known = ", ".join(SECTIONS)
+        return UserError(f"{key[1]}: unknown key{did_you_mean(key[1], SECTIONS) or '.'} There are {known}")
+    return UserError(_tidy(error))
 
 
 def settings_from_config(config: DictConfig) -> Settings:
@@ -245,6 +259,18 @@ def settings_from_config(config: DictConfig) -> Settings:
     )
 
 
+def check_pictures(settings: Settings) -> int:
+    """Render the first pictures of each task and level; returns how many.
+
+    Raises:
+        UserError: one cannot be rendered.
+    """
+    try:
+        return check_openings(settings.suite, settings.plan)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
 def check_config(config: DictConfig) -> dict[str, Any]:
     """The plain values of a composed configuration, checked as far as possible without planning.
 
@@ -254,7 +280,8 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
-        raise UserError(_tidy(error)) from error
+        missing = re.search(r"Missing mandatory value: ([\w.]+)", str(error))
+        raise UserError(f"{missing[1]}: is missing; set {missing[1]}=..." if missing else _tidy(error)) from error
     _checked("", ROOT_KINDS, plain)
     _players(plain, make_suite(plain["suite"]), make_model(plain["model"]))
     _section("cluster", ClusterSettings, plain["cluster"] or {})

@@ -29,6 +29,8 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
     unknown = names - settings.keys() - _parameters(cls)
     assert not unknown, f"operational names no setting of the engine: {sorted(unknown)}"
     assert cls.fixed_for_run <= cls.operational, "fixed_for_run must be among operational"
+    for name in ("keys_within", "sampling_keys"):
+        _check_class_method(cls, name)
     try:
         await engine.start()
         assert engine.max_num_seqs >= 1, "max_num_seqs must be at least 1"
@@ -56,6 +58,18 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
         await again.complete(Request("closed", chat))
     except (EngineError, PlayerError):
         return
+
+
+def _check_class_method(cls: type[Engine], name: str) -> None:
+    """``keys_within`` and ``sampling_keys`` are called when a run is planned."""
+    what = f"{name} must be a class method that returns a mapping from names to types"
+    method = getattr(cls, name)
+    assert callable(method), f"{what}, not {method!r}"
+    try:
+        keys = method()
+    except TypeError as error:
+        raise AssertionError(f"{what}: {error}") from error
+    assert isinstance(keys, Mapping) and all(isinstance(key, str) for key in keys), f"{what}, not {keys!r}"
 
 
 def _check_scores(text: str, scores: Any) -> None:

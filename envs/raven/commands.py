@@ -1,4 +1,4 @@
-"""``raycade raven generate | import | check | show``: problems as files, files as problems, and a look at either."""
+"""``raycade raven``: RAVEN problems: generate, import, check, show."""
 
 from __future__ import annotations
 

@@ -182,6 +182,11 @@ def flips(first: Side, second: Side) -> list[Flip]:
     return sorted(found, key=lambda flip: (flip.won_by == first.label, flip.suite, flip.game))
 
 
+def _game_name(index: object, repeat: object) -> str:
+    """A game within its task, level and mode; numbers count from 0, as in the ledger."""
+    return f"index {index}" + (f", repeat {repeat}" if repeat else "")
+
+
 def flip_table(found: Sequence[Flip], first: Side, second: Side, most: int) -> Table:
     """The first ``most`` flips in either direction."""
     shown = [flip for side in (second, first) for flip in [one for one in found if one.won_by == side.label][:most]]
@@ -192,14 +197,14 @@ def flip_table(found: Sequence[Flip], first: Side, second: Side, most: int) -> T
         columns=("won by", "task", "level", "mode", "game", first.label, second.label),
         rows=tuple(
             (
-                *(flip.won_by, flip.game[0], flip.game[1], flip.game[2], f"{flip.game[3]}.{flip.game[4]}"),
+                *(flip.won_by, flip.game[0], flip.game[1], flip.game[2], _game_name(*flip.game[3:5])),
                 *(name[:SHORT_ID] for name in flip.ids),
             )
             for flip in shown
         ),
         notes=(
             f"{first.label} won {gained} that {second.label} did not, {second.label} won {len(found) - gained} that "
-            f"{first.label} did not; {len(shown)} are shown (--flips). game: index and repeat.",
+            f"{first.label} did not; {len(shown)} are shown (--flips).",
             f"{first.label}, {second.label}: the episodes, for `raycade show RUN EPISODE`.",
         ),
     )

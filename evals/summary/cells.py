@@ -2,43 +2,60 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from typing import Any
 
 from evals.figures import Figure, Series
 from evals.ledger.run_data import RunData
-from evals.stats.intervals import proportion_estimate
+from evals.stats.intervals import mean_estimate, proportion_estimate
 from evals.tables import Cell, Table
 
 CELL = ("player", "task", "level", "mode")
 
 
-def success_table(suite: str, run: RunData) -> Table:
-    """Share of successes in each cell, clustered by game; a failed episode counts as no success."""
-    planned: defaultdict[tuple[str, ...], int] = defaultdict(int)
-    for cell in zip(*(run.plan[name].to_pylist() for name in CELL), strict=True):
-        planned[cell] += 1
-    played: defaultdict[tuple[str, ...], list[tuple[bool, str, int, int]]] = defaultdict(list)
-    ledger = run.episodes([*CELL, "success", "status", "index", "cut_off"])
-    for row in ledger.to_pylist():
-        game = (bool(row["success"]), row["status"], row["index"], row["cut_off"])
-        played[tuple(row[name] for name in CELL)].append(game)
+def success_table(suite: str, run: RunData, title: str = "") -> Table:
+    """Share of successes in each cell, clustered by game, and the mean score where partial credit was given.
+
+    A failed episode counts as no success, with score 0.
+
+    Args:
+        suite: Its name.
+        run: Its part of the run.
+        title: As reports spell the suite; the name by default.
+    """
+    cells = list(zip(*(run.plan[name].to_pylist() for name in CELL), strict=True))
+    rows_of: defaultdict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    ledger = run.episodes([*CELL, "success", "score", "status", "index", "cut_off"]).to_pylist()
+    for row in ledger:
+        rows_of[tuple(row[name] for name in CELL)].append(row)
+    partial = any(row["score"] not in (None, float(bool(row["success"]))) for row in ledger)
     rows: list[tuple[Cell, ...]] = []
-    for cell, count in planned.items():
-        games = played[cell]
-        done = sum(status == "done" for _, status, _, _ in games)
-        estimate = proportion_estimate([success for success, *_ in games], [index for _, _, index, _ in games])
-        rows.append((*cell, count, done, len(games) - done, sum(cut for *_, cut in games), estimate))
+    for cell, planned in Counter(cells).items():
+        games = rows_of[cell]
+        done = sum(row["status"] == "done" for row in games)
+        cut = sum(row["cut_off"] for row in games)
+        indices = [row["index"] for row in games]
+        line = [
+            planned,
+            done,
+            len(games) - done,
+            cut,
+            proportion_estimate([bool(row["success"]) for row in games], indices),
+        ]
+        if partial:
+            line.append(mean_estimate([row["score"] or 0.0 for row in games], indices))
+        rows.append((*cell, *line))
     return Table(
         name=f"{suite}_success",
-        title=suite,
-        columns=(*CELL, "planned", "done", "failed", "cut off", "success"),
+        title=title or suite,
+        columns=(*CELL, "planned", "done", "failed", "cut off", "success", *(["score"] if partial else [])),
         rows=tuple(rows),
         notes=("A failed episode counts as no success.",),
         headline=True,
     )
 
 
-def success_figure(suite: str, run: RunData) -> Figure:
+def success_figure(suite: str, run: RunData, title: str = "") -> Figure:
     """A heat map of success by task and level, one panel for each player and mode."""
     played: defaultdict[tuple[str, ...], list[bool]] = defaultdict(list)
     for row in run.episodes([*CELL, "success"]).to_pylist():
@@ -53,7 +70,7 @@ def success_figure(suite: str, run: RunData) -> Figure:
         rows.append(Series(task, levels, shares, f"{player}, {mode}"))
     return Figure(
         name=f"{suite}_success_map",
-        title=f"{suite}: success",
+        title=f"{title or suite}: success",
         kind="heat_map",
         series=tuple(rows),
         x_label="level",

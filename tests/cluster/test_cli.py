@@ -38,8 +38,9 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
 @pytest.mark.parametrize(
     ("overrides", "named"),
     [
-        (["suite=chess"], ["suite/chess", "kumo", "kidgym"]),
-        (["model=gpt9"], ["model/gpt9", "tiny"]),
+        (["suite=chess"], ["suite=chess", "kumo", "kidgym"]),
+        (["suite=kmo"], ["suite=kmo: there is none. Did you mean kumo? There are demo, kidgym"]),
+        (["model=gpt9"], ["model=gpt9", "tiny"]),
         (["suite=kumo", "suite.domains=[medicine]"], ["medicine", "medical"]),
         (["suite=kumo", "suite.difficulties=[medium]"], ["medium", "easy"]),
         (["suite=kumo", "suite.repeats=0"], ["repeats", "0"]),
@@ -76,7 +77,7 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["baselines=random"], ["baselines=random", "a list"]),
         (["baselines=[randm]"], ["baselines=[randm]", "Did you mean random?"]),
         (["suite=kumo", "suite.repeats=many"], ["suite.repeats=many", "an integer"]),
-        (["model=openai"], ["model.engine.model"]),
+        (["model=openai"], ["model.engine.model: is missing; set model.engine.model=..."]),
         (["model=openai", "model.engine.model=m", "cluster.replicas=2"], ["cluster.replicas=2", "max_num_seqs"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -408,6 +408,14 @@ def test_a_shell_completes_commands_overrides_and_episodes(run_dir, tmp_path):
     assert {"report", "replay", "rescore"} <= {word.strip() for word in completions("raycade re", tmp_path)}
     assert completions("raycade run suite=kid", tmp_path) == ["suite=kidgym"]
     assert "tracker=" in completions("raycade plan t", tmp_path)
+    assert completions("raycade run suite=kumo suite.do", tmp_path) == ["suite.domains="]
+    assert completions("raycade run suite=kidgym suite.dec", tmp_path) == ["suite.decoder="]
+    assert completions("raycade run suite=kumo suite.prompt=", tmp_path) == [
+        "suite.prompt=own",
+        "suite.prompt=published",
+    ]
+    assert "cluster.replicas=" in completions("raycade run cluster.re", tmp_path)
+    assert "model.sampling.top_p=" in completions("raycade run model.sampling.to", tmp_path)
     name = ids(run_dir)[0]
     assert name[:12] in completions(f"raycade show {run_dir} {name[:4]}", tmp_path)
 

@@ -23,7 +23,7 @@ def settings(*overrides: str):
 
 
 def total(tables) -> list:
-    return [row[1] for row in tables[1].rows]
+    return [row[1] for row in tables[0].rows]
 
 
 def past_run(folder, *sessions):
@@ -33,7 +33,7 @@ def past_run(folder, *sessions):
 
 def test_every_cell_has_its_episodes_and_the_models_calls():
     made = settings("baselines=[random]")
-    cells, whole = describe_plan(made, None)
+    whole, cells = describe_plan(made, None)
     assert cells.columns[:6] == ("player", "suite", "task", "level", "mode", "episodes")
     assert len(cells.columns) == len(cells.rows[0]) == 8
     by_cell = {(row[0], row[2]): row for row in cells.rows}
@@ -50,16 +50,16 @@ def test_every_cell_has_its_episodes_and_the_models_calls():
     asked = [each for each in made.plan if each.player == "simulated"]
     calls, tokens = sum(each.calls for each in asked), sum(each.prompt_tokens for each in asked)
     most = round(calls) * made.model.sampling.max_tokens
-    assert total([cells, whole]) == [len(made.plan), 12, round(calls), round(tokens), most]
-    assert [table.name for table in (cells, whole)] == ["plan", "plan_total"]
-    assert "kumo" in cells.title and "simulated" in cells.title and str(made.run_dir) in whole.notes[0]
+    assert total([whole, cells]) == [len(made.plan), 12, round(calls), round(tokens), most]
+    assert [table.name for table in (whole, cells)] == ["plan_total", "plan"]
+    assert "kumo" in whole.title and "simulated" in whole.title and str(made.run_dir) in whole.notes[0]
     assert whole.columns == ("metric", "value")
     assert whole.rows[0][0] == "episodes"
 
 
 def test_gpu_hours_are_twice_the_parameters_for_each_token_at_the_assumed_speed():
     made = load_settings([*SMALL, "model=qwen2_5_7b"])
-    rows = dict(describe_plan(made, None)[1].rows)
+    rows = dict(describe_plan(made, None)[0].rows)
     prompts, whole = (float(value) for name, value in rows.items() if name.startswith("GPU-hours"))
     tokens, replies = rows["expected prompt tokens"], rows["completion tokens (upper bound)"]
     assert prompts == pytest.approx(14e9 * tokens / 1e14 / 3600, rel=0.01)
@@ -70,15 +70,15 @@ def test_label_questions_have_replies_of_one_token():
     made = load_settings(
         ["suite=multistar", "suite.configurations=center_single", "suite.puzzles=1", "model=qwen2_5_vl_7b"]
     )
-    rows = dict(describe_plan(made, None)[1].rows)
+    rows = dict(describe_plan(made, None)[0].rows)
     assert rows["completion tokens (upper bound)"] == rows["expected model calls"] > 0
 
 
 def test_a_built_in_player_makes_no_model_calls():
     made = load_settings([*SMALL, "model=random"])
-    cells, whole = describe_plan(made, None)
+    whole, cells = describe_plan(made, None)
     assert all(row[6:] == (0, 0) for row in cells.rows)
-    assert total([cells, whole]) == [12, 0, 0, 0, 0]
+    assert total([whole, cells]) == [12, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("replicas", "counted"), [("1", 1), ("4", 4), ("fit", 1)])
@@ -89,7 +89,7 @@ def test_the_time_follows_the_speed_of_a_past_run(tmp_path, replicas, counted):
         {"playing_seconds": 40.0, "replicas": 2, "turns": 8},
         {"playing_seconds": 20.0, "replicas": 1, "turns": 2},
     )
-    whole = describe_plan(made, like)[1]
+    whole = describe_plan(made, like)[0]
     calls = whole.rows[2][1]
     assert len(whole.rows) == 6
     label, minutes = whole.rows[5]
@@ -112,19 +112,19 @@ def test_prices_say_what_a_run_may_cost(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
     made = load_settings([*SMALL, *PRICED, "model.sampling.max_tokens=100"])
     like = past_run(tmp_path, {"playing_seconds": 1.0, "replicas": 1, "turns": 4, "completion_tokens": 80})
-    rows = dict(describe_plan(made, like)[1].rows)
+    rows = dict(describe_plan(made, like)[0].rows)
     calls, tokens = rows["expected model calls"], rows["expected prompt tokens"]
     assert rows["cost of the prompts"] == f"{tokens * 2 / 1e6:.2f}"
     assert rows["cost (upper bound)"] == f"{(tokens * 2 + calls * 100 * 10) / 1e6:.2f}"
     (expected,) = [value for name, value in rows.items() if name.startswith("cost at the 20 tokens a reply")]
     assert expected == f"{(tokens * 2 + calls * 20 * 10) / 1e6:.2f}"
-    assert not any("cost" in name for name in dict(describe_plan(settings(), None)[1].rows))
+    assert not any("cost" in name for name in dict(describe_plan(settings(), None)[0].rows))
 
 
 @pytest.mark.parametrize("free", ["prompt_price", "completion_price"])
 def test_one_price_alone_is_a_price(free, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
-    rows = dict(describe_plan(load_settings([*SMALL, *PRICED, f"model.engine.{free}=0"]), None)[1].rows)
+    rows = dict(describe_plan(load_settings([*SMALL, *PRICED, f"model.engine.{free}=0"]), None)[0].rows)
     assert (float(rows["cost of the prompts"]) > 0) == (free == "completion_price")
     assert float(rows["cost (upper bound)"]) > 0
 
@@ -132,5 +132,5 @@ def test_one_price_alone_is_a_price(free, monkeypatch):
 def test_gpus_cost_what_an_hour_of_them_does(tmp_path):
     like = past_run(tmp_path, {"playing_seconds": 36000.0, "replicas": 1, "turns": 1, "completion_tokens": 0})
     gpus = ("cluster.gpu_hour_price=2.5", "model.replica.gpus=4", "cluster.replicas=2", "model.replica.nodes=3")
-    rows = dict(describe_plan(settings(*gpus), like)[1].rows)
+    rows = dict(describe_plan(settings(*gpus), like)[0].rows)
     assert float(rows["cost of GPUs"]) == pytest.approx(rows["expected model calls"] * 10 * 4 * 3 * 2.5, rel=0.001)

@@ -4,6 +4,7 @@ import pytest
 
 from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.simulated import PrefixCache, SimulatedEngine, prompt_length
+from cluster.engines.testing import check_engine
 from evals.types import PromptTooLong, message
 
 
@@ -113,3 +114,10 @@ async def test_a_poisoned_prompt_crashes_the_engine_and_its_requests():
         await engine.complete(request(text="old arsenic"))
     with pytest.raises(EngineDiedError):
         await inside
+
+
+@pytest.mark.parametrize("keys", [frozenset({"beams"}), classmethod(lambda cls: {"beams"})])
+async def test_sampling_keys_that_are_no_class_method_with_types_are_refused(keys):
+    engine = type("Wrong", (SimulatedEngine,), {"sampling_keys": keys})
+    with pytest.raises(AssertionError, match="sampling_keys must be a class method that returns a mapping"):
+        await check_engine(lambda: engine(Sampling()), {})

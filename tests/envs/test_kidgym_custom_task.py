@@ -13,6 +13,7 @@ from PIL import Image
 
 from envs.kidgym import TASKS, Action, Item, World, make, plan, random_success, register_task
 from envs.kidgym.render import export_skin
+from envs.kidgym.testing import check_task
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "kidgym_new_task.md"
 
@@ -63,6 +64,21 @@ def test_its_items_and_scene_come_from_a_skin(example, skin):
     assert {(0, 0, 128), (220, 20, 60), (255, 165, 0)} & colors
     with pytest.raises(ValueError, match=r"toy/|space"):
         make("ODD", 2, 0).frame.render()
+
+
+def test_check_task_accepts_it_with_its_drawings_and_names_what_is_missing_without(example, skin):
+    check_task("ODD", skin=skin)
+    with pytest.raises(
+        AssertionError,
+        match=r"ODD, level 1, seed 0: its picture after 0 steps cannot be drawn: unknown background 'space'",
+    ):
+        check_task("ODD")
+
+
+def test_check_task_finds_a_game_that_cannot_be_won(example, skin, monkeypatch):
+    monkeypatch.setattr(example.OddOneOut, "verdict", lambda self: False if self.backpack else None)
+    with pytest.raises(AssertionError, match="ODD, level 1, seed 0: nothing wins within 1 steps"):
+        check_task("ODD", skin=skin)
 
 
 def test_gymnasium_knows_it_and_is_content(example, skin):

@@ -266,7 +266,7 @@ def test_flips_stand_by_side_and_game_and_an_unplayed_game_is_none():
     table = flip_table(found, first, second, 2)
     assert table.columns == ("won by", "task", "level", "mode", "game", "A", "B") and table.name == "flips_A_B"
     assert table.rows == tuple(
-        (flip.won_by, *flip.game[:3], f"{flip.game[3]}.0", *(name[:12] for name in flip.ids))
+        (flip.won_by, *flip.game[:3], f"index {flip.game[3]}", *(name[:12] for name in flip.ids))
         for flip in [*lost[:2], *gained[:2]]
     )
     assert f"B won {len(lost)} " in table.notes[0] and "4 are shown" in table.notes[0]

@@ -29,7 +29,7 @@ from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
 from evals.suites.multistar import MultiStarSuite
-from evals.summary.cells import success_table
+from evals.summary.cells import success_figure, success_table
 from evals.tables import Table
 from evals.types import Outcome, PlayerError, PromptTooLong, Reply, stable_hash
 from evals.view import EpisodeView, StepView, default_view
@@ -217,17 +217,23 @@ def test_the_default_view_shows_each_turn_and_how_the_episode_ended():
 # --- success by cell -------------------------------------------------------------------------------------------------
 
 
-def run_of(games, cells=(("p", "t", "easy", "cot"),)):
-    """A run in which each cell plans three games; ``games`` are (cell, index, status, success, cut off)."""
+def run_of(games, cells=(("p", "t", "easy", "cot"),), credit=None):
+    """A run in which each cell plans three games; ``games`` are (cell, index, status, success, cut off).
+
+    Each game's score is ``credit``, or what its success stands for.
+    """
     names = ("player", "task", "level", "mode")
     planned = [dict(zip(names, cell, strict=True)) | {"suite": "s"} for cell in cells for _ in range(3)]
     rows = [
         dict(zip(names, cells[cell], strict=True))
         | {"suite": "s", "index": index, "status": status, "success": success, "cut_off": cut}
+        | {"score": None if success is None else success if credit is None else credit}
         for cell, index, status, success, cut in games
     ]
     types = {name: pa.string() for name in (*names, "suite", "status")}
-    schema = pa.schema({**types, "success": pa.bool_(), "index": pa.int32(), "cut_off": pa.int32()})
+    schema = pa.schema(
+        {**types, "success": pa.bool_(), "score": pa.float64(), "index": pa.int32(), "cut_off": pa.int32()}
+    )
     return RunData.of_tables(pa.Table.from_pylist(planned), pa.Table.from_pylist(rows, schema=schema))
 
 
@@ -255,6 +261,14 @@ def test_success_counts_every_planned_game_of_every_cell():
     )
     assert table.rows[1][-1].n == NO_ESTIMATE.n == 0
     assert len(table.notes) == 1
+
+
+def test_partial_credit_and_the_title_reach_the_default_table_and_map():
+    games = [(0, 0, "done", False, 0), (0, 1, "done", False, 0), (0, 2, "failed", None, 0)]
+    table = success_table("s", run_of(games, credit=0.5), "The Suite")
+    assert table.title == "The Suite" and table.columns[-1] == "score"
+    assert table.rows[0][-1].mean == pytest.approx(1 / 3), "a failed episode has score 0"
+    assert success_figure("s", run_of(games), "The Suite").title == "The Suite: success"
 
 
 # --- suites joined into one ------------------------------------------------------------------------------------------

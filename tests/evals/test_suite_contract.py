@@ -9,14 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from envs.picture import Picture
 from evals import testing
 from evals.ledger.columns import Column
+from evals.suite import Needs, check_openings
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.tables import Table
 from evals.testing import check_suite
-from evals.types import Outcome, PlayerError, stable_hash
+from evals.types import Message, Outcome, PlayerError, stable_hash
 from evals.view import EpisodeView, default_view
 from tests.toy import ToySuite
 
@@ -211,6 +213,8 @@ class ScoresOfWholeLedgersOnly(ToySuite):
 
 class TablesWithAnObject(ToySuite):
     def results(self, run, section):
+        if section != "scores":
+            return []
         return [Table("toy", "Toy", ("schema",), ((run.plan.schema,),))]
 
 
@@ -236,6 +240,11 @@ def test_a_broken_suite_is_refused(suite, one_process):
     assert str(refused.value), "the message says what is wrong"
 
 
+def test_a_table_that_depends_on_the_order_of_rows_is_named(one_process):
+    with pytest.raises(AssertionError, match=r"table 'toy' \(diagnostics\) depends on the order"):
+        check_suite(DiagnosticsOfRowOrder(episodes=4), episodes=3)
+
+
 @pytest.mark.parametrize("suite", [ChangedPlan, ChangedOutcome])
 def test_what_the_broken_suites_are_made_from_is_sound(suite, one_process):
     check_suite(suite(episodes=4), episodes=3)
@@ -259,3 +268,45 @@ def test_as_many_episodes_are_played_as_asked_for(one_process, monkeypatch):
     check_suite(ToySuite(episodes=9), episodes=3)
     assert [episode.index for episode in played if episode.player == "oracle"] == [0, 0, 3, 3, 6, 6]
     assert {episode.player for episode in played} == {"oracle", "random", "silent", "nonsense", "cut_off", "refusing"}
+
+
+# --- the first turn --------------------------------------------------------------------------------------------------
+
+
+class Drawn(ToySuite):
+    """The toy suite with a picture in each question, of which the drawing of game 2 is missing."""
+
+    looked: ClassVar[list] = []
+
+    @property
+    def needs(self):
+        return Needs(pictures=1)
+
+    def plan(self):
+        return [dataclasses.replace(each, level=str(each.index)) for each in super().plan()]
+
+    async def play(self, episode, conversation):
+        self.looked.append(episode.index)
+        await conversation.ask((Message("user", ("Look.", Sketch(episode.index))),))
+        raise AssertionError("was played beyond its first turn")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sketch(Picture):
+    kind: ClassVar[str] = "sketch_of_the_test"
+    number: int
+    size = property(lambda self: (1, 1))
+
+    def render(self):
+        if self.number == 2:
+            raise ValueError("no drawing of number 2")
+        return np.zeros((1, 1, 3), np.uint8)
+
+
+def test_the_first_pictures_of_each_task_and_level_are_rendered_before_a_run():
+    Drawn.looked.clear()
+    assert check_openings(Drawn(episodes=2), [*Drawn(episodes=2).plan()] * 3) == 2
+    assert Drawn.looked == [0, 1], "one episode of each"
+    with pytest.raises(ValueError, match=r"suite=toy: the first turn of colors, level 2, .* no drawing of number 2"):
+        check_openings(Drawn(episodes=3), Drawn(episodes=3).plan())
+    assert check_openings(ToySuite(), ToySuite().plan()) == 0, "a suite without pictures is not looked at"

@@ -1,4 +1,4 @@
-"""``raycade kumo COMMAND`` and ``raycade kumo lab COMMAND``: which commands there are, each imported when it is called."""
+"""``raycade kumo``: KUMO domains and tasks: validate, generate, show, play published ones; let models write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``raycade kidgym record``: which games a checkout of the published environment makes, for plans and runs."""
+"""``raycade kidgym record``: KidGym's published environment: record its games, to play them."""
 
 from __future__ import annotations
 

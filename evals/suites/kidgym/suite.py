@@ -40,7 +40,7 @@ from evals.suites.kidgym.templates import Templates, load_templates
 from evals.suites.kidgym.user_tasks import load_user_tasks
 from evals.suites.kidgym.view import view_episode
 from evals.tables import Section, Table
-from evals.types import Chat, Episode, Outcome, Part, stable_hash, stable_seed
+from evals.types import Chat, Episode, Outcome, Part, Turn, stable_hash, stable_seed
 from evals.view import EpisodeView
 
 PAPER_TASKS: Final = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
@@ -189,6 +189,10 @@ class KidGymSuite(Suite):
             return await play_published(game, recording, process, dialogue, conversation, self.decoder)
         world = self._world(episode.task, int(episode.level), episode.seed)
         return await play_world(world, self._dialogue(world.name, mode), conversation, self.decoder)
+
+    async def first_turn(self, episode: Episode) -> Turn | None:
+        """What an episode asks first; None for the published environment, which is not started for a look."""
+        return None if episode.task.endswith(SUFFIX) else await super().first_turn(episode)
 
     @property
     def needs(self) -> Needs:

@@ -1,17 +1,20 @@
-"""Tasks that installed packages bring along."""
+"""Tasks that others bring along, as packages or in plugin folders."""
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 from typing import Final
 
-TASK_ENTRY_POINTS: Final = "raycade.kidgym"
-"""Installed packages may name here modules that register tasks of their own (``envs.kidgym.register_task``)."""
+from envs import plugins
+
+GROUP: Final = "raycade.kidgym"
+"""Group of modules that register tasks of their own when they are imported (``envs.kidgym.register_task``)."""
 
 
-@functools.cache
 def load_user_tasks() -> None:
-    """Import the modules that installed packages name under ``TASK_ENTRY_POINTS``; they register tasks."""
-    for entry in sorted(importlib.metadata.entry_points(group=TASK_ENTRY_POINTS), key=lambda entry: entry.name):
-        entry.load()
+    """Import the modules that are registered; each registers its tasks.
+
+    Raises:
+        ValueError: a module cannot be imported, or a plugin folder cannot be read.
+    """
+    for name in sorted(plugins.registered(GROUP)):
+        plugins.load(GROUP, name)

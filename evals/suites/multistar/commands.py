@@ -1,4 +1,4 @@
-"""``raycade multistar import``: the authors' questions from a checkout, to be asked in place of ours."""
+"""``raycade multistar import``: MultiStAR's published questions: import them."""
 
 from __future__ import annotations
 

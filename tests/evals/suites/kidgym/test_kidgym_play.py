@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 
+from envs import plugins
 from envs.kidgym import TASKS, Frame, make, solve
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.suite import play_episode
@@ -174,23 +175,23 @@ def test_a_skin_with_a_broken_sprite_is_refused_by_its_name(tmp_path):
         KidGymSuite(skin=str(tmp_path)).plan()
 
 
-def test_a_task_of_an_installed_package_can_be_played(monkeypatch):
-    from envs.kidgym.tasks.placement import Placement
-    from evals.suites.kidgym import user_tasks as module
-
-    class Entry:
-        name = "turned"
-
-        def load(self):
-            monkeypatch.setitem(TASKS, "PT", type("PT", (Placement,), {"name": "PT", "budgets": (1, 1)}))
-
-    monkeypatch.setattr(
-        module.importlib.metadata, "entry_points", lambda group: [Entry()] * (group == "raycade.kidgym")
-    )
-    module.load_user_tasks.cache_clear()
+def test_a_task_of_a_plugin_folder_can_be_played(tmp_path, monkeypatch):
+    turned_task(tmp_path, monkeypatch)
     suite = KidGymSuite(tasks=["PT"], levels=[1, 2], modes=["icl"], episodes=2)
     assert [play(suite, OraclePlayer(), episode).outcome.success for episode in suite.plan()] == [True] * 4
-    module.load_user_tasks.cache_clear()
+    monkeypatch.delitem(TASKS, "PT")
+
+
+def turned_task(folder, monkeypatch):
+    """A plugin folder whose module registers the task PT."""
+    (folder / "plugins.toml").write_text('["raycade.kidgym"]\nturned = "turned_task"\n')
+    (folder / "turned_task.py").write_text(
+        "from envs.kidgym import TASKS\nfrom envs.kidgym.tasks.placement import Placement\n"
+        "TASKS['PT'] = type('PT', (Placement,), {'name': 'PT', 'budgets': (1, 1)})\n"
+    )
+    monkeypatch.setenv(plugins.VARIABLE, str(folder))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "turned_task", raising=False)
 
 
 # --- perfect play and chance -----------------------------------------------------------------------------------------

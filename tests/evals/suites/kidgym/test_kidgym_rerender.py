@@ -1,13 +1,13 @@
 """Stored episodes, played again."""
 
 import asyncio
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from envs.kidgym import TASKS
-from envs.kidgym.tasks.placement import Placement
 from envs.picture import picture_from_description
 from evals.ledger.columns import COLUMNS
 from evals.ledger.ledger import open_ledger
@@ -15,8 +15,8 @@ from evals.ledger.records import PARQUET_OPTIONS, chat_of, records_to_table
 from evals.players import RandomPlayer
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, rerender_episode
-from evals.suites.kidgym import user_tasks as suite_module
 from evals.types import PlayerError, Reply
+from tests.evals.suites.kidgym.test_kidgym_play import turned_task
 
 
 class Slipping:
@@ -83,22 +83,12 @@ def test_replay_of_a_failed_episode_goes_as_far_as_it_got(tmp_path):
 
 
 def test_an_episode_of_a_users_own_task_is_replayed_in_a_process_that_has_only_installed_it(tmp_path, monkeypatch):
-    class Entry:
-        name = "turned"
-
-        def load(self):
-            monkeypatch.setitem(TASKS, "PT", type("PT", (Placement,), {"name": "PT", "budgets": (1,)}))
-
-    monkeypatch.setattr(
-        suite_module.importlib.metadata, "entry_points", lambda group: [Entry()] * (group == "raycade.kidgym")
-    )
-    suite_module.load_user_tasks.cache_clear()
+    turned_task(tmp_path, monkeypatch)
     suite = KidGymSuite(tasks=["PT"], levels=[1], modes=["zero_shot"], episodes=1)
     (row,) = ledger_rows(tmp_path, suite, RandomPlayer())
-    del TASKS["PT"]
-    suite_module.load_user_tasks.cache_clear()
+    del TASKS["PT"], sys.modules["turned_task"]
     assert rerender_episode(row).success == row["success"]
-    suite_module.load_user_tasks.cache_clear()
+    del TASKS["PT"]
 
 
 def test_what_does_not_follow_from_the_seed_is_refused(tmp_path):

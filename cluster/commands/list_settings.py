@@ -1,0 +1,67 @@
+"""``raycade settings``: the keys that can be set, with type, default and meaning; for editors as a JSON schema."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from cluster.config.keys import GROUPS, keys_of, schema
+from cluster.config.registry import plain_default
+from cluster.console import show
+from cluster.errors import UserError
+from envs.settings import describe, shown
+from envs.suggest import did_you_mean
+from evals.tables import Table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which groups, and in which form."""
+    parser.description = (
+        "Lists the keys of a suite, model, tracker or cluster: type and bounds, default, meaning. Suites and engines of "
+        "other packages are included. All keys of raycade's own: docs/configuration.md."
+    )
+    parser.add_argument(
+        "groups", nargs="+", metavar="GROUP=NAME", help="suite=kumo, model=tiny, tracker=wandb, cluster"
+    )
+    parser.add_argument(
+        "--schema", action="store_true", help="print a JSON schema, by which editors check a file of your own in conf/"
+    )
+
+
+def main(options: argparse.Namespace) -> None:
+    """Print tables or a schema.
+
+    Raises:
+        UserError: there is no such group or name.
+    """
+    chosen = [_read(text) for text in options.groups]
+    if options.schema:
+        if len(chosen) > 1:
+            raise UserError("--schema: describes one group at a time")
+        print(json.dumps(schema(*chosen[0]), indent=2))
+        return
+    show([table for group, name in chosen for table in _tables(group, name)])
+
+
+def _read(text: str) -> tuple[str, str]:
+    group, _, name = text.partition("=")
+    if group not in GROUPS or (group != "cluster" and not name):
+        near = did_you_mean(group, GROUPS)
+        raise UserError(f"{text}: must be suite=NAME, model=NAME, tracker=NAME or cluster{near}")
+    return group, name
+
+
+def _tables(group: str, name: str) -> list[Table]:
+    tables = []
+    for section, keys in keys_of(group, name).items():
+        rows = tuple(
+            (
+                f"{section}.{key}",
+                describe(declared.setting.kind),
+                "required" if declared.setting.required else shown(plain_default(declared.setting)),
+                declared.help,
+            )
+            for key, declared in keys.items()
+        )
+        tables.append(Table(section, f"{group}={name}" if name else group, ("key", "type", "default", "meaning"), rows))
+    return tables
