@@ -131,7 +131,7 @@ def format_cell(cell: Cell) -> str:
 
     Numbers have three significant digits, and more before the point where they need them; intervals stand in brackets.
 
-    >>> [format_cell(cell) for cell in (0.25, 4.0, 36.12, 1234.5, 0.0, 62976000, None)]
+    >>> [format_cell(cell) for cell in (0.25, 4.0, 36.12, 1234.5, -3.7e-17, 62976000, None)]
     ['0.250', '4.00', '36.1', '1,234', '0.00', '62,976,000', '–']
     >>> format_cell(Estimate(0.198, 0.0512, 0.501, n=40))
     '0.198 [0.0512, 0.501]'
@@ -156,7 +156,7 @@ def format_cell(cell: Cell) -> str:
 
 
 def _three_digits(number: float) -> str:
-    if number == 0:
+    if abs(number) < 1e-15:  # nothing, or what the rounding of a sum leaves of it
         return "0.00"
     if not math.isfinite(number) or abs(number) < 0.0001:
         return f"{number:.3g}"

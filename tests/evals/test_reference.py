@@ -1,6 +1,8 @@
 """Published figures: each number as extracted from the papers, each known slip with its correction."""
 
+import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import yaml
 from evals.reference import model_named, models, nearest, parameters_of, published
 
 EXTRACTED = Path(__file__).parents[3] / "shared" / "reference" / "published"
+CHECKSUMS = Path(__file__).with_name("data") / "published_rows.txt"
 SUITES = ("kidgym", "multistar", "kumo")
 needs_extracts = pytest.mark.skipif(not EXTRACTED.is_dir(), reason="the extracted tables are not at hand")
 
@@ -34,6 +37,43 @@ def compare(suite, expected, also=()):
     wrong = {key for key in expected if found[key] != pytest.approx(expected[key], abs=1e-9)}
     assert not wrong
     return len(expected)
+
+
+# --- a checksum per row, which holds without the extracts ---------------------------------------------------------------
+
+
+def checksums(suite, figures):
+    """A line for each row of each published table: the hash of all its figures with their cells."""
+    rows = {}
+    for figure in figures:
+        cell = " ".join(f"{key}={value}" for key, value in sorted(figure.cell.items()))
+        line = f"{figure.measure} {cell} {figure.printed!r} {figure.value!r} {figure.n} {figure.games}"
+        rows.setdefault(f"{suite}, {figure.table}, {figure.row}", []).append(line)
+    return [
+        f"{hashlib.sha256(chr(10).join(sorted(lines)).encode()).hexdigest()[:12]} {row}" for row, lines in rows.items()
+    ]
+
+
+def all_checksums():
+    """What ``data/published_rows.txt`` holds; ``python -m tests.evals.test_reference`` writes it anew."""
+    return [line for suite in SUITES for line in checksums(suite, published(suite).figures)]
+
+
+def test_every_published_row_has_the_checksum_on_record():
+    """Two figures exchanged change a row. The record was made where the tables equal the papers' (see the next section)."""
+    recorded = CHECKSUMS.read_text(encoding="utf-8").splitlines()
+    assert all_checksums() == recorded
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_two_exchanged_figures_change_a_checksum(suite):
+    figures = list(published(suite).figures)
+    known = checksums(suite, figures)
+    for first in range(0, len(figures) - 1, 7):
+        one, two = figures[first : first + 2]
+        if one.printed != two.printed:
+            swapped = [replace(one, printed=two.printed), replace(two, printed=one.printed)]
+            assert checksums(suite, [*figures[:first], *swapped, *figures[first + 2 :]]) != known
 
 
 # --- each number -----------------------------------------------------------------------------------------------------
@@ -325,3 +365,7 @@ def test_nearest_means_the_ratio_of_sizes():
     close = [model.name for model in nearest(3, published("kumo").models, count=3)]
     assert set(close) == {"qwen2.5-3b", "llama-3.2-3b", "qwen2.5-7b"} and close[2] == "qwen2.5-7b"
     assert [model.name for model in nearest(17, published("kidgym").models)] == ["qwen2.5-vl-32b", "internvl3-8b"]
+
+
+if __name__ == "__main__":
+    CHECKSUMS.write_text("\n".join(all_checksums()) + "\n", encoding="utf-8")

@@ -1,0 +1,47 @@
+"""One small run of KUMO, pinned: prompts, ids, replies' fate, every table and what the figures draw."""
+
+import asyncio
+import hashlib
+
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
+from evals.suites.kumo import KumoSuite
+from evals.tables import WRITERS
+from tests.golden import check_golden
+
+SUITE = KumoSuite(domains=["medical", "music"], difficulties=["easy", "5x7"], tasks_per_domain=3, repeats=2)
+PLAYERS = ("oracle", "random", "greedy", "one_test")
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def played():
+    players = built_in_players(SUITE)
+    plan = plan_for(SUITE, dict.fromkeys(PLAYERS, ""))
+    return plan, [asyncio.run(play_episode(SUITE, episode, players[episode.player])) for episode in plan]
+
+
+def test_a_run_is_what_it_was():
+    plan, records = played()
+    run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(SUITE))).of("kumo")
+    parts = ["# Episodes: id, what, prompts, actions"]
+    for record in records:
+        episode = record.episode
+        chats = "\n\n".join(str(part) for turn in record.turns for message in turn.turn.chat for part in message.parts)
+        actions = " > ".join(str(turn.action) for turn in record.turns)
+        place = f"{episode.player} {episode.task} {episode.level} {episode.index}.{episode.repeat}"
+        parts.append(f"{episode.id[:12]} {place} {digest(chats)} {actions}")
+    first = records[0].turns[0].turn.chat
+    parts += ["", "# The first prompt", *(f"[{message.role}]\n{message.parts[0]}" for message in first)]
+    for section in ("paper", "scores", "diagnostics"):
+        for table in SUITE.results(run, section):
+            parts += ["", f"# Table {table.name}", WRITERS[".md"](table)]
+    for figure in SUITE.figures(run):
+        drawn = "; ".join(
+            f"{each.panel}/{each.name} {len(each.x)} {digest(repr((each.x, each.y)))}" for each in figure.series
+        )
+        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn]
+    check_golden("kumo", "\n".join(parts))
