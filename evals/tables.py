@@ -65,6 +65,11 @@ class Table:
             return (*self.notes, NO_INTERVAL)
         return self.notes
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any cell is an estimate."""
+        return any(isinstance(cell, Estimate) for row in self.rows for cell in row)
+
     def shared(self) -> dict[int, str]:
         """Columns that say the same in every row, by position, with what they say; results with an interval aside.
 

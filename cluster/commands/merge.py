@@ -29,6 +29,8 @@ SHARD_SETTINGS = (
     "retry_failed",
     "cluster",
     "tracker",
+    "stop",
+    "order",
     "model.replica",
 )
 """Settings in which merged runs may differ."""
@@ -84,6 +86,12 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     owners = _check_conflicts(runs)
     warnings += _check_versions(runs)
     config = {**runs[0].config, "shard": None, "run_dir": str(target)}
+    for run in runs:
+        if run.stopping is not None:
+            raise UserError(
+                f"{run.path}: was played with a stopping rule, which chose its games by looking at their outcomes; parts "
+                "that are chosen so cannot be merged. Play it to the end first: the same command with stop=none"
+            )
     directory.claim()
     try:
         there = {part.name for part in directory.parts.glob("*.parquet")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,14 +19,20 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run, read_runs
 from evals.ledger.run_data import RunData, count_rows
 from evals.report.joint import Report, RunReport, relabeled
+from evals.stats.anytime import at_every_look
 from evals.suite import Suite, built_in_players, suite_results
 from evals.summary.cost import cost_table, costs_of, total_usage
 from evals.summary.failures import Cause, causes_of, failure_table, failures_to_json
+from evals.summary.reliability import reliability_table
 from evals.summary.reply_health import reply_health, reply_table, reply_warnings
 from evals.summary.status import status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Cell, Table, table_files
 
+AT_EVERY_LOOK = (
+    "Intervals hold at every look, so also at the one that stopped the run (docs/stopping_mathematics.md); those of means "
+    "without bounds do so from about 50 games on."
+)
 COUNTS = ("planned", "done", "failed", "missing")
 
 
@@ -144,11 +151,34 @@ def score_run(run: Run) -> Results:
 
 def _score(run: Run, data: RunData, suite: Suite) -> Results:
     """As ``score_run``; ``data`` may have other names of players than are stored."""
+    if data.stopping:
+        with at_every_look():
+            return _with_stopping(_scored(run, data, suite), data.stopping)
+    return _scored(run, data, suite)
+
+
+def _with_stopping(results: Results, lines: Sequence[str]) -> Results:
+    """The results with what the stopping rule said, in the summary and under every table that has intervals."""
+    tables = [
+        dataclasses.replace(table, notes=(*table.notes, AT_EVERY_LOOK)) if table.has_intervals else table
+        for table in results.tables
+    ]
+    scored = {table.name for table in tables if table.section != "performance"}
+    stored = [each for each in results.summary["tables"] if each["name"] not in scored]
+    stored = [table.to_json() for table in tables if table.section != "performance"] + stored
+    summary = {**results.summary, "stopping": list(lines), "tables": stored}
+    return dataclasses.replace(results, tables=tables, summary=summary, status=[*lines, *results.status])
+
+
+def _scored(run: Run, data: RunData, suite: Suite) -> Results:
     causes, health, costs = causes_of(data), reply_health(data), costs_of(data)
     warnings = reply_warnings(health)
     common = [coverage(data), failure_table(causes), reply_table(health)]
     scores = [table for table in common if table is not None]
     scores += [*suite_results(suite, data, "scores"), *suite_results(suite, data, "diagnostics")]
+    reliability = reliability_table(data)
+    if reliability is not None:
+        scores.append(reliability)
     summary = {**summarize(data, scores, causes), "warnings": warnings}
     if costs is not None:
         summary |= costs.to_json()

@@ -25,6 +25,7 @@ from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher, final_results, make_tracker, tracked_id, unscored_results
 from cluster.ray_backend import actors, capacity
+from cluster.stopping.begin import begin_rule
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from evals.human import is_human
@@ -124,6 +125,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             gpu_hour_price=settings.cluster.gpu_hour_price,
             spent_before=directory.spent or 0.0,
         )
+        begin_rule(directory, settings.stop, settings.model.name)
         resume = scan_resume(directory, settings.plan, stats, settings.retry_failed)
         directory.remove(resume.replaced)
         progress = Progress(stats)
@@ -174,7 +176,10 @@ def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) 
 def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracked: bool) -> None:
     """Say what of the run is in the ledger already; nothing for a new one."""
     planned, left = len(run.planned), len(resume.todo)
-    if not left:
+    if not left and run.stopping is not None and run.stopping.stopped:
+        for line in run.stopping.lines():
+            progress.say(f"{run.path}: {line}")
+    elif not left:
         progress.say(f"{run.path}: complete, all {planned} episodes are in the ledger; nothing to play")
         if tracked:
             progress.say(f"nothing was sent to the tracker; `raycade upload {run.path}` sends a complete run")

@@ -25,6 +25,8 @@ def main(options: argparse.Namespace) -> None:
     run = Run(options.run_dir)
     status = read_runs([run], lambda: run_status(run))
     print(f"{run.path}: {status.state}")
+    for line in status.stopping:
+        print(line)
     if status.pace is not None:
         print(_pace(status.pace))
     if status.money:

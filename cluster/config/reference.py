@@ -175,6 +175,8 @@ def configuration_page() -> str:
     sections.append(
         f"## cluster\n\n{_keys('cluster', ClusterSettings, frozenset(settings_of(ClusterSettings)), comments)}"
     )
+    stopping = _keys("stop", StopRule, frozenset(settings_of(StopRule)))
+    sections.append(f"## stop=decided, stop=precise\n\n{stopping}")
     tracker = class_of("tracker", {TYPE: "wandb"})
     sections.append(f"## tracker=wandb\n\n{_keys('tracker', tracker, frozenset(settings_of(tracker)))}")
     return "\n".join(sections)

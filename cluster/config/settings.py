@@ -43,6 +43,7 @@ from envs.settings import (
 )
 from envs.suggest import did_you_mean
 from evals.human import is_human
+from evals.stopping.rules import StopRule
 from evals.suite import Suite, built_in_players, check_openings, plan_for
 from evals.types import Episode, stable_hash
 
@@ -55,6 +56,8 @@ ROOT_KINDS: Mapping[str, Any] = {
     "tracker": Any,
     "decoding": Decoding,
     "baselines": Sequence[str] | None,
+    "stop": Any,
+    "order": Literal["auto", "longest_first", "balanced"],
     "shard": Any,
     "retry_failed": bool,
     "strict": bool,
@@ -62,6 +65,9 @@ ROOT_KINDS: Mapping[str, Any] = {
 }
 """The keys of the root with their types; sections are checked each for itself."""
 SECTIONS = tuple(ROOT_KINDS)
+
+STOP_KEYS = ("against", "precision", "delta")
+"""Keys of ``stop`` that may be written without it."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,10 @@ class Settings:
     """Play failed episodes again, as new attempts."""
     strict: bool = False
     """Refuse to go on with other versions than earlier episodes were played with."""
+    stop: StopRule | None = None
+    """What ends the run before its plan does; None to play all of it."""
+    balanced: bool = False
+    """Play a balanced sample of the plan at any time, instead of the longest episodes first."""
 
 
 def load_settings(overrides: Sequence[str]) -> Settings:
@@ -198,7 +208,8 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
 
 def with_new_keys(overrides: Sequence[str]) -> list[str]:
     """Overrides that may also set keys that a file of ``conf`` does not list; ``check_config`` knows which there are."""
-    return [f"++{each}" if re.match(r"(?:suite|model|cluster|tracker)\.[^=]+=", each) else each for each in overrides]
+    longer = [f"stop.{each}" if each.partition("=")[0] in STOP_KEYS else each for each in overrides]
+    return [f"++{each}" if re.match(r"(?:suite|model|cluster|tracker|stop)\.[^=]+=", each) else each for each in longer]
 
 
 def offer_plugins() -> None:
@@ -256,6 +267,8 @@ def settings_from_config(config: DictConfig) -> Settings:
         config=OmegaConf.to_yaml(OmegaConf.create(plain)),
         retry_failed=plain["retry_failed"],
         strict=plain["strict"],
+        stop=_stop_rule(plain["stop"]),
+        balanced=plain["order"] == "balanced" or (plain["order"] == "auto" and plain["stop"] is not None),
     )
 
 
@@ -283,6 +296,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
         missing = re.search(r"Missing mandatory value: ([\w.]+)", str(error))
         raise UserError(f"{missing[1]}: is missing; set {missing[1]}=..." if missing else _tidy(error)) from error
     _checked("", ROOT_KINDS, plain)
+    _stop_rule(plain["stop"])
     _players(plain, make_suite(plain["suite"]), make_model(plain["model"]))
     _section("cluster", ClusterSettings, plain["cluster"] or {})
     if plain["tracker"]:
@@ -290,6 +304,20 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     if plain["shard"] is not None:
         read_shard(plain["shard"])
     return plain
+
+
+def _stop_rule(section: Any) -> StopRule | None:
+    """The rule of the ``stop`` section.
+
+    Raises:
+        UserError: it makes no sense.
+    """
+    if section is None:
+        return None
+    try:
+        return _section("stop", StopRule, section)
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[Episode, ...]]:

@@ -29,6 +29,7 @@ from cluster.runner.admission import fair_share
 from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
 from cluster.runner.runner import Runner
+from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import write_spent
 from evals.ledger.ledger import LedgerDamagedError
@@ -95,10 +96,12 @@ class Driver:
         built_in = [episode for episode in todo if episode.player in names]
         modeled = [episode for episode in todo if episode.player not in names]
         pool = ReplicaPool(settings, stats, progress)
+        self._watch = StopWatch.of(directory, settings.balanced)
+        ranks = self._watch.ranks
         processes = min(runners, os.cpu_count() or 1)
         self._lanes = [
-            _Lane(settings.model.name, EpisodeQueue(modeled), pool, runners),
-            _Lane("built-in", EpisodeQueue(built_in), None, processes),
+            _Lane(settings.model.name, EpisodeQueue(modeled, ranks), pool, runners),
+            _Lane("built-in", EpisodeQueue(built_in, ranks), None, processes),
         ]
 
     @property
@@ -219,6 +222,7 @@ class Driver:
                 lane.queue.finished(report.finished.num_rows)
                 self._pending.append(report.finished)
                 self.stats.finished(report.finished, by_model=lane.pool is not None)
+                self._watch.add(report.finished)
             if lane.pool:
                 lane.pool.lost(report.lost)
             self.stats.report(name, report)
@@ -239,9 +243,19 @@ class Driver:
         while True:
             await asyncio.sleep(self._commit_interval())
             await self._commit_all(COMMIT_TRIES)
+            await self._look()
             self.watcher.log(self.stats.to_json())
             if self._compacting is None or self._compacting.done():
                 self._compacting = asyncio.create_task(self._compact())
+
+    async def _look(self) -> None:
+        """Ask the stopping rule, if there is one, and drop the episodes that its decisions no longer need."""
+        state = await asyncio.to_thread(self._watch.look)
+        if state is None:
+            return
+        self.stats.stopping = state
+        for lane in self._lanes:
+            lane.queue.keep(state.needed)
 
     def _commit_interval(self) -> float:
         finished = self.stats.done + self.stats.failed

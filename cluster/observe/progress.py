@@ -16,6 +16,7 @@ from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts
 from evals.printable import printable
 from evals.summary.cost import money
+from evals.stopping.outcomes import StopState
 
 LINE_SECONDS = 10.0
 """Between plain lines."""
@@ -75,7 +76,8 @@ class Progress:
                 failed,
                 rate,
             )
-        return Group(table, Text(self._machine()))
+        looked = [Text(_stopping(stats.stopping))] if stats.stopping is not None else []
+        return Group(table, *looked, Text(self._machine()))
 
     def _line(self) -> str:
         stats = self.stats
@@ -85,7 +87,8 @@ class Progress:
             for name, player in stats.players.items()
         )
         failed = f", {stats.failed} failed ({_causes(stats)})" if stats.failed else ""
-        return f"{players}{failed} | {self._machine()}"
+        looked = f" | {_stopping(stats.stopping)}" if stats.stopping is not None else ""
+        return f"{players}{failed}{looked} | {self._machine()}"
 
     def _machine(self) -> str:
         stats = self.stats
@@ -121,6 +124,14 @@ class Progress:
         if self.stage:
             parts.append(self.stage)
         return " · ".join(parts)
+
+
+def _stopping(state: StopState) -> str:
+    """The decision, or how many there are and the first that is open."""
+    if len(state.groups) == 1:
+        return state.lines()[0]
+    closed = sum(group.ended for group in state.groups)
+    return f"{closed} of {len(state.groups)} decisions made; {state.lines()[-1]}"
 
 
 def _tokens(counts: PlayerCounts) -> str:

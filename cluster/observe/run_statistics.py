@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cluster.runner.episode_queue import expected_work
 from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
+from evals.stopping.outcomes import StopState
 from evals.summary.failures import Causes
 from evals.types import Episode
 
@@ -42,6 +43,8 @@ class RunStatistics:
     players: dict[str, PlayerStatistics] = field(default_factory=dict)
     errors: Causes = field(default_factory=Causes)
     """Causes of failed episodes."""
+    stopping: StopState | None = None
+    """What the stopping rule said at its latest look; None without a rule."""
     cut_off: int = 0
     """Replies that ended before the model was done."""
     replicas_wanted: int = 0
@@ -257,6 +260,8 @@ class RunStatistics:
             flat["gpu_hours"] = self.gpu_hours
         if self.gpu_cost:
             flat["gpu_cost"] = self.gpu_cost
+        if self.stopping is not None:
+            flat |= self.stopping.to_numbers()
         for name, stats in self.players.items():
             if stats.finished:
                 flat[f"success/{name}"] = stats.successes / stats.finished

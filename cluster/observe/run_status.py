@@ -44,6 +44,8 @@ class Status:
     """None for a run without a session."""
     money: str = ""
     """Scored, spent and planned cost; empty for a run that costs nothing."""
+    stopping: tuple[str, ...] = ()
+    """What the run's stopping rule says."""
 
 
 def run_status(run: Run) -> Status:
@@ -55,7 +57,13 @@ def run_status(run: Run) -> Status:
     rows = run.ledger.table(["episode_id", "player", "status", "error", "session", "success", *_SUMS])
     writer = writer_of(run.path)
     left = len(run.planned) - len(rows)
-    return Status(_state(writer, left), _players(run.planned, rows), _pace(run, rows, writer), _money(run))
+    rule = run.stopping
+    if rule is None:
+        return Status(_state(writer, left), _players(run.planned, rows), _pace(run, rows, writer), _money(run))
+    finished = set(rows["episode_id"].to_pylist())
+    left = len(rule.needed - finished) if rule.ended else left
+    players = _players(run.planned, rows)
+    return Status(_state(writer, left), players, _pace(run, rows, writer), _money(run), tuple(rule.lines()))
 
 
 _SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -15,6 +16,7 @@ from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import read_versions
 from cluster.storage.spending import SPENDING, read_spent
+from cluster.storage.stop_rule import read_rule
 from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, regular
 from envs.suggest import did_you_mean
 from evals.ledger.ledger import (
@@ -27,6 +29,7 @@ from evals.ledger.ledger import (
 )
 from evals.ledger.records import check_plan, plan_from_table
 from evals.ledger.run_data import RunData
+from evals.stopping.outcomes import StopState
 from evals.types import Episode
 
 T = TypeVar("T")
@@ -165,7 +168,24 @@ class Run:
         Raises:
             UserError: see ``planned``, ``ledger``, ``config`` and ``sessions``.
         """
-        return RunData.of_ledger(self.planned, self.ledger, self.config, self.sessions, self.spent)
+        whole = RunData.of_ledger(self.planned, self.ledger, self.config, self.sessions, self.spent)
+        state = self.stopping
+        if state is None:
+            return whole
+        # What a decision did not take is neither missing nor scored: episodes that were under way when it fell finished
+        # in the order of their length, and are no fair sample.
+        not_needed = set(self.planned["episode_id"].to_pylist()) - state.needed
+        return dataclasses.replace(whole.without(not_needed), stopping=tuple(state.lines()))
+
+    @cached_property
+    def stopping(self) -> StopState | None:
+        """What the run's stopping rule says of its ledger; None where it has no rule.
+
+        Raises:
+            UserError: see ``ledger``; or the rule cannot be read.
+        """
+        stored = read_rule(self.path)
+        return None if stored is None else stored.outcomes_of(self.planned, self.ledger).look()
 
     def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows that count, in one table; all columns but the bulky ``turns`` unless ``columns`` are named.
@@ -177,7 +197,7 @@ class Run:
 
     def refresh(self) -> None:
         """Forget what may have changed since it was read: all but the plan."""
-        for name in ("config", "sessions", "timings", "ledger", "data"):
+        for name in ("config", "sessions", "timings", "ledger", "data", "stopping"):
             self.__dict__.pop(name, None)  # where a cached property keeps its value
 
 

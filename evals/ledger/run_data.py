@@ -38,6 +38,9 @@ class RunData:
     """Reads the rows of some episodes with their ``turns``, stored column names."""
     parts: frozenset[str] = frozenset()
     """Names of the ledger's parts: as they never change, a ledger of the same names is the same."""
+    stopping: tuple[str, ...] = ()
+    """What the run's stopping rule says, a sentence for each decision; empty without a rule. Intervals must then hold at
+    every look (``evals.stats.anytime.at_every_look``)."""
 
     @classmethod
     def of_ledger(

@@ -17,13 +17,14 @@ Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from evals.stats.intervals import Estimate
+from evals.stats.intervals import FEWEST_CLUSTERS, Bounds, Estimate, cluster_sums, clustered_error, ends_within, using
 
 Floats = npt.NDArray[np.float64]
 
@@ -161,6 +162,33 @@ def asymptotic_sequence(
     variance = count * squared + 1
     margin = error * math.sqrt(variance / (count * squared) * math.log(variance / alpha**2))
     return mean - margin, mean + margin
+
+
+def estimate_at_every_look(
+    values: Sequence[float], clusters: Sequence[Hashable] | None, bounds: Bounds, confidence: float
+) -> Estimate:
+    """A mean as tables show it, with an interval that holds at every look (an ``IntervalMethod``).
+
+    By betting where the measure has bounds, else asymptotically. A run stops between games, so the largest cluster that
+    there is is the largest that its plan has.
+    """
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high)):
+        mean, error, count = clustered_error(values, clusters)
+        if count < FEWEST_CLUSTERS or not error or mean <= low:
+            return Estimate(mean, math.nan, math.nan, len(values))
+        below, _ = asymptotic_sequence(mean, error, count, 1 - confidence)
+        return Estimate(mean, *ends_within(mean, mean - below, bounds), len(values))
+    sizes = cluster_sums([1.0] * len(values), clusters)
+    shares = cluster_sums([min(max((value - low) / (high - low), 0.0), 1.0) for value in values], clusters)
+    found = confidence_sequence(shares, 1 - confidence, sizes, max(sizes))
+    scaled = (low + (high - low) * value for value in (found.mean, found.low, found.high))
+    return Estimate(*scaled, n=len(values))
+
+
+def at_every_look() -> AbstractContextManager[None]:
+    """Compute all intervals so that they hold at every look meanwhile."""
+    return using(estimate_at_every_look)
 
 
 def e_holm(e_values: Sequence[float]) -> list[float]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
@@ -44,6 +46,22 @@ class Estimate:
         return not math.isnan(self.low + self.high)
 
 
+IntervalMethod = Callable[[Sequence[float], "Sequence[Hashable] | None", Bounds, float], Estimate]
+"""Takes observations, what each belongs to, the possible range and the confidence."""
+_METHOD: ContextVar[IntervalMethod | None] = ContextVar("interval method", default=None)
+"""How intervals are computed in place of those for a fixed sample."""
+
+
+@contextlib.contextmanager
+def using(method: IntervalMethod | None) -> Iterator[None]:
+    """Compute all intervals of means and shares by another method meanwhile; None for those of a fixed sample."""
+    token = _METHOD.set(method)
+    try:
+        yield
+    finally:
+        _METHOD.reset(token)
+
+
 NO_ESTIMATE = Estimate(math.nan, math.nan, math.nan, 0)
 """What can be said of no observations."""
 
@@ -78,6 +96,9 @@ def mean_estimate(
         return NO_ESTIMATE
     if min(values) < bounds[0] - _ROUNDING or max(values) > bounds[1] + _ROUNDING:
         raise ValueError(f"values from {min(values)} to {max(values)} lie outside of {bounds}")
+    method = _METHOD.get()
+    if method is not None:
+        return method(values, clusters, bounds, confidence)
     mean, error, count = clustered_error(values, clusters)
     mean = min(max(mean, bounds[0]), bounds[1])
     if count < FEWEST_CLUSTERS:
@@ -90,10 +111,12 @@ def mean_estimate(
         return Estimate(mean, *ends, len(values))
     if error == 0:
         return Estimate(mean, math.nan, math.nan, len(values))
-    return Estimate(mean, *_ends(mean, student_quantile((1 + confidence) / 2, count - 1) * error, bounds), len(values))
+    return Estimate(
+        mean, *ends_within(mean, student_quantile((1 + confidence) / 2, count - 1) * error, bounds), len(values)
+    )
 
 
-def _ends(mean: float, margin: float, bounds: Bounds) -> tuple[float, float]:
+def ends_within(mean: float, margin: float, bounds: Bounds) -> tuple[float, float]:
     """The ends of an interval within bounds, for a margin on the measure's own scale."""
     low, high = bounds
     if math.isinf(low):
@@ -118,7 +141,7 @@ _LARGEST_EXPONENT: Final = 300.0
 def clustered_error(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> tuple[float, float, int]:
     """Mean, its CR1 standard error (nan for a single cluster), and the number of clusters."""
     mean = math.fsum(values) / len(values)
-    residuals = _cluster_sums([value - mean for value in values], clusters)
+    residuals = cluster_sums([value - mean for value in values], clusters)
     count = len(residuals)
     if count < 2:
         return mean, math.nan, count
@@ -153,6 +176,9 @@ def proportion_estimate(
     n = len(successes)
     if not n:
         return NO_ESTIMATE
+    method = _METHOD.get()
+    if method is not None:
+        return method([float(bool(success)) for success in successes], clusters, UNIT, confidence)
     share = sum(map(bool, successes)) / n
     return wilson_estimate(share, n, _design_effect(successes, clusters), confidence)
 
@@ -202,8 +228,8 @@ def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]
 
 
 def _design_effect(successes: Sequence[bool], clusters: Sequence[Hashable] | None) -> float:
-    hits = _cluster_sums([float(bool(success)) for success in successes], clusters)
-    sizes = _cluster_sums([1.0] * len(successes), clusters)
+    hits = cluster_sums([float(bool(success)) for success in successes], clusters)
+    sizes = cluster_sums([1.0] * len(successes), clusters)
     mean_size = len(successes) / len(sizes)
     hits, sizes = [*hits, mean_size, 0.0], [*sizes, mean_size, mean_size]
     total = math.fsum(sizes)
@@ -212,7 +238,8 @@ def _design_effect(successes: Sequence[bool], clusters: Sequence[Hashable] | Non
     return max(1.0, clustered / (total * share * (1 - share)))
 
 
-def _cluster_sums(values: Sequence[float], clusters: Sequence[Hashable] | None) -> list[float]:
+def cluster_sums(values: Sequence[float], clusters: Sequence[Hashable] | None) -> list[float]:
+    """The sum of each cluster's values."""
     if clusters is None:
         return list(values)
     members: dict[Hashable, list[float]] = defaultdict(list)

@@ -61,6 +61,20 @@ class StopState:
         """Whether the run has ended before its plan."""
         return self.ended and any(group.decision.games < group.planned for group in self.groups)
 
+    def to_numbers(self) -> dict[str, float]:
+        """Flat metrics for a tracker, a few for each decision."""
+        flat: dict[str, float] = {}
+        for group in self.groups:
+            stem = f"stopping/{group.name}/" if group.name else "stopping/"
+            decision = group.decision
+            flat |= {f"{stem}games": decision.games, f"{stem}decided": float(not decision.open)}
+            if decision.games:
+                ends = (decision.estimate.mean, decision.estimate.low, decision.estimate.high)
+                flat |= {f"{stem}{name}": end for name, end in zip(("mean", "low", "high"), ends, strict=True)}
+            if decision.e_value is not None:
+                flat[f"{stem}e_value"] = decision.e_value
+        return flat
+
     def lines(self) -> list[str]:
         """A sentence for each decision, what is still open last."""
         ordered = sorted(self.groups, key=lambda group: group.decision.open)

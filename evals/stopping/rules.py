@@ -9,10 +9,12 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Interval
 
+from envs.settings import Count, check_keys, check_values, settings_of
 from evals.stats.anytime import (
     Capital,
     capital_paths,
@@ -22,6 +24,7 @@ from evals.stats.anytime import (
 )
 from evals.stats.intervals import Estimate
 
+Fraction = Annotated[float, Interval(gt=0, lt=1)]
 Kind = Literal["decided", "precise"]
 By = Literal["run", "suite", "cell"]
 Verdict = Literal["first", "second", "tie", "precise", "maximum", "open"]
@@ -34,19 +37,19 @@ class StopRule:
     """What ends a run before its plan does. It is stated before the run begins.
 
     Raises:
-        ValueError: a value is out of its range, or missing for the kind of rule; the message names it.
+        ValueError: a value is missing for the kind of rule, or the bounds are in the wrong order.
     """
 
     kind: Kind
     by: By = "run"
     """What each decision is about: the whole run, each suite, or each cell (suite, task, level and mode)."""
-    precision: float | None = None
+    precision: Fraction | None = None
     """For ``precise``: half the width of the interval that is narrow enough."""
-    delta: float | None = None
+    delta: Fraction | None = None
     """For ``decided``: a difference that does not matter. Once the interval lies between -delta and delta, it is a tie."""
-    alpha: float = 0.05
+    alpha: Fraction = 0.05
     """Chance that any of the run's decisions or intervals is wrong; shared equally where there are several."""
-    most: int | None = None
+    most: Count | None = None
     """Most games of each decision; None for all that are planned."""
     measure: str = "success"
     """The column of the ledger that is measured."""
@@ -56,20 +59,10 @@ class StopRule:
     """For ``decided``: the player, or the run, that is compared with."""
 
     def __post_init__(self) -> None:
-        if self.kind not in ("decided", "precise"):
-            raise ValueError(f"stop={self.kind}: must be decided or precise")
-        if self.by not in ("run", "suite", "cell"):
-            raise ValueError(f"stop.by={self.by}: must be run, suite or cell")
         if self.kind == "decided" and not self.against:
             raise ValueError("stop=decided: needs against=RUN or against=PLAYER, whom the model is compared with")
         if self.kind == "precise" and self.precision is None:
             raise ValueError("stop=precise: needs precision, half the width of the interval to stop at, such as .02")
-        for name in ("precision", "delta", "alpha"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise ValueError(f"stop.{name}={value}: must be between 0 and 1")
-        if self.most is not None and self.most < 1:
-            raise ValueError(f"stop.most={self.most}: must be at least 1")
         if not self.bounds[0] < self.bounds[1]:
             raise ValueError(f"stop.bounds={list(self.bounds)}: the first must be less than the second")
 
@@ -82,15 +75,13 @@ class StopRule:
         """The rule that ``to_json`` wrote.
 
         Raises:
-            ValueError: these are no values of a rule.
+            ValueError: these are no values of a rule; the message names the one that is wrong.
         """
-        names = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(values, dict) or not values.keys() <= names or "kind" not in values:
-            raise ValueError("not a stopping rule")
-        try:
-            return cls(**{**values, "bounds": tuple(map(float, values.get("bounds", (0.0, 1.0))))})
-        except TypeError as error:
-            raise ValueError(f"not a stopping rule: {error}") from error
+        kinds = {name: setting.kind for name, setting in settings_of(cls).items()}
+        if not isinstance(values, dict) or "kind" not in values:
+            raise ValueError("stop: not a stopping rule")
+        check_keys("stop", kinds, values)
+        return cls(**check_values("stop", kinds, values))
 
 
 @dataclass(frozen=True)

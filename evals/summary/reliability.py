@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from evals.ledger.run_data import RunData
-from evals.stats.intervals import intraclass_correlation, mean_estimate
+from evals.stats.intervals import UNIT, intraclass_correlation, mean_estimate
 from evals.stats.reliability import design_effect, pass_at_k, pass_power_k
 from evals.tables import Cell, Table
 
@@ -44,7 +44,16 @@ def reliability_table(run: RunData) -> Table | None:
         any_of = [_mean(pass_at_k, counts, repeats, k) for k in shown]
         effect = None if correlation is None else design_effect(correlation, repeats)
         rows.append(
-            (*group, len(whole), repeats, mean_estimate(values, clusters), *powers, *any_of, correlation, effect)
+            (
+                *group,
+                len(whole),
+                repeats,
+                mean_estimate(values, clusters, bounds=UNIT),
+                *powers,
+                *any_of,
+                correlation,
+                effect,
+            )
         )
     return Table(
         name="reliability",
@@ -65,4 +74,4 @@ def reliability_table(run: RunData) -> Table | None:
 def _mean(chance: Callable[[int, int, int], float], counts: list[int], repeats: int, k: int) -> Cell:
     if k > repeats:
         return None
-    return mean_estimate([chance(count, repeats, k) for count in counts])
+    return mean_estimate([chance(count, repeats, k) for count in counts], bounds=UNIT)

@@ -236,15 +236,15 @@ def test_other_measures_are_scaled_by_their_bounds():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"kind": "later"}, "must be decided or precise"),
+        ({"kind": "later"}, "stop.kind=later"),
         ({"kind": "decided"}, "needs against"),
         ({"kind": "precise"}, "needs precision"),
         ({"kind": "precise", "precision": 2.0}, "precision=2.0"),
         ({"kind": "decided", "against": "x", "alpha": 0.0}, "alpha=0.0"),
         ({"kind": "decided", "against": "x", "most": 0}, "most=0"),
         ({"kind": "decided", "against": "x", "by": "task"}, "by=task"),
-        ({"kind": "precise", "precision": 0.1, "bounds": [1, 1]}, "bounds"),
-        ({"kind": "precise", "precision": 0.1, "sudden": True}, "not a stopping rule"),
+        ({"kind": "precise", "precision": 0.1, "bounds": [1, 1]}, "the first must be less"),
+        ({"kind": "precise", "precision": 0.1, "sudden": True}, "unknown key sudden"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(values, said):

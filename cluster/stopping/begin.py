@@ -1,0 +1,71 @@
+"""Giving a run its stopping rule before it begins, or taking it away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cluster.errors import UserError
+from cluster.storage.stop_rule import StoredRule, read_rule, remove_rule, write_rule
+from cluster.storage.stored_run import Run
+from envs.suggest import did_you_mean
+from evals.stopping.outcomes import COUNTED_AS_LOST, PAIR_COLUMNS, Pair
+from evals.stopping.rules import StopRule
+
+
+def begin_rule(run: Run, rule: StopRule | None, player: str) -> None:
+    """Keep the rule that this session plays by.
+
+    A run that is compared with another run keeps what it compared with at first, as long as the rule names that run: the
+    decision stays the same when the other run goes on.
+
+    Args:
+        run: Claimed and begun.
+        rule: What ends it early; None to play its plan to the end.
+        player: The model.
+
+    Raises:
+        UserError: the rule compares with nobody, or with a run that has no game in common with this one.
+    """
+    if rule is None:
+        remove_rule(run.path)
+        return
+    before = read_rule(run.path)
+    other = None
+    if rule.kind == "decided" and rule.against not in run.planned["player"].to_pylist():
+        same = before is not None and (before.rule.against, before.rule.measure) == (rule.against, rule.measure)
+        other = before.other if before is not None and same else _reached(Path(rule.against), rule, run)
+    if rule.against == player:
+        raise UserError(f"against={player}: is the model itself; name another player of this run, or another run")
+    stored = StoredRule(rule, player, other)
+    if not stored.outcomes(run.planned).look().groups:
+        raise UserError(
+            f"against={rule.against}: has no game in common with this run (suite, task, level, mode and seed)"
+        )
+    write_rule(run.path, stored)
+
+
+def _reached(path: Path, rule: StopRule, run: Run) -> dict[Pair, float]:
+    """What the model of another run reached, by pair.
+
+    Raises:
+        UserError: there is no such run, or it has no such column.
+    """
+    other = Run(path)
+    if not other.begun:
+        players = sorted(set(run.planned["player"].to_pylist()))
+        near = did_you_mean(rule.against, players)
+        raise UserError(f"against={rule.against}: is no run, and no player of this one ({', '.join(players)}){near}")
+    player = other.planned["player"][0].as_py()  # the model is planned first
+    names = [*PAIR_COLUMNS, "player", "status", rule.measure]
+    try:
+        rows = other.episodes(list(dict.fromkeys(names))).to_pylist()
+        reached = {}
+        for row in rows:
+            value = row[rule.measure]
+            if value is None and row["status"] == "failed" and rule.measure in COUNTED_AS_LOST:
+                value = 0.0
+            if row["player"] == player and value is not None:
+                reached[tuple(row[name] for name in PAIR_COLUMNS)] = float(value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"stop.measure={rule.measure}: is no numeric column of {path}: {error}") from error
+    return reached  # type: ignore[return-value]

@@ -1,0 +1,95 @@
+"""The stopping rule of a run, kept beside its ledger: with it and the ledger, what was decided can be computed again.
+
+``stopping.json`` holds the rule and its player; ``against.parquet``, for a comparison with another run, what that run's player
+had reached when this run began. So a decision does not change when the other run goes on, moves or is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cluster.errors import UserError
+from cluster.storage.durable import write_durably
+from evals.ledger.ledger import Ledger
+from evals.stopping.outcomes import PAIR_COLUMNS, Outcomes, Pair
+from evals.stopping.rules import StopRule
+
+RULE = "stopping.json"
+AGAINST = "against.parquet"
+_LARGEST_RULE = 100_000
+"""Bytes of a rule; ours have a few hundred."""
+
+
+@dataclass(frozen=True)
+class StoredRule:
+    """A rule as a run directory keeps it."""
+
+    rule: StopRule
+    player: str
+    """The model, whose games count."""
+    other: Mapping[Pair, float] | None
+    """Of the other run's player, by pair; None where ``rule.against`` is a player of the run itself."""
+
+    def outcomes(self, plan: pa.Table) -> Outcomes:
+        """A collector of outcomes, still empty."""
+        return Outcomes(self.rule, plan, self.player, self.other)
+
+    def outcomes_of(self, plan: pa.Table, ledger: Ledger, without: Collection[str] = ()) -> Outcomes:
+        """A collector with the outcomes of a ledger, but those of episodes ``without`` (ids) that are played again."""
+        found, left_out = self.outcomes(plan), pa.array(list(without), pa.string())
+        for rows in ledger.batches(["episode_id", "status", self.rule.measure]):
+            found.add(rows.filter(pc.invert(pc.is_in(rows["episode_id"], left_out))))
+        return found
+
+
+def read_rule(folder: Path) -> StoredRule | None:
+    """The rule of a run directory; None where its plan is to be played to the end.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    path = folder / RULE
+    if not path.exists():
+        return None
+    try:
+        if path.stat().st_size > _LARGEST_RULE:
+            raise ValueError("too large")
+        stored = json.loads(path.read_text())
+        rule, player = StopRule.of_json(stored["rule"]), str(stored["player"])
+        other = _read_other(folder / AGAINST) if stored["other_run"] else None
+    except (ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
+        raise UserError(f"{path}: cannot be read as a stopping rule: {error}") from error
+    return StoredRule(rule, player, other)
+
+
+def _read_other(path: Path) -> dict[Pair, float]:
+    table = pq.read_table(path, columns=[*PAIR_COLUMNS, "value"], page_checksum_verification=True)
+    *pair, values = (table[name].to_pylist() for name in (*PAIR_COLUMNS, "value"))
+    return dict(zip(zip(*pair, strict=True), values, strict=True))
+
+
+def write_rule(folder: Path, stored: StoredRule) -> None:
+    """Keep a rule, in place of any other."""
+    if stored.other is not None:
+        columns = dict(zip(PAIR_COLUMNS, zip(*stored.other, strict=True), strict=True)) if stored.other else {}
+        table = pa.table(
+            {**{name: list(columns.get(name, ())) for name in PAIR_COLUMNS}, "value": list(stored.other.values())}
+        )
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, write_page_checksum=True)
+        write_durably(folder / AGAINST, sink.getvalue().to_pybytes())
+    content = {"rule": stored.rule.to_json(), "player": stored.player, "other_run": stored.other is not None}
+    write_durably(folder / RULE, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def remove_rule(folder: Path) -> None:
+    """Forget the rule: the plan is to be played to its end."""
+    for name in (RULE, AGAINST):
+        (folder / name).unlink(missing_ok=True)
