@@ -73,6 +73,7 @@ def list_runs(folder: Path) -> Table:
             rows.append((name, began, "–", "–", "unreadable", 0, None, None, None))
             damage.append(f"{name}: {error}")
             continue
+        damage += [f"{name}: {line}" for line in run.data.stopping]
         costs = costs or bool(spent) or any(line.cost for line in lines)
         for place, line in enumerate(lines):
             first = place == 0

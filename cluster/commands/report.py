@@ -153,20 +153,28 @@ def _score(run: Run, data: RunData, suite: Suite) -> Results:
     """As ``score_run``; ``data`` may have other names of players than are stored."""
     if data.stopping:
         with at_every_look():
-            return _with_stopping(_scored(run, data, suite), data.stopping)
+            return _with_stopping(_scored(run, data, suite), run)
     return _scored(run, data, suite)
 
 
-def _with_stopping(results: Results, lines: Sequence[str]) -> Results:
+def _with_stopping(results: Results, run: Run) -> Results:
     """The results with what the stopping rule said, in the summary and under every table that has intervals."""
     tables = [
         dataclasses.replace(table, notes=(*table.notes, AT_EVERY_LOOK)) if table.has_intervals else table
         for table in results.tables
     ]
-    scored = {table.name for table in tables if table.section != "performance"}
-    stored = [each for each in results.summary["tables"] if each["name"] not in scored]
-    stored = [table.to_json() for table in tables if table.section != "performance"] + stored
-    summary = {**results.summary, "stopping": list(lines), "tables": stored}
+    state = run.stopping
+    if state is None:
+        return results
+    scored = {each["name"] for each in results.summary["tables"]}
+    not_needed = len(run.planned) - results.summary["planned"]
+    counts = {"not_needed": not_needed, "stopping": state.to_json()}
+    summary = {**results.summary, **counts, "tables": [table.to_json() for table in tables if table.name in scored]}
+    lines = [f"{each[:1].upper()}{each[1:]}." for each in state.lines()]
+    if state.stopped:
+        lines.append(
+            f"{not_needed:,} of {len(run.planned):,} planned episodes are not needed; scores cover the others."
+        )
     return dataclasses.replace(results, tables=tables, summary=summary, status=[*lines, *results.status])
 
 

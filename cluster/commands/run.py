@@ -17,7 +17,7 @@ from cluster.commands.report import Results, score_run, write_results
 from cluster.commands.resume import Resume, first_of_retry, scan_resume
 from cluster.commands.upload import sent_by_another_process
 from cluster.config.settings import ModelSettings, Settings
-from cluster.console import show_summary, warn
+from cluster.console import say_status, show_summary, warn
 from cluster.driver.driver import SIGNALS, Driver, plays_locally
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
 from cluster.observe.performance import note_session
@@ -89,6 +89,8 @@ def show_results(settings: Settings, results: Results | None) -> None:
             file=sys.stderr,
         )
         return
+    if settings.stop is not None:
+        say_status(results.status)
     show_summary(results.tables)
     results.warn()
     print(f"\nledger, tables and summary: {settings.run_dir}")

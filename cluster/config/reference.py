@@ -33,6 +33,7 @@ from evals.ledger.columns import (
     struct_of,
 )
 from evals.ledger.records import PLAN_SCHEMA
+from evals.stopping.rules import StopRule
 from evals.types import Episode
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -268,7 +268,7 @@ def settings_from_config(config: DictConfig) -> Settings:
         retry_failed=plain["retry_failed"],
         strict=plain["strict"],
         stop=_stop_rule(plain["stop"]),
-        balanced=plain["order"] == "balanced" or (plain["order"] == "auto" and plain["stop"] is not None),
+        balanced=plain["order"] == "balanced" or (plain["order"] == "auto" and bool(plain["stop"])),
     )
 
 
@@ -312,7 +312,7 @@ def _stop_rule(section: Any) -> StopRule | None:
     Raises:
         UserError: it makes no sense.
     """
-    if section is None:
+    if not section:
         return None
     try:
         return _section("stop", StopRule, section)

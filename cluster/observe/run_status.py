@@ -61,8 +61,8 @@ def run_status(run: Run) -> Status:
     if rule is None:
         return Status(_state(writer, left), _players(run.planned, rows), _pace(run, rows, writer), _money(run))
     finished = set(rows["episode_id"].to_pylist())
-    left = len(rule.needed - finished) if rule.ended else left
-    players = _players(run.planned, rows)
+    left = len(rule.needed - finished)
+    players = _players(run.planned, rows, rule.needed)
     return Status(_state(writer, left), players, _pace(run, rows, writer), _money(run), tuple(rule.lines()))
 
 
@@ -93,10 +93,17 @@ def _money(run: Run) -> str:
     return "cost: " + ", ".join(f"{name} {money(amount)}" for name, amount in amounts.items() if amount is not None)
 
 
-def _players(plan: pa.Table, rows: pa.Table) -> Table:
-    table = [_player(name, count, rows) for name, count in Counter(plan["player"].to_pylist()).items()]
-    columns = ("player", "planned", "done", "failed", "left", "won", *_SUMS)
-    kept = [place for place, name in enumerate(columns) if name not in _SUMS or any(row[place] for row in table)]
+def _players(plan: pa.Table, rows: pa.Table, needed: Collection[str] | None = None) -> Table:
+    """A row for each player; with a stopping rule, only ``needed`` episodes are left, and others are not needed."""
+    waiting = set(plan["episode_id"].to_pylist()) - set(rows["episode_id"].to_pylist())
+    dropped = waiting - set(needed) if needed is not None else set()
+    of_player = plan.filter(pc.is_in(plan["episode_id"], pa.array(list(dropped), pa.string())))
+    not_needed = Counter(of_player["player"].to_pylist())
+    planned = Counter(plan["player"].to_pylist())
+    table = [_player(name, count, not_needed[name], rows) for name, count in planned.items()]
+    columns = ("player", "planned", "done", "failed", "left", "not_needed", "won", *_SUMS)
+    optional = ("not_needed", *_SUMS)
+    kept = [place for place, name in enumerate(columns) if name not in optional or any(row[place] for row in table)]
     return Table(
         "status",
         "Episodes",
@@ -106,7 +113,7 @@ def _players(plan: pa.Table, rows: pa.Table) -> Table:
     )
 
 
-def _player(name: str, planned: int, rows: pa.Table) -> tuple[Cell, ...]:
+def _player(name: str, planned: int, not_needed: int, rows: pa.Table) -> tuple[Cell, ...]:
     mine = rows.filter(pc.equal(rows["player"], name))
     failed = pc.sum(pc.equal(mine["status"], "failed")).as_py() or 0
     won = pc.sum(pc.fill_null(mine["success"], False)).as_py() or 0
@@ -116,7 +123,8 @@ def _player(name: str, planned: int, rows: pa.Table) -> tuple[Cell, ...]:
         planned,
         len(mine) - failed,
         failed,
-        planned - len(mine),
+        planned - len(mine) - not_needed,
+        not_needed,
         won / len(mine) if len(mine) else None,
         *sums,
     )

@@ -182,8 +182,8 @@ def estimate_at_every_look(
     sizes = cluster_sums([1.0] * len(values), clusters)
     shares = cluster_sums([min(max((value - low) / (high - low), 0.0), 1.0) for value in values], clusters)
     found = confidence_sequence(shares, 1 - confidence, sizes, max(sizes))
-    scaled = (low + (high - low) * value for value in (found.mean, found.low, found.high))
-    return Estimate(*scaled, n=len(values))
+    mean, below, above = (low + (high - low) * value for value in (found.mean, found.low, found.high))
+    return Estimate(mean, below, above, len(values))
 
 
 def at_every_look() -> AbstractContextManager[None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -74,6 +75,25 @@ class StopState:
             if decision.e_value is not None:
                 flat[f"{stem}e_value"] = decision.e_value
         return flat
+
+    def to_json(self) -> dict[str, Any]:
+        """Rule and decisions as plain values, for ``summary.json``."""
+        decisions = []
+        for group in self.groups:
+            decision = group.decision
+            ends = {
+                name: getattr(decision.estimate, name) if decision.games else None for name in ("mean", "low", "high")
+            }
+            decisions.append(
+                {
+                    "about": group.name,
+                    "verdict": decision.verdict,
+                    "games": decision.games,
+                    "planned_games": group.planned,
+                }
+                | {"e_value": decision.e_value, "estimate": ends, "text": sentence(self.rule, self.player, group)}
+            )
+        return {"rule": self.rule.to_json(), "player": self.player, "stopped": self.stopped, "decisions": decisions}
 
     def lines(self) -> list[str]:
         """A sentence for each decision, what is still open last."""
