@@ -127,7 +127,12 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             gpu_hour_price=settings.cluster.gpu_hour_price,
             spent_before=directory.spent or 0.0,
         )
-        begin_rule(directory, settings.stop, settings.model.name)
+        try:
+            begin_rule(directory, settings.stop, settings.model.name)
+        except UserError:
+            if new:
+                shutil.rmtree(directory.path)
+            raise
         resume = scan_resume(directory, settings.plan, stats, settings.retry_failed)
         directory.remove(resume.replaced)
         progress = Progress(stats)

@@ -46,6 +46,7 @@ def driver_of(directory: RunDirectory) -> Driver:
         suite=SUITE,
         cluster=ClusterSettings(commit_seconds=0.05, runners=1),
         model=SimpleNamespace(name="m", engine={"type": "simulated"}),
+        balanced=False,
     )
     directory.claim()
     directory.begin(PLAN, {})

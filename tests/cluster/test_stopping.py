@@ -1,0 +1,175 @@
+"""Runs that stop when their games have decided: what they play, keep and show; what a later session does with them."""
+
+import asyncio
+import json
+
+import pytest
+
+from cluster.commands import run as module
+from cluster.commands.merge import merge
+from cluster.commands.run import run
+from cluster.config.settings import load_settings
+from cluster.errors import CONTINUE, UserError
+from cluster.observe.run_status import run_status
+from cluster.runner.episode_queue import EpisodeQueue
+from cluster.stopping.watch import StopWatch
+from cluster.storage.stop_rule import read_rule
+from cluster.storage.stored_run import Run
+from evals.ledger.records import records_to_table
+from evals.stats.anytime import confidence_sequence
+from evals.suite import built_in_players, ledger_columns, play_episode
+from tests.toy import ToySuite
+
+GAMES = [
+    *("suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=30"),
+    *("suite.repeats=1", "model=oracle", "baselines=[random]"),
+]
+DECIDED = ["stop=decided", "against=random"]
+
+
+@pytest.fixture
+def few_at_once(monkeypatch):
+    """Episodes are played four at a time in the order of the queue, and the rule looks after each four."""
+
+    def play(settings, todo, directory, stats, progress, watcher):
+        players = built_in_players(settings.suite)
+        watch = StopWatch.of(directory, settings.balanced)
+        queue = EpisodeQueue(todo, watch.ranks)
+        while queue.unfinished and play.episodes > 0:
+            taken = queue.take(4)
+            records = [asyncio.run(play_episode(settings.suite, episode, players[episode.player])) for episode in taken]
+            rows = records_to_table(records, ledger_columns(settings.suite))
+            directory.commit(rows)
+            play.asked += [episode.id for episode in taken]
+            play.episodes -= len(taken)
+            queue.finished(len(taken))
+            watch.add(rows)
+            state = watch.look()
+            if state is not None:
+                queue.keep(state.needed)
+        return queue.unfinished > 0
+
+    play.episodes = 1000
+    play.asked = []
+    monkeypatch.setattr(module, "play_on_cluster", play)
+    return play
+
+
+def start(run_dir, *overrides):
+    return run(load_settings([*GAMES, f"run_dir={run_dir}", *overrides]))[0]
+
+
+def summary(run_dir):
+    return json.loads((run_dir / "summary.json").read_text())
+
+
+def test_a_decided_run_plays_no_more_games_and_is_complete(few_at_once, tmp_path):
+    run_dir = tmp_path / "run"
+    assert start(run_dir, *DECIDED) == 0
+    found = summary(run_dir)
+    (decision,) = found["stopping"]["decisions"]
+    assert decision["verdict"] == "first" and decision["e_value"] >= 20
+    assert decision["games"] < 25 and decision["planned_games"] == 30
+    assert decision["text"].startswith(f"stopped: decided after {decision['games']} of 30 games: oracle is better")
+    # Both sides of each game that the decision took; what was under way finished, and does not count.
+    assert found["planned"] == found["done"] == 2 * decision["games"]
+    assert (found["missing"], found["not_needed"]) == (0, 60 - found["planned"])
+    assert found["planned"] <= len(few_at_once.asked) < found["planned"] + 4
+    status = run_status(Run(run_dir))
+    assert status.state == "complete" or "left" not in status.state
+    assert status.stopping == (decision["text"],)
+    assert start(run_dir, *DECIDED) == 0  # again: nothing to play
+    assert summary(run_dir) == found
+
+
+def test_tables_of_a_stopped_run_hold_at_every_look(few_at_once, tmp_path):
+    run_dir = tmp_path / "run"
+    start(run_dir, *DECIDED)
+    (table,) = (each for each in summary(run_dir)["tables"] if each["name"] == "kumo_success")
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    (oracle,) = (row for row in rows if row["player"] == "oracle")
+    (share,) = (value for value in oracle.values() if isinstance(value, dict) and value["mean"] == 1)
+    games = share["n"]
+    assert share["low"] == pytest.approx(confidence_sequence([1.0] * games).low)
+    assert any("every look" in note for note in table["notes"])
+
+
+def test_a_stopped_run_in_two_sessions_decides_as_in_one(few_at_once, tmp_path):
+    start(tmp_path / "whole", *DECIDED)
+    few_at_once.episodes, few_at_once.asked = 8, []
+    assert start(tmp_path / "parts", *DECIDED) == CONTINUE
+    few_at_once.episodes = 1000
+    assert start(tmp_path / "parts", *DECIDED) == 0
+    assert len(few_at_once.asked) == len(set(few_at_once.asked))  # nothing was asked twice
+    ignored = ("stopping",)
+    one, other = summary(tmp_path / "whole"), summary(tmp_path / "parts")
+    assert one["stopping"]["decisions"] == other["stopping"]["decisions"]
+    assert {k: v for k, v in one.items() if k not in ignored} == {k: v for k, v in other.items() if k not in ignored}
+
+
+def test_another_rule_or_none_goes_on_where_the_run_stopped(few_at_once, tmp_path):
+    run_dir = tmp_path / "run"
+    start(run_dir, *DECIDED)
+    few = len(few_at_once.asked)
+    start(run_dir, "stop=precise", "precision=.1")
+    assert summary(run_dir)["stopping"]["decisions"][0]["verdict"] in ("precise", "open")
+    assert few < len(few_at_once.asked)
+    start(run_dir)
+    assert read_rule(run_dir) is None
+    found = summary(run_dir)
+    assert (found["planned"], found["done"]) == (60, 60) and "stopping" not in found
+    assert len(few_at_once.asked) == len(set(few_at_once.asked)) == 60
+    start(tmp_path / "undisturbed")
+    assert summary(tmp_path / "undisturbed") == found
+
+
+def test_a_run_is_compared_with_what_the_other_had_reached_at_its_beginning(few_at_once, tmp_path):
+    other, run_dir = tmp_path / "other", tmp_path / "run"
+    few_at_once.episodes = 40
+    start(other, "model=random", "baselines=[]", "order=balanced", "suite.tasks_per_domain=30")
+    few_at_once.episodes = 4
+    start(run_dir, "baselines=[]", "stop=decided", f"against={other}")
+    rule = read_rule(run_dir)
+    few_at_once.episodes = 1000
+    start(other, "model=random", "baselines=[]", "order=balanced", "retry_failed=true")
+    start(run_dir, "baselines=[]", "stop=decided", f"against={other}")
+    assert read_rule(run_dir) == rule
+    assert summary(run_dir)["stopping"]["decisions"][0]["verdict"] == "first"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["stop=decided", "against=oracle"], "is the model itself"),
+        (["stop=decided", "against=randon"], "Did you mean random"),
+        (["stop=decided"], "against"),
+        (["stop=precise", "precision=2"], "precision=2"),
+        (["stop=precise", "precision=.1", "stop.by=galaxy"], "galaxy"),
+        (["order=shortest"], "order=shortest"),
+    ],
+)
+def test_a_rule_that_cannot_be_followed_is_refused(few_at_once, tmp_path, overrides, said):
+    with pytest.raises(UserError, match=said):
+        start(tmp_path / "run", *overrides)
+    assert not (tmp_path / "run").exists()
+
+
+def test_parts_that_stopped_are_not_merged(few_at_once, tmp_path):
+    for part in (1, 2):
+        start(tmp_path / str(part), "stop=precise", "precision=.3", f"shard={part}/2")
+    with pytest.raises(UserError, match="stopping rule"):
+        merge(tmp_path / "all", [tmp_path / "1", tmp_path / "2"])
+
+
+def test_a_queue_gives_out_episodes_in_its_order_and_drops_what_is_not_needed():
+    plan = [episode.assigned("oracle", "") for episode in ToySuite(episodes=6).plan()]
+    order = {episode.id: place for place, episode in enumerate(reversed(plan))}
+    queue = EpisodeQueue(plan, order)
+    first = queue.take(2)
+    assert first == (plan[5], plan[4])
+    queue.keep({plan[5].id, plan[3].id})
+    assert (len(queue), queue.unfinished) == (1, 3)
+    queue.put(first)  # their runner died: one of them is not needed any more
+    assert queue.take(9) == (plan[5], plan[3])
+    queue.finished(2)
+    assert queue.unfinished == 0
