@@ -15,8 +15,8 @@ from rich.text import Text
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts
 from evals.printable import printable
-from evals.summary.cost import money
 from evals.stopping.outcomes import StopState
+from evals.summary.cost import money
 
 LINE_SECONDS = 10.0
 """Between plain lines."""
