@@ -34,6 +34,8 @@ BUILT_IN_COMMANDS = {
     "models": "cluster.commands.list_models",
     "settings": "cluster.commands.list_settings",
     "play": "cluster.commands.play",
+    "preregister": "cluster.commands.preregister",
+    "challenge": "cluster.commands.challenge",
     "view": "cluster.commands.view",
 }
 COMMAND_HELP = {
@@ -47,6 +49,8 @@ COMMAND_HELP = {
     "upload": "send a finished run to its tracker (W&B)",
     "models": "the model files, and which can be used here",
     "settings": "the keys of a suite, model, tracker or cluster: types, defaults, meaning",
+    "preregister": "write down hypothesis, plan and stopping rule of a run before it begins",
+    "challenge": "games that nobody has seen: commit to their seeds, open them later, check a run",
     "play": "play a suite yourself, in the terminal or the browser",
     "view": "episodes in the browser: filter, search, step through, compare",
 }
@@ -137,6 +141,8 @@ def parser_for(command: str) -> Parser:
         description="Shows what `raycade run` would do with these overrides. Loads no model and uses no GPU.",
     )
     plan.add_argument("--like", type=Path, metavar="RUN_DIR", help="estimate the time from a past run's speed")
+    plan.add_argument("--precision", type=float, metavar="X", help="say how many games an interval of ±X takes")
+    plan.add_argument("--detect", type=float, metavar="X", help="say how many games it takes to find a difference of X")
     complete_overrides(plan.add_argument("overrides", nargs="*", metavar="KEY=VALUE"))
     plan.set_defaults(command=_plan)
 
@@ -223,8 +229,11 @@ def _run(options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> int:
     from cluster.commands.plan import describe_plan
     from cluster.config.settings import load_settings
+    from cluster.stopping.precision import precision_table
 
-    show(describe_plan(load_settings(options.overrides), options.like))
+    settings = load_settings(options.overrides)
+    bought = precision_table(settings, options.like, options.precision, options.detect)
+    show([*describe_plan(settings, options.like), bought])
     return 0
 
 

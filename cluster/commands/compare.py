@@ -13,10 +13,12 @@ from cluster.config.registry import class_of
 from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
+from cluster.stopping.registration import registration_table
 from cluster.storage.stored_run import Run, read_runs
 from envs.suggest import did_you_mean
 from evals.analysis.compare import Side, comparison_tables, flip_table, flips
 from evals.analysis.differences import differences_table
+from evals.analysis.evidence import evidence_table
 from evals.suite import Suite
 from evals.tables import Table
 
@@ -77,6 +79,13 @@ def compare(
         tables.append(differences_table(first, other, _unimportant(first, other)))
         if most_flips:
             tables.append(flip_table(flips(first, other), first, other, most_flips))
+    evidence = evidence_table(first, others, column)
+    if evidence is not None:
+        tables.append(evidence)
+    for label, run in zip(_labels(), runs, strict=False):
+        registered = registration_table(run, label, column)
+        if registered is not None:
+            tables.append(registered)
     return tables
 
 

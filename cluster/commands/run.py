@@ -26,6 +26,7 @@ from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher, final_results, make_tracker, tracked_id, unscored_results
 from cluster.ray_backend import actors, capacity
 from cluster.stopping.begin import begin_rule
+from cluster.stopping.registration import keep
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from evals.human import is_human
@@ -129,6 +130,8 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         )
         try:
             begin_rule(directory, settings.stop, settings.model.name)
+            if settings.preregistration is not None:
+                keep(directory, settings.preregistration)
         except UserError:
             if new:
                 shutil.rmtree(directory.path)

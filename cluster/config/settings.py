@@ -61,6 +61,7 @@ ROOT_KINDS: Mapping[str, Any] = {
     "shard": Any,
     "retry_failed": bool,
     "strict": bool,
+    "preregistration": str | None,
     "run_dir": Any,
 }
 """The keys of the root with their types; sections are checked each for itself."""
@@ -170,6 +171,8 @@ class Settings:
     """Refuse to go on with other versions than earlier episodes were played with."""
     stop: StopRule | None = None
     """What ends the run before its plan does; None to play all of it."""
+    preregistration: Path | None = None
+    """A file of ``raycade preregister`` to be kept with the run."""
     balanced: bool = False
     """Play a balanced sample of the plan at any time, instead of the longest episodes first."""
 
@@ -268,6 +271,7 @@ def settings_from_config(config: DictConfig) -> Settings:
         retry_failed=plain["retry_failed"],
         strict=plain["strict"],
         stop=_stop_rule(plain["stop"]),
+        preregistration=Path(plain["preregistration"]) if plain["preregistration"] else None,
         balanced=plain["order"] == "balanced" or (plain["order"] == "auto" and bool(plain["stop"])),
     )
 

@@ -16,6 +16,10 @@ from evals.tables import Cell, Table
 
 SHORT_ID = 12
 """Digits of an episode's id that tables show: enough for `raycade show`."""
+LOOKED_AT = (
+    "A run that stopped by looking at its games has intervals and p-values here as if their number had been fixed: too narrow, "
+    "too small. The table of evidence holds all the same."
+)
 _GAME = ("task", "level", "mode", "index", "repeat", "seed")
 
 
@@ -56,7 +60,7 @@ def comparison_tables(first: Side, second: Side, detect: float | None = None, co
     Raises:
         ValueError: no game was played by both, or there is no such column, or it is not a number.
     """
-    pairs = list(_measures(first, second, column))
+    pairs = list(shared_measures(first, second, column))
     overall = [
         (suite, one, effect)
         for suite, one, other in pairs
@@ -70,7 +74,7 @@ def comparison_tables(first: Side, second: Side, detect: float | None = None, co
     return [_overall_table(overall, first, second, detect), *(table for table in cells if len(table.rows) > 1)]
 
 
-def _measures(first: Side, second: Side, column: str | None) -> Iterator[tuple[str, Measured, Measured]]:
+def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[tuple[str, Measured, Measured]]:
     """What both sides have measured, with the suite's name."""
     others = {part.name: part for part in second.suite.parts}
     for part in first.suite.parts:
@@ -134,6 +138,8 @@ def _overall_table(
             "Brackets: 95 % confidence, clustered by game. p: sign-flip test of the games' differences (McNemar's exact test "
             "with one episode a game). Failed episodes count as not successful.",
             f"detects: the smallest true difference that so many games show in 80 % of all cases, at p < 0.05.{asked}",
+            *(f"{side.label}: {line}." for side in (first, second) for line in side.run.stopping),
+            *((LOOKED_AT,) if first.run.stopping or second.run.stopping else ()),
             *((f"{left_out:,} observations have no twin on the other side and are left out.",) if left_out else ()),
         ),
         headline=True,

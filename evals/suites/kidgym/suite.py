@@ -19,6 +19,7 @@ from evals.figures import Figure
 from evals.ledger.run_data import RunData
 from evals.reference import Conditions, published
 from evals.reference.comparison import published_tables
+from evals.sealed import checked_seeds, seed_parts
 from evals.suite import Column, Needs, Suite, check_plan_size
 from evals.suites.kidgym.decode import DECODER_VERSION
 from evals.suites.kidgym.diagnostics import diagnose_kidgym
@@ -95,6 +96,7 @@ class KidGymSuite(Suite):
         recording: Folder that ``raycade kidgym record`` wrote; what is shown in these games is added to it.
         checkout: The published repository.
         python: Interpreter with what the checkout needs.
+        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells; empty for the open ones.
     """
 
     name: ClassVar[str] = "kidgym"
@@ -116,6 +118,7 @@ class KidGymSuite(Suite):
     recording: str = ""
     checkout: str = ""
     python: str = ""
+    seeds: str = ""
 
     def __post_init__(self) -> None:
         check_instance("suite", self)
@@ -128,6 +131,7 @@ class KidGymSuite(Suite):
             folder = getattr(self, setting)
             if folder:  # runners may have another working directory
                 object.__setattr__(self, setting, str(Path(folder).absolute()))
+        object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=self.environments == ("own",)))
         if "/" in self.python:
             object.__setattr__(self, "python", str(Path(self.python).absolute()))
 
@@ -268,7 +272,7 @@ class KidGymSuite(Suite):
         return tuple(mode for mode in MODES if mode in self.modes)  # type: ignore[operator]
 
     def _seed(self, task: str, level: int, index: int) -> int:
-        return stable_seed(self.name, task, str(level), index)
+        return stable_seed(self.name, task, str(level), index, *seed_parts(self.seeds))
 
     def _world(self, task: str, level: int, seed: int) -> World:
         return make(task, level, seed, cell_pixels=self.resolution, skin=self.skin, mde_decoys=self.mde_decoys)

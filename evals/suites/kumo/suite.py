@@ -19,6 +19,7 @@ from evals.figures import Figure
 from evals.ledger.run_data import RunData
 from evals.reference import Conditions
 from evals.reference.comparison import published_tables
+from evals.sealed import checked_seeds, seed_parts
 from evals.suite import Column, Suite, check_plan_size
 from evals.suites.kumo.decode import DECODER_VERSION
 from evals.suites.kumo.diagnose import diagnose_kumo
@@ -85,6 +86,7 @@ class KumoSuite(Suite):
             the published parser, and the first reply that it cannot read ends the run.
         max_steps: Replies after which a run without prediction has failed (50 in the paper); players are told.
         hard_regret: Whether to search hard tasks, too, for what each test lost (seconds of a core for each game).
+        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells; empty for the open ones.
     """
 
     name: ClassVar[str] = "kumo"
@@ -111,9 +113,12 @@ class KumoSuite(Suite):
     decoder: Literal["lenient", "strict"] = "lenient"
     max_steps: Count = BUDGET
     hard_regret: bool = False
+    seeds: str = ""
 
     def __post_init__(self) -> None:
         check_instance("suite", self)
+        drawn = self.source is None and self.tasks is None
+        object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=drawn))
         for setting in ("domains", "difficulties"):
             given = getattr(self, setting)
             names = [given] if isinstance(given, str) else [*given]
@@ -127,7 +132,13 @@ class KumoSuite(Suite):
         """The domains that are played, as ``envs.kumo.domain_from`` reads them."""
         if self.structure is None:
             return tuple(self.domains)
-        return structured_sources(self.structure, self.domains, self.seed)
+        return structured_sources(self.structure, self.domains, self._drawn_from)
+
+    @property
+    def _drawn_from(self) -> int:
+        """The seed of tasks and domains: the setting's, or one that a secret makes of it."""
+        secret = seed_parts(self.seeds)
+        return stable_seed(*secret, self.seed) % 2**31 if secret else self.seed
 
     @property
     def players(self) -> Mapping[str, Player]:
@@ -253,7 +264,7 @@ class KumoSuite(Suite):
             return puzzles_from(self.source, source, level)[: self.tasks_per_domain]
         if self.tasks is not None:
             return puzzles_in(self.tasks, self.sources, source, level)[: self.tasks_per_domain]
-        return puzzles_of(source, level, self.tasks_per_domain, self.give_aways, self.seed, self.valid_truths)
+        return puzzles_of(source, level, self.tasks_per_domain, self.give_aways, self._drawn_from, self.valid_truths)
 
     def _episode(self, puzzle: Puzzle, level: str, index: int) -> Episode:
         task, calls = puzzle.task, min(expected_calls(level), self.max_steps)
@@ -267,7 +278,7 @@ class KumoSuite(Suite):
             mode="zero_shot",
             index=index,
             repeat=0,
-            seed=stable_seed(self.name, puzzle.domain.name, level, self.seed, index),
+            seed=stable_seed(self.name, puzzle.domain.name, level, self._drawn_from, index),
             fingerprint=stable_hash(
                 PROMPT_FINGERPRINT, opening, DECODER_VERSION, self.decoder, self.max_steps, task.to_json(), *roles
             ),

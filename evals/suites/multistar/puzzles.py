@@ -25,6 +25,7 @@ from envs.raven import (
 )
 from envs.raven.files import content_digest
 from envs.raven.listing import configuration_of, read_index
+from evals.sealed import seed_parts
 from evals.suites.multistar.published_questions.store import published_puzzle
 from evals.suites.multistar.questions import Drawing, Question, chain_questions, direct_nodes, direct_questions
 from evals.suites.multistar.reformat import prior_sentence
@@ -91,9 +92,9 @@ def asked_by(episode: Episode, questions: Sequence[Question]) -> list[Question]:
     return [question for question in questions if question.node == node]
 
 
-def puzzle_seed(configuration: str, index: int) -> int:
+def puzzle_seed(configuration: str, index: int, seeds: str = "") -> int:
     """The seed of a generated problem; the direct set and the chain ask about the same ones."""
-    return stable_seed("multistar", configuration, index)
+    return stable_seed("multistar", configuration, index, *seed_parts(seeds))
 
 
 def problem_of(source: Generated | Imported | Path, configuration: str) -> Problem:
@@ -179,9 +180,9 @@ def stand_ins(selection: Selection) -> tuple[Question, ...]:
     return tuple(found.values())
 
 
-def generated(configuration: str, index: int, answer_sets: Style) -> Generated:
-    """The problem of an index."""
-    return Generated(configuration, puzzle_seed(configuration, index), answer_sets)
+def generated(configuration: str, index: int, answer_sets: Style, seeds: str = "") -> Generated:
+    """The problem of an index, drawn from open ``seeds`` or from those of a secret."""
+    return Generated(configuration, puzzle_seed(configuration, index, seeds), answer_sets)
 
 
 @functools.lru_cache(maxsize=64)

@@ -16,6 +16,7 @@ from evals.conversation import Conversation
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
 from evals.reference import Conditions, published
+from evals.sealed import checked_seeds
 from evals.suite import Column, Needs, Suite, check_plan_size
 from evals.suites.multistar.answers import LEDGER_COLUMNS, Answered, answers_of, join
 from evals.suites.multistar.effects import answer_measures
@@ -96,6 +97,7 @@ class MultiStarSuite(Suite):
         order: ``paper`` (earlier answers stand before the question) or ``question_first`` (after the question and its choices,
             so that the calls of a sweep share a longer prefix and take less time).
         scale: How many times larger panels and pages are drawn than the published 160 pixels a panel.
+        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells; empty for the open ones.
     """
 
     name: ClassVar[str] = "multistar"
@@ -121,6 +123,7 @@ class MultiStarSuite(Suite):
     wording: Literal["own", "published"] = "own"
     source: str = ""
     doubtful: Literal["left_out", "scored"] = "left_out"
+    seeds: str = ""
 
     def __post_init__(self) -> None:
         check_instance("suite", self)
@@ -134,6 +137,8 @@ class MultiStarSuite(Suite):
             value = getattr(self, name)
             values = (value,) if isinstance(value, str) else tuple(value)
             object.__setattr__(self, name, known if values == ("all",) and known else values)
+        drawn = self.wording == "own" and not self.problems
+        object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=drawn))
         for setting in ("problems", "source"):
             value = getattr(self, setting)
             if value:  # runners may have another working directory
@@ -263,7 +268,7 @@ class MultiStarSuite(Suite):
             return PublishedPuzzle(self.source, digest, self.subtask, configuration, puzzle, doubtful)
         if self.problems:
             return imported(self.problems, configuration, self._most)[puzzle]
-        return generated(configuration, puzzle, ANSWER_SETS[self.answer_sets])  # type: ignore[arg-type]
+        return generated(configuration, puzzle, ANSWER_SETS[self.answer_sets], self.seeds)  # type: ignore[arg-type]
 
     def _group(self, configuration: str, puzzle: int) -> str:
         """Tells puzzles apart, and imported ones from what they were before their files changed."""
@@ -309,7 +314,7 @@ class MultiStarSuite(Suite):
                 mode=draft.mode,
                 index=puzzle if draft.level == CHAIN else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
                 repeat=0,
-                seed=puzzle_seed(configuration, puzzle),
+                seed=puzzle_seed(configuration, puzzle, self.seeds),
                 fingerprint=stable_hash(PROMPT_FINGERPRINT, RECORD_VERSION, self.subtask, reply, draft.content),
                 budget=draft.calls,
                 calls=float(draft.calls),

@@ -1,0 +1,165 @@
+"""Preregistration: what a comparison will be, written down before it is run, and compared with what was done."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cluster.config.settings import Settings
+from cluster.errors import UserError
+from cluster.storage.durable import write_durably
+from cluster.storage.provenance import versions
+from cluster.storage.stop_rule import read_rule
+from cluster.storage.stored_run import Run
+from evals.stopping.rules import StopRule
+from evals.tables import Cell, Table
+from evals.types import stable_hash
+
+KEPT_AS = "preregistration.json"
+_LARGEST = 1_000_000
+"""Bytes of a preregistration; ours have about a thousand."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Registration:
+    """What was stated before a run."""
+
+    hypothesis: str
+    measure: str
+    players: tuple[str, ...]
+    alpha: float
+    rule: StopRule | None
+    """None for a run that plays its whole plan."""
+    plan: str
+    """Hash of the planned episodes."""
+    versions: dict[str, str]
+    registered: str
+    """When, in UTC."""
+
+    def to_json(self) -> str:
+        """The file's content; its SHA-256 identifies it."""
+        content = dataclasses.asdict(self) | {"rule": None if self.rule is None else self.rule.to_json()}
+        return json.dumps(content, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> Registration:
+        """The registration of a file.
+
+        Raises:
+            UserError: there is none, or it cannot be read.
+        """
+        try:
+            if path.stat().st_size > _LARGEST:
+                raise ValueError("it is too large")
+            values = json.loads(path.read_text(encoding="utf-8"))
+            rule = None if values["rule"] is None else StopRule.of_json(values["rule"])
+            texts = {name: str(values[name]) for name in ("hypothesis", "measure", "plan", "registered")}
+            used = {str(name): str(version) for name, version in values["versions"].items()}
+            players = tuple(map(str, values["players"]))
+            return cls(**texts, players=players, alpha=float(values["alpha"]), rule=rule, versions=used)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{path}: cannot be read as a preregistration: {error}") from error
+
+
+def plan_hash(ids: Sequence[str]) -> str:
+    """Identifies a set of planned episodes, and with them games, model, sampling and prompts."""
+    return stable_hash(sorted(ids))
+
+
+def register(settings: Settings, hypothesis: str, measure: str, alpha: float) -> Registration:
+    """State what a run with these settings will be."""
+    return Registration(
+        hypothesis=hypothesis,
+        measure=settings.stop.measure if settings.stop is not None else measure,
+        players=tuple(dict.fromkeys(episode.player for episode in settings.plan)),
+        alpha=settings.stop.alpha if settings.stop is not None else alpha,
+        rule=settings.stop,
+        plan=plan_hash([episode.id for episode in settings.plan]),
+        versions={name: version or "unknown" for name, version in versions().items()},
+        registered=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def keep(run: Run, path: Path) -> str:
+    """Keep a registration with the run that begins; returns its SHA-256.
+
+    Raises:
+        UserError: the run has another one already, or has played without one.
+    """
+    Registration.read(path)
+    content = path.read_bytes()
+    kept = run.path / KEPT_AS
+    if kept.exists() and kept.read_bytes() != content:
+        raise UserError(f"preregistration={path}: {run.path} began with another one, {kept}")
+    if not kept.exists():
+        if run.sessions:
+            raise UserError(f"preregistration={path}: {run.path} has been played without it; name a new run_dir")
+        write_durably(kept, content)
+    return sha256(content)
+
+
+def sha256(content: bytes) -> str:
+    """What is published to prove later that a file has not changed."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def registration_table(run: Run, label: str, measure: str | None = None) -> Table | None:
+    """What was registered for a run beside what was done; None for a run without registration.
+
+    Args:
+        run: A run that has begun.
+        label: What the comparison calls it.
+        measure: The measure that is looked at now; None for the suites' own.
+    """
+    path = run.path / KEPT_AS
+    if not path.exists():
+        return None
+    registered = Registration.read(path)
+    rows = list(_checks(registered, run, measure))
+    return Table(
+        name=f"preregistration_{label}",
+        title=f"Preregistration of {label}: {registered.hypothesis}",
+        columns=("what", "registered", "done", "kept"),
+        rows=tuple(rows),
+        notes=(f"SHA-256 of the file: {sha256(path.read_bytes())}.",),
+    )
+
+
+def _checks(registered: Registration, run: Run, measure: str | None) -> Iterator[tuple[Cell, ...]]:
+    stored = read_rule(run.path)
+    found: dict[str, tuple[Any, Any]] = {
+        "plan": (registered.plan, plan_hash(run.planned["episode_id"].to_pylist())),
+        "players": (list(registered.players), list(dict.fromkeys(run.planned["player"].to_pylist()))),
+        "stopping rule": (_rule(registered.rule), _rule(stored.rule if stored is not None else None)),
+        "measure": (registered.measure, measure or registered.measure),
+    }
+    for name, (stated, done) in found.items():
+        yield name, _shown(stated), _shown(done), "yes" if stated == done else "NO"
+    began = min((str(session.get("began", "")) for session in run.sessions), default="")
+    if began:
+        yield "registered first", registered.registered, began, "yes" if registered.registered <= began else "NO"
+    for name in ("git_commit", "vllm"):
+        used = sorted({str(session[name]) for session in run.sessions if session.get(name)})
+        if used and name in registered.versions:
+            yield (
+                name,
+                registered.versions[name][:12],
+                ", ".join(each[:12] for each in used),
+                ("yes" if used == [registered.versions[name]] else "NO"),
+            )
+
+
+def _rule(rule: StopRule | None) -> str:
+    if rule is None:
+        return "none: the whole plan"
+    values = {name: value for name, value in rule.to_json().items() if value not in (None, "")}
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,87 @@
+"""Sealed seeds: games that are drawn from a secret, so that no model can have been trained on them.
+
+The hash of the secret is published first, the secret itself when all have played. A secret has 256 random bits, so the hash
+tells nothing about it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import secrets
+from pathlib import Path
+
+PREFIX = "sealed:"
+"""As in ``suite.seeds=sealed:FILE``."""
+_SECRET = re.compile(r"raycade-challenge-1 ([0-9a-f]{64})")
+_LARGEST = 1_000
+"""Bytes of a file with a secret."""
+
+
+def new_secret(path: Path) -> None:
+    """Write a new secret that only its owner may read.
+
+    Raises:
+        OSError: the file exists, or cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"raycade-challenge-1 {secrets.token_hex(32)}\n")
+
+
+def read_secret(path: Path) -> str:
+    """The secret of a file.
+
+    Raises:
+        ValueError: there is none; the message does not quote the file.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST).decode("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read as a challenge ({type(error).__name__})") from None
+    found = _SECRET.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{path}: is no challenge; `raycade challenge new FILE` writes one")
+    return found[1]
+
+
+def commitment_of(secret: str) -> str:
+    """The SHA-256 that commits to a secret."""
+    return hashlib.sha256(bytes.fromhex(secret)).hexdigest()
+
+
+@functools.lru_cache(maxsize=16)
+def seed_parts(seeds: str) -> tuple[str, ...]:
+    """What goes into a suite's seeds besides task, level and index: nothing for open games, the secret for sealed ones.
+
+    Args:
+        seeds: Empty, or ``sealed:FILE``.
+
+    Raises:
+        ValueError: neither, or the file holds no secret.
+    """
+    if not seeds:
+        return ()
+    return (read_secret(Path(seeds.removeprefix(PREFIX))),)
+
+
+def checked_seeds(seeds: str, *, drawn: bool) -> str:
+    """The setting with its file as an absolute path, since runners may have another working directory.
+
+    Args:
+        seeds: As in ``suite.seeds``.
+        drawn: Whether the games are drawn from seeds at all, and not read from files.
+
+    Raises:
+        ValueError: it is of another form, or the games are not drawn.
+    """
+    if not seeds:
+        return seeds
+    if not seeds.startswith(PREFIX):
+        raise ValueError(f"seeds={seeds}: must be empty, or {PREFIX}FILE with a file of `raycade challenge new`")
+    if not drawn:
+        raise ValueError(f"seeds={seeds}: these games are read from files; only those that are drawn can be sealed")
+    return PREFIX + str(Path(seeds.removeprefix(PREFIX)).expanduser().absolute())

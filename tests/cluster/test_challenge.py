@@ -1,0 +1,107 @@
+"""Sealed games, and what was registered before a run beside what was done."""
+
+import json
+import re
+
+import pytest
+
+from cluster.cli import main
+from cluster.config.settings import load_settings, make_suite
+from cluster.errors import UserError
+from cluster.stopping.challenge import check_run, new_challenge, open_challenge
+from cluster.stopping.registration import registration_table
+from cluster.storage.stored_run import Run
+from evals.sealed import commitment_of, read_secret
+
+SUITES = {
+    "kidgym": {"tasks": ["CL"], "levels": [1], "modes": ["zero_shot"], "episodes": 3},
+    "kumo": {"domains": ["medical"], "difficulties": ["easy"], "tasks_per_domain": 3, "repeats": 1},
+    "multistar": {"configurations": ["center_single"], "puzzles": 3},
+}
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_sealed_games_are_others_for_each_secret_and_the_same_for_one(tmp_path, name):
+    files = [tmp_path / "one", tmp_path / "other"]
+    for file in files:
+        new_challenge(file)
+
+    def planned(**settings):
+        episodes = make_suite({"type": name, **SUITES[name], **settings}).plan()
+        return {episode.id for episode in episodes}, {episode.seed for episode in episodes}
+
+    open_ids, open_seeds = planned()
+    found = [planned(seeds=f"sealed:{file}") for file in files]
+    for ids, seeds in found:
+        assert len(ids) == len(open_ids) and not ids & open_ids and not seeds & open_seeds
+    assert not found[0][1] & found[1][1]
+    assert planned(seeds=f"sealed:{files[0]}") == found[0]
+
+
+def test_a_commitment_is_kept_or_broken(tmp_path):
+    file = tmp_path / "secret"
+    published = re.search(r"SHA-256 ([0-9a-f]{64})", new_challenge(file))[1]
+    assert (file.stat().st_mode & 0o777) == 0o600
+    assert published == commitment_of(read_secret(file)) and published not in file.read_text()
+    assert read_secret(file) in open_challenge(file, published)
+    with pytest.raises(UserError, match="exists"):
+        new_challenge(file)
+    other = tmp_path / "other"
+    new_challenge(other)
+    with pytest.raises(UserError, match="another secret"):
+        open_challenge(other, published)
+
+
+def test_a_run_is_checked_for_sealed_games(tmp_path):
+    file = tmp_path / "secret"
+    new_challenge(file)
+    published = commitment_of(read_secret(file))
+    small = ["suite=kidgym", "suite.tasks=[CL]", "suite.levels=[1]", "suite.modes=[zero_shot]", "suite.episodes=2"]
+    for name, seeds in (("sealed", [f"suite.seeds=sealed:{file}"]), ("open", [])):
+        with pytest.raises(SystemExit) as ended:
+            main(["run", *small, *seeds, "model=oracle", f"run_dir={tmp_path / name}"])
+        assert ended.value.code == 0
+    assert check_run(Run(tmp_path / "sealed"), file, published).rows == (("kidgym", 2, 0, "yes"),)
+    assert check_run(Run(tmp_path / "open"), file, published).rows == (("kidgym", 0, 2, "NO"),)
+    assert read_secret(file) not in (tmp_path / "sealed" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("seeds", ["1234", "sealed:/nowhere/at/all"])
+def test_seeds_that_are_no_secret_are_refused(seeds):
+    with pytest.raises(UserError, match=r"seeds=1234|cannot be read as a challenge"):
+        load_settings(["suite=kidgym", "suite.tasks=[CL]", f"suite.seeds='{seeds}'", "model=oracle"])
+
+
+REGISTERED = [
+    *("suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=20"),
+    *("suite.repeats=1", "model=oracle", "baselines=[random]", "stop=decided", "against=random"),
+]
+
+
+def command(*words):
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return ended.value.code
+
+
+def test_a_registered_run_is_compared_with_what_was_done(tmp_path, capsys):
+    file, run_dir = tmp_path / "plan.json", tmp_path / "run"
+    assert command("preregister", str(file), "--hypothesis", "The oracle wins.", *REGISTERED) == 0
+    digest = re.search(r"SHA-256 ([0-9a-f]{64})", capsys.readouterr().out)[1]
+    assert command("preregister", str(file), "--hypothesis", "Something else.", *REGISTERED) == 2
+    started = [*REGISTERED, f"preregistration={file}", f"run_dir={run_dir}"]
+    assert command("run", *started) == 0
+    table = registration_table(Run(run_dir), "A")
+    assert digest in table.notes[0] and "The oracle wins." in table.title
+    assert {row[0] for row in table.rows} >= {"plan", "players", "stopping rule", "measure", "registered first"}
+    assert {row[-1] for row in table.rows} == {"yes"}
+    # Another rule is another study.
+    assert command("run", *started, "stop.alpha=.2") == 0
+    kept = {row[0]: row[-1] for row in registration_table(Run(run_dir), "A").rows}
+    assert kept["stopping rule"] == "NO" and kept["plan"] == "yes"
+    # A registration that was made for something else, or after the run, is refused.
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(json.loads(file.read_text()) | {"hypothesis": "It loses."}))
+    assert command("run", *REGISTERED, f"preregistration={changed}", f"run_dir={run_dir}") == 2
+    assert command("run", *REGISTERED, f"run_dir={tmp_path / 'free'}") == 0
+    assert command("run", *REGISTERED, f"preregistration={file}", f"run_dir={tmp_path / 'free'}") == 2
