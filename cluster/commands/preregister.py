@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Writes what a run with these overrides will be to FILE and prints its SHA-256, to be published. `raycade run` with "
         "the same overrides and preregistration=FILE keeps it with the run, and `raycade compare` says what was kept."
     )
-    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="what to write; it must not exist")
     parser.add_argument("--hypothesis", required=True, metavar="TEXT", help="what is expected, in a sentence")
     parser.add_argument("--measure", default="success", help="what will be compared (default success)")
     parser.add_argument("--alpha", type=float, default=0.05, help="chance of a wrong claim (default .05)")
@@ -31,14 +31,14 @@ def main(options: argparse.Namespace) -> None:
     Raises:
         UserError: the settings are wrong, or the file exists.
     """
-    if options.file.exists():
-        raise UserError(f"{options.file}: exists; what has been registered is not written over")
+    if options.out.exists():
+        raise UserError(f"{options.out}: exists; what has been registered is not written over")
     if not 0 < options.alpha < 1:
         raise UserError(f"--alpha {options.alpha:g}: must be above 0 and below 1")
     settings = load_settings(options.overrides)
     content = register(settings, options.hypothesis, options.measure, options.alpha).to_json().encode()
-    options.file.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(options.file, content)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    write_durably(options.out, content)
     rule = "the whole plan" if settings.stop is None else f"stop={settings.stop.kind}"
-    print(f"{options.file}: {len(settings.plan):,} episodes, {rule}\nSHA-256 {sha256(content)}")
-    print(f"run it: raycade run {' '.join(options.overrides)} preregistration={options.file}")
+    print(f"{options.out}: {len(settings.plan):,} episodes, {rule}\nSHA-256 {sha256(content)}")
+    print(f"run it: raycade run {' '.join(options.overrides)} preregistration={options.out}")

@@ -86,9 +86,9 @@ def command(*words):
 
 def test_a_registered_run_is_compared_with_what_was_done(tmp_path, capsys):
     file, run_dir = tmp_path / "plan.json", tmp_path / "run"
-    assert command("preregister", str(file), "--hypothesis", "The oracle wins.", *REGISTERED) == 0
+    assert command("preregister", "--out", str(file), "--hypothesis", "The oracle wins.", *REGISTERED) == 0
     digest = re.search(r"SHA-256 ([0-9a-f]{64})", capsys.readouterr().out)[1]
-    assert command("preregister", str(file), "--hypothesis", "Something else.", *REGISTERED) == 2
+    assert command("preregister", "--out", str(file), "--hypothesis", "Something else.", *REGISTERED) == 2
     started = [*REGISTERED, f"preregistration={file}", f"run_dir={run_dir}"]
     assert command("run", *started) == 0
     table = registration_table(Run(run_dir), "A")
