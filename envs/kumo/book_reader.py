@@ -41,13 +41,17 @@ def read_book(text: str, task: Task, domain: Domain, style: BookStyle = "prose")
     outcomes = {action.name: [state.text for state in action.states] for action in domain.actions}
     readers: dict[str, Callable[..., dict[str, dict[str, frozenset[str]]]]] = {"table": _table, "symbolic": _symbolic}
     found = readers.get(style, _prose)(text, domain.truths, outcomes)
+    wanted, table = frozenset(task.truths), {}
     for action in task.action_names:
-        if set(found.get(action, ())) != set(outcomes[action]):
-            raise BookError(f"{action}: {sorted(found.get(action, ()))} is told of {sorted(outcomes[action])}")
-    if style not in readers and (missing := [name for name in task.truths if f"**{name}.** " not in text]):
+        told = found.get(action, {})
+        if set(told) != set(outcomes[action]):
+            raise BookError(f"{action}: {sorted(told)} is told of {sorted(outcomes[action])}")
+        table[action] = {outcome: gone & wanted for outcome, gone in told.items()}
+    # Tables and symbols have no definitions.
+    missing = [] if style in readers else [name for name in task.truths if f"**{name}.** " not in text]
+    if missing:
         raise BookError(f"{', '.join(missing)}: no definition")
-    wanted = frozenset(task.truths)
-    return {name: {outcome: gone & wanted for outcome, gone in found[name].items()} for name in task.action_names}
+    return table
 
 
 # --- prose -----------------------------------------------------------------------------------------------------------

@@ -206,9 +206,9 @@ class _Reader:
             elif next_low <= high:
                 self.wrong(label, f"{low} to {high} and {next_low} to {next_high} overlap (ranges are closed)")
         if complete and len(states) > 1:
-            for truth in states[0].rules_out:
-                if all(truth in state.rules_out for state in states):
-                    self.wrong(label, f"every outcome rules out {truth!r}; at least one must leave it possible")
+            everywhere = set.intersection(*(set(state.rules_out) for state in states))
+            for truth in filter(everywhere.__contains__, states[0].rules_out):
+                self.wrong(label, f"every outcome rules out {truth!r}; at least one must leave it possible")
 
     def phrasings(self, fields: Mapping[str, Any]) -> Phrasings:
         if "phrasings" not in fields:

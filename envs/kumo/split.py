@@ -63,8 +63,11 @@ def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
     smaller = reachable[max(size for size in reachable if 2 * size <= total)]
     larger = [part for part in parts if part not in smaller]
     split = _restricted(domain, larger, "in"), _restricted(domain, smaller, "out")
-    enough = all(len(part.truths) >= LEAST_TRUTHS and len(part.actions) >= LEAST_TESTS for part in split)
-    return split if enough and len(split[1].truths) >= LEAST_SHARE * total else None
+    # Each part must do for easy tasks, and the smaller one must not be a mere rest.
+    enough = min(len(part.truths) for part in split) >= LEAST_TRUTHS
+    enough = enough and min(len(part.actions) for part in split) >= LEAST_TESTS
+    balanced = len(split[1].truths) >= LEAST_SHARE * total
+    return split if enough and balanced else None
 
 
 def parse_part(source: str) -> tuple[str, Part] | None:

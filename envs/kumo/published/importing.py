@@ -311,15 +311,27 @@ def _shipped_counts(checkout: Path, env: str, name: str, level: str, imported: I
 
 def warnings_to_text(imported: Imported) -> Iterator[str]:
     """One line for each domain that has warnings, with its tasks by number."""
-    for name in sorted({warning.domain for warning in imported.warnings}):
-        here = [warning for warning in imported.warnings if warning.domain == name]
-        by_task = [w for w in here if w.kind == "task"]
-        if by_task:
-            seeds = ", ".join(f"{level} " + " ".join(str(w.seed) for w in by_task if w.level == level)
-                              for level in dict.fromkeys(w.level for w in by_task))  # fmt: skip
-            yield f"{name}: malformed tasks {seeds} (such as {by_task[0].seed}: {by_task[0].what})"
+    by_domain: dict[str, list[Flaw]] = {}
+    for warning in imported.warnings:
+        by_domain.setdefault(warning.domain, []).append(warning)
+    for name in sorted(by_domain):
+        by_kind: dict[str, list[Flaw]] = {}
+        for warning in by_domain[name]:
+            by_kind.setdefault(warning.kind, []).append(warning)
+        # Malformed tasks first, all by number; of every other kind one stands for all.
+        if "task" in by_kind:
+            yield f"{name}: {_malformed(by_kind['task'])}"
         for kind in ("refused", "domain", "copy", "line", "book", "oracle"):
-            several = [w for w in here if w.kind == kind]
+            several = by_kind.get(kind, [])
             if several:
                 more = f" (and {len(several) - 1} more of the kind)" if len(several) > 1 else ""
                 yield f"{several[0].text}{more}"
+
+
+def _malformed(flaws: Sequence[Flaw]) -> str:
+    """Malformed tasks by level and number, and what is wrong with the first one."""
+    seeds: dict[str, list[str]] = {}
+    for flaw in flaws:
+        seeds.setdefault(flaw.level, []).append(str(flaw.seed))
+    listed = ", ".join(f"{level} {' '.join(numbers)}" for level, numbers in seeds.items())
+    return f"malformed tasks {listed} (such as {flaws[0].seed}: {flaws[0].what})"

@@ -57,19 +57,26 @@ def _action(name: Any, entry: Any, truths: Sequence[str], warnings: list[str]) -
     states = entry.get("states") if isinstance(entry, dict) else None
     if not isinstance(name, str) or not isinstance(states, dict) or not isinstance(entry.get("type"), str):
         raise NotDataError(f"Outcomes[{name!r}] is not a type with states")
-    kind, place = entry["type"], {truth: number for number, truth in enumerate(truths)}
     table = []
     for key, gone in states.items():
         if not isinstance(gone, Names | list | tuple):
             raise NotDataError(f"Outcomes[{name!r}][{key!r}] is no set of names")
-        if unknown := [truth for truth in gone if truth not in place]:
+        unknown = [truth for truth in gone if truth not in truths]
+        if unknown:
             warnings.append(f"{name!r}, outcome {key!r} rules out {', '.join(map(repr, unknown))}, no truth")
-        table.append(State(_state_value(key), tuple(sorted((t for t in gone if t in place), key=place.__getitem__))))
-    if kind not in ("str", "float"):
+        known = set(gone).intersection(truths)
+        table.append(State(_state_value(key), tuple(truth for truth in truths if truth in known)))
+    kind = entry["type"]
+    if kind == "str":
+        odd = [key for key in states if not isinstance(key, str)]
+    elif kind == "float":
+        odd = [key for key in states if not _is_range(key)]
+    else:
         warnings.append(f"{name!r} has outcomes of the type {kind!r}, which the published code never reads")
-    elif odd := [key for key in states if not (isinstance(key, str) if kind == "str" else _is_range(key))]:
+        return Action(name, "other", tuple(table))
+    if odd:
         warnings.append(f"{name!r}, of the type {kind!r}, has outcomes such as {odd[0]!r}")
-    return Action(name, kind if kind in ("str", "float") else "other", tuple(table))  # type: ignore[arg-type]
+    return Action(name, kind, tuple(table))
 
 
 def _is_range(key: Any) -> bool:
@@ -82,24 +89,28 @@ def _state_value(key: Any) -> str | tuple[float, float]:
 
 def _problems(truths: Sequence[str], actions: Sequence[Action]) -> Iterator[str]:
     """What is wrong with a whole domain."""
+    able: set[str] = set()
     for action in actions:
-        ranges = [state.value for state in action.states if not isinstance(state.value, str)]
         if action.outcome == "float":
-            for low, high in ranges:
-                if low > high:
-                    yield f"{action.name!r} has the reversed range {low} to {high}, which holds no number"
-            for first, second in itertools.combinations(ranges, 2):
-                if max(first[0], second[0]) < min(first[1], second[1]):
-                    yield f"{action.name!r} has overlapping ranges, {_text(first)} and {_text(second)}"
-        if len(action.states) > 1:
-            everywhere = set(action.states[0].rules_out).intersection(*(state.rules_out for state in action.states))
-            for truth in truths:
-                if truth in everywhere:
-                    yield f"{action.name!r} rules out {truth!r} in every outcome"
-    able = {truth for action in actions for state in action.states for truth in state.rules_out}
+            yield from _problems_of_ranges(action)
+        gone = [set(state.rules_out) for state in action.states]
+        able.update(*gone)
+        everywhere = set.intersection(*gone) if len(gone) > 1 else set()
+        yield from (f"{action.name!r} rules out {truth!r} in every outcome" for truth in truths if truth in everywhere)
     yield from (f"{truth!r} can be ruled out by no action" for truth in truths if truth not in able)
     names = {action.name for action in actions}
     yield from (f"{truth!r} is a truth and an action" for truth in truths if truth in names)
+
+
+def _problems_of_ranges(action: Action) -> Iterator[str]:
+    ranges = [state.value for state in action.states if not isinstance(state.value, str)]
+    for low, high in ranges:
+        if low > high:
+            yield f"{action.name!r} has the reversed range {low} to {high}, which holds no number"
+    for first, second in itertools.combinations(ranges, 2):
+        # Ranges that only touch are no defect: the first one decides.
+        if max(first[0], second[0]) < min(first[1], second[1]):
+            yield f"{action.name!r} has overlapping ranges, {_text(first)} and {_text(second)}"
 
 
 def touching(actions: Sequence[Action]) -> int:
@@ -116,14 +127,10 @@ def touching(actions: Sequence[Action]) -> int:
 
 def matching(action: Action, observation: Any) -> list[State]:
     """The states that an observation is in as the published scoring reads it: none, one, or several ranges."""
-    if action.outcome == "str":
-        return [
-            s
-            for s in action.states
-            if isinstance(s.value, str) and isinstance(observation, str) and s.value == observation
-        ]
+    if action.outcome == "str" and isinstance(observation, str):
+        return [state for state in action.states if state.value == observation]
     if action.outcome == "float" and isinstance(observation, int | float):
-        return [s for s in action.states if not isinstance(s.value, str) and s.value[0] <= observation <= s.value[1]]
+        return [state for state in action.states if state.covers(observation)]
     return []
 
 

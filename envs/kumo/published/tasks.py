@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from envs.kumo.domain import Action, Observation
@@ -84,18 +84,13 @@ def _observation(value: Any) -> Observation:
 
 
 def _check(fields: Any, truths: frozenset[str], actions: Mapping[str, Action]) -> None:
-    if not isinstance(fields, dict) or (missing := [key for key in _KEYS if key not in fields]):
-        raise BadLineError("is no task" if not isinstance(fields, dict) else f"lacks {', '.join(missing)}")
-    for key, known, what in (("truths", truths, "truth"), ("actions", actions, "action")):
-        names = fields[key]
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not names:
-            raise BadLineError(f"{key} is no list of names")
-        if len(set(names)) < len(names):
-            raise BadLineError(f"{key} names one twice")
-        if unknown := [name for name in names if name not in known]:
-            close = difflib.get_close_matches(unknown[0], known, 1)
-            hint = f"; did they mean {close[0]!r}?" if close else ""
-            raise BadLineError(f"has the unknown {what} {unknown[0]!r}{hint}")
+    if not isinstance(fields, dict):
+        raise BadLineError("is no task")
+    missing = [key for key in _KEYS if key not in fields]
+    if missing:
+        raise BadLineError(f"lacks {', '.join(missing)}")
+    _check_names(fields, "truths", truths)
+    _check_names(fields, "actions", actions)
     if fields["valid_truth"] not in fields["truths"]:
         raise BadLineError(f"has the valid truth {str(fields['valid_truth'])[:80]!r}, which is not among its truths")
     if type(fields["seed"]) is not int or fields["seed"] < 0:
@@ -111,6 +106,19 @@ def _check(fields: Any, truths: frozenset[str], actions: Mapping[str, Action]) -
         check_size(len(fields["truths"]), len(fields["actions"]))
     except ValueError as cause:
         raise BadLineError(f"is too large: {cause}") from None
+
+
+def _check_names(fields: Mapping[str, Any], key: str, known: Collection[str]) -> None:
+    names = fields[key]
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise BadLineError(f"{key} is no list of names")
+    if len(set(names)) < len(names):
+        raise BadLineError(f"{key} names one twice")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], known, 1)
+        hint = f"; did they mean {close[0]!r}?" if close else ""
+        raise BadLineError(f"has the unknown {key.removesuffix('s')} {unknown[0]!r}{hint}")
 
 
 def _plain(value: Any) -> bool:

@@ -12,7 +12,7 @@ from envs.kumo import Task
 from envs.kumo.published.source import ACTION, TRUTH
 from evals.reference import model_named, published
 from evals.suites.kumo.decode import decode
-from evals.suites.kumo.repeats import Run, groups_of, mean_of, share_of
+from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of, share_of
 from evals.suites.kumo.suite import MAIN_DOMAINS
 from evals.suites.kumo.transcripts import stored_run
 from evals.tables import Cell, Table, format_cell
@@ -186,7 +186,7 @@ def _player_and_level(run: Run) -> tuple[str, ...]:
 def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -> tuple[Cell, ...]:
     success = share_of(runs, lambda run: run.success)
     recorded = _mean([float(each.recorded) for each in again if each.recorded is not None])
-    relative = mean_of(runs, lambda run: run.published_relative_actions)
+    relative = mean_of(runs, lambda run: run.published_relative_actions, RELATIVE)
     recorded_relative = [each.recorded_relative_actions for each in again]
     equal = None
     if recorded is not None:

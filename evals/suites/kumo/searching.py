@@ -64,11 +64,11 @@ def _recall_or_search(task: Task, taken: tuple[str, ...] | None, key: str) -> li
 def _fits(task: Task, taken: tuple[str, ...] | None, moves: list[int]) -> bool:
     """Whether kept moves can be moves of this game: new tests, and a truth at the end that no outcome rules out."""
     names = (*task.action_names, *task.truths)
-    if not all(0 <= place < len(names) for place in moves):
+    if not moves or not set(moves).issubset(range(len(names))):
         return False
-    tests = [names[place] for place in (moves[:-1] if taken is None else moves)]
-    if taken is not None:
-        return len(moves) == 1 and tests[0] not in taken
-    if len(set(tests)) < len(tests) or any(name in task.truths for name in tests):
+    *tests, last = [names[place] for place in moves]
+    if taken is not None:  # the next move only
+        return not tests and last not in taken
+    if len(set(tests)) < len(tests) or not set(tests).issubset(task.action_names):
         return False
-    return names[moves[-1]] in task.survivors({name: task.observations[task.position(name)] for name in tests})
+    return last in task.survivors({name: task.observations[task.position(name)] for name in tests})

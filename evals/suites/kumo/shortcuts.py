@@ -70,14 +70,18 @@ def odds_of(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
     bits = {truth: 1 << place for place, truth in enumerate(task.truths)}
     start = functools.reduce(int.__or__, (bits[truth] for truth in situation(task, taken).survivors))
     weights: Counter[int] = Counter({start: 1})
+    # One test after the other: by the truths that are left, in how many ways outcomes can leave just these.
     for action in task.actions:
-        if action.name not in taken:
-            kept = [~sum(bits[truth] for truth in state.rules_out) for state in action.states]
-            after: Counter[int] = Counter()
+        if action.name in taken:
+            continue
+        after: Counter[int] = Counter()
+        for state in action.states:
+            keep = ~sum(bits[truth] for truth in state.rules_out)
             for left, weight in weights.items():
-                for keep in kept:
-                    after[left & keep] += weight
-            weights = after
+                after[left & keep] += weight
+        weights = after
+    # Only ways that leave as many truths as are valid can be games.
     right = {left: weight for left, weight in weights.items() if left.bit_count() == len(task.valid_truths)}
     total = sum(right.values()) or 1
-    return {truth: sum(weight for left, weight in right.items() if left & bit) / total for truth, bit in bits.items()}
+    ways = {truth: sum(weight for left, weight in right.items() if left & bit) for truth, bit in bits.items()}
+    return {truth: count / total for truth, count in ways.items()}

@@ -113,16 +113,17 @@ def read_scores(path: Path) -> list[Scores]:
 
 def correlations(scores: Sequence[Scores]) -> Iterator[Correlation]:
     """KUMO's measures with all other scores, and with the same measure as published, where players are enough."""
-    for place, first in enumerate(scores):
-        if not first.kumo:
-            continue
-        for second in (each for number, each in enumerate(scores) if not each.kumo or number > place):
-            if second.kumo and second.name != _PUBLISHED + first.name:
-                continue  # another measure of KUMO
+    for first in scores:
+        # A measure of KUMO stands beside other benchmarks, and beside its published twin, not beside KUMO's others.
+        twin = _PUBLISHED + first.name
+        others = [each for each in scores if not each.kumo or each.name == twin] if first.kumo else []
+        for second in others:
             pairs = list(_pairs(first.values, second.values))
-            if len(pairs) < _FEWEST or any(len({pair[side] for pair in pairs}) < 2 for side in (1, 2)):
+            if len(pairs) < _FEWEST:
                 continue
-            yield _correlation(first, second, pairs)
+            _, x, y = zip(*pairs, strict=True)
+            if len(set(x)) > 1 and len(set(y)) > 1:  # equal scores correlate with nothing
+                yield _correlation(first, second, pairs)
 
 
 def _correlation(first: Scores, second: Scores, pairs: Sequence[tuple[str, float, float]]) -> Correlation:

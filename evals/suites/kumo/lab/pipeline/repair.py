@@ -43,8 +43,8 @@ def repaired(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         return new, notes
     _join_truths(truths, notes)
     for name, entry in actions.items():
-        outcomes = entry.get("outcomes") if isinstance(entry, dict) else None
-        if isinstance(outcomes, dict) and all(isinstance(gone, list) for gone in outcomes.values()):
+        outcomes = _outcomes_of(entry)
+        if outcomes is not None:
             outcomes = _with_known_truths(name, outcomes, truths, notes)
             outcomes = _joined(name, outcomes, notes)
             outcomes = _parted(name, outcomes, notes)
@@ -82,11 +82,11 @@ def _drop_useless_tests(truths: Mapping[Any, Any], actions: dict[Any, Any], note
     """Leave out tests that have the name of a truth, or one outcome only."""
     known = {words(str(truth)) for truth in truths}
     for name, entry in list(actions.items()):
-        outcomes = entry.get("outcomes") if isinstance(entry, dict) else None
+        outcomes = _outcomes_of(entry)
         if words(str(name)) in known:
             del actions[name]
             notes.append(f"action {name!r}: left out, because a truth has this name")
-        elif isinstance(outcomes, dict) and len(outcomes) == 1:
+        elif outcomes is not None and len(outcomes) == 1:
             del actions[name]
             notes.append(f"action {name!r}: left out, because it has one outcome only")
 
@@ -168,10 +168,18 @@ def _possible(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> 
 def _drop_truths_without_rules(truths: dict[Any, Any], actions: Mapping[Any, Any], notes: list[str]) -> None:
     able: set[Any] = set()
     for entry in actions.values():
-        outcomes = entry.get("outcomes") if isinstance(entry, dict) else None
-        if not isinstance(outcomes, dict) or not all(isinstance(gone, list) for gone in outcomes.values()):
-            return  # what rules out what is not known
-        able.update(truth for gone in outcomes.values() for truth in gone)
+        outcomes = _outcomes_of(entry)
+        if outcomes is None:
+            return  # what its outcomes rule out is not known
+        able.update(*outcomes.values())
     for truth in [truth for truth in truths if truth not in able]:
         del truths[truth]
         notes.append(f"truth {truth!r}: left out, because no outcome rules it out")
+
+
+def _outcomes_of(entry: Any) -> dict[Any, list[Any]] | None:
+    """The outcomes of a test with what each rules out; None if they have another shape."""
+    outcomes = entry.get("outcomes") if isinstance(entry, dict) else None
+    if not isinstance(outcomes, dict) or not all(isinstance(gone, list) for gone in outcomes.values()):
+        return None
+    return outcomes
