@@ -1,0 +1,65 @@
+"""One small run of KidGym, pinned: games, prompts, pixels, replies' fate, every table and what the figures draw."""
+
+import asyncio
+import hashlib
+
+from envs.picture import Picture
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
+from evals.suites.kidgym import KidGymSuite
+from evals.tables import WRITERS
+from tests.golden import check_golden
+
+SUITE = KidGymSuite(modes=["zero_shot"], episodes=1)
+MODES = KidGymSuite(tasks=["CL"], levels=[1], modes=["cot", "icl"], episodes=1)
+MOST_ROWS = 40
+"""Longer tables are pinned by their digest."""
+PLAYERS = ("oracle", "random", "first_option")
+
+
+def digest(content):
+    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()[:12]
+
+
+def parts_of(record):
+    return [part for turn in record.turns for message in turn.turn.chat for part in message.parts]
+
+
+def line_of(record):
+    """An episode with its words, the pixels of its first and last picture, and its actions."""
+    words = "\n\n".join(part for part in parts_of(record) if isinstance(part, str))
+    frames = [part for part in parts_of(record) if isinstance(part, Picture)]
+    pixels = " ".join(digest(frame.render().tobytes()) for frame in (frames[0], frames[-1]))
+    actions = " > ".join(str(turn.action) for turn in record.turns)
+    episode = record.episode
+    place = f"{episode.player} {episode.task} {episode.level} {episode.mode}"
+    return f"{episode.id[:12]} {place} {digest(words)} {pixels} {actions}"
+
+
+def play(suite, names):
+    players = built_in_players(suite)
+    plan = plan_for(suite, dict.fromkeys(names, ""))
+    return plan, [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan]
+
+
+def test_a_run_is_what_it_was():
+    plan, records = play(SUITE, PLAYERS)
+    _, of_modes = play(MODES, ["oracle"])
+    run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(SUITE))).of("kidgym")
+    parts = ["# Episodes: id, what, words, pixels of the first and the last picture, actions"]
+    parts += [line_of(record) for record in [*records, *of_modes]]
+    for record in [records[0], *of_modes]:
+        first = [str(part) if isinstance(part, str) else "[picture]" for part in parts_of(record)]
+        parts += ["", f"# The prompt, {record.episode.mode}", *first]
+    for section in ("paper", "scores", "diagnostics"):
+        for table in SUITE.results(run, section):
+            written = WRITERS[".md"](table)
+            shown = written if len(table.rows) <= MOST_ROWS else f"{len(table.rows)} rows, {digest(written)}"
+            parts += ["", f"# Table {table.name}", shown]
+    for figure in SUITE.figures(run):
+        drawn = "; ".join(
+            f"{each.panel}/{each.name} {len(each.x)} {digest(repr((each.x, each.y)))}" for each in figure.series
+        )
+        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn]
+    check_golden("kidgym", "\n".join(parts))
