@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import (
@@ -183,18 +184,16 @@ def success_observations(
         where: What other columns must hold, such as ``{"mode": "cot"}``.
         game: Ledger columns that make a game.
     """
-    where = where or {}
-    names = dict.fromkeys([*cell, *where, *game, "repeat", "status", "success"])
-    return [
-        Observation(
-            tuple(str(row[name]) for name in cell),
-            tuple(row[name] for name in game),
-            row["repeat"],
-            float(row["success"]),
-        )
-        for row in run.episodes(list(names)).to_pylist()
-        if row["status"] == "done" and all(row[name] == value for name, value in where.items())
-    ]
+    wanted = {"status": "done", **(where or {})}
+    rows = run.episodes(list(dict.fromkeys([*cell, *wanted, *game, "repeat", "success"])))
+    for name, value in wanted.items():
+        rows = rows.filter(pc.equal(rows[name], value))
+    if not len(rows):
+        return []
+    values = {name: rows[name].to_pylist() for name in rows.column_names}
+    cells = zip(*(map(str, values[name]) for name in cell), strict=True)
+    games = zip(*(values[name] for name in game), strict=True)
+    return list(map(Observation, cells, games, values["repeat"], map(float, values["success"])))
 
 
 def measured(run: RunData, player: str, column: str = "success") -> Measured:

@@ -103,16 +103,15 @@ async def test_a_run_is_opened_with_its_plan_configuration_and_sessions(director
 async def test_each_file_is_read_once_until_the_run_is_refreshed(directory, monkeypatch):  # noqa: F811
     directory.commit(await rows(PLAN[:2]))
     opened = []
-    monkeypatch.setattr(
-        pq, "read_table", lambda path, real=pq.read_table, **more: opened.append(path) or real(path, **more)
-    )
+    real = pq.ParquetFile
+    monkeypatch.setattr(pq, "ParquetFile", lambda path, **more: opened.append(path) or real(path, **more))
     run = Run(directory.path)
     for _ in range(3):
         assert (len(run.plan), len(run.planned), len(run.episodes()), len(run.data.episodes())) == (6, 6, 2, 2)
     directory.commit(await rows(PLAN[2:3]))
     assert len(run.episodes()) == 2
     run.refresh()
-    assert len(run.episodes()) == 3 and opened == [directory.path / "plan.parquet"]
+    assert len(run.episodes()) == 3 and opened.count(directory.path / "plan.parquet") == 1
 
 
 def test_a_misspelled_run_is_answered_with_the_nearest_and_a_folder_of_runs_with_their_list(directory):  # noqa: F811
