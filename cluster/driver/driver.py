@@ -30,8 +30,9 @@ from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
 from cluster.runner.runner import Runner
 from cluster.stopping.watch import StopWatch
+from cluster.storage.lock import LeaseLostError
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.spending import write_spent
+from cluster.storage.spending import SpendingJournal
 from evals.ledger.ledger import LedgerDamagedError
 from evals.suite import built_in_players
 from evals.types import Episode
@@ -87,7 +88,7 @@ class Driver:
         self._pending: list[pa.Table] = []
         self._committing: asyncio.Task[None] | None = None
         self._compacting: asyncio.Task[None] | None = None
-        self._spent_noted = stats.spent_before
+        self._journal = SpendingJournal(directory.path, directory.check_claim)
         self._signals = 0
         self._stopping = asyncio.Event()
         self._local = plays_locally(settings)
@@ -95,7 +96,7 @@ class Driver:
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
         modeled = [episode for episode in todo if episode.player not in names]
-        pool = ReplicaPool(settings, stats, progress)
+        pool = ReplicaPool(settings, stats, progress, self._journal)
         self._watch = StopWatch.of(directory, settings.balanced)
         ranks = self._watch.ranks
         processes = min(runners, os.cpu_count() or 1)
@@ -127,8 +128,8 @@ class Driver:
                 await self._commit_all(1)
             raise
         finally:
-            with contextlib.suppress(OSError):
-                self._note_spent()
+            with contextlib.suppress(OSError, LeaseLostError):
+                self._journal.write()
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
@@ -296,15 +297,9 @@ class Driver:
             self._committing = asyncio.create_task(self._write(len(self._pending)))
         await asyncio.shield(self._committing)
 
-    def _note_spent(self) -> None:
-        if self.stats.spent > self._spent_noted:
-            write_spent(self.directory.path, self.stats.spent)
-            self._spent_noted = self.stats.spent
-
     async def _write(self, count: int) -> None:
         try:
             await asyncio.to_thread(self.directory.commit, pa.concat_tables(self._pending[:count]))
-            self._note_spent()
             del self._pending[:count]
         finally:
             self._committing = None

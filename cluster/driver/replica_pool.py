@@ -16,11 +16,13 @@ from ray.exceptions import RayError, RayTaskError
 from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.concurrency import all_of, first_of
+from cluster.engines.base import Account
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.ray_backend import actors, capacity
 from cluster.runner.messages import NewReplica
+from cluster.storage.spending import Spending, SpendingJournal
 
 START_SECONDS = 3600.0
 """Timeout for a replica to load its model."""
@@ -36,6 +38,10 @@ STARTS_PER_NODE = 2
 """Replicas that load their model at the same time on one node; more would only contend for disk and memory."""
 NODE_CHECK_SECONDS = 5.0
 """How often a run with ``cluster.replicas=fit`` checks for new nodes."""
+SETTLE_SECONDS = 1.0
+"""A metered engine's account is written this often, and whenever it wants to send a request."""
+JOURNAL_TRIES = 60
+"""The run fails after this many failed writes of the spending journal in a row."""
 LOCALITY = 0.5
 """Bonus, in replicas, of a runner on the replica's own node: it is preferred among runners with equally many."""
 
@@ -50,11 +56,12 @@ class _Runner:
 class ReplicaPool:
     """Keeps the configured number of replicas alive, or as many as fit."""
 
-    def __init__(self, settings: Settings, stats: RunStatistics, progress: Progress) -> None:
+    def __init__(self, settings: Settings, stats: RunStatistics, progress: Progress, journal: SpendingJournal) -> None:
         """Nothing starts before ``keep``."""
         self.settings = settings
         self.stats = stats
         self.progress = progress
+        self.journal = journal
         self._runners: dict[str, _Runner] = {}
         self._unassigned: dict[str, tuple[str, NewReplica]] = {}
         """Replicas that no runner has, with the node of each."""
@@ -157,7 +164,10 @@ class ReplicaPool:
                 async with self._starting[node]:
                     self.progress.at(f"starting {slot}" + (f" (restart {incarnation})" if incarnation else ""))
                     async with asyncio.timeout(START_SECONDS):
-                        info = await handle.start.remote(self.stats.spent)
+                        spending = self.journal.now
+                        info = await handle.start.remote(spending.total, spending.highest)
+                if info["metered"]:
+                    await self._settle(name, handle, 0, 0.0)  # from now on nothing is spent that is not written first
                 self.progress.at("")
                 self._failures[slot] = 0
                 replica = NewReplica(name, actors.RayReplica(handle), **info)
@@ -177,7 +187,9 @@ class ReplicaPool:
                 if not cause:  # it may still be alive: let the engine release its resources
                     with contextlib.suppress(Exception):
                         async with asyncio.timeout(CLOSE_SECONDS):
-                            self.stats.replica_spent(name, await handle.close.remote())
+                            account = await handle.close.remote()
+                        if account is not None:
+                            await self._note(name, account)
                 actors.end_actor(handle)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
@@ -186,7 +198,10 @@ class ReplicaPool:
         self._assign(replica, node)
         self.stats.replica_up()
         try:
-            return await first_of(self._until_lost(lost), self._until_unhealthy(replica.name, handle))
+            work = [self._until_lost(lost), self._until_unhealthy(handle)]
+            if replica.metered:
+                work.append(self._keep_account(replica.name, handle))
+            return await first_of(*work)
         finally:
             self.stats.replicas_up -= 1
             self._unassign(replica.name)
@@ -196,15 +211,47 @@ class ReplicaPool:
         await lost.wait()
         return "died"
 
-    async def _until_unhealthy(self, name: str, handle: ray.actor.ActorHandle) -> str:
+    async def _keep_account(self, name: str, handle: ray.actor.ActorHandle) -> str:
+        """Write down what an engine may spend before it does, and what it did; returns when it is gone."""
+        covered = 0
+        while True:
+            try:
+                covered = await self._settle(name, handle, covered, SETTLE_SECONDS)
+            except RayError:
+                return "died"
+
+    async def _settle(self, name: str, handle: ray.actor.ActorHandle, covered: int, seconds: float) -> int:
+        account: Account = await handle.settle.remote(covered, seconds)
+        await self._note(name, account)
+        return account.number
+
+    async def _note(self, name: str, account: Account) -> None:
+        """Write an engine's account; while the disk is full, it may send no request.
+
+        Raises:
+            RunFailedError: it could not be written for long, or another driver has taken over.
+        """
+        self.journal.note(name, Spending(account.spent, account.in_flight, account.highest))
+        self.stats.replica_spent(name, account.spent)
+        for tries in itertools.count(1):
+            try:
+                await asyncio.to_thread(self.journal.write)
+                return
+            except OSError as error:
+                if tries == 1:
+                    warn(f"cannot write the spending journal; no request is sent until then: {error}")
+                if tries >= JOURNAL_TRIES:
+                    raise RunFailedError(f"cannot write the spending journal: {error}") from error
+                await asyncio.sleep(SETTLE_SECONDS)
+
+    async def _until_unhealthy(self, handle: ray.actor.ActorHandle) -> str:
         cluster = self.settings.cluster
         while True:
             await asyncio.sleep(cluster.health_seconds)
             try:
                 # not ``wait_for``: before Python 3.12 it loses a cancellation that comes along with the answer
                 async with asyncio.timeout(cluster.health_timeout + REPLY_SECONDS):
-                    spent = await handle.check_health.remote(cluster.health_timeout)
-                self.stats.replica_spent(name, spent)
+                    await handle.check_health.remote(cluster.health_timeout)
             except TimeoutError:
                 return f"was unresponsive for {cluster.health_timeout:g} s"
             except RayTaskError as error:

@@ -84,6 +84,19 @@ class Capabilities:
     """Most tokens of prompt and reply together; None if unknown before the model is loaded."""
 
 
+@dataclass(frozen=True)
+class Account:
+    """What a metered engine has spent, and may owe for requests whose answers are not there yet."""
+
+    spent: float
+    in_flight: float
+    """The most that these requests may cost, as far as that can be told before."""
+    highest: float
+    """Price of the most expensive request so far."""
+    number: int
+    """Of the latest request that ``in_flight`` includes; requests are numbered from 1."""
+
+
 MANY = 10_000
 """Pictures of an engine without a limit."""
 
@@ -137,17 +150,25 @@ class Engine(abc.ABC):
         """Number of batch slots: requests that the engine runs at once."""
         return 1
 
-    @property
-    def spent(self) -> float:
-        """Money spent by this engine so far, failed tries included; 0 for engines that are not metered."""
-        return 0.0
-
-    def add_spent_elsewhere(self, total: float) -> None:  # noqa: B027 - optional
+    def add_spent_elsewhere(self, total: float, highest: float) -> None:  # noqa: B027 - optional
         """Count spending of earlier sessions and replicas of the run against a spend cap.
 
         Args:
-            total: The sum, without this engine's own ``spent``.
+            total: The sum, without this engine's own.
+            highest: Price of the most expensive request of theirs, which another one may cost too.
         """
+
+    async def settle(self, covered: int, seconds: float) -> Account:
+        """Tell what was spent and what is in flight; only metered engines are asked.
+
+        From the first call on, no request is sent before a call has ``covered`` it: the driver writes down first what the
+        request may cost. So a death costs no more than was noted. ``Spend`` implements this.
+
+        Args:
+            covered: The ``number`` of the latest account that is on disk.
+            seconds: Answer after this long at most, and as soon as a request waits to be covered.
+        """
+        raise NotImplementedError
 
     async def start(self) -> None:  # noqa: B027 - optional
         """Load the model and warm up.

@@ -24,6 +24,7 @@ from cluster.engines.api_request import RequestForm, parameter_names
 from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
 from cluster.engines.base import (
     MANY,
+    Account,
     Capabilities,
     Engine,
     EngineClosedError,
@@ -178,18 +179,13 @@ class OpenAIEngine(Engine):
         """Most requests at once."""
         return self._most
 
-    @property
-    def spent(self) -> float:
-        """All that this engine has spent, failed and abandoned tries included; replies carry their part as ``cost``."""
-        return self._spend.spent
+    def add_spent_elsewhere(self, total: float, highest: float = 0.0) -> None:
+        """As ``Engine.add_spent_elsewhere``; a smaller total than the last one changes nothing."""
+        self._spend.add_elsewhere(total, highest)
 
-    def add_spent_elsewhere(self, total: float) -> None:
-        """Count what the run has spent in earlier sessions and through other replicas against the cap.
-
-        Args:
-            total: all of it until now, without this engine's own ``spent``; it never lowers what was said before.
-        """
-        self._spend.add_elsewhere(total)
+    async def settle(self, covered: int, seconds: float) -> Account:
+        """As ``Engine.settle``; failed and abandoned tries are included, replies carry their part as ``cost``."""
+        return await self._spend.settle(covered, seconds)
 
     async def start(self) -> None:
         """Check that the endpoint is up and accepts the key.

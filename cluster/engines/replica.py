@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from cluster.engines.base import Engine, EngineDiedError, EngineError, Request
+from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, Request
 from evals.types import PlayerError, Reply
 
 logger = logging.getLogger(__name__)
@@ -29,14 +29,15 @@ class Replica:
         self._make_engine = make_engine
         self._engine: Engine | None = None
 
-    async def start(self, spent_elsewhere: float = 0.0) -> dict[str, Any]:
+    async def start(self, spent_elsewhere: float = 0.0, highest: float = 0.0) -> dict[str, Any]:
         """Load the engine; returns its batch size and whether it is metered.
 
         Args:
             spent_elsewhere: Spending of the run so far, for engines with a spend cap.
+            highest: Price of its most expensive request.
         """
         self._engine = self._make_engine()
-        self._engine.add_spent_elsewhere(spent_elsewhere)
+        self._engine.add_spent_elsewhere(spent_elsewhere, highest)
         await self._engine.start()
         return {"batch": self._engine.max_num_seqs, "metered": self._engine.metered}
 
@@ -68,15 +69,20 @@ class Replica:
                 raise answer  # canceled
         return [answer for answer in answers if isinstance(answer, Reply | Exception)]
 
-    async def close(self) -> float:
-        """Close the engine and return what it spent; the caller ends the process."""
-        if self._engine is None:
-            return 0.0
-        await self._engine.close()
-        return self._engine.spent
+    async def settle(self, covered: int, seconds: float) -> Account:
+        """As ``Engine.settle``."""
+        assert self._engine is not None, "start() comes first"
+        return await self._engine.settle(covered, seconds)
 
-    async def check_health(self, seconds: float) -> float:
-        """Return the engine's spending if it answers within ``seconds``; end the process if it is dead or unresponsive."""
+    async def close(self) -> Account | None:
+        """Close the engine; returns the account of a metered one. The caller ends the process."""
+        if self._engine is None:
+            return None
+        await self._engine.close()
+        return await self._engine.settle(0, 0.0) if self._engine.metered else None
+
+    async def check_health(self, seconds: float) -> None:
+        """See whether the engine answers within ``seconds``; end the process if it is dead or unresponsive."""
         assert self._engine is not None, "start() comes first"
         try:
             async with asyncio.timeout(seconds):  # wait_for of Python 3.11 can lose a cancellation
@@ -87,7 +93,6 @@ class Replica:
         except TimeoutError:
             self._exit()
             raise EngineDiedError(f"unresponsive for {seconds:g} s") from None
-        return self._engine.spent
 
     def _exit(self) -> None:
         """End the process shortly after the caller has received the error; the actor outlives its engine otherwise."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from cluster.engines.base import SpendCapReachedError
+from cluster.engines.base import Account, SpendCapReachedError
 from evals.summary.cost import money
 
 
@@ -36,10 +37,14 @@ class Spend:
         self.cap = math.inf if cap is None else cap
         self.spent = 0.0
         self._elsewhere = 0.0
-        self._reserved: list[float] = []
-        """Estimated prices of requests in flight."""
+        self._reserved: dict[int, float] = {}
+        """Most prices of requests in flight, as estimated, by the requests' numbers."""
+        self._number = 0
+        """Of the latest request."""
+        self._covered = math.inf
+        """Requests up to this number may be sent: what they may cost is on disk. All, where nobody keeps a journal."""
         self._highest = 0.0
-        self._settled = asyncio.Condition()
+        self._changed = asyncio.Condition()
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float:
         """The price of a number of tokens."""
@@ -50,11 +55,12 @@ class Spend:
         """Spending of the run, as far as this engine knows."""
         return self.spent + self._elsewhere
 
-    def add_elsewhere(self, total: float) -> None:
+    def add_elsewhere(self, total: float, highest: float = 0.0) -> None:
         """Count the run's other spending (in earlier sessions, by other engines) against the cap.
 
         Args:
             total: its sum so far; smaller than the last one, it changes nothing.
+            highest: price of its most expensive request.
 
         Raises:
             ValueError: it is negative or not finite.
@@ -62,10 +68,23 @@ class Spend:
         if not 0 <= total < math.inf:
             raise ValueError(f"spent elsewhere: {total}: must be a number from 0 up")
         self._elsewhere = max(self._elsewhere, total)
+        self._highest = max(self._highest, highest)
+
+    async def settle(self, covered: int, seconds: float) -> Account:
+        """Allow requests up to number ``covered`` to be sent, and none later; see ``Engine.settle``."""
+        async with self._changed:
+            self._covered = covered
+            self._changed.notify_all()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait_for(lambda: any(number > covered for number in self._reserved))
+            return Account(self.spent, sum(self._reserved.values()), self._highest, self._number)
 
     @asynccontextmanager
     async def payment(self, estimated: float) -> AsyncIterator[Payment]:
         """Wait until a request of the ``estimated`` price fits under the cap with those in flight, and reserve that price.
+
+        Where the driver keeps a journal, also wait until the reservation is on disk (``settle``).
 
         At least the price of the most expensive request so far is reserved, in case an estimate (of pictures, for example) is
         too low. The last request may exceed the cap, since its price is only known afterwards.
@@ -73,25 +92,34 @@ class Spend:
         Raises:
             SpendCapReachedError: the cap is reached.
         """
-        async with self._settled:
-            await self._settled.wait_for(lambda: not self._reserved or self._fits(estimated) or self.total >= self.cap)
+        number = await self._reserve(estimated)
+        payment = Payment()
+        try:
+            async with self._changed:
+                # a free request owes nothing, whatever becomes of it
+                await self._changed.wait_for(lambda: number <= self._covered or not self._reserved[number])
+            yield payment
+        finally:
+            async with self._changed:
+                del self._reserved[number]
+                self.spent += max(0.0, payment.price)
+                self._highest = max(self._highest, payment.price)
+                self._changed.notify_all()
+
+    async def _reserve(self, estimated: float) -> int:
+        """Wait until a request fits under the cap, and note what it may cost; returns its number."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._reserved or self._fits(estimated) or self.total >= self.cap)
             if self.total >= self.cap:
                 amounts = f"{money(self.total)} of {money(self.cap)}"
                 raise SpendCapReachedError(f"the spend cap is reached: {amounts} (model.engine.spend_cap)")
-            reserved = max(estimated, self._highest)
-            self._reserved.append(reserved)
-        payment = Payment()
-        try:
-            yield payment
-        finally:
-            async with self._settled:
-                self._reserved.remove(reserved)
-                self.spent += max(0.0, payment.price)
-                self._highest = max(self._highest, payment.price)
-                self._settled.notify_all()
+            self._number += 1
+            self._reserved[self._number] = max(estimated, self._highest)
+            self._changed.notify_all()
+            return self._number
 
     def _fits(self, estimated: float) -> bool:
-        return self.total + sum(self._reserved) + max(estimated, self._highest) <= self.cap
+        return self.total + sum(self._reserved.values()) + max(estimated, self._highest) <= self.cap
 
 
 @dataclass

@@ -90,6 +90,14 @@ class RunDirectory(Run):
         last = max((part_order(part)[0] for part in self.parts.glob("*.parquet")), default=0)
         self._numbers = itertools.count(last + 1)
 
+    def check_claim(self) -> None:
+        """See that this process may still write.
+
+        Raises:
+            LeaseLostError: another driver has taken over.
+        """
+        self._lock.check()
+
     def release(self) -> None:
         """Remove what merged parts have replaced, and let another driver in."""
         with contextlib.suppress(OSError, LeaseLostError):  # else the next driver removes it

@@ -1,9 +1,16 @@
-"""What a run has spent on a metered engine, over all its sessions."""
+"""The spending journal of a run: what was paid for, and what may have to be, over all sessions.
+
+What a request may cost is written before it is sent, and what it did cost within seconds of its answer. So after a death
+of the driver, the journal holds at least what was paid; what was in flight counts as spent.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.errors import UserError
@@ -13,24 +20,93 @@ from envs.files import read_json
 SPENDING = "spending.json"
 
 
-def read_spent(run_dir: Path) -> float:
-    """The sum that earlier sessions noted; 0 for a new run.
+@dataclass(frozen=True)
+class Spending:
+    """Money, in the currency of the prices."""
+
+    spent: float = 0.0
+    in_flight: float = 0.0
+    """The most that requests may cost whose answers are not there, or never came to the journal."""
+    highest: float = 0.0
+    """Price of the most expensive request."""
+
+    @property
+    def total(self) -> float:
+        """What counts against a spend cap."""
+        return self.spent + self.in_flight
+
+
+def read_spending(run_dir: Path) -> Spending:
+    """What all sessions have spent; nothing for a new run.
 
     Raises:
-        UserError: the note is damaged: starting at 0 would let the spend cap be exceeded.
+        UserError: the journal is damaged: starting at 0 would let the spend cap be exceeded.
     """
     path = run_dir / SPENDING
     if not path.exists():
-        return 0.0
+        return Spending()
     try:
-        spent = float(read_json(path)["spent"])
-    except (ValueError, KeyError, TypeError) as error:
+        stored = read_json(path)
+        # older versions have written nothing but ``spent``
+        amounts = [float(stored["spent"]), float(stored.get("in_flight", 0)), float(stored.get("highest", 0))]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path}: damaged, cannot be read as what the run has spent: {error}") from error
-    if not math.isfinite(spent) or spent < 0:
-        raise UserError(f"{path}: damaged: spent={spent}")
-    return spent
+    if not all(math.isfinite(amount) and amount >= 0 for amount in amounts):
+        raise UserError(f"{path}: damaged: no amounts of money: {amounts}")
+    return Spending(*amounts)
 
 
-def write_spent(run_dir: Path, spent: float) -> None:
-    """Note what all sessions have spent together."""
-    write_durably(run_dir / SPENDING, (json.dumps({"spent": spent}) + "\n").encode())
+def read_spent(run_dir: Path) -> float:
+    """The sum of all sessions, with what was in flight when one died.
+
+    Raises:
+        UserError: see ``read_spending``.
+    """
+    return read_spending(run_dir).total
+
+
+class SpendingJournal:
+    """Keeps the accounts of a session's engines on disk."""
+
+    def __init__(self, run_dir: Path, check: Callable[[], None] = lambda: None) -> None:
+        """Go on from what earlier sessions have written; ``check`` raises if this driver may no longer write.
+
+        Raises:
+            UserError: see ``read_spending``.
+        """
+        self.before = read_spending(run_dir)
+        self._run_dir = run_dir
+        self._check = check
+        self._accounts: dict[str, Spending] = {}
+        self._written = b""
+        self._writing = threading.Lock()
+
+    def note(self, engine: str, account: Spending) -> None:
+        """Replace an engine's account; it counts for good, also when the engine is gone."""
+        self._accounts[engine] = account
+
+    @property
+    def now(self) -> Spending:
+        """All sessions together; what earlier ones left in flight counts as spent."""
+        accounts = list(self._accounts.values())
+        return Spending(
+            spent=self.before.total + sum(account.spent for account in accounts),
+            in_flight=sum(account.in_flight for account in accounts),
+            highest=max([self.before.highest, *(account.highest for account in accounts)]),
+        )
+
+    def write(self) -> None:
+        """Write the accounts as they are; when this returns they survive the death of anything.
+
+        Raises:
+            OSError: they cannot be written.
+            LeaseLostError: another driver has taken over.
+        """
+        with self._writing:
+            now = self.now
+            content = json.dumps({"spent": now.spent, "in_flight": now.in_flight, "highest": now.highest}) + "\n"
+            if content.encode() == self._written or (not self._written and not self._accounts):
+                return
+            self._check()
+            write_durably(self._run_dir / SPENDING, content.encode())
+            self._written = content.encode()

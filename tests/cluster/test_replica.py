@@ -7,7 +7,7 @@ import time
 import psutil
 import pytest
 
-from cluster.engines.base import Engine, EngineError, Request
+from cluster.engines.base import Account, Engine, EngineError, Request
 from cluster.engines.replica import Replica
 from evals.types import PromptTooLong
 from tests.cluster.conftest import ROOT
@@ -71,15 +71,19 @@ async def test_whatever_an_engine_raises_is_the_engine_s_failure_except_what_it_
 
 
 class Paid(Broken):
-    spent = 2.5
-    told = 0.0
+    metered = True
+    told = ()
 
-    def add_spent_elsewhere(self, total):
-        Paid.told = total
+    def add_spent_elsewhere(self, total, highest):
+        Paid.told = total, highest
+
+    async def settle(self, covered, seconds):
+        return Account(2.5, 0.5, 0.25, covered)
 
 
 async def test_a_replica_passes_on_what_was_spent_both_ways():
     replica = Replica("r", Paid)
-    await replica.start(7.0)
-    assert Paid.told == 7.0
-    assert await replica.check_health(1) == await replica.close() == 2.5
+    assert await replica.start(7.0, 0.5) == {"batch": 1, "metered": True}
+    assert Paid.told == (7.0, 0.5)
+    assert await replica.settle(3, 0.0) == Account(2.5, 0.5, 0.25, 3)
+    assert (await replica.close()).spent == 2.5

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import re
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,16 +14,20 @@ from ray.exceptions import RayActorError, RayTaskError
 from cluster.config.settings import ClusterSettings
 from cluster.driver import replica_pool as pool_module
 from cluster.driver.replica_pool import ReplicaPool
+from cluster.engines.base import Account
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import NewReplica
+from cluster.storage.spending import Spending, SpendingJournal, read_spending, read_spent
 from tests.fakes import FakeReplica
 
 
 def pool(*replicas: tuple[str, str]) -> ReplicaPool:
     """With replicas (name, node) that are up."""
-    made = ReplicaPool(settings=None, stats=None, progress=None)  # none of them is needed to share out replicas
+    made = ReplicaPool(
+        settings=None, stats=None, progress=None, journal=None
+    )  # none of them is needed to share out replicas
     for name, node in replicas:
         made._assign(NewReplica(name, FakeReplica(), 4), node)
     return made
@@ -107,8 +113,12 @@ def test_the_replicas_of_a_dead_runner_are_reassigned():
 
 CLOSED: list[str] = []
 ENDED: list[str] = []
-TOLD: list[float] = []
-"""Spending of the run, as passed to each replica at its start."""
+TOLD: list[tuple[float, float]] = []
+"""Spending of the run and its highest price, as passed to each replica at its start."""
+COVERED: list[tuple[int, float]] = []
+"""Up to which request a replica may send, and what was on disk when it was told."""
+FOLDER: list[Path] = []
+"""Of the run."""
 
 
 NODES: dict[str, int] = {}
@@ -121,9 +131,16 @@ class Handle:
     def __init__(self, start, name="", health=None, close=None) -> None:
         self.name = name
         self.node = SimpleNamespace(remote=lambda: answer(f"n{NODES.get(name, 0)}"))
-        self.start = SimpleNamespace(remote=lambda spent_elsewhere: TOLD.append(spent_elsewhere) or start())
-        self.close = SimpleNamespace(remote=close or (lambda: answer(CLOSED.append(name) or 0.5)))
-        self.check_health = SimpleNamespace(remote=health or (lambda seconds: answer(0.0)))
+        self.start = SimpleNamespace(remote=lambda *spending: TOLD.append(spending) or start())
+        self.close = SimpleNamespace(remote=close or (lambda: answer(CLOSED.append(name))))
+        self.check_health = SimpleNamespace(remote=health or (lambda seconds: answer(None)))
+        self.settle = SimpleNamespace(remote=self._settle)
+        self.account = Account(0.0, 0.0, 0.0, 0)
+
+    async def _settle(self, covered, seconds):
+        COVERED.append((covered, read_spent(FOLDER[0])))
+        await asyncio.sleep(min(seconds, 0.001))
+        return self.account
 
 
 MODEL = SimpleNamespace(name="m")
@@ -148,8 +165,9 @@ async def good():
 def keeping(monkeypatch, starts, health=None, close=None, **cluster) -> ReplicaPool:
     """A pool of two slots; each start takes the next of ``starts``."""
     queue = iter(starts)
-    for each in (CLOSED, ENDED, TOLD, NODES):
+    for each in (CLOSED, ENDED, TOLD, NODES, COVERED, FOLDER):
         each.clear()
+    FOLDER.append(Path(tempfile.mkdtemp()))
 
     def create(name, of):
         assert of is MODEL
@@ -159,7 +177,7 @@ def keeping(monkeypatch, starts, health=None, close=None, **cluster) -> ReplicaP
     monkeypatch.setattr(pool_module.actors, "end_actor", lambda handle: ENDED.append(handle.name))
     settings = SimpleNamespace(cluster=ClusterSettings(**{"replicas": 2, **cluster}), model=MODEL)
     stats = RunStatistics()
-    return ReplicaPool(settings, stats, Progress(stats))
+    return ReplicaPool(settings, stats, Progress(stats), SpendingJournal(FOLDER[0]))
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -206,7 +224,7 @@ def without_pauses(monkeypatch, made: ReplicaPool) -> list[float]:
         pauses.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(made, "_until_unhealthy", lambda name, handle: sleep(60))
+    monkeypatch.setattr(made, "_until_unhealthy", lambda handle: sleep(60))
     monkeypatch.setattr(pool_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": paused}))
     return pauses
 
@@ -234,22 +252,45 @@ async def test_a_replica_is_closed_before_its_process_is_ended_unless_it_died(mo
     assert sorted(CLOSED) == ["replica-0.1", "replica-1.0"]
 
 
-async def test_what_was_spent_lives_with_the_run_when_a_replica_is_replaced(monkeypatch):
-    made = keeping(monkeypatch, [good] * 2, replicas=1)
-    made.stats.spent_before = 3.0
-    keep = asyncio.create_task(made.keep())
-    while made.stats.replicas_up < 1:
-        await asyncio.sleep(0.001)
-    made.stats.replica_spent("replica-0.0", 2.0)
-    made.stats.replica_spent("replica-0.0", 1.0)  # an answer that came late lowers nothing
-    made.lost(["replica-0.0"])
-    while made.stats.replicas_lost < 1 or made.stats.replicas_up < 1:
-        await asyncio.sleep(0.001)
-    assert TOLD == [3.0, 5.0]
-    made.stats.replica_spent("replica-0.1", 0.25)
-    keep.cancel()
-    await asyncio.gather(keep, return_exceptions=True)
-    assert made.stats.spent == 5.5, "what the last one said as it was closed"
+async def test_an_account_is_on_disk_before_its_requests_are_sent_and_outlives_its_replica(monkeypatch):
+    handles = []
+    made = keeping(monkeypatch, [lambda: answer({"batch": 4, "metered": True})] * 2, replicas=1)
+    create = pool_module.actors.create_replica
+    monkeypatch.setattr(pool_module.actors, "create_replica", lambda *of: handles.append(create(*of)) or handles[-1])
+    monkeypatch.setattr(pool_module, "SETTLE_SECONDS", 0.001)
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up)
+        handles[0].account = Account(2.0, 0.5, 0.25, 7)
+        await until(lambda: COVERED[-1][0] == 7)
+        assert COVERED[0] == (0, 0.0) and COVERED[-1] == (7, 2.5)
+        made.lost(["replica-0.0"])
+        await until(lambda: made.stats.replicas_lost and made.stats.replicas_up)
+        assert TOLD == [(0.0, 0.0), (2.5, 0.25)], "what was in flight when it died counts"
+        handles[1].account = Account(1.0, 0.0, 0.125, 3)
+        await until(lambda: COVERED[-1] == (3, 3.5))
+    assert read_spending(FOLDER[0]) == Spending(3.0, 0.5, 0.25) and made.stats.spent == 3.0
+
+
+async def test_a_replica_that_costs_nothing_keeps_no_account(monkeypatch):
+    made = keeping(monkeypatch, [good], replicas=1)
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up)
+        await asyncio.sleep(0.01)
+    assert COVERED == [] and not list(FOLDER[0].iterdir())
+
+
+async def test_without_a_journal_on_disk_no_request_is_sent_and_the_run_ends_at_last(monkeypatch, capsys):
+    made = keeping(monkeypatch, [lambda: answer({"batch": 4, "metered": True})], replicas=1)
+    monkeypatch.setattr(pool_module, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(pool_module, "JOURNAL_TRIES", 3)
+
+    def full():
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(made.journal, "write", full)
+    with pytest.raises(RunFailedError, match="No space left"):
+        await asyncio.wait_for(made.keep(), 5)
+    assert COVERED == [(0, 0.0)] and capsys.readouterr().err.count("No space left") == 1
 
 
 async def test_a_start_that_hangs_is_a_failed_start(monkeypatch, capsys):
@@ -306,7 +347,7 @@ async def test_an_unhealthy_replica_is_replaced(monkeypatch, capsys, health, sai
     assert "replica-0" in line and said in line
 
 
-async def test_health_checks_go_on_until_canceled_and_tell_what_was_spent(monkeypatch):
+async def test_health_checks_go_on_until_canceled(monkeypatch):
     asked = []
 
     async def check(seconds):
@@ -314,14 +355,12 @@ async def test_health_checks_go_on_until_canceled_and_tell_what_was_spent(monkey
         await asyncio.sleep(0)
         if len(asked) > 1000:  # it should have been canceled long ago
             await hangs()
-        return float(len(asked))
 
     made = keeping(monkeypatch, [good], health=check, close=hangs, replicas=1, health_seconds=0, health_timeout=0.0)
     monkeypatch.setattr(pool_module, "CLOSE_SECONDS", 0.01)
     async with kept(made):
         await until(lambda: len(asked) >= 3)
         assert made.stats.replicas_lost == 0 and set(asked) == {0.0}
-        assert made.stats._spent.keys() == {"replica-0.0"} and made.stats.spent >= 2
     assert ENDED == ["replica-0.0"], "also if it does not close"
 
 

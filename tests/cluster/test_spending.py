@@ -1,26 +1,184 @@
-"""What a run has spent: kept over sessions, never lowered, never guessed."""
+"""What a run has spent: kept over sessions and deaths, never lowered, never guessed."""
+
+import asyncio
+from pathlib import Path
 
 import pytest
 
+from cluster.engines.spend import Spend, SpendCapReachedError
 from cluster.errors import UserError
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts, Report
-from cluster.storage.spending import SPENDING, read_spent, write_spent
+from cluster.storage.lock import LeaseLostError
+from cluster.storage.spending import SPENDING, Spending, SpendingJournal, read_spending, read_spent
+from tests.recorded_disk import RecordedDisk
 
 
-def test_the_sum_of_all_sessions_is_kept(tmp_path):
-    assert read_spent(tmp_path) == 0
-    write_spent(tmp_path, 1.25)
-    assert read_spent(tmp_path) == 1.25
+def test_the_accounts_of_all_sessions_and_engines_add_up(tmp_path):
+    assert read_spending(tmp_path) == Spending() and read_spent(tmp_path) == 0
+    journal = SpendingJournal(tmp_path)
+    journal.write()
+    assert not (tmp_path / SPENDING).exists(), "a run that costs nothing has no journal"
+    journal.note("replica-0.0", Spending(1.0, 0.5, 0.25))
+    journal.note("replica-0.1", Spending(2.0, 0.0, 0.125))
+    journal.write()
+    assert read_spending(tmp_path) == journal.now == Spending(3.0, 0.5, 0.25)
+    journal.note("replica-0.1", Spending(2.5, 0.0, 0.125))
+    journal.write()
+    assert read_spent(tmp_path) == 4.0
+    later = SpendingJournal(tmp_path)
+    assert later.now == Spending(4.0, 0.0, 0.25), "what was in flight at the death counts as spent"
+    later.note("replica-0.0", Spending(0.0, 1.0, 1.0))
+    later.write()
+    assert read_spending(tmp_path) == Spending(4.0, 1.0, 1.0)
+
+
+def test_a_journal_of_an_older_version_is_gone_on_with(tmp_path):
+    (tmp_path / SPENDING).write_text('{"spent": 1.25}\n')
+    assert SpendingJournal(tmp_path).now == Spending(1.25) and read_spent(tmp_path) == 1.25
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"spent": "x"}', '{"spent": NaN}', '{"spent": -1}', '{"spent": null}']
+    "text",
+    [
+        *("", "{}", "[]", '{"spent": "x"}', '{"spent": NaN}', '{"spent": -1}', '{"spent": null}', "[" * 100_000),
+        *('{"spent": 1, "in_flight": -1}', '{"spent": 1, "highest": Infinity}', '{"spent": 1, "in_flight": [2]}'),
+    ],
 )
-def test_a_damaged_note_is_refused_rather_than_read_as_nothing(tmp_path, text):
+def test_a_damaged_journal_is_refused_rather_than_read_as_nothing(tmp_path, text):
     (tmp_path / SPENDING).write_text(text)
     with pytest.raises(UserError, match=SPENDING):
         read_spent(tmp_path)
+
+
+def test_a_driver_that_was_taken_over_writes_no_account(tmp_path):
+    def check():
+        raise LeaseLostError("another driver")
+
+    journal = SpendingJournal(tmp_path, check)
+    journal.note("replica-0.0", Spending(1.0))
+    with pytest.raises(LeaseLostError):
+        journal.write()
+    assert read_spent(tmp_path) == 0
+
+
+# --- what is asked for is written before it is asked for ---
+
+
+async def session(
+    run: Path, cap: float, requests: int, at_once: int, sent, price=1.0, estimated=1.0, dying=None
+) -> None:
+    """Ask through an engine's ``Spend`` while its account is kept, as the replica pool does; until ``dying`` is set."""
+    journal = SpendingJournal(run)
+    spend = Spend(1.0, 1.0, cap)
+    spend.add_elsewhere(journal.now.total, journal.now.highest)
+    await spend.settle(0, 0.0)
+
+    async def keep():
+        covered = 0
+        while True:
+            account = await spend.settle(covered, 0.01)
+            journal.note("engine", Spending(account.spent, account.in_flight, account.highest))
+            journal.write()
+            covered = account.number
+
+    async def ask(places):
+        async with places:
+            async with spend.payment(estimated) as payment:
+                sent(price)
+                if dying is not None and dying.is_set():
+                    keeping.cancel()
+                    raise ConnectionError
+                await asyncio.sleep(0)
+                payment.price = price
+
+    keeping = asyncio.create_task(keep())
+    places = asyncio.Semaphore(at_once)
+    asking = [asyncio.create_task(ask(places)) for _ in range(requests)]
+    dead = asyncio.create_task((dying or asyncio.Event()).wait())
+    await asyncio.wait([dead, asyncio.gather(*asking, return_exceptions=True)], return_when="FIRST_COMPLETED")
+    if not dead.done():
+        await asyncio.sleep(0.03)  # the last answers are written on the timer
+    for task in (keeping, dead, *asking):
+        task.cancel()
+    await asyncio.gather(keeping, dead, *asking, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("price", "estimated"), [(1.0, 1.0), (0.25, 1.0)])
+@pytest.mark.parametrize("at_once", [1, 3])
+async def test_a_death_at_any_write_forgets_no_request_and_counts_at_most_what_was_in_flight(
+    tmp_path, monkeypatch, at_once, price, estimated
+):
+    (tmp_path / "run").mkdir()
+    disk = RecordedDisk(tmp_path / "run", monkeypatch)
+    await session(disk.root, 10.0, 5, at_once, disk.note, price, estimated)
+    assert read_spending(disk.root) == Spending(5 * price, 0.0, price)
+    monkeypatch.undo()
+    seen = 0
+    for state, paid in disk.states(tmp_path / "states"):
+        noted = read_spent(state)
+        assert sum(each or 0 for each in paid) <= noted <= 5 * price + at_once * estimated
+        seen += 1
+    assert seen >= 20
+
+
+@pytest.mark.parametrize(("deadly", "estimated"), [(1, 1.0), (1, 3.0), (2, 0.5), (3, 0.5), (4, 1.0)])
+async def test_the_cap_holds_over_any_number_of_deaths(tmp_path, deadly, estimated):
+    """Each session dies when it has sent its n-th request, whose answer never comes; then the next one goes on."""
+    paid = 0
+    for _ in range(12):
+        dying = asyncio.Event()
+        left = deadly
+
+        def sent(price, dying=dying):
+            nonlocal paid, left
+            paid += 1
+            left -= 1
+            if not left:
+                dying.set()
+
+        running = asyncio.create_task(session(tmp_path, 8.0, deadly + 1, 1, sent, 1.0, estimated, dying))
+        await asyncio.wait_for(running, 10)
+    assert paid <= 8 <= read_spent(tmp_path), "eight answers at most were paid, none of them forgotten"
+
+
+async def test_no_request_is_sent_before_its_reservation_is_covered():
+    spend, sent = Spend(1.0, 1.0, 10.0), []
+
+    async def ask(estimated):
+        async with spend.payment(estimated) as payment:
+            sent.append(estimated)
+            payment.price = estimated
+
+    await spend.settle(0, 0.0)
+    free, first, second = (asyncio.create_task(ask(estimated)) for estimated in (0.0, 1.0, 2.0))
+    account = await spend.settle(0, 60.0)  # answers as soon as someone waits
+    await asyncio.wait([free])
+    assert (account.spent, account.in_flight, account.number, sent) == (0.0, 3.0, 3, [0.0])
+    await spend.settle(2, 0.0)
+    await asyncio.wait([first])
+    assert sent == [0.0, 1.0] and not second.done()
+    second.cancel()
+    await asyncio.wait([second])
+    account = await spend.settle(2, 0.0)
+    assert (account.spent, account.in_flight, account.highest) == (1.0, 0.0, 1.0)
+    later = asyncio.create_task(ask(0.5))
+    assert (await spend.settle(3, 60.0)).in_flight == 1.0, "another request may cost as much as the dearest one"
+    later.cancel()
+    await asyncio.wait([later])
+
+
+async def test_what_was_dear_in_an_earlier_session_is_reserved_in_this_one():
+    spend = Spend(1.0, 1.0, 10.0)
+    spend.add_elsewhere(8.5, 2.0)
+    await spend.settle(0, 0.0)
+    async with asyncio.timeout(5):
+        waiting = asyncio.create_task(spend.payment(0.1).__aenter__())
+        assert (await spend.settle(0, 60.0)).in_flight == 2.0
+    waiting.cancel()
+    spend.add_elsewhere(10.0)
+    with pytest.raises(SpendCapReachedError):
+        await spend.payment(0.0).__aenter__()
 
 
 def test_spent_is_what_replicas_said_or_what_replies_cost_whichever_is_more():
@@ -36,9 +194,3 @@ def test_spent_is_what_replicas_said_or_what_replies_cost_whichever_is_more():
     stats.report("runner-0", Report(None, 0, 0, counts=PlayerCounts(cost=0.5)))
     assert stats.spent == 11.25, "what a dead runner's replies cost stays counted"
     assert stats.to_json()["spent"] == 11.25
-
-
-@pytest.mark.parametrize("spent", [0.0, 0.25])
-def test_any_sum_from_0_up_is_kept(tmp_path, spent):
-    write_spent(tmp_path, spent)
-    assert read_spent(tmp_path) == spent

@@ -219,7 +219,7 @@ async def test_a_prompt_that_a_filter_stopped_is_a_reply_that_says_so(stub, refu
     stub.script = [refusal]
     made = engine(stub, prompt_price=1000.0, spend_cap=1.0)
     reply = await made.complete(request())
-    assert (reply.text, reply.finish, reply.completion_tokens, made.spent) == ("", "content_filter", 0, 0.0)
+    assert (reply.text, reply.finish, reply.completion_tokens, made._spend.spent) == ("", "content_filter", 0, 0.0)
     assert len(stub.bodies) == 1
 
 

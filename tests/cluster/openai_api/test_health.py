@@ -100,7 +100,7 @@ async def test_health_costs_nothing(stub, monkeypatch):
     made = engine(stub, prompt_price=1000.0, spend_cap=1.0)
     await made.start()
     await made.check_health()
-    assert made.spent == 0.0 and not stub.bodies
+    assert made._spend.spent == 0.0 and not stub.bodies
 
 
 def test_a_missing_package_is_named(stub, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import psutil
 import pytest
@@ -49,3 +50,26 @@ def test_the_cap_holds_over_sessions_and_killed_replicas(stub, tmp_path, ray_clu
         assert len(stub.bodies) * EACH <= cap + 2 * EACH + lost, f"{len(stub.bodies)} requests of {EACH} under {cap}"
         assert read_spent(tmp_path / "run") >= cap - EACH
     assert len(stub.bodies) * EACH > 6
+
+
+def test_the_cap_holds_when_the_driver_is_killed_again_and_again(stub, launch, tmp_path, ray_cluster):
+    """Each answer costs 1, of 10 that may be spent; the driver is killed after ten answers, four times."""
+    run_dir, log = tmp_path / "run", tmp_path / "log"
+    stub.script = [
+        lambda handler: handler.send(200, json.dumps(completion(content="Nothing that can be read.")).encode())
+    ]
+    price = f"{1 / EACH * PRICES['prompt_price']}"
+    command = [
+        *("run", "suite=kumo", "suite.domains=[medical]", "suite.tasks_per_domain=20", "model=openai"),
+        *("model.engine.model=stub", f"model.engine.base_url={stub.url}", "model.engine.max_num_seqs=4", *ray_cluster),
+        *(f"model.engine.prompt_price={price}", f"model.engine.completion_price={price}", f"run_dir={run_dir}"),
+        *("model.sampling.max_tokens=50", "model.engine.spend_cap=10"),
+    ]
+    for session in range(1, 5):
+        process = launch(*command, log=log)
+        while process.poll() is None and len(stub.bodies) < 10 * session:
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+        assert len(stub.bodies) <= read_spent(run_dir) + 1e-6 and len(stub.bodies) <= 11, log.read_text()[-2000:]
+    assert len(stub.bodies) >= 5

@@ -135,7 +135,7 @@ async def test_nonsense_about_tokens_counts_with_the_most_it_may_cost(stub, usag
     assert (await made.complete(request())).cost == pytest.approx(0.11)
     reply = await made.complete(request())
     assert reply.cost == pytest.approx(cost)
-    assert made.spent == pytest.approx(0.11 + cost)
+    assert made._spend.spent == pytest.approx(0.11 + cost)
     assert reply.prompt_tokens >= 0 and reply.completion_tokens >= 0
 
 
@@ -148,7 +148,7 @@ async def test_a_reply_costs_what_all_its_tries_did(stub):
     unreadable = completion(content=5)
     stub.script = [unreadable, (500, "oops", {}), "answer"]
     made = engine(stub, **PRICES)
-    assert (await made.complete(request())).cost == made.spent == pytest.approx(0.22)
+    assert (await made.complete(request())).cost == made._spend.spent == pytest.approx(0.22)
 
 
 async def test_an_answer_in_pieces_that_never_ends_is_paid_for(stub):
@@ -172,7 +172,7 @@ async def test_what_was_spent_elsewhere_counts_against_the_cap(stub):
     await made.complete(request())
     with pytest.raises(EngineClosedError, match=r"1\.06 of 1\.00"):
         await made.complete(request())
-    assert len(stub.bodies) == 1 and made.spent == pytest.approx(0.11)
+    assert len(stub.bodies) == 1 and made._spend.spent == pytest.approx(0.11)
 
 
 @pytest.mark.parametrize("total", [-1.0, math.nan, math.inf])
