@@ -81,7 +81,7 @@ setup(
         ],
     },
     entry_points={
-        "console_scripts": ["raycade = cluster.cli:main"],
+        "console_scripts": ["raycade = cluster.__main__:main"],
         "raycade.engines": [
             "openai = cluster.engines.openai_api:OpenAIEngine",
             "simulated = cluster.engines.simulated:SimulatedEngine",

@@ -1,5 +1,13 @@
-"""``python -m cluster``: the same as ``raycade``."""
+"""The command ``raycade``, also ``python -m cluster``."""
+
+import sys
+
+from cluster import stop_signals
+
+if sys.argv[1:2] == ["run"]:
+    stop_signals.leave_at_once()  # before the imports below, which take a second
 
 from cluster.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

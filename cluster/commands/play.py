@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cluster.commands.run import play_on_cluster, run_and_show, stop_on_signals
+from cluster import stop_signals
+from cluster.commands.run import play_on_cluster, run_and_show
 from cluster.config.settings import Settings, load_settings
 from cluster.console import warn
 from cluster.errors import UserError
@@ -106,7 +107,7 @@ def _play(
     left = False
     if games:
         commit = functools.partial(_commit, settings, directory, stats, watcher)
-        with stop_on_signals():
+        with stop_signals.raised():
             left = asyncio.run(_ask(options, settings, games, commit))
     if others:
         return play_on_cluster(settings, others, directory, stats, progress, watcher) or left

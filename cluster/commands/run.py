@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
 import yaml
 
+from cluster import stop_signals
 from cluster.commands.report import Results, score_run, write_results
 from cluster.commands.resume import Resume, first_of_retry, scan_resume
 from cluster.commands.upload import sent_by_another_process
 from cluster.config.settings import ModelSettings, Settings
 from cluster.console import say_status, show_summary, warn
-from cluster.driver.driver import SIGNALS, Driver, plays_locally
+from cluster.driver.driver import Driver, plays_locally
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
@@ -35,28 +34,6 @@ from evals.types import Episode
 
 SECOND_ATTEMPT_SECONDS = 120.0
 """How long a process that sends the results again, after the tracker failed, may take."""
-
-
-class StoppedError(BaseException):
-    """A stop signal arrived while the driver's own handlers were not in place. No ``except Exception`` may swallow it."""
-
-
-@contextlib.contextmanager
-def stop_on_signals() -> Iterator[None]:
-    """Raise ``StoppedError`` on stop signals until the driver installs its own handlers.
-
-    Python's own handlers would end the process at once, with a different exit code than a stopped run.
-    """
-
-    def stop(number: int, frame: object) -> None:
-        raise StoppedError(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 Play = Callable[[Settings, list[Episode], RunDirectory, RunStatistics, Progress, Watcher], bool]
@@ -148,7 +125,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             watcher.start(directory.path, tracked_id(settings.plan), config)
             try:
                 stopped = (play or play_on_cluster)(settings, resume.todo, directory, stats, progress, watcher)
-            except StoppedError:
+            except stop_signals.StoppedError:
                 stopped = True
             except UserError:
                 if new and not any(directory.parts.iterdir()):
@@ -246,18 +223,21 @@ def play_on_cluster(
     watcher: Watcher,
 ) -> bool:
     """Start Ray if needed, and play; returns whether the run was stopped early."""
-    with progress, stop_on_signals():
+    with progress, stop_signals.counted():
         try:
             if not plays_locally(settings):
                 address = settings.cluster.address
                 progress.at("starting Ray" if address is None else f"joining Ray at {address}")
+                stop_signals.check()
                 actors.start_ray(settings.cluster)
+                stop_signals.check()
                 capacity.check_fit(settings.cluster, settings.model)
             driver = Driver(settings, todo, directory, stats, progress, watcher)
             progress.at("")
+            stop_signals.check()
             asyncio.run(driver.run())
         finally:
             note_session(directory, stats)
             progress.at("")
             ray.shutdown()
-    return driver.stopped
+        return bool(stop_signals.received)

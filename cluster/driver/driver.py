@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -16,9 +16,10 @@ from typing import NoReturn
 import pyarrow as pa
 from ray.exceptions import RayError
 
+from cluster import stop_signals
+from cluster.concurrency import all_of, first_of, within
 from cluster.config.settings import Settings
 from cluster.console import warn
-from cluster.driver.concurrency import all_of, first_of
 from cluster.driver.replica_pool import ReplicaPool
 from cluster.errors import RunFailedError, SpendCapError
 from cluster.observe.progress import Progress
@@ -48,7 +49,8 @@ PENDING_BYTES = 256 * 2**20
 ROWS_PER_INTERVAL = 100_000
 LONGEST_INTERVAL = 5
 """From 100,000 finished episodes on, the commit interval grows with their number, up to five times its setting."""
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+SIGNAL_SECONDS = 0.1
+"""Between looks whether a stop signal has arrived."""
 
 
 def plays_locally(settings: Settings) -> bool:
@@ -89,8 +91,6 @@ class Driver:
         self._committing: asyncio.Task[None] | None = None
         self._compacting: asyncio.Task[None] | None = None
         self._journal = SpendingJournal(directory.path, directory.check_claim)
-        self._signals = 0
-        self._stopping = asyncio.Event()
         self._local = plays_locally(settings)
         runners = 1 if self._local else capacity.count_runners(settings.cluster, settings.model)
         names = built_in_players(settings.suite)
@@ -105,11 +105,6 @@ class Driver:
             _Lane("built-in", EpisodeQueue(built_in, ranks), None, processes),
         ]
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the run was stopped by a signal with episodes left to play."""
-        return self._stopping.is_set() and any(lane.queue.unfinished for lane in self._lanes)
-
     async def run(self) -> None:
         """Play all episodes; after a stop signal, running episodes may finish within the grace period.
 
@@ -117,9 +112,6 @@ class Driver:
             UserError: the model cannot be loaded as configured.
             RunFailedError: replicas or runners keep dying, or the ledger cannot be written.
         """
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._signaled)
         try:
             await first_of(self._run_lanes(), self._commit_forever(), self._end_after_grace())
             await self._commit_all(COMMIT_TRIES)
@@ -130,26 +122,18 @@ class Driver:
         finally:
             with contextlib.suppress(OSError, LeaseLostError):
                 self._journal.write()
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
-
-    def _signaled(self) -> None:
-        self._signals += 1
-        self._stopping.set()
-        for lane in self._lanes:
-            lane.queue.draining = True
-        if self._signals == 1:
-            grace = self.settings.cluster.grace_seconds
-            self.progress.say(
-                f"stopping: running episodes have {grace:g} s to finish; send a second signal to stop now"
-            )
 
     async def _end_after_grace(self) -> None:
-        await self._stopping.wait()
-        for _ in range(round(self.settings.cluster.grace_seconds / 0.1)):
-            if self._signals > 1:
-                return
-            await asyncio.sleep(0.1)
+        """Return when a stop signal has arrived and the grace period is over, or a second signal has arrived."""
+        while not stop_signals.received:
+            await asyncio.sleep(SIGNAL_SECONDS)
+        for lane in self._lanes:
+            lane.queue.draining = True
+        grace = self.settings.cluster.grace_seconds
+        self.progress.say(f"stopping: running episodes have {grace:g} s to finish; send a second signal to stop now")
+        end = time.monotonic() + grace
+        while len(stop_signals.received) < 2 and time.monotonic() < end:
+            await asyncio.sleep(SIGNAL_SECONDS)
 
     # --- lanes and runners ---
 
@@ -214,8 +198,7 @@ class Driver:
                 remaining=len(lane.queue),
                 draining=lane.queue.draining,
             )
-            async with asyncio.timeout(EXCHANGE_SECONDS):  # wait_for of Python 3.11 can lose a cancellation
-                report: Report = await handle.exchange(assignment)
+            report = await within(EXCHANGE_SECONDS, handle.exchange(assignment))
             delivered, room, running = assigned, report.room, report.running
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():

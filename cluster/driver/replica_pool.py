@@ -13,9 +13,9 @@ from typing import NoReturn
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from cluster.concurrency import all_of, first_of, within
 from cluster.config.settings import Settings
 from cluster.console import warn
-from cluster.driver.concurrency import all_of, first_of
 from cluster.engines.base import Account
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
@@ -186,8 +186,7 @@ class ReplicaPool:
             finally:
                 if not cause:  # it may still be alive: let the engine release its resources
                     with contextlib.suppress(Exception):
-                        async with asyncio.timeout(CLOSE_SECONDS):
-                            account = await handle.close.remote()
+                        account = await within(CLOSE_SECONDS, handle.close.remote())
                         if account is not None:
                             await self._note(name, account)
                 actors.end_actor(handle)
@@ -249,9 +248,7 @@ class ReplicaPool:
         while True:
             await asyncio.sleep(cluster.health_seconds)
             try:
-                # not ``wait_for``: before Python 3.12 it loses a cancellation that comes along with the answer
-                async with asyncio.timeout(cluster.health_timeout + REPLY_SECONDS):
-                    await handle.check_health.remote(cluster.health_timeout)
+                await within(cluster.health_timeout + REPLY_SECONDS, handle.check_health.remote(cluster.health_timeout))
             except TimeoutError:
                 return f"was unresponsive for {cluster.health_timeout:g} s"
             except RayTaskError as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from cluster.concurrency import within
 from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, Request
 from evals.types import PlayerError, Reply
 
@@ -85,8 +86,7 @@ class Replica:
         """See whether the engine answers within ``seconds``; end the process if it is dead or unresponsive."""
         assert self._engine is not None, "start() comes first"
         try:
-            async with asyncio.timeout(seconds):  # wait_for of Python 3.11 can lose a cancellation
-                await self._engine.check_health()
+            await within(seconds, self._engine.check_health())
         except EngineDiedError:
             self._exit()
             raise

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
+from cluster.concurrency import within
 from cluster.engines.base import MANY, Capabilities, Engine, EngineDiedError, EngineError, Request, Sampling
 from envs.settings import Count, Index, NotNegative, Positive, Share
 from evals.types import Chat, LabelScores, PromptTooLong, Reply
@@ -300,8 +301,7 @@ class SimulatedEngine(Engine):
             if self._fault_file is not None:
                 wait = min(wait or FAULT_SECONDS, FAULT_SECONDS)
             try:
-                async with asyncio.timeout(wait):  # wait_for of Python 3.11 can lose a cancellation
-                    await self._changed.wait()
+                await within(wait, self._changed.wait())
             except TimeoutError:
                 continue
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from cluster.concurrency import within
 from cluster.engines.base import Account, SpendCapReachedError
 from evals.summary.cost import money
 
@@ -76,8 +77,9 @@ class Spend:
             self._covered = covered
             self._changed.notify_all()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._changed.wait_for(lambda: any(number > covered for number in self._reserved))
+                await within(
+                    seconds, self._changed.wait_for(lambda: any(number > covered for number in self._reserved))
+                )
             return Account(self.spent, sum(self._reserved.values()), self._highest, self._number)
 
     @asynccontextmanager

@@ -13,6 +13,7 @@ from collections import defaultdict
 
 import pyarrow as pa
 
+from cluster.concurrency import within
 from cluster.runner.admission import free_slots, room
 from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, ReplicaUse, Report
@@ -68,8 +69,7 @@ class Runner:
         self._admit()
         if not self._has_news():
             try:
-                async with asyncio.timeout(REPORT_SECONDS):  # wait_for of Python 3.11 can lose a cancellation
-                    await self._news.wait()
+                await within(REPORT_SECONDS, self._news.wait())
                 await asyncio.sleep(TICK)
             except TimeoutError:
                 pass

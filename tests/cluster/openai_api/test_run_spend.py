@@ -41,7 +41,12 @@ def test_the_cap_holds_over_sessions_and_killed_replicas(stub, tmp_path, ray_clu
     command = [
         *(sys.executable, "-m", "cluster", "run", "suite=kumo", "suite.domains=[medical]", "suite.tasks_per_domain=20"),
         *("model=openai", "model.engine.model=stub", f"model.engine.base_url={stub.url}", *prices, *ray_cluster),
-        *("model.engine.max_num_seqs=2", "cluster.health_seconds=0.5", f"run_dir={tmp_path / 'run'}"),
+        *(
+            "model.sampling.max_tokens=50",
+            "model.engine.max_num_seqs=2",
+            "cluster.health_seconds=0.5",
+            f"run_dir={tmp_path / 'run'}",
+        ),
     ]
     for cap in (5.0, 5.0, 7.0):
         done = subprocess.run([*command, f"model.engine.spend_cap={cap}"], cwd=ROOT, capture_output=True, text=True)
@@ -49,7 +54,7 @@ def test_the_cap_holds_over_sessions_and_killed_replicas(stub, tmp_path, ray_clu
         lost = 2 * EACH  # what a killed replica had asked last may have been answered, but it could not say so
         assert len(stub.bodies) * EACH <= cap + 2 * EACH + lost, f"{len(stub.bodies)} requests of {EACH} under {cap}"
         assert read_spent(tmp_path / "run") >= cap - EACH
-    assert len(stub.bodies) * EACH > 6
+    assert len(stub.bodies) * EACH > 5, "what was in flight when the replica was killed counts as spent"
 
 
 def test_the_cap_holds_when_the_driver_is_killed_again_and_again(stub, launch, tmp_path, ray_cluster):

@@ -1,12 +1,24 @@
-"""Waits for several coroutines, and cancels the rest when the wait ends."""
+"""Waiting for coroutines: with a timeout, for the first of several, for all."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+async def within(seconds: float | None, work: Awaitable[T]) -> T:
+    """The result of an awaitable; instead of ``asyncio.wait_for``, which loses cancellations before Python 3.12.
+
+    There, a cancellation that arrives together with the result is swallowed, and a loop around the call goes on for ever.
+
+    Raises:
+        TimeoutError: it takes longer than ``seconds``; None is no limit.
+    """
+    async with asyncio.timeout(seconds):
+        return await work
 
 
 async def first_of(*work: Coroutine[Any, Any, T]) -> T:

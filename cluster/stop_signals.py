@@ -1,0 +1,88 @@
+"""Stop signals: whenever one arrives in a run, the process leaves with the exit code of a stopped run.
+
+In a run, no handler raises an exception: one that is raised within a destructor, a callback or the release of a lock is
+lost, and the run would go on. Before a run has processes to end, and after it has ended them, a signal ends this process at once, which
+the run directory withstands at any moment. In between, signals are counted, and the run looks at the count.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cluster.errors import CONTINUE
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+received: list[int] = []
+"""Signals within ``counted``."""
+
+
+class StoppedError(BaseException):
+    """A stop signal has arrived before the driver began to play, or in a person's game."""
+
+
+def leave_at_once() -> None:
+    """From now on, end this process when a stop signal arrives."""
+    for number in SIGNALS:
+        signal.signal(number, _leave)
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Only count stop signals; nobody else can install handlers for them meanwhile, as Ray does while it starts."""
+    real = signal.signal
+
+    def install(number: int, handler: Any) -> Any:
+        if number in SIGNALS and threading.current_thread() is threading.main_thread():
+            return signal.getsignal(number)
+        return real(number, handler)
+
+    received.clear()
+    before = {number: real(number, _count) for number in SIGNALS}
+    signal.signal = install  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        signal.signal = real
+        received.clear()
+        for number, handler in before.items():
+            real(number, handler)
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """Raise ``StoppedError`` on stop signals: only while a person plays, to end the wait for their next input."""
+
+    def stop(number: int, frame: object) -> None:
+        raise StoppedError(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def check() -> None:
+    """See that no stop signal has arrived.
+
+    Raises:
+        StoppedError: one has.
+    """
+    if received:
+        raise StoppedError(signal.Signals(received[0]).name)
+
+
+def _leave(number: int, frame: object) -> None:
+    os.write(2, b"stopped; run the same command again to resume\n")
+    os._exit(CONTINUE)
+
+
+def _count(number: int, frame: object) -> None:
+    received.append(number)
