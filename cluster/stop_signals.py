@@ -1,8 +1,8 @@
 """Stop signals: whenever one arrives in a run, the process leaves with the exit code of a stopped run.
 
 In a run, no handler raises an exception: one that is raised within a destructor, a callback or the release of a lock is
-lost, and the run would go on. Before a run has processes to end, and after it has ended them, a signal ends this process at once, which
-the run directory withstands at any moment. In between, signals are counted, and the run looks at the count.
+lost, and the run would go on. Before a run has processes to end, and after it has ended them, a signal ends this process at
+once, which the run directory withstands at any moment. In between, signals are counted, and the run looks at the count.
 """
 
 from __future__ import annotations
