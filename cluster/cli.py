@@ -159,6 +159,9 @@ def parser_for(command: str) -> Parser:
     )
     report.add_argument("--latex", type=Path, metavar="FOLDER", help="write each table as LaTeX, for booktabs")
     report.add_argument("--figures", type=Path, metavar="FOLDER", help="write each figure as SVG, PDF and PNG")
+    report.add_argument(
+        "--names", default="", metavar="A,B", help="labels of the runs in joint tables and figures, separated by commas"
+    )
     report.set_defaults(command=_report)
 
     merge = commands.add_parser(
@@ -240,7 +243,8 @@ def _plan(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     from cluster.commands.report import Files, report
 
-    report(options.run_dirs, options.full, Files(options.html, options.latex, options.figures))
+    names = [name.strip() for name in options.names.split(",")] if options.names else []
+    report(options.run_dirs, options.full, Files(options.html, options.latex, options.figures), names)
     return 0
 
 

@@ -26,6 +26,15 @@ class Conversation:
     """Asks one episode's player and records what was said.
 
     Several turns may be asked at once (``asyncio.gather``); they are recorded in the order in which they were asked.
+
+    >>> import asyncio
+    >>> from evals.players import RandomPlayer
+    >>> from evals.types import message
+    >>> game = Episode("toy", "colors", "easy", "zero_shot", index=0, repeat=0, seed=7, fingerprint="", budget=1)
+    >>> conversation = Conversation(game, RandomPlayer())
+    >>> played = asyncio.run(conversation.ask((message("user", "Which color?"),), options=("red",)))
+    >>> played.reply.text, list(conversation.turns)
+    ('red', [0])
     """
 
     episode: Episode

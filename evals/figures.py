@@ -37,7 +37,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """Series with their title and labels."""
+    """Series with their title and labels.
+
+    >>> series = Series("tiny", x=("easy", "hard"), y=(0.75, 0.25))
+    >>> figure = Figure("toy_levels", "Toy: success by level", "lines", (series,), y_label="success", limits=(0, 1))
+    >>> [middle(value) for value in figure.panels[""][0].y]
+    [0.75, 0.25]
+    """
 
     name: str
     """File name stem, such as ``kidgym_radar``."""

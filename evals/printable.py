@@ -13,5 +13,8 @@ def printable(text: str) -> str:
     r"""Text with control, invisible and direction characters and lone surrogates as escapes, such as ``\x1b``.
 
     Tabs and line feeds stay.
+
+    >>> print(printable("a\x1b[2Jb"))
+    a\x1b[2Jb
     """
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -19,7 +19,11 @@ _to_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def stable_hash(*parts: object) -> str:
-    """Thirty-two hexadecimal digits that depend on the JSON of ``parts`` only (never on process, machine or hash seed)."""
+    """Thirty-two hexadecimal digits that depend on the JSON of ``parts`` only (never on process, machine or hash seed).
+
+    >>> stable_hash("kumo", 3) == stable_hash("kumo", 3) != stable_hash("kumo", 4)
+    True
+    """
     return hashlib.blake2b(_to_json(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -38,6 +42,10 @@ class Episode:
     ``seed`` seeds the environment and depends on the task, level and index only, so that all players and repeats meet the
     identical game. ``fingerprint`` is a hash of what else defines the episode: the suite's prompts and settings, and, once
     the episode is ``assigned``, the model, its sampling and decoding.
+
+    >>> game = Episode("toy", "colors", "easy", "zero_shot", index=0, repeat=0, seed=7, fingerprint="prompts", budget=3)
+    >>> game.assigned("tiny", "sampling").id != game.assigned("other", "sampling").id
+    True
     """
 
     suite: str
@@ -100,7 +108,11 @@ Chat = tuple[Message, ...]
 
 
 def message(role: Literal["system", "user", "assistant"], *parts: Part) -> Message:
-    """Shorthand for ``Message(role, (part, ...))``."""
+    """Shorthand for ``Message(role, (part, ...))``.
+
+    >>> message("user", "Which color?")
+    Message(role='user', parts=('Which color?',))
+    """
     return Message(role, parts)
 
 
@@ -215,7 +227,11 @@ class Player(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an episode ended; tokens, times and turns are recorded by the conversation, not by the suite."""
+    """How an episode ended; tokens, times and turns are recorded by the conversation, not by the suite.
+
+    >>> Outcome(success=False, steps=4, score=0.75).credit
+    0.75
+    """
 
     success: bool
     steps: int

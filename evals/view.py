@@ -88,7 +88,13 @@ class EpisodeView:
 
 
 def default_view(row: Mapping[str, Any]) -> EpisodeView:
-    """An episode as its stored turns tell it."""
+    """An episode as its stored turns tell it.
+
+    >>> turn = {"prompt": [], "reply": "<answer>A</answer>", "reasoning": "", "action": "A", "rule": "tag"}
+    >>> ending = {"status": "done", "error": "", "success": True, "steps": 1, "budget": 3}
+    >>> default_view({"turns": [turn], **ending}).steps[0].decoded
+    'A'
+    """
     return EpisodeView(
         tuple(
             StepView(tuple(turn["prompt"]), turn["reply"], turn.get("reasoning") or "", turn["action"], turn["rule"])

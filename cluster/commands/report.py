@@ -69,21 +69,25 @@ class Files:
     """A folder."""
 
 
-def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = None) -> None:
+def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = None, names: Sequence[str] = ()) -> None:
     """Score runs, show their tables, then write them where that is possible and overwrites nothing newer.
 
-    Tables of several runs are joined on the terminal and in ``files``.
+    Tables of several runs are joined on the terminal and in ``files``. ``names`` are labels of the runs, in their order,
+    for players that several of them have; by default what tells their settings apart.
 
     Raises:
-        UserError: there is no run, or its ledger is damaged, or ``files`` cannot be written.
+        UserError: there is no run, or its ledger is damaged, or ``files`` cannot be written, or
+            there are more or fewer names than runs, or equal ones.
     """
     files = files or Files()
+    if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
+        raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
     runs = [Run(path) for path in run_dirs]
 
     def read() -> tuple[list[Results], Report, dict[Path, bytes]]:
         suites = [make_suite(run.config["suite"]) for run in runs]
         results = [_score(run, run.data, suite) for run, suite in zip(runs, suites, strict=True)]
-        joint = _joint(runs, suites, results)
+        joint = _joint(runs, suites, results, names)
         return results, joint, _contents(joint, files)
 
     results, joint, contents = read_runs(runs, read)
@@ -102,12 +106,13 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
             print(f"written: {written}")
 
 
-def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results]) -> Report:
+def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results], labels: Sequence[str]) -> Report:
     """The runs under names of their own, players too; runs whose players got other names are scored again."""
     built_in = {name for suite in suites for name in built_in_players(suite)}
     last = [run.path.resolve().name for run in runs]
     names = [name if last.count(name) == 1 else str(run.path) for run, name in zip(runs, last, strict=True)]
-    labeled = relabeled({name: run.data for name, run in zip(names, runs, strict=True)}, built_in)
+    given = dict(zip(names, labels, strict=True)) if labels else None
+    labeled = relabeled({name: run.data for name, run in zip(names, runs, strict=True)}, built_in, given)
     reports = []
     for name, run, suite, each in zip(names, runs, suites, results, strict=True):
         data = labeled[name]

@@ -34,8 +34,8 @@ class Again:
 
     @property
     def same_action(self) -> bool:
-        """Whether the same action was decoded, or none again."""
-        return self.old_action == self.new_action
+        """Whether the same action was decoded; two replies that could not be read have no action in common."""
+        return self.old_action is not None and self.old_action == self.new_action
 
 
 def sample_turns_to_ask(turns: Mapping[str, int], share: float, seed: int = 0) -> dict[str, list[int]]:
@@ -81,8 +81,8 @@ def agreement_table(asked: Sequence[Again], failed: int) -> Table:
         columns[:shown],
         tuple(row[:shown] for row in rows),
         (
-            "same reply: letter by letter. same action: what the suite decodes. Brackets: 95 % confidence, clustered by "
-            "episode.",
+            "same reply: letter by letter. same action: what the suite decodes; a reply that cannot be read has none. "
+            "Brackets: 95 % confidence, clustered by episode.",
             *(("largest shift: of a label's log-probability, in nats.",) if labels else ()),
             *((f"{failed} turns could not be answered.",) if failed else ()),
         ),

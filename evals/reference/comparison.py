@@ -7,6 +7,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from evals.reference import Conditions, Figure, Paper, model_named, nearest, parameters_of, published
 from evals.reference.figures import SHARES
@@ -51,32 +52,95 @@ class RunCell:
         return mean_estimate(self.values, self.games, bounds=bounds)
 
 
-def published_tables(suite: str, title: str, cells: Sequence[RunCell], conditions: Conditions) -> list[Table]:
+def published_tables(
+    suite: str,
+    title: str,
+    cells: Sequence[RunCell],
+    conditions: Conditions,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Table]:
     """For each player of a run a table beside the paper.
 
     A player whose model is in the paper, or who plays as one of its baselines did, stands beside that row, with the
-    difference. Any other model stands beside the two rows nearest in size and the best one. Cells without a published
-    figure are left out, and players without any such cell.
+    difference. Any other model stands beside the two rows nearest in size and the best one; a built-in player that the
+    paper does not have stands beside nothing. Cells without a published figure are left out, and players without any.
 
     Args:
         suite: Name of the suite; its paper's figures are in ``evals/reference/tables``.
         title: What tables call the suite.
         cells: Of all players.
-        conditions: Of this run, in the words that the paper's are kept in (``Paper.conditions``).
+        conditions: Of this run's games, in the words that the paper's are kept in (``Paper.conditions``).
+        settings: The run's configuration, which names its baselines and the model's sampling and weights.
     """
     paper = published(suite)
+    settings = settings or {}
+    baselines = settings.get("baselines") or ()
     tables = []
+    beside: list[tuple[Cell, ...]] = []
     for player in dict.fromkeys(cell.player for cell in cells):
         row = paper.baseline_of(player) or _own_row(paper, player)
+        if not row and player in baselines:
+            continue
+        # Temperature and weights are the model's; of a built-in player there is nothing to say.
+        theirs = {"temperature": paper.conditions.temperature, "weights": paper.conditions.weights}
+        of_model = theirs if player in baselines else model_conditions(settings)
+        met = dataclasses.replace(conditions, **of_model) if settings else conditions
         played = [cell for cell in cells if cell.player == player and cell.values]
         best = "" if row else _best(paper, played)
+        if row:
+            beside += _short_rows(paper, row, player, played)
         for part, of_player in _parts(played):
             table = _own_table(paper, row, of_player) if row else _neighbors_table(paper, player, of_player, best)
             if table.rows:
                 name = "_".join([suite, "published", *part, file_stem(player)])
-                notes = (*table.notes, *_condition_notes(conditions, paper))
+                notes = (*table.notes, *_condition_notes(met, paper))
                 tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
-    return tables
+    return [*([_short_table(suite, title, paper, beside)] if beside else []), *tables]
+
+
+def _short_rows(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> Iterator[tuple[Cell, ...]]:
+    """For each measure the means over the cells that both have, and in how many of them the interval excludes 0."""
+    pairs: dict[str, list[tuple[RunCell, Figure]]] = {}
+    for cell in cells:
+        figure = paper.find(row, cell.measure, cell.cell)
+        if figure is not None:
+            pairs.setdefault(cell.measure, []).append((cell, figure))
+    for measure, found in pairs.items():
+        ours = math.fsum(cell.estimate.mean for cell, _ in found) / len(found)
+        theirs = math.fsum(figure.value for _, figure in found) / len(found)
+        differences = [difference(cell, figure) for cell, figure in found]
+        apart = sum(each.low > 0 or each.high < 0 for each in differences)
+        yield player, found[0][1].row, measure, len(found), ours, theirs, ours - theirs, apart
+
+
+def _short_table(suite: str, title: str, paper: Paper, rows: Sequence[tuple[Cell, ...]]) -> Table:
+    return Table(
+        name=f"{suite}_beside_paper",
+        title=f"{title}: beside the {paper.source}",
+        columns=("player", "paper's row", "measure", "cells", "this run", "paper", "difference", "cells that differ"),
+        rows=tuple(rows),
+        notes=(
+            "Unweighted means over the cells that both have. cells that differ: those whose 95 % interval of the "
+            "difference excludes 0, of which 5 % do by chance. A table for each player shows every cell.",
+        ),
+        headline=True,
+    )
+
+
+def model_conditions(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Temperature and weights as a run's configuration records them.
+
+    >>> model_conditions({"model": {"sampling": {"temperature": 0.0}, "engine": {"type": "vllm", "dtype": "bfloat16"}}})
+    {'temperature': '0', 'weights': 'bfloat16'}
+    """
+    model = settings.get("model") or {}
+    temperature = (model.get("sampling") or {}).get("temperature")
+    engine = model.get("engine") or {}
+    kinds = [str(engine[name]) for name in ("dtype", "quantization") if engine.get(name)]
+    return {
+        "temperature": "server default" if temperature is None else f"{temperature:g}",
+        "weights": ", ".join(kinds) or "as the engine serves them",
+    }
 
 
 def _parts(cells: Sequence[RunCell]) -> Iterator[tuple[list[str], list[RunCell]]]:
@@ -192,8 +256,7 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: 
             for cell, figures in found
         ),
         notes=(
-            f"The {paper.source} does not have this model. Nearest in size and best here: {which}.",
-            *(() if size else ("How large this model is, its name does not say.",)),
+            f"The {paper.source} does not have this model. {'Nearest in size and best' if size else 'Best'} here: {which}.",
         ),
     )
 

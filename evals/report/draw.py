@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
@@ -31,6 +32,8 @@ _COLUMNS: Final = 4
 """Panels side by side, at most."""
 _LEGEND: Final = 28
 """Series that a legend names; more are told by the tables."""
+_CHARACTER: Final = 0.085
+"""Inches that a character takes, at most, in a title or label."""
 _STYLE: Final[Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -84,12 +87,21 @@ def _text(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
+def _panel_title(axes: Axes, title: str, inches: float, **more: Any) -> None:
+    """A panel's title in lines that are no wider than the panel."""
+    width = max(12, int(inches / _CHARACTER))
+    axes.set_title("\n".join(textwrap.wrap(_text(title), width)), **more)
+
+
 def _legend(canvas: Canvas, axes: Sequence[Axes]) -> None:
     """One legend for all panels, below them."""
     found = {label: handle for each in axes for handle, label in zip(*each.get_legend_handles_labels(), strict=True)}
     if len(found) > 1:
         shown = dict(itertools.islice(found.items(), _LEGEND))
-        canvas.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=min(4, len(shown)), frameon=False)
+        # as many columns as the longest label leaves room for, so that the legend is not wider than the figure
+        room = canvas.get_figwidth() / (_CHARACTER * max(map(len, shown)) + 0.6)
+        columns = max(1, min(4, len(shown), int(room)))
+        canvas.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _errors(values: Sequence[Value | str]) -> list[list[float]] | None:
@@ -139,7 +151,7 @@ def _radar(figure: Figure) -> Canvas:
                 [figure.limits[0] + (figure.limits[1] - figure.limits[0]) * part / 4 for part in (1, 2, 3, 4)]
             )
         each.tick_params(axis="y", labelsize=7, labelcolor="#555555")
-        each.set_title(_text(title), pad=14)
+        _panel_title(each, title, 3.6, pad=14)
     _legend(canvas, axes)
     return _titled(canvas, figure)
 
@@ -183,7 +195,8 @@ def _heat_map(figure: Figure) -> Canvas:
             for label in each.get_xticklabels():
                 label.set(rotation=40, ha="right", rotation_mode="anchor")
         each.spines[:].set_visible(False)
-        each.set(xlabel=figure.x_label, title=_text(title))
+        each.set(xlabel=figure.x_label)
+        _panel_title(each, title, 1.0 + 0.07 * names + 0.5 * most_columns)
     canvas.supylabel(figure.y_label, fontsize=9)
     return _titled(canvas, figure)
 
@@ -223,6 +236,9 @@ def _lines(figure: Figure) -> Canvas:
             bars: dict[str, Any] = {"yerr": _errors(series.y), "capsize": 2, "elinewidth": 0.8}
             each.errorbar(places, _numbers(series.y), fmt=marker, ms=4, lw=1.3, **style, **bars)
         each.set_xticks(range(len(names)), [_text(name.replace(" to ", "\nto ")) for name in names])
+        if max(len(line) for name in names for line in name.split(" to ")) * len(names) * _CHARACTER > 3.2:
+            for label in each.get_xticklabels():  # side by side they would be printed over one another
+                label.set(rotation=40, ha="right", rotation_mode="anchor")
         each.margins(x=0.08)
         _finish(each, figure, title)
     _legend(canvas, axes)
@@ -257,14 +273,14 @@ def _graph(figure: Figure) -> Canvas:
             color, marker = styles[series.name]
             each.scatter(xs, ys, s=22, color=color, marker=marker, lw=0, label=_text(series.name), zorder=2)
         each.set_axis_off()
-        each.set_title(_text(title))
+        _panel_title(each, title, 2.6)
     _legend(canvas, axes)
     return _titled(canvas, figure)
 
 
 def _finish(axes: Axes, figure: Figure, title: str) -> None:
     axes.set(xlabel=figure.x_label, ylabel=figure.y_label if axes.get_subplotspec().is_first_col() else "")  # type: ignore[union-attr]
-    axes.set_title(_text(title))
+    _panel_title(axes, title, 3.4)
     axes.grid(axis="both" if figure.kind == "points" else "y", lw=0.6)
     axes.set_axisbelow(True)
     if figure.limits:

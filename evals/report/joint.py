@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evals.analysis.differences import flat_settings
 from evals.figures import Figure, joined
 from evals.ledger.records import plan_from_table, plan_to_table
 from evals.ledger.run_data import RunData, count_rows
@@ -61,23 +63,54 @@ class Report:
         return joined(figure for one in self.runs for figure in suite_figures(one.suite, one.run))
 
 
-def relabeled(runs: Mapping[str, RunData], built_in: Collection[str]) -> dict[str, RunData]:
+def run_labels(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Short labels of runs from the fewest settings that tell them apart; their names where no two settings do.
+
+    >>> run_labels({"kumo-1": {"suite": {"book": "prose", "seed": 1}}, "kumo-2": {"suite": {"book": "table", "seed": 1}}})
+    {'kumo-1': 'prose', 'kumo-2': 'table'}
+
+    Args:
+        settings: The configuration of each run, by its name.
+    """
+    flat = [dict(flat_settings(each, _NOT_OF_A_LABEL)) for each in settings.values()]
+    keys = list(dict.fromkeys(key for each in flat for key in each))
+    differing = [key for key in keys if len({_label_part(key, each) for each in flat}) > 1]
+    for chosen in (*((key,) for key in differing), *itertools.combinations(differing, 2)):
+        labels = [", ".join(_label_part(key, each) for key in chosen) for each in flat]
+        if len(set(labels)) == len(labels) and max(map(len, labels)) <= _LONGEST_LABEL:
+            return dict(zip(settings, labels, strict=True))
+    return {name: name for name in settings}
+
+
+def _label_part(key: str, settings: Mapping[str, Any]) -> str:
+    """A setting's value; with the setting's name where the value alone, such as a number, says nothing."""
+    value = settings.get(key)
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return value if isinstance(value, str) and value else f"{key.rpartition('.')[2]} {value}"
+
+
+def relabeled(
+    runs: Mapping[str, RunData], built_in: Collection[str], names: Mapping[str, str] | None = None
+) -> dict[str, RunData]:
     """The runs with each player under a name of its own.
 
-    A player that plays one suite in several runs gets its run's name behind its own. A built-in player that was planned for the
-    same episodes in an earlier run is left out: its games are the same.
+    A player that plays one suite in several runs gets its run's label behind its own. A built-in player that was planned
+    for the same episodes in an earlier run is left out: its games are the same.
 
     Args:
         runs: By name.
         built_in: Names of built-in players.
+        names: Labels of runs, by their names; by default what tells their settings apart (``run_labels``).
     """
+    names = names or run_labels({name: run.settings for name, run in runs.items()})
     counts = Counter(pair for run in runs.values() for pair in _pairs(run))
     seen: list[tuple[str, frozenset[str]]] = []
     found = {}
     for name, run in runs.items():
         labels: dict[str, str | None] = {}
         for player in dict.fromkeys(player for player, suite in _pairs(run) if counts[player, suite] > 1):
-            labels[player] = f"{player} ({name})"
+            labels[player] = f"{player} ({names[name]})"
             if player in built_in:
                 ids = pc.filter(run.plan["episode_id"], pc.equal(run.plan["player"], player))
                 games = (player, frozenset(ids.to_pylist()))
@@ -85,6 +118,13 @@ def relabeled(runs: Mapping[str, RunData], built_in: Collection[str]) -> dict[st
                 seen.append(games)
         found[name] = with_labels(run, labels) if labels else run
     return found
+
+
+_NOT_OF_A_LABEL = frozenset(
+    {"run_dir", "cluster", "tracker", "baselines", "retry_failed", "strict", "shard", "suite.name", "model.name"}
+)
+"""Settings that change no answer, or that a player's name tells already."""
+_LONGEST_LABEL = 32
 
 
 def _pairs(run: RunData) -> list[tuple[str, str]]:

@@ -18,13 +18,19 @@ import evals.suites.multistar.effects as multistar_effects
 import evals.suites.multistar.published as multistar
 from evals.ledger.run_data import RunData
 from evals.reference import Conditions, Figure, published
-from evals.reference.comparison import RunCell, difference, published_tables
+from evals.reference.comparison import RunCell, difference
+from evals.reference.comparison import published_tables as every_table
 from evals.report.terminal import LaidOut
 from evals.stats.intervals import proportion_estimate, wilson_estimate
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.score import CAPABILITIES, capability_score
 
 HERE = Conditions(games="drawn from seeds", prompts="own", decoder="the authors'", temperature="0.7")
+
+
+def published_tables(*given):
+    """The tables of single cells, without the short form."""
+    return [table for table in every_table(*given) if not table.name.endswith("_beside_paper")]
 
 
 def cell(player="qwen2_5_vl_7b", task="CL", level="1", mode="zero_shot", share=0.4, n=50, **more):
@@ -111,6 +117,29 @@ def test_conditions_that_differ_are_named_and_so_are_those_not_on_record():
     differing, unknown = table.notes[-2:]
     assert "prompts own" in differing and "temperature 0.7 (paper: 0)" in differing and "decoder" not in differing
     assert "pictures" in unknown and "weights" in unknown and "prompts" not in unknown
+
+
+def test_recorded_temperature_and_weights_are_on_record_and_baselines_have_none():
+    model = {"sampling": {"temperature": 0.7}, "engine": {"type": "vllm", "dtype": "bfloat16"}}
+    settings = {"model": model, "baselines": ["first_option"]}
+    (table,) = published_tables("kidgym", "KidGym", [cell()], Conditions(prompts="own"), settings)
+    notes = "\n".join(table.notes)
+    assert "temperature 0.7 (paper: 0)" in notes and "weights bfloat16" in notes
+    unknown = [note for note in table.notes if note.startswith("Not on record")]
+    assert all("temperature" not in note and "weights" not in note for note in unknown)
+    assert published_tables("kidgym", "KidGym", [cell("first_option")], HERE, settings) == [], (
+        "how large it is, no one asks"
+    )
+
+
+def test_the_short_form_sums_up_all_cells_beside_the_paper():
+    cells = [cell(level=level, mode=mode) for mode in ("zero_shot", "cot") for level in "12"]
+    short, _ = every_table("kidgym", "KidGym", cells, HERE)
+    assert short.headline and short.name == "kidgym_beside_paper"
+    ((player, row, measure, count, ours, theirs, difference, _),) = short.rows
+    assert (player, row, measure, count) == ("qwen2_5_vl_7b", "QwenVL-2.5 (7B)", "success", 4)
+    assert ours == pytest.approx(0.4) and theirs == pytest.approx((0.23 + 0.07 + 0.31 + 0.09) / 4)
+    assert difference == pytest.approx(ours - theirs)
 
 
 def test_cells_without_a_published_figure_are_left_out():

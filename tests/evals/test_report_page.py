@@ -13,7 +13,7 @@ from evals.ledger.run_data import RunData
 from evals.report import build
 from evals.report.build import page_of
 from evals.report.episodes import Shown, select
-from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
+from evals.report.joint import Report, RunReport, joined_tables, relabeled, run_labels, with_labels
 from evals.report.pictures import Album
 from evals.report.told import episode_parts
 from evals.suite import suite_results
@@ -159,7 +159,11 @@ def test_scores_do_not_change_with_a_name():
         run = small_run(name)
         renamed = with_labels(run, {FIRST: "other", "oracle": None})
         before, after = (
-            [table for table in suite_results(SUITES[name], each, "scores") if table.headline]
+            [
+                table
+                for table in suite_results(SUITES[name], each, "scores")
+                if table.headline and not table.name.endswith("_beside_paper")
+            ]
             for each in (run, renamed)
         )
         for old, new in zip(before, after, strict=True):
@@ -229,3 +233,18 @@ def test_tokens_and_money_are_summed_by_player():
     assert second["of these reasoning"] == sum(row["reasoning_tokens"] for row in rows) > 0
     assert second["cost"] == pytest.approx(sum(row["cost"] for row in rows)) and second["cached"] == 0
     assert second["episode hours"] == pytest.approx(sum(row["seconds"] for row in rows) / 3600)
+
+
+def test_runs_are_labeled_by_what_tells_them_apart():
+    def settings(**more):
+        return {
+            "run_dir": more.pop("run_dir", ""),
+            "suite": {"book": "prose", "seed": 1, **more},
+            "model": {"name": "m"},
+        }
+
+    assert run_labels({"r1": settings(), "r2": settings(book="table", run_dir="x")}) == {"r1": "prose", "r2": "table"}
+    assert run_labels({"r1": settings(), "r2": settings(seed=2)}) == {"r1": "seed 1", "r2": "seed 2"}
+    three = {"r1": settings(), "r2": settings(seed=2), "r3": settings(book="table")}
+    assert set(run_labels(three).values()) == {"prose, seed 1", "prose, seed 2", "table, seed 1"}
+    assert run_labels({"r1": settings(), "r2": settings()}) == {"r1": "r1", "r2": "r2"}, "nothing tells them apart"

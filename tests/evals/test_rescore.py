@@ -251,3 +251,9 @@ def test_tables_have_the_names_and_columns_that_their_files_have():
         "replay": ("suite", "turns", "same reply", "same action", "largest shift"),
         "replay_turns": ("episode", "turn", "old action", "new action", "replies differ from"),
     }
+
+
+def test_two_replies_that_cannot_be_read_have_no_action_in_common():
+    unread = Again("toy", "e", 0, "riddle", "riddle", None, None)
+    assert unread.same_text and not unread.same_action
+    assert agreement_table([unread], 0).rows[0][3].mean == 0

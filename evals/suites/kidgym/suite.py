@@ -223,7 +223,7 @@ class KidGymSuite(Suite):
         if section == "scores":
             yield from score_kidgym(run.plan, run.episodes())
             cells = run_cells(run, self.resolution)
-            yield from published_tables(self.name, "KidGym", cells, self._conditions)
+            yield from published_tables(self.name, "KidGym", cells, self._conditions, run.settings)
             yield from self._published_environment_tables(run)
             yield capability_table(capability_score, tuple(CAPABILITIES), {cell.player for cell in cells})
         if section == "paper":
@@ -244,7 +244,7 @@ class KidGymSuite(Suite):
         theirs = published(self.name).conditions
         conditions = dataclasses.replace(self._conditions, games=theirs.games, pictures=theirs.pictures)
         cells = run_cells(run, suffix=SUFFIX)
-        for table in published_tables(self.name, "KidGym's published environment", cells, conditions):
+        for table in published_tables(self.name, "KidGym's published environment", cells, conditions, run.settings):
             yield dataclasses.replace(table, name=table.name.replace("_published", "_published_environment", 1))
 
     @property

@@ -69,11 +69,13 @@ def _domains(runs: Sequence[Run]) -> Figure:
     """The paper's Figure 3: players and domains by their mean success."""
     players = _ranked(groups_of(runs, lambda run: (run.player,)))
     groups = groups_of(runs, lambda run: (run.difficulty, run.domain, run.player))
+    domains = _ranked(groups_of(runs, lambda run: (run.domain,)))  # one order in all panels
     rows = []
     for difficulty in dict.fromkeys(run.difficulty for run in runs):
-        here = [run for run in runs if run.difficulty == difficulty]
-        for domain in _ranked(groups_of(here, lambda run: (run.domain,))):
+        for domain in domains:
             members = [groups.get((difficulty, domain, player)) for player in players]
+            if not any(members):
+                continue
             values = [sum(run.success for run in each) / len(each) if each else None for each in members]
             rows.append(Series(domain.replace("_", " "), tuple(players), tuple(values), difficulty))
     return Figure(

@@ -217,7 +217,9 @@ class KumoSuite(Suite):
             yield from paper_tables(list(join_runs(run.plan, ledger)))
         if section == "scores":
             yield from score_kumo(run.plan, ledger)
-            yield from published_tables(self.name, "KUMO", run_cells(join_runs(run.plan, ledger)), self._conditions)
+            yield from published_tables(
+                self.name, "KUMO", run_cells(join_runs(run.plan, ledger)), self._conditions, run.settings
+            )
         if section == "diagnostics":
             yield from diagnose_kumo(run.plan, ledger)
             yield from effect_tables(run)

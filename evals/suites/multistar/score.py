@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,6 +42,7 @@ def score_multistar(
     convention: Convention,
     shortcuts: Collection[str] = (),
     conditions: Conditions | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Sequence[Table]:
     """All tables of MultiStAR; rows of the ledger that are not planned do not count.
 
@@ -50,6 +52,7 @@ def score_multistar(
         lost_questions: What a failed episode would have asked, told from the plan; empty where that is unknown.
         convention: How MSEval's weights are computed.
         conditions: Of this run, in the words of the paper's own.
+        settings: The run's configuration.
         shortcuts: Names of players that cheat; where they were played, the best of them stands beside every other player.
     """
     played = join(plan, ledger)
@@ -66,7 +69,7 @@ def score_multistar(
     if chain:
         tables += [weights_table(answers, convention), _calls_table(played), *effect_tables(answers)]
     cells = run_cells(answers, "chain" if chain else "direct")
-    beside = published_tables("multistar", "MultiStAR", cells, conditions or Conditions())
+    beside = published_tables("multistar", "MultiStAR", cells, conditions or Conditions(), settings)
     return [*tables, error_table(answers), *beside]
 
 

@@ -180,7 +180,8 @@ class MultiStarSuite(Suite):
             return paper_tables(self._answers(run))
         ledger = run.episodes(LEDGER_COLUMNS)
         tables = score_multistar(
-            run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self._conditions
+            *(run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self._conditions),
+            settings=run.settings,
         )
         return [table for table in tables if table.section == section]
 
