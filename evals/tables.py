@@ -71,14 +71,16 @@ class Table:
         return any(isinstance(cell, Estimate) for row in self.rows for cell in row)
 
     def shared(self) -> dict[int, str]:
-        """Columns that say the same in every row, by position, with what they say; results with an interval aside.
+        """Columns that say the same in every row, by position, with what they say; results aside, but not missing ones.
 
         None where there are not at least two rows, or where only one column would be left.
         """
         found = {}
         for place in range(len(self.columns)) if len(self.rows) > 1 else ():
             texts = {format_cell(row[place]) for row in self.rows}
-            if len(texts) == 1 and not any(isinstance(row[place], Estimate) for row in self.rows):
+            cells = [row[place] for row in self.rows]
+            has_results = any(isinstance(cell, Estimate) and cell.n for cell in cells)
+            if len(texts) == 1 and not has_results:
                 found[place] = texts.pop()
         return found if len(self.columns) - len(found) > 1 else {}
 

@@ -255,9 +255,7 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: 
             (*_key(cell, keys), cell.estimate, *(figure.value if figure else None for figure in figures))
             for cell, figures in found
         ),
-        notes=(
-            f"The {paper.source} does not have this model. {'Nearest in size and best' if size else 'Best'} here: {which}.",
-        ),
+        notes=(f"The {paper.source} does not have this model. Its own models beside it: {which}.",),
     )
 
 

@@ -55,11 +55,11 @@ def _results(
     figures: Mapping[str, Mapping[str, Any]],
     baselines: Collection[str],
 ) -> list[Section]:
-    """The common tables, then a section for each suite."""
+    """A section for each suite, then the tables that all have in common: results come first."""
     suites = {part.name: part.title or part.name for one in report.runs for part in one.suite.parts}
     scored = [table for table in tables if table.section != "performance"]
     common = [table for table in scored if _suite_of(table.name, suites) is None]
-    sections = [Section("Episodes played", tables=[table_parts(table) for table in common])]
+    sections = []
     for suite, title in suites.items():
         mine = [table for table in scored if _suite_of(table.name, suites) == suite]
         first = [table for table in mine if table.headline]
@@ -75,7 +75,7 @@ def _results(
                 more=[table_parts(table, baselines) for table in rest],
             )
         )
-    return sections
+    return [*sections, Section("Episodes played", tables=[table_parts(table) for table in common])]
 
 
 def _suite_of(name: str, suites: Collection[str]) -> str | None:
@@ -98,7 +98,11 @@ def _prompts(selections: Sequence[Selection], album: Album) -> list[dict[str, An
 
 def _performance(tables: Sequence[Table]) -> Section:
     mine = [table for table in tables if table.section == "performance"]
-    return Section("Cost and time", tables=[table_parts(table) for table in mine])
+    return Section(
+        "Cost and time",
+        tables=[table_parts(table) for table in mine if table.headline],
+        more=[table_parts(table) for table in mine if not table.headline],
+    )
 
 
 def _made(report: Report) -> Section:

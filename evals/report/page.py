@@ -129,7 +129,7 @@ def figure_parts(
         "source": "data:image/svg+xml;base64," + base64.b64encode(content).decode(),
         "width": round(width),
         "height": round(height),
-        "alt": f"{figure.title}. Shows: {names}. The same values stand in the tables.",
+        "alt": f"{figure.title} ({figure.kind.replace('_', ' ')}). Shows: {names}.",
         "notes": figure.notes,
     }
 

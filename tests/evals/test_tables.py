@@ -120,3 +120,8 @@ def test_a_table_with_an_estimate_without_interval_says_why():
     assert TABLE.all_notes[:-1] == TABLE.notes and PLAIN.all_notes == PLAIN.notes
     for text in (table.to_markdown(), latex(table), str(table_parts(table)["notes"])):
         assert "fewer than five" in text
+
+
+def test_a_column_without_any_result_is_said_once_instead_of_shown_as_dashes():
+    rows = (("a", NO_ESTIMATE, SHARE), ("b", NO_ESTIMATE, SHARE))
+    assert Table("t", "T", ("player", "memory", "success"), rows).shared() == {1: "–"}
