@@ -20,7 +20,7 @@ from envs.picture import Picture
 from envs.raven.files import read_imported
 from envs.raven.generate import VERSION, generate
 from envs.raven.grammar import PANEL
-from envs.raven.render import render_problem
+from envs.raven.render import render_problem, render_published
 from envs.raven.scene import Generated, Imported, Problem
 
 Arrangement = Literal["panels", "rows", "puzzle"]
@@ -41,20 +41,22 @@ def load(source: Generated | Imported) -> Problem:
     """
     if isinstance(source, Imported):
         return read_imported(source).problem
-    return generate(source.configuration, source.seed, source.style)
+    problem = generate(source.configuration, source.seed, source.style)
+    return dataclasses.replace(problem, source=source)
 
 
 @lru_cache(maxsize=64)
 def panel_pixels(source: Generated | Imported, scale: int = 1) -> NDArray[np.uint8]:
     """All sixteen panels, shape (16, 160 scale, 160 scale).
 
-    Generated ones are drawn at that size; those of an imported file are the pixels that it stores, each ``scale`` times as
-    wide and high.
+    Generated ones are drawn at that size. Pixels of an imported file, and those of the published drawing, are there in one
+    size only: each becomes ``scale`` times as wide and high.
     """
-    if isinstance(source, Imported):
-        pixels = read_imported(source).images.repeat(scale, axis=1).repeat(scale, axis=2)
-    else:
+    if source.render == "own":
         pixels = render_problem(load(source), scale)
+    else:
+        stored = read_imported(source).images if isinstance(source, Imported) else render_published(load(source))
+        pixels = stored.repeat(scale, axis=1).repeat(scale, axis=2)
     pixels.setflags(write=False)
     return pixels
 
@@ -102,12 +104,10 @@ class RavenPicture(Picture):
 
     def to_json(self) -> dict[str, Any]:
         """The source's fields beside the arrangement, panels and scale."""
-        return {
-            "arrangement": self.arrangement,
-            "panels": list(self.panels),
-            "scale": self.scale,
-            "source": dataclasses.asdict(self.source),
-        }
+        source = dataclasses.asdict(self.source)
+        if source.get("render") == "own":  # as descriptions were before there was another drawing
+            del source["render"]
+        return {"arrangement": self.arrangement, "panels": list(self.panels), "scale": self.scale, "source": source}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> RavenPicture:

@@ -23,7 +23,7 @@ from envs.files.arrays import read_npz
 from envs.raven.grammar import ANGLE_VALUES, PANEL, SIZE_VALUES, Configuration, Layout
 from envs.raven.pictures import check_pictures
 from envs.raven.raster import CIRCLE, silhouette, unit_of, vertices
-from envs.raven.render import render_problem, slot_centers
+from envs.raven.render import render_published, slot_centers
 from envs.raven.rules import RULE_GROUPS
 from envs.raven.scene import Component, Entity, Imported, Panel, Problem, Rule, Rules
 from envs.raven.solve import holds, rule_views, solve
@@ -81,14 +81,14 @@ class OfficialFile:
 
 
 def official(problem: Problem) -> OfficialFile:
-    """A generated problem as an official file, drawn and with all codes."""
+    """A generated problem as an official file, in the published drawing and with all codes."""
     configuration = problem.configuration
     meta = _meta_matrix(problem.rules)
     names = _structure(configuration)
     shapes = tuple(_panel_shapes(configuration, panel) for panel in problem.panels)
     return OfficialFile(
         problem,
-        render_problem(problem),
+        render_published(problem),
         solve(problem).answer,
         meta,
         np.bitwise_or.reduce(meta, axis=0),
@@ -147,7 +147,7 @@ def read(path: str | Path) -> OfficialFile:
     }
     predict = int(_checked(npz, arrays, "predict", (), "iu")) if "predict" in arrays else None
     names = _checked(npz, {"structure": names} | arrays, "structure", names.shape, "US")
-    check_pictures(str(npz), render_problem(problem), images)
+    check_pictures(str(npz), render_published(problem), images)
     known = {*KNOWN_ARRAYS, *codes}
     return OfficialFile(
         problem,

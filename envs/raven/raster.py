@@ -28,10 +28,11 @@ def unit_of(extent: float) -> float:
     return extent * PANEL / 2
 
 
-def vertices(type_level: int, size_level: int, extent: float) -> tuple[tuple[int, int], ...]:
+def vertices(type_level: int, size_level: int, extent: float, published: bool = False) -> tuple[tuple[int, int], ...]:
     """Polygon vertices before rotation as (x, y) offsets from the center in pixels, y downwards.
 
-    A circle gives its radius as the single vertex (radius, 0).
+    A circle gives its radius as the single vertex (radius, 0). ``published`` cuts the half sides of all squares to whole
+    pixels.
     """
     unit, size = unit_of(extent), SIZE_VALUES[size_level]
     radius = int(unit * size)
@@ -40,7 +41,7 @@ def vertices(type_level: int, size_level: int, extent: float) -> tuple[tuple[int
         return (0, -radius), (side, int(radius / 2)), (-side, int(radius / 2))
     if type_level == 2:
         exact = unit / 2 * math.sqrt(2) * size
-        half = round(exact) if extent == 0.15 else int(exact)
+        half = round(exact) if extent == 0.15 and not published else int(exact)
         return (-half, -half), (half, -half), (half, half), (-half, half)
     if type_level in (3, 4):
         corners = 5 if type_level == 3 else 6

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.raven.grammar import PANEL, Configuration, Layout
+from envs.raven.published_drawing import published_raster
 from envs.raven.raster import INK, entity_raster
 from envs.raven.scene import Panel, Problem
 
@@ -36,11 +37,25 @@ def render_problem(problem: Problem, scale: int = 1) -> NDArray[np.uint8]:
     return render_panels(problem.configuration, problem.panels, scale)
 
 
-def _draw(ink: NDArray[np.uint8], configuration: Configuration, panel: Panel, scale: int) -> None:
+def render_published(problem: Problem) -> NDArray[np.uint8]:
+    """Pixels of the context and then the candidates as the published drawing has them, shape (16, 160, 160)."""
+    ink = np.zeros((len(problem.panels), PANEL, PANEL), np.uint8)
+    for page, panel in zip(ink, problem.panels, strict=True):
+        _draw(page, problem.configuration, panel, scale=1, published=True)
+    return np.subtract(INK, ink, out=ink)
+
+
+def _draw(
+    ink: NDArray[np.uint8], configuration: Configuration, panel: Panel, scale: int, published: bool = False
+) -> None:
     for layout, component in zip(configuration.layouts, panel.components, strict=True):
         centers, extent = slot_centers(layout), layout.extent
         for entity in component.entities:
-            raster = entity_raster(entity.type, entity.size, entity.color, entity.angle, extent, scale)
+            levels = entity.type, entity.size, entity.color, entity.angle
+            if published:
+                raster = published_raster(*levels, extent, centers[entity.slot])
+            else:
+                raster = entity_raster(*levels, extent, scale)
             row, column = (scale * place for place in centers[entity.slot])
             top, left = row + raster.top, column + raster.left
             height, width = raster.ink.shape

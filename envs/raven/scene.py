@@ -6,9 +6,9 @@ Everything holds attribute *levels* (indices into the value tables of ``grammar`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Literal
+from typing import ClassVar, Literal
 
 from envs.raven.grammar import UNIFORM, Attribute, Configuration, EntityAttribute
 
@@ -101,18 +101,26 @@ Edits = tuple[tuple[int, Attribute], ...]
 """Which attributes of which components tell a candidate from the answer."""
 
 
+Render = Literal["own", "official"]
+"""How panels are drawn: ours tells all sizes apart and can be enlarged, ``official`` has the pixels of official files."""
+
+
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A problem that ``generate`` makes again from these three values."""
+    """A problem that ``generate`` makes again from its first three values."""
 
     configuration: str
     seed: int
     style: Style = "iraven"
+    render: Render = field(default="own", repr=False)
+    """Not what the problem is but how it is shown: a puzzle's identity is the ``repr`` without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
     """A problem in the official format: the path of its npz (the XML lies beside it) and both files' content hash."""
+
+    render: ClassVar[Render] = "official"
 
     path: str
     digest: str

@@ -17,6 +17,7 @@ from envs.raven import (
     Generated,
     Imported,
     Problem,
+    Render,
     Style,
     configuration_named,
     enlarged,
@@ -118,7 +119,7 @@ def problem_of(source: Generated | Imported | Path, configuration: str) -> Probl
 def fingerprint(source: Source) -> str:
     """What tells a source and its content from others; files that cannot be read go by their path."""
     if isinstance(source, Path):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FileError):
             return str(Imported(str(source), content_digest(source)))
     return str(source)
 
@@ -180,9 +181,9 @@ def stand_ins(selection: Selection) -> tuple[Question, ...]:
     return tuple(found.values())
 
 
-def generated(configuration: str, index: int, answer_sets: Style, seeds: str = "") -> Generated:
+def generated(configuration: str, index: int, answer_sets: Style, seeds: str = "", render: Render = "own") -> Generated:
     """The problem of an index, drawn from open ``seeds`` or from those of a secret."""
-    return Generated(configuration, puzzle_seed(configuration, index, seeds), answer_sets)
+    return Generated(configuration, puzzle_seed(configuration, index, seeds), answer_sets, render)
 
 
 @functools.lru_cache(maxsize=64)

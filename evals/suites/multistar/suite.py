@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from annotated_types import Interval
 
 from envs.picture import Picture
-from envs.raven import CONFIGURATIONS, configuration_named
+from envs.raven import CONFIGURATIONS, Render, configuration_named
 from envs.settings import Count, Several, check_instance
 from evals.conversation import Conversation
 from evals.figures import Figure
@@ -96,6 +96,8 @@ class MultiStarSuite(Suite):
         doubtful: Published questions whose keys are known to be wrong: ``left_out`` of scores, or ``scored`` as published.
         order: ``paper`` (earlier answers stand before the question) or ``question_first`` (after the question and its choices,
             so that the calls of a sweep share a longer prefix and take less time).
+        render: ``own`` (all sizes can be told apart, sharp at every scale) or ``official`` (pixel for pixel as RAVEN's
+            published generator draws; what its pixels do not show does not count).
         scale: How many times larger panels and pages are drawn than the published 160 pixels a panel.
         seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells; empty for the open ones.
     """
@@ -119,6 +121,7 @@ class MultiStarSuite(Suite):
     problems: str = ""
     options: Drawing = "balanced"
     order: Order = "paper"
+    render: Render = "own"
     scale: Annotated[int, Interval(ge=1, le=4)] = 1
     wording: Literal["own", "published"] = "own"
     source: str = ""
@@ -212,9 +215,10 @@ class MultiStarSuite(Suite):
                 prompts="published questions in our frame",
                 decoder="most likely of the labels" if self.reply == "labels" else "written replies",
             )
+        drawn = "own" if self.render == "own" else "published drawing"
         return Conditions(
             games="problems from files" if self.problems else "drawn from seeds",
-            pictures="own" if self.scale == 1 else f"own, {self.scale} times as large",
+            pictures=drawn if self.scale == 1 else f"{drawn}, {self.scale} times as large",
             prompts="own",
             decoder="most likely of the labels" if self.reply == "labels" else "written replies",
         )
@@ -269,7 +273,8 @@ class MultiStarSuite(Suite):
             return PublishedPuzzle(self.source, digest, self.subtask, configuration, puzzle, doubtful)
         if self.problems:
             return imported(self.problems, configuration, self._most)[puzzle]
-        return generated(configuration, puzzle, ANSWER_SETS[self.answer_sets], self.seeds)  # type: ignore[arg-type]
+        style = ANSWER_SETS[self.answer_sets]
+        return generated(configuration, puzzle, style, self.seeds, self.render)  # type: ignore[arg-type]
 
     def _group(self, configuration: str, puzzle: int) -> str:
         """Tells puzzles apart, and imported ones from what they were before their files changed."""
@@ -364,7 +369,7 @@ class MultiStarSuite(Suite):
             if self.source:
                 raise ValueError("suite.source is set, but suite.wording is own; set suite.wording=published")
             return
-        for setting, default in (("problems", ""), ("scale", 1)):
+        for setting, default in (("problems", ""), ("scale", 1), ("render", "own")):
             if getattr(self, setting) != default:
                 raise ValueError(f"suite.{setting} has no meaning with suite.wording=published: leave it out")
         if not self.source:

@@ -49,8 +49,10 @@ def _sketch(problem: Problem, seed: int, panels: Panels, node: Node) -> Sketch:
         return Sketch(node.name, "2P", node.attribute, node.part, two_panels(problem, first, second), draft)
     (panel,) = node.panels
     draft = _single(problem, seed, panels, node)
-    if node.attribute == "size":
-        draft = only_if_seen(draft, _single(problem, seed, as_drawn(problem, panels), node))
+    if node.attribute in ("size", "position"):
+        seen = _single(problem, seed, as_drawn(problem, panels), node)
+        # The words for an object ("smallest square") count only if they would be the same for what the picture shows.
+        draft = only_if_seen(draft, seen if seen.text == draft.text else None)
     return Sketch(node.name, "1P", node.attribute, node.part, one_panel(problem, panel), draft)
 
 

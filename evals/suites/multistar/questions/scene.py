@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from envs.raven import SIZE_VALUES, TYPE_VALUES, Imported, Problem
+from envs.raven import SIZE_VALUES, TYPE_VALUES, Problem
 from evals.suites.multistar.questions.question import QuestionAttribute
 from evals.suites.multistar.questions.words import PLACES
 
@@ -50,11 +50,11 @@ _SQUARE, _TWIN_SIZES, _INNER_GRID = 2, (2, 3), "In_Distribute_Four"
 def as_drawn(problem: Problem, panels: Panels) -> Panels:
     """The panels with the sizes that their pictures show.
 
-    Official files draw squares of the inner grid with whole half sides, so that those of two size levels are the same
-    pixels; they look like the smaller. Our own drawing tells them apart.
+    The published drawing cuts half sides of squares to whole pixels, so that in the inner grid those of two size levels are
+    the same pixels; they look like the smaller. Our own drawing tells them apart.
     """
     layouts = problem.configuration.layouts
-    if not isinstance(problem.source, Imported) or layouts[-1].name != _INNER_GRID:
+    if problem.source.render == "own" or layouts[-1].name != _INNER_GRID:
         return panels
     lower, upper = _TWIN_SIZES
     radius = layouts[-1].extent * SIZE_VALUES[lower] / 2

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from envs.picture import Picture
 from envs.raven import Problem, one_row, puzzle, two_rows
+from envs.raven.listing import twins
 from evals.suites.multistar.questions import comparisons
 from evals.suites.multistar.questions.options import Drawing, draw_options
 from evals.suites.multistar.questions.question import Draft, Part, Question, QuestionAttribute, Stage, dice
@@ -48,7 +49,7 @@ def posed(problem: Problem, seed: int, sketch: Sketch, drawing: Drawing) -> Ques
     draft, configuration = sketch.draft, problem.configuration
     if sketch.stage == "final":
         key, options = CANDIDATES.index(draft.truth), CANDIDATES
-        counts, rates = True, (1 / len(CANDIDATES),) * len(CANDIDATES)
+        counts, rates = draft.seen, (1 / len(CANDIDATES),) * len(CANDIDATES)
     else:
         drawn = draw_options(
             dice(problem, seed, f"{sketch.name} options"), configuration.name, sketch.name, draft, drawing
@@ -128,6 +129,13 @@ def row_sketch(
     return Sketch(name, stage, attribute, part, one_row(problem) if stage == "1R" else two_rows(problem), asked)
 
 
+def _has_twin(problem: Problem) -> bool:
+    """Whether another candidate has the same pixels as the answer, which happens in the published drawing only."""
+    if problem.source.render == "own":
+        return False
+    return any(problem.target + 1 in group for group in twins(problem))
+
+
 def final_sketch(problem: Problem, seed: int, name: str) -> Sketch:
     """The whole puzzle; its options are the numbers of the candidates."""
     text = dice(problem, seed, name).choice(_FINAL)
@@ -135,5 +143,6 @@ def final_sketch(problem: Problem, seed: int, name: str) -> Sketch:
     if parts:
         text = f"{text} The {parts[0]} and the {parts[1]} each follow their own rules."
     truth = CANDIDATES[problem.target]
-    draft = Draft(text, truth, tuple(number for number in CANDIDATES if number != truth), len(CANDIDATES))
+    others = tuple(number for number in CANDIDATES if number != truth)
+    draft = Draft(text, truth, others, len(CANDIDATES), seen=not _has_twin(problem))
     return Sketch(name, "final", None, None, puzzle(problem), draft)
