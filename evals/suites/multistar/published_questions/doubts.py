@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from envs.raven import COLOR_VALUES
+from envs.raven import COLOR_VALUES, SIZE_VALUES
 from evals.suites.multistar.published_questions.kinds import first_panel, places_in, plain, shapes_in
 from evals.suites.multistar.questions.question import Part, QuestionAttribute, Stage
 from evals.suites.multistar.questions.singles import SHAPES
@@ -24,7 +24,8 @@ _COMPONENT: Final[dict[Part | None, int]] = {None: 0, "left": 0, "right": 1, "to
 _ATTRIBUTE_OF_RULE: Final = {"number": "Number", "shape": "Type", "size": "Size", "color": "Color"}
 _ROWS: Final = {"top": 0, "middle": 1, "bottom": 2}
 _COLUMNS: Final = {"left": 0, "center": 1, "right": 2}
-_WHITE: Final = max(COLOR_VALUES)
+_COLOR_LEVELS: Final = {float(value): level for level, value in enumerate(COLOR_VALUES)}
+_SIZE_LEVELS: Final = {value: level for level, value in enumerate(SIZE_VALUES, 1)}
 
 
 @dataclass(frozen=True)
@@ -159,22 +160,65 @@ def _cell(place: str) -> tuple[int, int] | None:
     return (rows[0] if rows else 1, columns[0] if columns else 1) if rows or columns else None
 
 
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
 def _rule_doubts(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Doubts about a question which rule the rows follow."""
     found = []
-    component = rules[_COMPONENT[asked.part]]["rules"] if len(rules) > _COMPONENT[asked.part] else ()
-    for rule in component:
-        if rule.get("name") != "Progression" or rule.get("attr") != _ATTRIBUTE_OF_RULE.get(asked.attribute or ""):
+    number = _COMPONENT[asked.part]
+    for rule in rules[number]["rules"] if number < len(rules) else ():
+        asks_for_it = rule.get("attr") == _ATTRIBUTE_OF_RULE.get(asked.attribute or "")
+        if rule.get("name") != "Progression" or not asks_for_it:
             continue
-        if str(rule.get("value")) == "2":
+        # The generator knows the steps +1 and -1 and puts every other step to one of them.
+        step = str(rule.get("value"))
+        if step == "2":
             found.append("a rise by two is told as a fall")
-        elif str(rule.get("value")) == "-2" and asked.attribute in ("number", "shape"):
+        elif step == "-2" and asked.attribute in ("number", "shape"):
             found.append("a fall by two is told as one by one")
-    shown = [_of(panels[number], asked.part) for number in asked.panels]
-    others = " ".join(option.lower() for number, option in enumerate(asked.options) if number != asked.key)
-    still = len({frozenset(one["position"] for one in panel) for panel in shown}) == 1
-    if asked.attribute == "position" and still and "union" in others:
-        found.append("another option is true as well")
-    white = all(one["color"] == _WHITE for panel in shown for one in panel)
-    if asked.attribute == "color" and white and ("sum" in others or "difference" in others):
+    shown = [_of(panels[panel], asked.part) for panel in asked.panels]
+    rows = [shown[start : start + 3] for start in range(0, len(shown), 3)]
+    others = [option.lower() for number, option in enumerate(asked.options) if number != asked.key]
+    if any(_also_true(option, asked.attribute, rows) for option in others):
         found.append("another option is true as well")
     return found
+
+
+def _also_true(option: str, attribute: QuestionAttribute | None, rows: Sequence[Sequence[Panel]]) -> bool:
+    """Whether a statement other than the key is true of all rows, as far as its words are known."""
+    if attribute == "position":
+        # Where objects stand still within a row, the last panel is the union of the others, too.
+        still = all(len({frozenset(one["position"] for one in panel) for panel in row}) == 1 for row in rows)
+        return still and "union" in option
+    if attribute not in ("color", "size"):
+        return False
+    for row in rows:
+        levels = [_common_level(panel, attribute) for panel in row]
+        if len(levels) != 3 or None in levels:
+            return False
+        if not _fits(option, *levels):  # type: ignore[arg-type]
+            return False
+    return True
+
+
+def _fits(option: str, first: int, second: int, third: int) -> bool:
+    """Whether a statement on sizes or colors is true of one row of levels."""
+    if "constant amount" in option:
+        rises = "increase" in option or "darken" in option
+        step = second - first
+        return third - second == step and (step > 0 if rises else step < 0)
+    if "sum" in option:
+        return first + second == third
+    if "difference" in option:
+        return first - second == third
+    return False
+
+
+def _common_level(panel: Panel, attribute: QuestionAttribute) -> int | None:
+    """The level of all objects of a panel as RAVEN's arithmetic counts it: white is 0, the smallest size 1."""
+    values = {float(one[attribute]) for one in panel}
+    if len(values) != 1:
+        return None
+    scale = _SIZE_LEVELS if attribute == "size" else _COLOR_LEVELS
+    return scale.get(values.pop())

@@ -248,8 +248,8 @@ NESTED = [[thing("outer-part", "circle", 0.4, 255), thing("top-left of the inner
         (asked("1R", "size", "rule?", ["up", "down"], 1, (0, 1, 2)), PANELS, ("Progression", "Size", "-2"), ""),
         (asked("2R", "shape", "rule?", ["up", "down"], 1, range(6)), PANELS, ("Progression", "Type", "-2"), "one by one"),
         (asked("1R", "position", "?", ["it stays", "a union"], 0, (0, 1, 2)), PANELS, (), "true as well"),
-        (asked("1R", "color", "?", ["it stays", "the sum"], 0, (0, 1), "out"), NESTED, (), "true as well"),
-        (asked("1R", "color", "?", ["it stays", "the sum"], 0, (0, 1), "in"), NESTED, (), ""),
+        (asked("1R", "color", "?", ["it stays", "the sum"], 0, (0, 1, 2), "out"), NESTED, (), "true as well"),
+        (asked("1R", "color", "?", ["it stays", "the sum"], 0, (0, 1, 2), "in"), NESTED, (), ""),
         (asked("2P", "color", "left panel or right panel", ["Darker", "Brighter"], 0, (0, 1), "bottom"), SPLIT, (), "brighter"),
         (asked("2P", "color", "left panel or right panel", ["Darker", "Brighter"], 0, (0, 1), "top"), SPLIT, (), ""),
         (asked("2P", "color", "right panel or left panel", ["Darker", "Brighter"], 0, (0, 1), "bottom"), SPLIT, (), ""),
@@ -268,6 +268,36 @@ NESTED = [[thing("outer-part", "circle", 0.4, 255), thing("top-left of the inner
 def test_known_slips_of_the_generator_are_found(question, panels, named, doubt):
     found = doubts_of(question, panels, rules(named) if named else [])
     assert (doubt in "; ".join(found)) and bool(found) == bool(doubt)
+
+
+def row(attribute, *values):
+    return [[thing("center", "circle", **{"size": 0.4, "color": 255, attribute: value})] for value in values]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "options", "panels", "doubted"),
+    [
+        # colors x, 0, x: both the sum and the difference
+        ("color", ["the sum of the colors", "the difference of the colors"], row("color", 112, 255, 112), True),
+        ("color", ["the sum of the colors", "the difference of the colors"], row("color", 255, 112, 112), False),
+        ("color", ["the difference", "gradually brightens by a constant amount"], row("color", 168, 196, 224), True),
+        ("color", ["the sum", "gradually darkens by a constant amount"], row("color", 224, 196, 168), True),
+        # sizes 6, 4, 2 (from 1): both a fall by two and the difference
+        ("size", ["decreases by a constant amount", "the difference of the sizes"], row("size", 0.9, 0.7, 0.5), True),
+        ("size", ["the difference of the sizes", "increases by a constant amount"], row("size", 0.9, 0.7, 0.5), False),
+        ("size", ["the difference of the sizes", "decreases by a constant amount"], row("size", 0.9, 0.7, 0.6), False),
+        ("size", ["the sum", "the difference"], row("size", 0.9, 0.7, 0.5) + row("size", 0.5, 0.4, 0.6), False),
+        # positions that stay within each row, but not from row to row
+        ("position", ["they stay", "the union"],
+         [[thing("top-left", "circle")]] * 3 + [[thing("top-right", "circle")]] * 3, True),
+        ("position", ["they stay", "the union"],
+         [[thing("top-left", "circle")]] * 5 + [[thing("top-right", "circle")]], False),
+    ],
+)  # fmt: skip
+def test_a_second_true_rule_is_found(attribute, options, panels, doubted):
+    stage = "1R" if len(panels) == 3 else "2R"
+    found = doubts_of(asked(stage, attribute, "rule?", options, 0, range(len(panels))), panels, [])
+    assert (found == ("another option is true as well",)) == doubted and bool(found) == doubted
 
 
 def test_directions_on_the_grid_are_read_from_the_cells():
@@ -363,14 +393,14 @@ def test_one_bad_file_or_line_never_refuses_a_folder_and_each_is_named(checkout,
         "6/question.json: is not a regular file",
         "9000x2 pixels",
         "no PNG",
-        "cannot be read",
+        "absent.png: there is no such file",
         "none of the choices' letters",
         "5/question.json: is a link",
     ):
         assert named in warnings, named
     assert warnings.count("lies outside of the checkout") == 3
     kept = {question.picture for puzzle in direct_ones for question in puzzle}
-    assert {path.stem for path in (tmp_path / "out" / "pictures").iterdir()} >= kept and "18 left out" in printed.out
+    assert {path.stem for path in (tmp_path / "out" / "pictures").iterdir()} >= kept and "19 left out" in printed.out
 
 
 def test_a_chain_without_some_questions_keeps_the_rest_and_one_without_its_end_is_left_out(checkout, tmp_path):
