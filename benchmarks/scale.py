@@ -16,18 +16,21 @@ import dataclasses
 import json
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pyarrow as pa
+
 from benchmarks.simulation.cluster import GPU, Costs, Machine, Result, play, play_one_at_a_time, play_static_shards
 from benchmarks.simulation.workload import MIX, QUESTIONS, STEADY, Workload, draw, from_run
 from cluster.console import show
 from cluster.engines.simulated import Speed
 from cluster.runner import admission, episode_queue, router
+from evals.stopping.order import games_in_order, ranks
 from evals.tables import Cell, Table
 from evals.types import Episode
 
@@ -81,16 +84,29 @@ def lengths(options: argparse.Namespace) -> Table:
     return Table("lengths", "Longer runs on 16 replicas", columns, tuple(rows))
 
 
+def balanced_places(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, int]]:
+    """Each episode with its place in a balanced order; every episode is a game of its own."""
+    rows = [
+        {"suite": each.suite, "task": each.task, "level": each.level, "seed": number, "episode_id": str(number)}
+        for number, each in enumerate(episodes)
+    ]
+    places = ranks(games_in_order(pa.Table.from_pylist(rows)))
+    for number, each in enumerate(episodes):
+        yield each, places[str(number)]
+
+
 def orders(options: argparse.Namespace) -> Table:
     """Effect of the queue's order on the tail; mean of several seeds, since a single long episode decides each."""
     works = [draw(8 * EPISODES, seed) for seed in range(4)]
     tokens = {id(each): work.reply_tokens(number) for work in works for number, each in enumerate(work.episodes)}
+    balanced = {id(each): place for work in works for each, place in balanced_places(work.episodes)}
     usual = episode_queue.expected_work
     rules: dict[str, Callable[[Episode], float]] = {
         "longest expected first": usual,
         "most prompt tokens first": lambda episode: episode.prompt_tokens,
         "most calls first": lambda episode: episode.calls,
         "plan order": lambda episode: 0.0,
+        "balanced, as runs that may stop": lambda episode: -balanced[id(episode)],
         "shortest expected first": lambda episode: -usual(episode),
         "longest actual first": lambda episode: tokens[id(episode)],
     }
