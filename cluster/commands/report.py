@@ -164,18 +164,20 @@ def _score(run: Run, data: RunData, suite: Suite) -> Results:
 
 def _with_stopping(results: Results, run: Run) -> Results:
     """The results with what the stopping rule said, in the summary and under every table that has intervals."""
-    tables = [
-        dataclasses.replace(table, notes=(*table.notes, AT_EVERY_LOOK)) if table.has_intervals else table
-        for table in results.tables
-    ]
     state = run.stopping
     if state is None:
         return results
+    sentences = [f"{each[:1].upper()}{each[1:]}." for each in state.lines()]
+    notes = (*sentences[:1], AT_EVERY_LOOK) if len(sentences) == 1 else (AT_EVERY_LOOK,)
+    tables = [
+        dataclasses.replace(table, notes=(*table.notes, *notes)) if table.has_intervals else table
+        for table in results.tables
+    ]
     scored = {each["name"] for each in results.summary["tables"]}
     not_needed = len(run.planned) - results.summary["planned"]
     counts = {"not_needed": not_needed, "stopping": state.to_json()}
     summary = {**results.summary, **counts, "tables": [table.to_json() for table in tables if table.name in scored]}
-    lines = [f"{each[:1].upper()}{each[1:]}." for each in state.lines()]
+    lines = [*sentences]
     if state.stopped:
         lines.append(
             f"{not_needed:,} of {len(run.planned):,} planned episodes are not needed; scores cover the others."

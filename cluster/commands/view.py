@@ -15,7 +15,9 @@ import uvicorn
 from cluster.config.settings import make_suite
 from cluster.console import warn
 from cluster.errors import UserError
+from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run
+from evals.ledger.ledger import LedgerChangedError, LedgerDamagedError
 from evals.suite import Suite
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
@@ -109,7 +111,28 @@ class _Finder:
             return None
         name = path.name if path.name and path.name not in self._names else str(path)
         self._names.add(name)
-        return ViewedRun(name, path, _suite_of(config["suite"]))
+        return ViewedRun(name, path, _suite_of(config["suite"]), _stopping_of(run))
+
+
+def _stopping_of(run: Run) -> Callable[[], Sequence[str]]:
+    """What a run's stopping rule says, asked again only when the ledger has grown."""
+    known: frozenset[str] = frozenset()
+    said: tuple[str, ...] = ()
+
+    def lines() -> Sequence[str]:
+        nonlocal known, said
+        parts = frozenset(part.name for part in (run.path / "episodes").glob("*.parquet"))
+        if parts == known or not (run.path / RULE).exists():
+            return said
+        run.refresh()
+        try:
+            state = run.stopping
+        except (UserError, LedgerChangedError, LedgerDamagedError):
+            return said  # the list of episodes says what cannot be read
+        known, said = parts, tuple(state.lines()) if state is not None else ()
+        return said
+
+    return lines
 
 
 def _suite_of(config: object) -> Callable[[], Suite]:

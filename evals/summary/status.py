@@ -21,7 +21,8 @@ def status_lines(summary: Mapping[str, int], causes: Mapping[tuple[str, str], Se
     if missing:
         lines.append(
             f"Partial run: {missing:,} of {planned:,} planned episodes have not been played. "
-            "Scores cover the others; the same command resumes the run."
+            "Scores cover the others; the same command resumes the run. Their intervals hold for a number of games that is "
+            "fixed before, not for one at which somebody looks."
         )
     if failed:
         every = sorted((cause for found in causes.values() for cause in found), key=lambda cause: -cause.count)

@@ -276,6 +276,7 @@ class EpisodeIndex:
                 "waiting": run.waiting,
                 "players": players.get(number, []),
                 "damage": [f"{name}: {reason}" for name, reason in run.damage.items()],
+                "stopping": list(run.stopping()),
             }
             for number, run in enumerate(self.runs)
         ]

@@ -42,6 +42,8 @@ class ViewedRun:
     path: Path
     suite: Callable[[], Suite]
     """Makes the run's suite; raises ValueError where that cannot be had, and episodes are then shown without its help."""
+    stopping: Callable[[], Sequence[str]] = tuple
+    """What the run's stopping rule says now, a sentence for each decision; nothing for a run without one."""
     planned: int = 0
     parts: dict[str, int] = field(default_factory=dict)
     """Names of the parts that were read, with their numbers."""

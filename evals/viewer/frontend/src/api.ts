@@ -52,6 +52,7 @@ export interface RunStatus {
   waiting: number;
   players: string[];
   damage: string[];
+  stopping: string[];
 }
 
 export interface State {

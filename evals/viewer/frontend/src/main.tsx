@@ -65,6 +65,7 @@ function Runs({ state }: { state: State | null }) {
   if (!state) return <p class="runs">reading …</p>;
   const sum = (name: "planned" | "done" | "failed" | "waiting") => state.runs.reduce((all, run) => all + run[name], 0);
   const damage = state.runs.flatMap((run) => run.damage.map((what) => `${run.name}: ${what}`));
+  const stopping = state.runs.flatMap((run) => run.stopping.map((what) => `${run.name}: ${what}`));
   const played = sum("done") + sum("failed");
   return (
     <div class="runs">
@@ -76,6 +77,17 @@ function Runs({ state }: { state: State | null }) {
         {(!state.loaded || sum("waiting") > 0) && <span> · reading the ledger …</span>}
       </span>
       <progress value={played} max={sum("planned") || 1} aria-label="episodes played" />
+      {stopping.length === 1 && <span class="stopping">{stopping[0]}</span>}
+      {stopping.length > 1 && (
+        <details class="stopping">
+          <summary>{stopping.length} stopping rules</summary>
+          <ul>
+            {stopping.map((what) => (
+              <li key={what}>{what}</li>
+            ))}
+          </ul>
+        </details>
+      )}
       {damage.length > 0 && (
         <details class="damage">
           <summary>{damage.length} not readable</summary>
