@@ -96,7 +96,7 @@ class Driver:
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
         modeled = [episode for episode in todo if episode.player not in names]
-        pool = ReplicaPool(settings, stats, progress, self._journal)
+        pool = ReplicaPool(settings, stats, progress, self._journal, directory.path / "logs")
         self._watch = StopWatch.of(directory, settings.balanced)
         ranks = self._watch.ranks
         processes = min(runners, os.cpu_count() or 1)

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NoReturn
 
 import ray
@@ -16,7 +17,8 @@ from ray.exceptions import RayError, RayTaskError
 from cluster.concurrency import all_of, first_of, within
 from cluster.config.settings import Settings
 from cluster.console import warn
-from cluster.engines.base import Account
+from cluster.driver.start_failures import START_FAILURES, StartFailures
+from cluster.engines.base import Account, EngineSettingsError
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
@@ -28,14 +30,10 @@ START_SECONDS = 3600.0
 """Timeout for a replica to load its model."""
 REPLY_SECONDS = 5.0
 """How much longer than the engine's own timeout the driver waits for a health check."""
-START_FAILURES = 3
-"""The run fails when every slot failed to start this often in a row and no replica is up."""
-LONGEST_BACKOFF_SECONDS = 300.0
-"""Longest backoff between tries to start a replica."""
 CLOSE_SECONDS = 5.0
 """How long an engine may take to release its resources before its process is killed."""
-STARTS_PER_NODE = 2
-"""Replicas that load their model at the same time on one node; more would only contend for disk and memory."""
+LOG_SECONDS = 10.0
+"""For the end of a failed replica's output, which may be on another node."""
 NODE_CHECK_SECONDS = 5.0
 """How often a run with ``cluster.replicas=fit`` checks for new nodes."""
 SETTLE_SECONDS = 1.0
@@ -56,19 +54,27 @@ class _Runner:
 class ReplicaPool:
     """Keeps the configured number of replicas alive, or as many as fit."""
 
-    def __init__(self, settings: Settings, stats: RunStatistics, progress: Progress, journal: SpendingJournal) -> None:
-        """Nothing starts before ``keep``."""
+    def __init__(
+        self, settings: Settings, stats: RunStatistics, progress: Progress, journal: SpendingJournal, logs: Path
+    ) -> None:
+        """Nothing starts before ``keep``; the output of failed replicas is kept in the folder ``logs``."""
         self.settings = settings
         self.stats = stats
         self.progress = progress
         self.journal = journal
+        self.logs = logs
         self._runners: dict[str, _Runner] = {}
         self._unassigned: dict[str, tuple[str, NewReplica]] = {}
         """Replicas that no runner has, with the node of each."""
         self._lost: dict[str, asyncio.Event] = {}
-        self._failures: dict[str, int] = {}
-        """Failed starts in a row of each slot."""
-        self._starting: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(STARTS_PER_NODE))
+        self._failures = StartFailures()
+        self._wanted = 0
+        self._held: list[ray.actor.ActorHandle] = []
+        """Actors that keep a GPU which was given up, so that Ray assigns it to no other replica."""
+        self._loading: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Held while a replica loads, by GPU, and by node until the first one has started there."""
+        self._warm: set[str] = set()
+        """Nodes where a replica has started."""
 
     # --- assignment to runners ---
 
@@ -139,11 +145,14 @@ class ReplicaPool:
         fit = self.settings.cluster.replicas == "fit"
         while True:
             wanted = capacity.replicas_that_fit(self.settings.model) if fit else int(self.settings.cluster.replicas)
+            self._wanted = max(wanted, self._wanted)
             for number in range(len(slots), wanted):
                 slots.add(asyncio.create_task(self._keep_slot(f"replica-{number}")))
-            self.stats.replicas_wanted = len(slots)
+            pending = [slot for slot in slots if not slot.done()]
+            self.stats.replicas_wanted = len(pending)
             try:
-                pending = [slot for slot in slots if not slot.done()]
+                if not pending:
+                    raise RunFailedError("the GPUs of all replicas were given up")
                 done, _ = await asyncio.wait(
                     pending, timeout=NODE_CHECK_SECONDS if fit else None, return_when=asyncio.FIRST_COMPLETED
                 )
@@ -151,45 +160,109 @@ class ReplicaPool:
                     slot.result()
             except BaseException:
                 await all_of(slots, cancel=True)
+                for handle in self._held:
+                    actors.end_actor(handle)
                 raise
 
     async def _keep_slot(self, slot: str) -> None:
-        """Start a replica, have it used, and replace it whenever it dies."""
-        self._failures[slot] = 0
+        """Start a replica, have it used, and replace it whenever it dies; returns when its GPU was given up.
+
+        Raises:
+            UserError: no replica can start with these settings.
+            RunFailedError: no replica is up, and every slot has failed to start several times.
+        """
+        self._failures.counted[slot] = 0
         for incarnation in itertools.count():
-            cause, name = "", f"{slot}.{incarnation}"
+            name, given_up, died = f"{slot}.{incarnation}", False, False
+            place: actors.Place | None = None
             handle = actors.create_replica(name, self.settings.model)
             try:
-                node = await handle.node.remote()
-                async with self._starting[node]:
+                place = await handle.place.remote()
+                async with self._turn_to_start(place):
                     self.progress.at(f"starting {slot}" + (f" (restart {incarnation})" if incarnation else ""))
-                    async with asyncio.timeout(START_SECONDS):
-                        spending = self.journal.now
-                        info = await handle.start.remote(spending.total, spending.highest)
-                if info["metered"]:
-                    await self._settle(name, handle, 0, 0.0)  # from now on nothing is spent that is not written first
+                    replica = await self._start(name, handle)
                 self.progress.at("")
-                self._failures[slot] = 0
-                replica = NewReplica(name, actors.RayReplica(handle), **info)
-                cause = await self._serve(replica, handle, node)
+                self._failures.started(slot, place)
+                cause = await self._serve(replica, handle, place.node)
+                died = True
                 self.stats.replicas_lost += 1
+                await self._keep_log(name, place)
                 warn(f"{slot} {cause}; replacing it")
             except (RayError, TimeoutError) as error:
-                self._failures[slot] += 1
-                reason = error.cause if isinstance(error, RayTaskError) else error
-                if self.stats.playing_since is None and isinstance(error, RayTaskError):
-                    raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}") from error
-                warn(f"{slot} failed to start: {actors.first_line(reason)}")
-                if not self.stats.replicas_up and min(self._failures.values()) >= START_FAILURES:
-                    raise RunFailedError(f"none of the {len(self._failures)} replicas can be started") from error
-                await asyncio.sleep(min(2.0 ** self._failures[slot], LONGEST_BACKOFF_SECONDS))
+                await self._keep_log(name, place)
+                given_up = self._note_failure(slot, place, error)
             finally:
-                if not cause:  # it may still be alive: let the engine release its resources
+                if not died:  # it may still be alive: let the engine release its resources
                     with contextlib.suppress(Exception):
                         account = await within(CLOSE_SECONDS, handle.close.remote())
                         if account is not None:
                             await self._note(name, account)
-                actors.end_actor(handle)
+                if given_up:
+                    self._held.append(handle)
+                else:
+                    actors.end_actor(handle)
+            if given_up and capacity.replicas_that_fit(self.settings.model) - len(self._held) < self._wanted:
+                return
+            if not died:
+                await asyncio.sleep(self._failures.backoff(slot))
+
+    async def _start(self, name: str, handle: ray.actor.ActorHandle) -> NewReplica:
+        spending = self.journal.now
+        info = await within(START_SECONDS, handle.start.remote(spending.total, spending.highest))
+        if info["metered"]:
+            await self._settle(name, handle, 0, 0.0)  # from now on nothing is spent that is not written first
+        return NewReplica(name, actors.RayReplica(handle), **info)
+
+    @contextlib.asynccontextmanager
+    async def _turn_to_start(self, place: actors.Place) -> AsyncIterator[None]:
+        """Wait until a replica may load its model.
+
+        The first one of a node loads alone, so that the others find its files and compiled kernels in the caches. On one
+        GPU they always load one after the other, since engines measure the memory that is free while they load.
+        """
+        async with self._loading[place.device]:
+            first = self._loading[place.node]
+            await first.acquire()
+            alone = place.node not in self._warm
+            if not alone:
+                first.release()
+            try:
+                yield
+                self._warm.add(place.node)
+            finally:
+                if alone:
+                    first.release()
+
+    def _note_failure(self, slot: str, place: actors.Place | None, error: Exception) -> bool:
+        """Decide what a failed start means; returns whether its GPU is used no more.
+
+        Raises:
+            UserError, RunFailedError: see ``_keep_slot``.
+        """
+        reason = error.cause if isinstance(error, RayTaskError) else error
+        of_settings = isinstance(reason, EngineSettingsError)
+        verdict = self._failures.failed(slot, place, str(reason), of_settings)
+        if verdict == "fatal":
+            raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}") from error
+        where = f" on {place}" if place else ""
+        warn(f"{slot} failed to start{where}: {actors.first_line(reason)}")
+        if verdict == "give up the GPU" and self.stats.replicas_up:
+            warn(f"{place} is not used anymore: {START_FAILURES} starts in a row have failed there")
+            return True
+        if not self.stats.replicas_up and min(self._failures.counted.values()) >= START_FAILURES:
+            raise RunFailedError(
+                f"none of the {len(self._failures.counted)} replicas can be started; "
+                f"the last one failed{where}: {actors.first_line(reason)}"
+            ) from error
+        return False
+
+    async def _keep_log(self, name: str, place: actors.Place | None) -> None:
+        """Keep the end of a failed replica's output in the run directory; Ray's own files may go with the job."""
+        if place is None or not place.log:
+            return
+        with contextlib.suppress(Exception):  # the node may be gone, or the disk full
+            text = await within(LOG_SECONDS, actors.read_log(place))
+            await asyncio.to_thread(_write_log, self.logs / f"{name}.log", text)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
         """Assign the replica to a runner until it is lost; returns what happened to it."""
@@ -255,3 +328,8 @@ class ReplicaPool:
                 return f"failed its health check ({actors.first_line(error.cause)})"
             except RayError:
                 return "died"
+
+
+def _write_log(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)

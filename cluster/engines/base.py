@@ -62,6 +62,10 @@ class EngineDiedError(EngineError):
     """The engine died; its replica is replaced."""
 
 
+class EngineSettingsError(EngineError):
+    """The engine cannot start with its settings, wherever it is tried; the run ends."""
+
+
 class EngineClosedError(EngineError):
     """The engine will answer no further requests (an invalid key, for example): the run stops and can be resumed."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from cluster.concurrency import within
-from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, Request
+from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, EngineSettingsError, Request
 from evals.types import PlayerError, Reply
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,15 @@ class Replica:
         Args:
             spent_elsewhere: Spending of the run so far, for engines with a spend cap.
             highest: Price of its most expensive request.
+
+        Raises:
+            EngineSettingsError: the engine refuses its settings.
+            EngineError: it cannot start.
         """
-        self._engine = self._make_engine()
+        try:
+            self._engine = self._make_engine()
+        except ValueError as error:
+            raise EngineSettingsError(str(error)) from error
         self._engine.add_spent_elsewhere(spent_elsewhere, highest)
         await self._engine.start()
         return {"batch": self._engine.max_num_seqs, "metered": self._engine.metered}

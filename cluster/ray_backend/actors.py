@@ -6,7 +6,10 @@ import asyncio
 import logging
 import os
 import re
+import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import ray
@@ -72,11 +75,62 @@ def start_ray(cluster: ClusterSettings) -> None:
 # --- actors ---
 
 
-class _ReplicaActor(Replica):
-    """A replica that reports its node."""
+@dataclass(frozen=True)
+class Place:
+    """Where a replica's process runs."""
 
-    async def node(self) -> str:
-        return str(ray.get_runtime_context().get_node_id())
+    node: str
+    """Id of its Ray node."""
+    host: str
+    gpus: tuple[str, ...]
+    """Numbers of its GPUs there; none for a replica over several nodes, whose workers hold them."""
+    log: str
+    """File on that node with its output, that of its engine's processes included; empty if there is none."""
+
+    @property
+    def device(self) -> str:
+        """Identifies its GPUs."""
+        return f"{self.node}/{','.join(self.gpus) or os.urandom(8).hex()}"
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"GPU {','.join(self.gpus)} of {self.host}" if self.gpus else self.host
+
+
+class _ReplicaActor(Replica):
+    """A replica that reports where it is."""
+
+    async def place(self) -> Place:
+        context = ray.get_runtime_context()
+        gpus = tuple(context.get_accelerator_ids().get("GPU", ()))
+        log = Path("/proc/self/fd/2").resolve()
+        return Place(str(context.get_node_id()), socket.gethostname(), gpus, str(log) if log.is_file() else "")
+
+
+LOG_LINES = 200
+LOG_BYTES = 2**18
+
+
+async def read_log(place: Place) -> str:
+    """The last lines of a replica's output, read where it ran; values of secret environment variables are left out."""
+    on_node = NodeAffinitySchedulingStrategy(place.node, soft=False)
+    task = ray.remote(_tail).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node)
+    text: str = await task.remote(place.log)
+    return text
+
+
+def _tail(path: str) -> str:
+    with Path(path).open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
+        text = file.read(LOG_BYTES).decode(errors="replace")
+    secret = [value for name, value in os.environ.items() if SECRET.search(name) and len(value) >= 8]
+    for value in secret:
+        text = text.replace(value, "***")
+    return "\n".join(text.splitlines()[-LOG_LINES:]) + "\n"
+
+
+SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
+"""Names of environment variables whose values must not be stored."""
 
 
 class _RunnerActor(Runner):

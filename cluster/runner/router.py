@@ -21,7 +21,9 @@ OVERCOMMIT = 1.1
 MARGIN = 0.15
 """An episode leaves its home when the home is busier than the idlest replica by this share of a batch."""
 SLOW_PENALTY = 1.0
-"""Load, in batches, added to a replica's own for each hedged request that another replica answered first."""
+"""Load, in batches, added to a replica's own for each hedged request that another replica answered first.
+
+It does not fade: requests are hedged in the tail of a run only, which is over before a slow replica could recover."""
 HOMES_KEPT = 200_000
 """Homes that are remembered; an older episode gets a new one."""
 

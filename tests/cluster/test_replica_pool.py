@@ -13,11 +13,14 @@ from ray.exceptions import RayActorError, RayTaskError
 
 from cluster.config.settings import ClusterSettings
 from cluster.driver import replica_pool as pool_module
+from cluster.driver import start_failures as failures_module
 from cluster.driver.replica_pool import ReplicaPool
-from cluster.engines.base import Account
+from cluster.engines.base import Account, EngineSettingsError
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
+from cluster.ray_backend import actors
+from cluster.ray_backend.actors import Place
 from cluster.runner.messages import NewReplica
 from cluster.storage.spending import Spending, SpendingJournal, read_spending, read_spent
 from tests.fakes import FakeReplica
@@ -26,7 +29,7 @@ from tests.fakes import FakeReplica
 def pool(*replicas: tuple[str, str]) -> ReplicaPool:
     """With replicas (name, node) that are up."""
     made = ReplicaPool(
-        settings=None, stats=None, progress=None, journal=None
+        settings=None, stats=None, progress=None, journal=None, logs=None
     )  # none of them is needed to share out replicas
     for name, node in replicas:
         made._assign(NewReplica(name, FakeReplica(), 4), node)
@@ -123,6 +126,10 @@ FOLDER: list[Path] = []
 
 NODES: dict[str, int] = {}
 """Where replicas are; 0 unless given."""
+LOGS: list[str] = []
+"""File of their output; none unless given."""
+GPUS: dict[str, tuple[str, ...]] = {}
+"""Which GPUs they have; none unless given."""
 
 
 class Handle:
@@ -130,7 +137,8 @@ class Handle:
 
     def __init__(self, start, name="", health=None, close=None) -> None:
         self.name = name
-        self.node = SimpleNamespace(remote=lambda: answer(f"n{NODES.get(name, 0)}"))
+        place = Place(f"n{NODES.get(name, 0)}", "host", GPUS.get(name, ()), "".join(LOGS))
+        self.place = SimpleNamespace(remote=lambda: answer(place))
         self.start = SimpleNamespace(remote=lambda *spending: TOLD.append(spending) or start())
         self.close = SimpleNamespace(remote=close or (lambda: answer(CLOSED.append(name))))
         self.check_health = SimpleNamespace(remote=health or (lambda seconds: answer(None)))
@@ -165,7 +173,7 @@ async def good():
 def keeping(monkeypatch, starts, health=None, close=None, **cluster) -> ReplicaPool:
     """A pool of two slots; each start takes the next of ``starts``."""
     queue = iter(starts)
-    for each in (CLOSED, ENDED, TOLD, NODES, COVERED, FOLDER):
+    for each in (CLOSED, ENDED, TOLD, NODES, GPUS, LOGS, COVERED, FOLDER):
         each.clear()
     FOLDER.append(Path(tempfile.mkdtemp()))
 
@@ -177,7 +185,7 @@ def keeping(monkeypatch, starts, health=None, close=None, **cluster) -> ReplicaP
     monkeypatch.setattr(pool_module.actors, "end_actor", lambda handle: ENDED.append(handle.name))
     settings = SimpleNamespace(cluster=ClusterSettings(**{"replicas": 2, **cluster}), model=MODEL)
     stats = RunStatistics()
-    return ReplicaPool(settings, stats, Progress(stats), SpendingJournal(FOLDER[0]))
+    return ReplicaPool(settings, stats, Progress(stats), SpendingJournal(FOLDER[0]), FOLDER[0] / "logs")
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -200,10 +208,69 @@ async def kept(made: ReplicaPool):
         assert keep.done(), "it ends as soon as it is canceled"
 
 
-@pytest.mark.parametrize("other", [breaks, hangs])
-async def test_a_model_that_a_replica_cannot_load_ends_the_run_at_once(monkeypatch, other):
-    made = keeping(monkeypatch, [other, breaks])
-    with pytest.raises(UserError, match=r"replica-\d cannot start: CUDA error"):
+def failing(text, kind=ValueError):
+    async def start():
+        raise RayTaskError("start", "trace", kind(text))
+
+    return start
+
+
+@pytest.mark.parametrize("cause", [ValueError("x is not a valid model identifier"), EngineSettingsError("seed=x")])
+@pytest.mark.parametrize("other", [good, hangs])
+async def test_what_no_replica_can_load_ends_the_run_at_once(monkeypatch, cause, other):
+    made = keeping(monkeypatch, [failing(str(cause), type(cause)), hangs])
+    with pytest.raises(UserError, match=rf"replica-\d cannot start: {cause}"):
+        await asyncio.wait_for(made.keep(), 5)
+
+
+async def test_what_fails_alike_on_two_gpus_ends_the_run(monkeypatch):
+    made = keeping(monkeypatch, [failing("bad kernel 0x1"), failing("bad kernel 0x2"), hangs])
+    NODES.update({"replica-0.0": 0, "replica-1.0": 1})
+    GPUS.update({"replica-0.0": ("0",), "replica-1.0": ("0",)})
+    with pytest.raises(UserError, match="cannot start: bad kernel"):
+        await asyncio.wait_for(made.keep(), 5)
+
+
+async def test_one_broken_gpu_of_eight_is_given_up_by_name_and_the_others_play(monkeypatch, capsys):
+    made = keeping(monkeypatch, [], replicas=8)
+    monkeypatch.setattr(pool_module.capacity, "replicas_that_fit", lambda model: 8)
+
+    def create(name, of):
+        slot = name.partition(".")[0][-1]
+        GPUS[name] = (slot,)
+        return Handle(failing("unspecified launch failure") if slot == "0" else good, name)
+
+    monkeypatch.setattr(pool_module.actors, "create_replica", create)
+    pauses = without_pauses(monkeypatch, made)
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up == 7 and made._held)
+        await until(lambda: made.stats.replicas_wanted == 7)
+        assert "replica-0.2" not in ENDED or len(made._held) == 1, "its actor keeps the GPU from others"
+    assert "GPU 0 of host is not used anymore" in capsys.readouterr().err
+    assert len(pauses) <= 4 and len(ENDED) == len(set(ENDED))
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "429 Client Error: Too Many Requests for url",
+        "Free memory on device (3.1/79.2 GiB) on startup is less than desired GPU memory utilization",
+        "[Errno 98] Address already in use",
+    ],
+)
+async def test_what_may_pass_is_tried_again_on_every_slot_until_it_has_passed(monkeypatch, capsys, cause):
+    made = keeping(monkeypatch, [*[failing(cause)] * 12, *[good] * 2])
+    pauses = without_pauses(monkeypatch, made)
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up == 2)
+    assert len(pauses) == 12 and max(pauses) <= 30 and cause[:30] in capsys.readouterr().err
+
+
+async def test_what_should_have_passed_by_now_ends_the_run(monkeypatch):
+    monkeypatch.setattr(failures_module, "PASSING_SECONDS", -1.0)
+    made = keeping(monkeypatch, [failing("Address already in use")] * 9)
+    without_pauses(monkeypatch, made)
+    with pytest.raises(RunFailedError, match=r"none of the 2 replicas.*Address already in use"):
         await asyncio.wait_for(made.keep(), 5)
 
 
@@ -212,7 +279,7 @@ async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeyp
     monkeypatch.setattr(pool_module, "START_FAILURES", 1)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(made.keep(), 0.5)
-    assert "replica-1 failed to start: CUDA error" in capsys.readouterr().err
+    assert "replica-1 failed to start on host: CUDA error" in capsys.readouterr().err
     assert made.stats.playing_since is not None
 
 
@@ -231,7 +298,7 @@ def without_pauses(monkeypatch, made: ReplicaPool) -> list[float]:
 
 async def test_a_slot_that_keeps_failing_to_start_is_retried_with_backoff(monkeypatch):
     made = keeping(monkeypatch, [good, *[breaks] * 9, good])
-    monkeypatch.setattr(pool_module, "LONGEST_BACKOFF_SECONDS", 100.0)
+    monkeypatch.setattr(failures_module, "LONGEST_BACKOFF", 100.0)
     pauses = without_pauses(monkeypatch, made)
     async with kept(made):
         await until(lambda: made.stats.replicas_up == 2)
@@ -382,28 +449,31 @@ async def test_with_as_many_as_fit_replicas_join_with_the_nodes(monkeypatch):
     assert len(ENDED) == 3
 
 
-async def test_two_replicas_load_at_a_time_on_each_node(monkeypatch):
-    go, loading = asyncio.Event(), []
+async def test_the_first_replica_of_a_node_loads_alone_and_those_of_one_gpu_one_after_the_other(monkeypatch):
+    go, loading = asyncio.Semaphore(0), []
 
     async def loads():
         loading.append(1)
-        await go.wait()
+        await go.acquire()
         return await good()
 
-    made = keeping(monkeypatch, [loads] * 7, replicas=7)
-    NODES.update({f"replica-{number}.0": number // 4 for number in range(7)})
+    made = keeping(monkeypatch, [loads] * 6, replicas=6)
+    GPUS.update({f"replica-{number}.0": (str(number // 2),) for number in range(6)})  # three GPUs with two each
     async with kept(made):
-        await until(lambda: len(loading) == 4)
-        await asyncio.sleep(0.01)
-        assert len(loading) == 4, "two of four, and two of three"
-        assert len(re.findall(r"\d+", made.progress.stage)) == 1, "a slot, which is not started again"
-        go.set()
-        await until(lambda: made.stats.replicas_up == 7)
+        for started, at_once in ((0, 1), (1, 4), (4, 6)):  # one; then one on each GPU; then the rest
+            while made.stats.replicas_up < started:
+                go.release()
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01)
+            assert len(loading) == at_once, f"{started} are up"
+        for _ in range(2):
+            go.release()
+        await until(lambda: made.stats.replicas_up == 6)
 
 
 async def test_a_run_fails_once_every_slot_failed_to_start_three_times_in_a_row(monkeypatch):
     made = keeping(monkeypatch, [breaks] * 9)
-    made.stats.playing_since = 0.0
+    made._failures._any_started = True
     pauses = without_pauses(monkeypatch, made)
     with pytest.raises(RunFailedError, match="2 replicas"):
         await asyncio.wait_for(made.keep(), 5)
@@ -421,3 +491,20 @@ async def test_failed_starts_are_counted_anew_after_a_good_one(monkeypatch):
         made.lost(["replica-0.1"])
         await until(lambda: len(TOLD) == 5)
     assert pauses == [2, 2, 4] and made.stats.replicas_lost == 1
+
+
+def test_the_end_of_a_replica_s_output_is_kept_without_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
+    (tmp_path / "err").write_text("".join(f"line {number} sk-very-secret\n" for number in range(100_000)))
+    lines = actors._tail(str(tmp_path / "err")).splitlines()
+    assert lines == [f"line {number} ***" for number in range(99_800, 100_000)]
+
+
+async def test_the_output_of_a_failed_start_is_in_the_run_directory(monkeypatch):
+    made = keeping(monkeypatch, [breaks, good], replicas=1)
+    without_pauses(monkeypatch, made)
+    monkeypatch.setattr(pool_module.actors, "read_log", lambda place: answer(f"said on {place.node}\n"))
+    LOGS.append("worker.err")
+    async with kept(made):
+        await until(lambda: made.stats.replicas_up)
+    assert (FOLDER[0] / "logs" / "replica-0.0.log").read_text() == "said on n0\n"

@@ -1,0 +1,90 @@
+"""What a failed start of a replica means: for the run, for its GPU, for the next try.
+
+A start may fail for everyone (an unknown model), for one GPU (a broken one), or for a while (memory that the job before has
+not freed yet, a hub with too many requests, a port that was taken in between). Only the first kind ends the run.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter, defaultdict
+from typing import Literal
+
+from cluster.ray_backend.actors import Place
+
+START_FAILURES = 3
+"""A GPU is given up, and a run without any replica fails, after this many failed starts in a row."""
+PASSING_SECONDS = 900.0
+"""How long a slot is retried whose failures are of a passing kind, before they count like others."""
+LONGEST_PASSING_BACKOFF = 30.0
+LONGEST_BACKOFF = 300.0
+"""Seconds between tries to start a replica: 2, 4, 8 and so on until these."""
+
+PASSING = re.compile(
+    r"\b(429|500|502|503|504)\b|too many requests|rate.?limit|timed? ?out|temporarily|try again"
+    r"|address already in use|EADDRINUSE|connection (reset|refused|aborted)|couldn't connect|name resolution"
+    r"|out of memory|free memory on device|insufficient memory|device.* busy"
+    r"|stale (NFS )?file handle|input/output error",
+    re.IGNORECASE,
+)
+"""Causes that may be gone at the next try, in the words of CUDA, vLLM, the hub and the operating system."""
+PROVEN = re.compile(
+    r"not a valid model identifier|repository not found|gated repo|is greater than the derived max_model_len"
+    r"|no chat template|unrecognized (arguments?|model)|not supported for now|does not exist",
+    re.IGNORECASE,
+)
+"""Causes that are the same wherever a replica starts."""
+
+Verdict = Literal["fatal", "give up the GPU", "retry"]
+
+
+class StartFailures:
+    """Failed starts in a row, by slot and by GPU, and which causes were seen where."""
+
+    def __init__(self) -> None:
+        """Nothing has failed yet."""
+        self.counted: dict[str, int] = {}
+        """Of each slot, without those of a passing kind."""
+        self._tries: Counter[str] = Counter()
+        self._since: dict[str, float] = {}
+        self._on_gpu: Counter[str] = Counter()
+        self._places: defaultdict[str, set[str]] = defaultdict(set)
+        self._any_started = False
+
+    def started(self, slot: str, place: Place) -> None:
+        """A start succeeded."""
+        self._any_started = True
+        self.counted[slot] = self._tries[slot] = self._on_gpu[place.device] = 0
+        self._since.pop(slot, None)
+
+    def failed(self, slot: str, place: Place | None, cause: str, of_settings: bool = False) -> Verdict:
+        """A start failed.
+
+        Args:
+            slot: Which one.
+            place: Where; None if that is not known, as the process died at once.
+            cause: What the engine said.
+            of_settings: Whether the engine refused its settings.
+        """
+        self._tries[slot] += 1
+        passing = bool(PASSING.search(cause)) and not of_settings
+        if passing and time.monotonic() - self._since.setdefault(slot, time.monotonic()) < PASSING_SECONDS:
+            return "retry"
+        self.counted[slot] = self.counted.get(slot, 0) + 1
+        where = place.device if place is not None and place.gpus else slot
+        self._places[re.sub(r"\d+", "0", cause)].add(where)
+        if not self._any_started and (of_settings or PROVEN.search(cause)):
+            return "fatal"
+        # one broken GPU says nothing about the model, two that fail alike do
+        if not self._any_started and cause and not passing and len(self._places[re.sub(r"\d+", "0", cause)]) > 1:
+            return "fatal"
+        self._on_gpu[where] += 1
+        if place is not None and place.gpus and self._any_started and self._on_gpu[where] >= START_FAILURES:
+            return "give up the GPU"
+        return "retry"
+
+    def backoff(self, slot: str) -> float:
+        """Seconds until the next try."""
+        longest = LONGEST_PASSING_BACKOFF if slot in self._since else LONGEST_BACKOFF
+        return min(2.0 ** min(self._tries[slot], 16), longest)
