@@ -19,6 +19,7 @@ from envs.suggest import did_you_mean
 from evals.analysis.compare import Side, comparison_tables, flip_table, flips
 from evals.analysis.differences import differences_table
 from evals.analysis.evidence import evidence_table
+from evals.analysis.fresh import fresh_table, plays_other_games
 from evals.suite import Suite
 from evals.tables import Table
 
@@ -72,6 +73,9 @@ def compare(
         )
     tables = []
     for other in others:
+        if column is None and plays_other_games(first, other):
+            tables.append(fresh_table(first, other))
+            continue
         try:
             tables += comparison_tables(first, other, detect, column)
         except ValueError as error:

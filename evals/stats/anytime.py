@@ -87,19 +87,39 @@ def confidence_sequence(
     Raises:
         ValueError: a cluster is larger than ``largest``, or its total is not between 0 and its size.
     """
-    counts = np.ones(len(totals)) if sizes is None else np.asarray(sizes, np.float64)
-    if not counts.sum():
-        return Estimate(math.nan, 0.0, 1.0, 0)
-    bound = 1.0 if largest is None else float(largest)
-    values = np.asarray(totals, np.float64)
-    if counts.max() > bound or values.min() < 0 or np.any(values > counts * (1 + 1e-12)):
-        raise ValueError(f"clusters of at most {bound:g} observations between 0 and 1 are needed")
-    mean = math.fsum(values) / math.fsum(counts)
-    kinds = _kinds(values, counts)
-    limit = math.log(2 / alpha)
-    low = _end(kinds, bound, limit, side=0, refuted=0.0, kept=mean)
-    high = _end(kinds, bound, limit, side=1, refuted=1.0, kept=mean)
-    return Estimate(mean, low, high, round(math.fsum(counts)))
+    return ConfidenceSequence(totals, alpha, sizes, largest).after(len(totals))
+
+
+class ConfidenceSequence:
+    """As ``confidence_sequence``, for looks after many numbers of clusters: what they share is computed once."""
+
+    def __init__(
+        self,
+        totals: Sequence[float],
+        alpha: float = 0.05,
+        sizes: Sequence[float] | None = None,
+        largest: float | None = None,
+    ) -> None:
+        """As ``confidence_sequence``."""
+        values = np.asarray(totals, np.float64)
+        counts = np.ones(len(values)) if sizes is None else np.asarray(sizes, np.float64)
+        self._largest, self._limit = 1.0 if largest is None else float(largest), math.log(2 / alpha)
+        if len(values) and (counts.max() > self._largest or values.min() < 0 or np.any(values > counts * (1 + 1e-12))):
+            raise ValueError(f"clusters of at most {self._largest:g} observations between 0 and 1 are needed")
+        found, places = np.unique(np.stack([values, counts]), axis=1, return_inverse=True)
+        self._totals, self._sizes, self._places = found[0], found[1], places.ravel()
+
+    def after(self, clusters: int) -> Estimate:
+        """The mean of the first so many clusters, with its interval."""
+        many = np.bincount(self._places[:clusters], minlength=len(self._totals)).astype(np.float64)
+        kinds = (self._totals[many > 0], self._sizes[many > 0], many[many > 0])
+        count = math.fsum(kinds[1] * kinds[2])
+        if not count:
+            return Estimate(math.nan, 0.0, 1.0, 0)
+        mean = math.fsum(kinds[0] * kinds[2]) / count
+        low = _end(kinds, self._largest, self._limit, side=0, refuted=0.0, kept=mean)
+        high = _end(kinds, self._largest, self._limit, side=1, refuted=1.0, kept=mean)
+        return Estimate(mean, low, high, round(count))
 
 
 def difference_sequence(differences: Sequence[float], alpha: float = 0.05) -> Estimate:

@@ -16,7 +16,7 @@ GameKey = tuple[str, str, int]
 """Suite, task and seed: equal for all that play the identical game, in whatever mode and however often."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Game:
     """One game of a plan, with all its episodes: of all players, modes, repeats and questions."""
 
@@ -31,7 +31,7 @@ def games_in_order(plan: pa.Table) -> list[Game]:
     """The games of a plan, so that each prefix holds its share of every stratum, give or take a game.
 
     The games of a stratum stand in the order of their hashes. The i-th of n, counted from 0, gets a place between i/n and
-    (i + 1)/n that a second hash draws, and all games are sorted by their places: a stratified systematic sample. With
+    (i + 1)/n that the hash draws, too, and all games are sorted by their places: a stratified systematic sample. With
     strata of equal size these are rounds of one game of each, in an order drawn anew for each round.
     """
     episodes: dict[GameKey, list[str]] = {}
@@ -47,10 +47,10 @@ def games_in_order(plan: pa.Table) -> list[Game]:
         strata.setdefault(stratum, []).append(Game(key, stratum, tuple(members)))
     placed: list[tuple[float, str, Game]] = []
     for games in strata.values():
-        shuffled = sorted(games, key=lambda game: stable_hash("order", *game.key))
-        for rank, game in enumerate(shuffled):
-            drawn = stable_hash("place", *game.key)
-            placed.append(((rank + int(drawn[:12], 16) / 16**12) / len(games), drawn, game))
+        # One hash gives both draws: its first half orders the stratum, its second half the place within it.
+        drawn = sorted((stable_hash("order", *game.key), game) for game in games)
+        for rank, (digits, game) in enumerate(drawn):
+            placed.append(((rank + int(digits[16:28], 16) / 16**12) / len(games), digits, game))
     return [game for *_, game in sorted(placed, key=lambda each: each[:2])]
 
 

@@ -199,6 +199,8 @@ class Outcomes:
         return StopState(self.rule, self.player, tuple(states), frozenset(needed))
 
     def _decision(self, group: _Group, alpha: float) -> Decision:
+        if group.latest is not None and not group.latest.open:
+            return group.latest  # later games change nothing
         if self._advance(group) or group.latest is None:
             most = self.rule.most
             if self.rule.kind == "decided":
@@ -206,7 +208,8 @@ class Outcomes:
                 shift = 0.0
             else:
                 half_width = self._scaled(self.rule.precision) or 1.0
-                found = measure_precisely(group.totals, group.sizes, group.largest, alpha, half_width, most)
+                looked = group.latest.games if group.latest is not None and group.latest.open else 0
+                found = measure_precisely(group.totals, group.sizes, group.largest, alpha, half_width, most, looked)
                 shift = self.rule.bounds[0]
             group.latest = Decision(found.verdict, found.games, self._unscaled(found.estimate, shift), found.e_value)
         return group.latest

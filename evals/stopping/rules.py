@@ -17,8 +17,8 @@ from annotated_types import Interval
 from envs.settings import Count, check_keys, check_values, settings_of
 from evals.stats.anytime import (
     Capital,
+    ConfidenceSequence,
     capital_paths,
-    confidence_sequence,
     difference_capital,
     difference_sequence,
 )
@@ -135,7 +135,13 @@ def decide(differences: Sequence[float], alpha: float, delta: float | None, most
 
 
 def measure_precisely(
-    totals: Sequence[float], sizes: Sequence[int], largest: int, alpha: float, precision: float, most: int | None
+    totals: Sequence[float],
+    sizes: Sequence[int],
+    largest: int,
+    alpha: float,
+    precision: float,
+    most: int | None,
+    looked: int = 0,
 ) -> Decision:
     """The mean of a measure in [0, 1], once its interval reaches ``precision`` to either side in the mean.
 
@@ -149,16 +155,18 @@ def measure_precisely(
         alpha: Chance that the interval ever misses the mean.
         precision: Half the width of the interval.
         most: Most games.
+        looked: Games up to which earlier looks have shown that it is not precise yet.
     """
     count = len(totals) if most is None else min(most, len(totals))
+    sequence = ConfidenceSequence(totals, alpha, sizes, largest)
     for games in looks(count):
         # Not even a measure that never varies can be known so well after fewer games.
-        if games < math.log(2 / alpha) / 4 / precision and games < count:
+        if games <= looked or games < math.log(2 / alpha) / 4 / precision:
             continue
-        found = confidence_sequence(totals[:games], alpha, sizes[:games], largest)
+        found = sequence.after(games)
         if found.high - found.low <= 2 * precision:
             return Decision("precise", games, found)
-    found = confidence_sequence(totals[:count], alpha, sizes[:count], largest)
+    found = sequence.after(count)
     return Decision("maximum" if most is not None and count >= most else "open", count, found)
 
 

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from cluster.cli import main
+from cluster.commands.compare import compare
 from cluster.config.settings import load_settings, make_suite
 from cluster.errors import UserError
 from cluster.stopping.challenge import check_run, new_challenge, open_challenge
@@ -61,6 +62,10 @@ def test_a_run_is_checked_for_sealed_games(tmp_path):
         with pytest.raises(SystemExit) as ended:
             main(["run", *small, *seeds, "model=oracle", f"run_dir={tmp_path / name}"])
         assert ended.value.code == 0
+    (table,) = compare([Run(tmp_path / "open"), Run(tmp_path / "sealed")])
+    (row, *_) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    assert table.name == "fresh_A_B" and (row["cell"], row["A"], row["B"]) == ("all", 1, 1)
+    assert row["A - B"].mean == 0 and row["oracle's steps"].mean == 0  # CL always takes four steps
     assert check_run(Run(tmp_path / "sealed"), file, published).rows == (("kidgym", 2, 0, "yes"),)
     assert check_run(Run(tmp_path / "open"), file, published).rows == (("kidgym", 0, 2, "NO"),)
     assert read_secret(file) not in (tmp_path / "sealed" / "config.yaml").read_text()

@@ -1,0 +1,71 @@
+"""Open games against sealed ones: whether a player does better on games that it may have been trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from evals.analysis.compare import Side
+from evals.summary.paired import Measured, Observation, holm, independent_effects, measured
+from evals.tables import Cell, Table
+
+ORACLE = "oracle"
+
+
+def plays_other_games(first: Side, second: Side) -> bool:
+    """Whether the two runs differ in ``suite.seeds``, so that no game is the same."""
+    return list(_seeds(first.run.settings.get("suite"))) != list(_seeds(second.run.settings.get("suite")))
+
+
+def _seeds(section: Any) -> Iterator[str]:
+    """The setting of a suite, or of each suite of a bundle."""
+    if isinstance(section, Mapping):
+        yield str(section.get("seeds") or "")
+        for part in section.get("suites") or ():
+            yield from _seeds(part)
+
+
+def fresh_table(first: Side, second: Side) -> Table:
+    """Success on the games of one run against success on other games of the same cells, and perfect play on both.
+
+    Each row is a suite, as a whole and by cell: a difference of means of independent games, in equal cells. The oracle's
+    steps say by how much the games themselves differ in difficulty, where it played in both runs.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    p_values: list[float] = []
+    for part in first.suite.parts:
+        runs = [side.run.of(part.name) for side in (first, second)]
+        sides = [measured(run, side.player) for run, side in zip(runs, (first, second), strict=True)]
+        steps = [measured(run, ORACLE, "steps") for run in runs]
+        by_cell = independent_effects(*(one.observations for one in steps))
+        overall = independent_effects(*(_pooled(one) for one in steps))
+        effort = {effect.cell: effect.difference for effect in (*overall, *by_cell)}
+        pooled = independent_effects(*(_pooled(one) for one in sides))
+        for effect in (*pooled, *independent_effects(*(one.observations for one in sides))):
+            about = (part.name, " ".join(effect.cell), effect.first, effect.second)
+            rows.append((*about, effect.difference, effect.p, effort.get(effect.cell)))
+            p_values.append(effect.p)
+    corrected = holm(p_values)
+    return Table(
+        name=f"fresh_{first.label}_{second.label}",
+        title=f"{first.label} and {second.label} on different games of the same kinds",
+        columns=(
+            *("suite", "cell", first.label, second.label, f"{first.label} - {second.label}", "p", "oracle's steps"),
+            "Holm p",
+        ),
+        rows=tuple((*row, p) for row, p in zip(rows, corrected, strict=True)),
+        notes=(
+            *(f"{side.label}: {side.player}{f', {side.name}' if side.name else ''}." for side in (first, second)),
+            "The games differ (suite.seeds), so nothing is paired. A player that does better on open games than on sealed "
+            "ones may have been trained on them.",
+            "oracle's steps: by how many steps perfect play takes longer on the first side's games; games of other seeds "
+            "differ in difficulty. A dash where the oracle did not play in both runs (baselines=[oracle]).",
+        ),
+        headline=True,
+    )
+
+
+def _pooled(one: Measured) -> list[Observation]:
+    """All in one cell."""
+    return [dataclasses.replace(each, cell=("all",), unit=(each.cell, each.unit)) for each in one.observations]
