@@ -1,0 +1,67 @@
+"""Two small runs of MultiStAR, pinned: ids, prompts, pixels, keys and replies, every table and what the figures draw."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from envs.picture import Picture
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
+from evals.suites.multistar import MultiStarSuite
+from evals.tables import WRITERS
+from tests.golden import check_golden
+
+SUITES = {
+    "chain": MultiStarSuite(configurations=["center_single"], puzzles=1, priors=["none", "model"]),
+    "direct": MultiStarSuite(
+        subtask="direct", configurations=["in_distribute_four_out_center_single"], puzzles=1, render="official"
+    ),
+}
+
+
+def digest(content):
+    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()[:12]
+
+
+def shown(turns):
+    """The words and the pixels of all chats, in order."""
+    words, pixels = [], []
+    for turn in turns:
+        for part in (part for message in turn.turn.chat for part in message.parts):
+            if isinstance(part, Picture):
+                pixels.append(part)
+            else:
+                words.append(part)
+    drawn = {picture.key: picture.render().tobytes() for picture in pixels}
+    return digest("\n".join(words)), digest(b"".join(drawn[picture.key] for picture in pixels))
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_a_run_is_what_it_was(name):
+    suite = SUITES[name]
+    players = built_in_players(suite)
+    plan = plan_for(suite, dict.fromkeys(("oracle", "random"), ""))
+    records = [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan]
+    parts = ["# Episodes: id, what, words, pixels, keys, replies"]
+    for record in records:
+        episode, nodes = record.episode, record.outcome.extra["nodes"]
+        keys = "".join(str(node[6]) for node in nodes)
+        replies = digest(" ".join(turn.reply.text for turn in record.turns))
+        place = f"{episode.player} {episode.level} {episode.mode} {episode.index}"
+        parts.append(f"{episode.id[:12]} {place} {' '.join(shown(record.turns))} {keys} {replies}")
+    first = records[0].turns[0].turn.chat
+    parts += ["", "# The first prompt"]
+    for message in first:
+        parts += [f"[{message.role}]", *(part if isinstance(part, str) else f"<{part.key}>" for part in message.parts)]
+    run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(suite))).of(suite.name)
+    for section in ("paper", "scores", "diagnostics"):
+        for table in suite.results(run, section):
+            parts += ["", f"# Table {table.name}", WRITERS[".md"](table)]
+    for figure in suite.figures(run):
+        drawn = "; ".join(
+            f"{each.panel}/{each.name} {len(each.x)} {digest(repr((each.x, each.y)))}" for each in figure.series
+        )
+        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn]
+    check_golden(f"multistar_{name}", "\n".join(parts))
