@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from benchmarks.multistar_blind import measure
-from envs.raven import CONFIGURATIONS, generate
+from envs.raven import CONFIGURATIONS, Generated, generate, load
 from evals.suites.multistar.questions import (
     QUESTION_ATTRIBUTES,
     chain_questions,
@@ -267,3 +267,18 @@ def test_every_option_of_every_set_is_the_key_equally_often(monkeypatch):
     for shown, counts in keys.items():
         for answer in shown:
             assert counts[answer] / counts.total() == pytest.approx(1 / 3, abs=4 / counts.total() ** 0.5 * 0.48)
+
+
+def test_words_that_the_published_drawing_does_not_show_do_not_count():
+    """ "The smallest square" among squares of two sizes that have the same pixels."""
+    form, hidden = "in_distribute_four_out_center_single", []
+    for seed in (0, 119, 463):
+        own, published = (
+            chain_questions(load(Generated(form, seed, render=render)), 0) for render in ("own", "official")
+        )
+        for ours, theirs in zip(own, published, strict=True):
+            assert ours.text == theirs.text
+            if ours.attribute == "position" and ours.stage == "1P" and ours.counts and not theirs.counts:
+                assert "largest square" in ours.text or "smallest square" in ours.text
+                hidden.append(seed)
+    assert hidden == [119, 463, 463, 463]
