@@ -426,9 +426,9 @@ def test_a_folder_without_questions_is_refused(tmp_path, capsys):
         ({"source": ""}, "needs suite.source"),
         ({"source": "nowhere"}, "suite.source: .*nowhere holds no imported questions"),
         ({"configurations": ["distribute_four"]}, "holds no chain questions of distribute_four"),
-        ({"wording": "theirs"}, "suite.wording: there is no 'theirs'"),
+        ({"wording": "theirs"}, "suite.wording=theirs: must be one of own, published"),
         ({"wording": "own"}, "suite.source is set"),
-        ({"doubtful": "maybe"}, "suite.doubtful: there is no 'maybe'"),
+        ({"doubtful": "maybe"}, "suite.doubtful=maybe: must be one of left_out, scored"),
         ({"scale": 2}, "suite.scale has no meaning"),
     ],
 )
