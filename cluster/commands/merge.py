@@ -168,17 +168,25 @@ def _missing_shards(
     runs: Sequence[Run], rows: Collection[str], whole: Collection[str] | None, reason: str
 ) -> list[str]:
     """Which of the n shards no run brought; ``whole`` are the ids of the whole plan, if they are known."""
-    named = [run.config["shard"] for run in runs if run.config.get("shard") is not None]
-    shards = {read_shard(name) for name in named}
+    brought: dict[int, set[int]] = {}
+    for run in runs:
+        name = run.config.get("shard")
+        if name is not None:
+            shard, count = read_shard(name)
+            brought.setdefault(count, set()).add(shard)
     found = []
-    for count in sorted({count for _, count in shards}):
-        brought = {shard for shard, of in shards if of == count} | {part_of(name, count) for name in rows}
-        expected = set(range(1, count + 1)) if whole is None else {part_of(name, count) for name in whole}
-        missing = sorted(expected - brought)
+    for count, shards in sorted(brought.items()):
+        # A run that was merged before names no shard, but its rows tell which ones it holds.
+        held = {part_of(row, count) for row in rows}
+        # Without the whole plan every shard is expected; with it, those to which an episode belongs.
+        expected = set(range(1, count + 1))
+        if whole is not None:
+            expected = {part_of(planned, count) for planned in whole}
+        missing = sorted(expected - shards - held)
         if missing:
             names = ", ".join(f"shard={shard}/{count}" for shard in missing)
             found.append(f"missing: {names}; merge into the same target when there")
-    if reason and (found or not shards):
+    if reason and (found or not brought):
         found.append(f"episodes that no run planned are not counted: {reason}")
     return found
 
