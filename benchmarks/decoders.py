@@ -45,7 +45,7 @@ def kidgym() -> HeldReplies:
             reply = separate_reasoning(
                 Reply(row["reply"], finish="length" if row.get("cut") or row.get("cut_off") else "stop")
             )
-            index = read_reply(reply, row.get("actions") or lists[row["list"]], decoder).index
+            index = read_reply(reply, row.get("actions") or lists[row["list"]], decoder).option
             return None if index is None else LETTERS[index]
 
         return read
@@ -82,8 +82,8 @@ def multistar() -> HeldReplies:
     def reader(rule: Callable[..., Any]) -> Callable[[Mapping[str, Any]], str | None]:
         def read(row: Mapping[str, Any]) -> str | None:
             said = separate_reasoning(Reply(row["reply"])).text
-            index, _ = rule(said, row["labels"], row["options"], cut_off=row["cut_off"])
-            return None if index is None else str(row["labels"][index])
+            option = rule(said, row["labels"], row["options"], cut_off=row["cut_off"]).option
+            return None if option is None else str(row["labels"][option])
 
         return read
 

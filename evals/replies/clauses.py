@@ -1,63 +1,54 @@
-"""What the clauses of a reply say of options, for all suites.
+"""What the clauses of a reply say of options.
 
-A reply is taken apart into sentences and clauses, in the small English of ``evals.replies.reply_words``. A clause
-*claims* an option
-if it decides (*I choose*, *so*, *X is best*), or is *bare*: nothing but the option; it *rejects* one if it negates it, and
-*doubts* if it weighs, asks or takes back. A *fact* says what something is (*it is X*, *the bird is X*), a *statement* says
-something else of options; else it only mentions them.
+A reply is taken apart into sentences and clauses, in the small English of ``evals.replies.words``. Each clause says one
+of these things of the options that it names:
+
+- ``claim``: it decides for one (*I choose B*, *so B*, *B is best*, *the next move is B*)
+- ``bare``: it names one and says nothing else
+- ``fact``: *it is X*; ``identity``: *the bird is X*; ``statement``: something else is X, or X is a sentence that it says
+- ``mention``: it says something else in which X occurs
+- ``reject``: it negates it
+- ``doubt``: it weighs, asks or supposes; without options, it doubts what was said before
+
+or turns away from what was said before (``turn``), or limits it (``but``).
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
-from evals.replies.naming import AWAY, PLACES, Mention, Options
-from evals.replies.reply_words import EAST, cues, plain_words
-
-_ASIDES = re.compile(r"[(（]([^()（）]*)[)）]")
-_NEXT_QUESTION = re.compile(r"\n\W*Question\s*\d*\s*:")
-"""Where a reply goes on with a question of its own."""
-
-_NUMBERED = re.compile(r"^\W*(?:\d{1,2}|[A-Z])[.):]\s+(?=\S)", re.MULTILINE)
-"""A number or letter before a line."""
-
-_END = frozenset(".!?;\n")
-_NOT = cues("negates")
-_OR = cues("weighs")
-_TURN = cues("turns")
-_LATER = cues("later")
-_BREAK = cues("begins a clause")
-"""Words with which a clause begins."""
-_ASIDE = cues("begins an aside")
-"""Words with which a clause begins that claims nothing."""
-_DECIDES = cues("decides")
-"""Words before an option that is chosen."""
-_URGES = cues("urges")
-"""Words before an option that is chosen, if the clause says nothing else."""
-_COMMENDS = cues("commends")
-"""Words behind it."""
-_KNOWN = cues("known")
-"""Words of a clause that tells what is known, or was thought."""
-_PARTS = cues("parts")
-"""Words of a clause that tells of a part of the question."""
-_POINTS = cues("points")
-"""Words that mean an option without naming it."""
-_LEFT = cues("left")
-"""Words that mean the option that is left over."""
-_ELSE = cues("others")
-"""Words of a subject that is not what is looked for, or not yet."""
-_INTRODUCES = cues("introduces")
-"""Words with which a clause begins that does not limit what follows."""
-_OPEN = cues("open")
-"""Words with which no clause ends."""
-_COPULA = cues("copula")
-"""Words between a subject and its name."""
+from evals.replies.options import Mention, Options
+from evals.replies.words import ARTICLES, cues, phrase, plain_words
 
 Kind = Literal["claim", "bare", "fact", "identity", "statement", "mention", "reject", "doubt", "turn", "but"]
+
+_NOT: Final = cues("negates")
+_WEIGHS: Final = cues("weighs")
+_TURNS: Final = cues("turns")
+_LATER: Final = cues("later")
+_BREAKS: Final = cues("begins a clause")
+_SAYS_NOTHING: Final = cues("begins an aside")
+_DECIDES: Final = cues("decides")
+_URGES: Final = cues("urges")
+_COMMENDS: Final = cues("commends")
+_KNOWN: Final = cues("known") | cues("parts")
+_OPEN: Final = cues("open")
+_NOT_LOOKED_FOR: Final = cues("others")
+_POINTS: Final = cues("points")
+_LEFT: Final = cues("left")
+_IS: Final = cues("is")
+_SENTENCE_ENDS: Final = frozenset(".!?;\n")
+
+_NUMBERED = re.compile(r"^\W*\d{1,2}[.)]\s+(?=\S)", re.MULTILINE)
+_LETTERED = re.compile(r"^\W*[A-Z][.)]\s+(?=[A-Z][a-z])", re.MULTILINE)
+"""A number before a line, and a letter before one of several lines of prose."""
+_BRACKETS = re.compile(r"[(（]([^()（）]*)[)）]")
+_LONGEST_CLAUSE: Final = 30
+_SHORT_ASIDE: Final = 3
+"""Words in brackets up to which they belong to what stands before them."""
 
 
 @dataclass(frozen=True)
@@ -69,119 +60,206 @@ class Event:
     sentence: int
 
 
-# --- from words to what is said --------------------------------------------------------------------------------------
-
-
 def events_of(text: str, options: Options) -> Iterator[Event]:
     """What a reply says of options, clause by clause."""
-    text = _NUMBERED.sub("", text) if "\n" in text else text
-    text = _NEXT_QUESTION.split(text)[0]
-    text = _ASIDES.sub(lambda aside: _aside(text, aside), text)
+    text = _NUMBERED.sub("", text)
+    if "\n" in text.strip():
+        text = _LETTERED.sub("", text)
+    text = _BRACKETS.sub(_without_brackets, text)
     for number, (sentence, asks) in enumerate(_sentences(plain_words(text))):
-        masked = options.masked(sentence)
-        said = list(_said(masked, options, asks, number))
-        yield from said
-        named = any(event.options for event in said)
-        if "doubt" in masked or (not named and _unnamed_doubt(masked, options)):
+        events = list(_Sentence(sentence, options, number, asks).events())
+        yield from events
+        named = any(event.options for event in events)
+        if not named and _doubts_unnamed(sentence, options):
             yield Event("doubt", frozenset(), number)
 
 
-def _unnamed_doubt(sentence: Sequence[str], options: Options) -> bool:
-    """Whether a sentence that names no option decides for another one, weighs, or stops to think."""
-    if options.numeric and any(token.isdecimal() and token not in options.known for token in sentence):
-        return True
-    words = set(sentence) - options.known
-    clauses = map(set, _clauses(sentence, options))
-    decides = (_DECIDES | _URGES | _COMMENDS) - options.known
-    return (
-        sentence[0] in ("wait", "hmm", "hm")
-        or bool(words & _DECIDES and words & _OR)
-        or any(clause & decides and _elsewhere(clause) for clause in clauses)
-    )
-
-
-def _aside(text: str, aside: re.Match[str]) -> str:
+def _without_brackets(aside: re.Match[str]) -> str:
     """What stands in brackets: nothing if it abbreviates what stands before, a clause of its own if it is long."""
-    words = re.findall(r"\w+", text[max(0, aside.start() - 200) : aside.start()])
-    initials = "".join(word[0] for word in words[-len(aside[1]) :])
+    before = re.findall(r"\w+", aside.string[max(0, aside.start() - 200) : aside.start()])
+    initials = "".join(word[0] for word in before[-len(aside[1]) :])
     if len(initials) > 1 and initials.casefold() == aside[1].casefold():
         return " "
-    return f" ({aside[1]} " if len(aside[1].split()) < 4 else f" , {aside[1]} , "
+    if len(aside[1].split()) > _SHORT_ASIDE:
+        return f" , {aside[1]} , "
+    return f" ({aside[1]} "
 
 
-def _elsewhere(words: set[str]) -> bool:
-    """Whether the words of a sentence mean an option that it does not name, and not the one that is left over."""
-    return bool(words & _POINTS) or ("one" in words and not words & _LEFT)
+def _sentences(tokens: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+    """The sentences, each with whether it is a question."""
+    sentence: list[str] = []
+    for token in (*tokens, "\n"):
+        if token not in _SENTENCE_ENDS:
+            sentence.append(token)
+        elif sentence:
+            yield sentence, token == "?"
+            sentence = []
 
 
-def _said(sentence: Sequence[str], options: Options, asks: bool, number: int) -> Iterator[Event]:
-    """What the clauses of a sentence say, in order."""
-    before: Event | None = None
-    first = False
-    clauses = list(_clauses(sentence, options))
-    for place, clause in enumerate(clauses):
-        mentions = options.mentions(clause)
-        meant = [mention for mention in mentions if not _aside_of(clause, mention)]
-        refused, chosen = _parted(clause, meant, options)
-        rejects = [Event("reject", mention.options, number) for mention in refused]
-        before = rejects[-1] if rejects else before
-        yield from (Event(kind, frozenset(), number) for kind in _turns(clause, place, sentence, before, options))
-        yield from rejects
-        if clause[0] == "if":
-            return
-        if not chosen or clause[0] in _ASIDE:
-            continue
-        limited = any(not _sets_no_condition(one, options) for one in clauses[:place])
-        event = _judged(clause, chosen, options, before, limited, number)
-        later = not _LATER.isdisjoint(clause[:3]) and (place > 0 or clause[0] == "afterwards")
-        if event and not (later and first):  # what comes after a first step is not chosen now
-            kind = _in_context(event, before, asks, len(meant) < len(mentions))
-            before = replace(event, kind="doubt" if later else kind)
-            yield before
-        first = first or not {"first", "now", "next"}.isdisjoint(clause)
+def _doubts_unnamed(sentence: Sequence[str], options: Options) -> bool:
+    """Whether a sentence that names no option doubts what was said: decides for another, weighs, or stops to think."""
+    said = set(sentence) - options.known
+    if sentence[0] in ("wait", "hmm", "hm") or (sentence[-2:] == ["it", "is"] and len(sentence) == 3):
+        return True
+    if sentence[0] in ("it", "is", "this", "that") and not said.isdisjoint(_NOT):
+        return True  # "It isn't likely."
+    if options.numeric and any(token.isdecimal() for token in said):
+        return True  # another number than any option has
+    for clause in _clauses(sentence, options):
+        words = set(clause)
+        decides = not (words - options.known).isdisjoint(_DECIDES | _URGES | _COMMENDS)
+        # "the last one", "the other": some option, but which?
+        points = not words.isdisjoint(_POINTS) or ("one" in words and words.isdisjoint(_LEFT))
+        if decides and points:
+            return True
+    return False
 
 
-def _turns(
-    clause: Sequence[str], place: int, sentence: Sequence[str], before: Event | None, options: Options
-) -> Iterator[Kind]:
-    """How a clause bears on what stands before it, whatever it names: turns away from it, limits or supposes it."""
-    if not _TURN.isdisjoint(clause) or (clause[0] == "no" and "no" not in options.sole):
-        yield "turn"
-    if clause[0] == "but":
-        yield "but" if place else "turn"
-    supposes = clause[0] == "if" and not {"would", "i'd", "could"}.isdisjoint(sentence)
-    if supposes or (clause[0] in ("if", "when") and before and before.kind == "identity"):
-        yield "doubt"
+class _Sentence:
+    """One sentence, clause by clause."""
+
+    def __init__(self, tokens: Sequence[str], options: Options, number: int, asks: bool) -> None:
+        self.options = options
+        self.number = number
+        self.asks = asks
+        self.clauses = list(_clauses(tokens, options))
+        self.explains = ":" in tokens
+        self.supposes = "if" in tokens and not {"would", "i'd", "could"}.isdisjoint(tokens)
+
+    def events(self) -> Iterator[Event]:
+        """What the clauses say, in order."""
+        before: Event | None = None
+        first_step = False
+        for place, clause in enumerate(self.clauses):
+            options = self.options
+            mentions = options.mentions(clause)
+            meant = [mention for mention in mentions if not _stands_beside(clause, mention)]
+            refused, chosen = _parted(clause, meant, options)
+            yield from self._turns(place, clause, before)
+            for mention in refused:
+                before = Event("reject", mention.options, self.number)
+                yield before
+            # Nothing behind an "if" is said for certain.
+            if clause[0] == "if":
+                return
+            if not chosen or clause[0] in _SAYS_NOTHING:
+                continue
+            kind, named = self._judge(place, clause, chosen, mentions)
+            is_later = not _LATER.isdisjoint(clause[:3]) and (place > 0 or clause[0] == "afterwards")
+            # What comes after a first step is not chosen now; without one, it is not clear which is.
+            if kind is not None and not (is_later and first_step):
+                event = Event(kind, named, self.number)
+                beside = any(clause[one.start - 1] not in ("over", "beats") for one in mentions if one not in meant)
+                kind = self._in_context(clause, event, before, beside)
+                before = replace(event, kind="doubt" if is_later else kind)
+                yield before
+            first_step = first_step or kind == "claim" or not {"first", "now", "next"}.isdisjoint(clause)
+
+    def _turns(self, place: int, clause: Sequence[str], before: Event | None) -> Iterator[Event]:
+        """How a clause bears on what stands before it, whatever it names."""
+        nothing: frozenset[int] = frozenset()
+        if not _TURNS.isdisjoint(clause) or (clause[0] == "no" and not self.options.yes_no):
+            yield Event("turn", nothing, self.number)
+        if clause[0] == "but":
+            yield Event("but" if place else "turn", nothing, self.number)
+        # "The bird is X when ...", "X, if ...", but not "Spirometry: if it is low, ..."
+        limited: tuple[Kind, ...] = ("identity", "claim") if self.explains else ("identity", "claim", "bare")
+        limits = clause[0] in ("if", "when") and before is not None and before.kind in limited
+        if limits or (clause[0] == "if" and self.supposes):
+            yield Event("doubt", nothing, self.number)
+
+    def _judge(
+        self, place: int, clause: Sequence[str], chosen: Sequence[Mention], mentions: Sequence[Mention]
+    ) -> tuple[Kind | None, frozenset[int]]:
+        """What a clause says of the options that it chooses from all that it mentions."""
+        options = self.options
+        everything: frozenset[int] = frozenset().union(*(mention.options for mention in chosen))
+        agreed = frozenset.intersection(*(mention.options for mention in chosen))
+        words = set(clause) - options.known
+        if not words.isdisjoint(_WEIGHS):
+            return "doubt", everything
+        # What is known already, parts of the question, and what would follow choose nothing.
+        if not (words - options.added_nouns).isdisjoint(_KNOWN) or "would" in clause[chosen[-1].stop :]:
+            return None, everything
+        if options.numeric and any(token.isdecimal() and token not in options.known for token in clause):
+            return "doubt", everything
+        limited = any(not self._leaves_open(one) for one in self.clauses[:place])
+        others = _others(clause, mentions, options)
+        if agreed:
+            return self._judge_one(clause, chosen, others, limited), agreed
+        last = chosen[-1]
+        between = clause[chosen[-2].stop : last.start]
+        if _is_complement(between, options):  # the circle is the square
+            identifies = not limited and self._identifies(clause, last)
+            return ("identity" if identifies else "statement"), last.options
+        if not (_DECIDES | _URGES).isdisjoint(between[-2:]) or ("," not in between and _is_answer(clause, last)):
+            return "claim", last.options
+        return (None if others else "doubt"), everything
+
+    def _judge_one(
+        self, clause: Sequence[str], chosen: Sequence[Mention], others: Sequence[str], limited: bool
+    ) -> Kind | None:
+        """How a clause speaks of one option, however often it names it."""
+        options = self.options
+        start, stop = chosen[0].start, chosen[-1].stop
+        if _decides(clause, start, stop, others, options):
+            return "claim"
+        broken_off = clause[-1] in _OPEN and clause[-2:] != ["it", "is"]
+        person = clause[0] in ("it", "he", "she") and "is" not in clause[:2]
+        if not others and not broken_off and not person:
+            return "bare"
+        if _is_answer(clause, chosen[-1]):
+            return "claim"
+        if options.yes_no:
+            return None
+        if _is_complement(clause[:start], options):
+            subject = clause[: _copula(clause, start)]
+            if all(map(options.is_filler, subject)):
+                return "fact"
+            identifies = not limited and len(chosen) == 1 and self._identifies(clause, chosen[0])
+            return "identity" if identifies else "statement"
+        if any(mention.full and mention.stop - mention.start > 1 for mention in chosen):
+            return "statement"
+        return None if chosen[0].label else "mention"
+
+    def _identifies(self, clause: Sequence[str], name: Mention) -> bool:
+        """Whether a clause names what is looked for, in full and no more: *the bird is X*."""
+        options = self.options
+        copula = _copula(clause, name.start)
+        gloss = clause.index("(", copula) if "(" in clause[copula:] else len(clause)
+        return (
+            clause[copula] == "is"
+            and cues("copula").issuperset(clause[copula + 1 : name.start])
+            and all(map(options.is_filler, clause[name.stop : gloss]))
+            and clause[-1] not in _OPEN
+            and options.by_its_head(clause, name)
+            and _is_looked_for(clause[:copula], options)
+        )
+
+    def _leaves_open(self, clause: Sequence[str]) -> bool:
+        """Whether a clause sets no condition for what follows: *after these results*, but not *in winter*."""
+        return clause[0] in cues("introduces") or all(
+            self.options.is_filler(token) or token in _DECIDES for token in clause
+        )
+
+    def _in_context(self, clause: Sequence[str], event: Event, before: Event | None, beside: bool) -> Kind:
+        """What a clause says in its sentence; ``beside`` if it also names something that is not meant."""
+        if self.asks:
+            return "doubt"
+        if before is not None and before.kind == "reject" and clause[-1] in ("well", "too"):
+            return "reject"  # A is excluded, B as well
+        if beside:
+            return "mention"
+        return event.kind
 
 
-def _in_context(event: Event, before: Event | None, asks: bool, beside: bool) -> Kind:
-    """What a clause says in its sentence: a question doubts, and a bare name goes on with what stands before.
-
-    Args:
-        event: What the clause says by itself.
-        before: What the clause before says.
-        asks: Whether the sentence is a question.
-        beside: Whether the clause also names something that is not meant.
-    """
-    if asks:
-        return "doubt"
-    if beside:
-        return "mention"
-    spoken = before and before.kind in ("mention", "statement", "identity") and len(before.options) == 1
-    if event.kind == "bare" and before and spoken and before.options != event.options:
-        return "mention"
-    return event.kind
+# --- parts of a clause -----------------------------------------------------------------------------------------------
 
 
-def _sets_no_condition(clause: Sequence[str], options: Options) -> bool:
-    """Whether a clause leaves what follows in its sentence as it is: *after these results*, but not *in winter*."""
-    return clause[0] in _INTRODUCES or all(options.is_filler(token) or token in _DECIDES for token in clause)
-
-
-def _aside_of(clause: Sequence[str], mention: Mention) -> bool:
+def _stands_beside(clause: Sequence[str], mention: Mention) -> bool:
     """Whether something beside or about an option is meant, not the option."""
-    before = [token for token in clause[: mention.start] if token not in ("a", "an", "the")]
-    return not AWAY.isdisjoint(before[-1:])
+    before = [token for token in clause[: mention.start] if token not in ARTICLES]
+    return before[-1:] != [] and before[-1] in cues("away")
 
 
 def _parted(
@@ -191,51 +269,44 @@ def _parted(
 
     A negation holds for what follows it in a list, or for all that stands before it if nothing follows. Two are none.
     """
-    ends = [0, *(mention.stop for mention in mentions)]
-    gaps = [clause[end : mention.start] for end, mention in zip(ends, mentions, strict=False)]
-    negations = [
-        sum(token in _NOT and token not in options.sole for token in gap) for gap in (*gaps, clause[ends[-1] :])
-    ]
-    if not any(negations[:-1]):
-        return (list(mentions) if negations[-1] == 1 else []), ([] if negations[-1] else list(mentions))
+    negates = _NOT - (options.known if options.yes_no else frozenset())
+    counts = []
+    end = 0
+    for mention in mentions:
+        counts.append(sum(token in negates for token in clause[end : mention.start]))
+        end = mention.stop
+    behind = sum(token in negates for token in clause[end:])
+    if not any(counts):
+        negated = behind == 1
+        return (list(mentions) if negated else []), ([] if behind else list(mentions))
     refused: list[Mention] = []
     chosen: list[Mention] = []
-    state = 0
-    for mention, gap, count in zip(mentions, gaps, negations, strict=False):
-        state = count or (state if (_DECIDES | _URGES | {"is"}).isdisjoint(gap) else 0)
-        if state < 2:
-            (refused if state else chosen).append(mention)
+    holds = 0
+    end = 0
+    for mention, count in zip(mentions, counts, strict=True):
+        gap = clause[end : mention.start]
+        if count:
+            holds = count
+        elif not (_DECIDES | _URGES | {"is"}).isdisjoint(gap):
+            holds = 0
+        if holds == 0:
+            chosen.append(mention)
+        elif holds == 1:
+            refused.append(mention)
+        end = mention.stop
     taken = [mention.options for mention in refused]
     return refused, [mention for mention in chosen if mention.options not in taken]
 
 
-def _judged(
-    clause: Sequence[str], chosen: Sequence[Mention], options: Options, before: Event | None, limited: bool, number: int
-) -> Event | None:
-    """What a clause says of the options that it names and does not negate; ``limited`` if a condition may stand before."""
-    words = set(clause) - options.known
-    everything: frozenset[int] = frozenset().union(*(mention.options for mention in chosen))
-    if words & _OR:
-        return Event("doubt", everything, number)
-    if words & (_KNOWN | _PARTS) or "would" in clause[chosen[-1].stop :]:
-        return None
-    others = _others(clause, chosen, options)
-    goes_on = not others and not words & (_DECIDES | _URGES | {"is"})
-    if goes_on and before and before.kind in ("reject", "doubt"):
-        return Event(before.kind, everything, number)
-    meant = frozenset.intersection(*(mention.options for mention in chosen))
-    if not meant:
-        return _of_two(clause, chosen, others, options, limited, number)
-    kind = _of_one(clause, chosen, others, options, limited)
-    return Event(kind, meant, number) if kind else None
-
-
-def _others(clause: Sequence[str], chosen: Sequence[Mention], options: Options) -> list[str]:
+def _others(clause: Sequence[str], mentions: Sequence[Mention], options: Options) -> list[str]:
     """The words of a clause that are no part of a mention and might say something."""
-    inside = {place for mention in chosen for place in range(mention.start, mention.stop)}
-    for mention in chosen:
-        bracketed = clause[mention.start - 1 : mention.start] == ["("]
-        if bracketed and not clause[mention.start].startswith("§"):  # a name in another language stands before
+    inside = {0} if clause[0] in _BREAKS else set()
+    for mention in mentions:
+        inside.update(range(mention.start, mention.stop))
+        before = clause[mention.start - 1] if mention.start else ""
+        if before in cues("away") or before in _NOT:
+            inside.add(mention.start - 1)
+        if before == "(" and not mention.label:  # behind the name in another language
             inside |= {mention.start - 2, mention.start - 3}
     return [
         token
@@ -244,158 +315,99 @@ def _others(clause: Sequence[str], chosen: Sequence[Mention], options: Options) 
     ]
 
 
-def _of_two(
-    clause: Sequence[str],
-    chosen: Sequence[Mention],
-    others: Sequence[str],
-    options: Options,
-    limited: bool,
-    number: int,
-) -> Event | None:
-    """What a clause says that names different options: *the circle is above the square*, *A fails, so B*."""
-    last = chosen[-1]
-    between = clause[chosen[-2].stop : last.start]
-    if _complement(between, options):
-        pointed = not {"it", "this", "that", "it's"}.isdisjoint(between[-3:])
-        identity = not limited and _identifies(clause, last, options)
-        return Event("fact" if pointed else "identity" if identity else "statement", last.options, number)
-    if not (_DECIDES | _URGES).isdisjoint(between[-2:]):
-        return Event("claim", last.options, number)
-    everything: frozenset[int] = frozenset().union(*(mention.options for mention in chosen))
-    return None if others else Event("doubt", everything, number)
+def _decides(clause: Sequence[str], start: int, stop: int, others: Sequence[str], options: Options) -> bool:
+    """Whether a clause decides for what it names between two places."""
+    if set(clause[stop:]) & _COMMENDS - options.known:
+        return True
+    # "I choose B" decides; "I think B is red" only says something of it.
+    goes_on = not _IS.isdisjoint(clause[stop : stop + 1]) and not all(map(options.is_filler, clause[stop:]))
+    before = set(clause[:start]) - options.known
+    # "I'll pick up the pizza with label 0" names an action by its verb, whatever else it says.
+    acts = any(clause[start] == phrase(text)[0] for text in options.texts)
+    urges = not before.isdisjoint(_URGES) and (acts or not others)
+    return not goes_on and (urges or not before.isdisjoint(_DECIDES))
 
 
-def _of_one(
-    clause: Sequence[str], chosen: Sequence[Mention], others: Sequence[str], options: Options, limited: bool
-) -> Kind | None:
-    """How a clause speaks of what it names, if all its mentions agree."""
-    start, stop = chosen[0].start, chosen[-1].stop
-    if _claims(clause, start, stop, others, options):
-        return "claim"
-    broken_off = clause[-1] in _OPEN and clause[-2:] != ["it", "is"]
-    if not others and not broken_off and not (clause[0] in ("it", "he", "she") and "is" not in clause[:2]):
-        return "bare"
-    if (PLACES & set(others) & options.known) or "yes" in options.sole:
-        return None
-    if _complement(clause[:start], options):
-        if all(map(options.is_filler, clause[: _copula(clause, start)])):
-            return "fact"
-        return (
-            "identity" if not limited and len(chosen) == 1 and _identifies(clause, chosen[0], options) else "statement"
-        )
-    if any(mention.whole for mention in chosen):
-        return "statement"
-    return None if clause[start].startswith("§") else "mention"
+def _is_answer(clause: Sequence[str], label: Mention) -> bool:
+    """Whether a label stands where answers stand: at the end of a clause behind *is*, *so*, a colon and their like."""
+    if not label.label or not set(clause[label.stop :]) <= {"(", ",", "here", "first", "now"}:
+        return False
+    before = clause[label.start - 1] if label.start else ""
+    if before == ":" and label.start == 2:  # Action: B, but not Piece: B
+        return clause[0] in cues("called") or clause[0] in ("so", "now", "next")
+    return before in _IS or before in cues("called") or before in ("so", ":", ",", "that's", "it's", "to", "with")
 
 
 def _copula(clause: Sequence[str], stop: int) -> int:
-    """The place of the last *is* or *has* before another."""
-    return max(place for place, token in enumerate(clause[:stop]) if token in ("is", "has"))
+    """The place of the last *is* or *has* before another place."""
+    return max(place for place, token in enumerate(clause[:stop]) if token in _IS)
 
 
-def _identifies(clause: Sequence[str], name: Mention, options: Options) -> bool:
-    """Whether a clause names what is looked for: *the bird is X*, *the only bird that fits is X*, in full and no more."""
-    copula = _copula(clause, name.start)
-    gloss = clause.index("(", copula) if "(" in clause[copula:] else len(clause)
-    return (
-        clause[copula] == "is"
-        and _COPULA.issuperset(clause[copula + 1 : name.start])
-        and all(map(options.is_filler, clause[name.stop : gloss]))
-        and clause[-1] not in _OPEN
-        and options.in_full(clause, name)
-        and _looked_for(clause[:copula], options)
-    )
-
-
-def _looked_for(subject: Sequence[str], options: Options) -> bool:
-    """Whether a subject is what the question looks for: a noun, or what is said to be the only or best one."""
-    words = [token for token in subject if token not in ("so", ",", "can", "must")]
-    if len(words) == 1 and subject[0] == "so":
-        return bool(re.fullmatch(f"[{EAST}]+", words[0]))
-    if words[:1] != ["the"] or len(words) < 2 or not _ELSE.isdisjoint(words):
-        return False
-    if any(options.word(token) and not options.is_vague(token) and token not in options.heads for token in words):
-        return False
-    praised = words[2:] if words[1] == "most" else words[1:]
-    if praised and (praised[0] in _COMMENDS or praised[0] == "only"):
-        return True
-    return len(words) == 2 or (words[2].endswith("ed") and len(words) > 3)
-
-
-def _claims(clause: Sequence[str], start: int, stop: int, others: Sequence[str], options: Options) -> bool:
-    """Whether a clause decides for what it names between two places: not for something beside it, or said of it."""
-    if set(clause[stop:]) & _COMMENDS - options.known:
-        return True
-    told = not {"is", "has"}.isdisjoint(clause[stop : stop + 1]) and not all(map(options.is_filler, clause[stop:]))
-    before = set(clause[:start]) - options.known
-    return not told and bool(before & _DECIDES or (before & _URGES and not others))
-
-
-def _complement(before: Sequence[str], options: Options) -> bool:
+def _is_complement(before: Sequence[str], options: Options) -> bool:
     """Whether only fillers stand between *is* and what follows these words."""
-    glossed = before[-1:] == ["("]  # what stands before a name in brackets is the name in another language
     for token in reversed(before):
-        if token in ("is", "has"):
+        if token in _IS:
             return "there" not in before or options.numeric
-        if not options.is_filler(token) and not glossed:
+        if not options.is_filler(token):
             return False
     return False
 
 
-def _sentences(tokens: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
-    """The sentences, each with whether it is a question."""
-    sentence: list[str] = []
-    for token in (*tokens, "\n"):
-        if token not in _END:
-            sentence.append(token)
-        elif sentence:
-            yield sentence, token == "?"
-            sentence = []
+def _is_looked_for(subject: Sequence[str], options: Options) -> bool:
+    """Whether a subject is what the question looks for: *the bird*, *the only one that fits*, *the best test*."""
+    words = [token for token in subject if token not in ("so", ",", "can", "must")]
+    if words[:1] != ["the"] or len(words) < 2 or not _NOT_LOOKED_FOR.isdisjoint(words):
+        return False
+    for token in words:
+        if options.word(token) and not options.is_vague(token) and token not in options.heads:
+            return False
+    praise = words[2] if words[1] == "most" and len(words) > 2 else words[1]
+    described = len(words) > 3 and words[2].endswith("ed")  # the ship described by the log
+    return praise in _COMMENDS or praise == "only" or len(words) == 2 or described
+
+
+# --- clauses of a sentence -------------------------------------------------------------------------------------------
 
 
 def _clauses(sentence: Sequence[str], options: Options) -> Iterator[list[str]]:
+    """The clauses: parted by words that begin one, and by commas and colons that part more than members of a list."""
     clause: list[str] = []
     for place, token in enumerate(sentence):
+        rest = sentence[place + 1 :]
         if token == ":":
-            decides = bool(options.mentions(clause)) and not (_DECIDES | _URGES | _COMMENDS).isdisjoint(clause)
-            parts = decides or _sums_up(clause, sentence[place + 1 :], options)
+            decided = bool(options.mentions(clause[-_LONGEST_CLAUSE:])) and not (
+                _DECIDES | _URGES | _COMMENDS
+            ).isdisjoint(clause)
+            parts = decided or clause == ["no"]  # B? No: C
+        elif token == ",":
+            parts = not _is_introduction(clause) and not _is_list(clause, rest, options)
         else:
-            parts = token == "," and not _introduces(clause) and not _goes_on(clause, sentence[place + 1 :], options)
-        if (parts or (token in _BREAK and token not in options.known and not _introduces(clause))) and clause:
+            parts = token in _BREAKS and token not in options.known and not _is_introduction(clause)
+        if parts and clause:
             yield clause
             clause = []
-        if not (token in (",", ":") and not clause):
+        if clause or token not in (",", ":"):
             clause.append(token)
     if clause:
         yield clause
 
 
-def _sums_up(clause: Sequence[str], rest: Sequence[str], options: Options) -> bool:
-    """Whether a label behind a colon is what a clause comes to: *the sizes differ: B*, but not *not right: B*."""
-    label = len(rest) == 1 and rest[0] in options.labels
-    unsure = _NOT | _OR | _KNOWN | _PARTS | _ELSE | {"if"}
-    return label and len(clause) > 2 and unsure.isdisjoint(clause) and options.is_label((*clause, rest[0]), len(clause))
-
-
-def _introduces(clause: Sequence[str]) -> bool:
+def _is_introduction(clause: Sequence[str]) -> bool:
     """Whether a clause is but a word like *so* or *actually*, which belongs to the next."""
-    return 0 < len(clause) < 3 and all(token in _BREAK or token in _TURN or token == "," for token in clause)
+    return 0 < len(clause) < 3 and all(token in _BREAKS or token in _TURNS or token == "," for token in clause)
 
 
-def _goes_on(clause: Sequence[str], rest: Sequence[str], options: Options) -> bool:
+def _is_list(clause: Sequence[str], rest: Sequence[str], options: Options) -> bool:
     """Whether a comma stands in a list of options: *Malaria, Influenza and Pneumonia*."""
 
     def names(token: str) -> bool:
-        return token[0] in "¤§" or options.word(token) not in (None, *options.shared)
+        return token in options.labels or options.word(token) not in (None, *options.shared)
 
     item = list(rest[: rest.index(",")] if "," in rest else rest)
-    while item and item[0] in ("and", "or", "a", "the"):
+    while item and item[0] in ("and", "or", *ARTICLES):
         item.pop(0)
     if not clause or not item or not names(clause[-1]) or not names(item[0]):
         return False
-    item = list(itertools.takewhile(lambda token: token not in ("are", "were"), item))  # pieces A, B are wrong
-    return (
-        "and" in item
-        or "or" in item
-        or all(names(token) or (options.is_filler(token) and token not in ("is", "it's")) for token in item)
-    )
+    if "and" in item or "or" in item:
+        return True
+    return all(names(token) or (options.is_filler(token) and token not in ("is", "it's")) for token in item)

@@ -1,31 +1,73 @@
-"""Thinking that stands before an answer, separated from it once for all suites."""
+"""Thinking that stands before an answer, separated from it by marks: once for all suites and engines."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
+from typing import Final
 
 from evals.types import Reply
 
-_OPEN, _CLOSE = re.compile(r"\s*<(think|thinking|reasoning)>"), re.compile(r"</(?:think|thinking|reasoning)>")
+Marks = tuple[str, str]
+"""What opens a thought, and what closes it."""
+
+THINKING_MARKS: Final[tuple[Marks, ...]] = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"),
+    ("[THINK]", "[/THINK]"),  # Mistral
+    ("<seed:think>", "</seed:think>"),
+    ("<mm:think>", "</mm:think>"),  # MiniMax
+    ("◁think▷", "◁/think▷"),  # Kimi
+    ("<|START_THINKING|>", "<|END_THINKING|>"),  # Cohere
+    ("<|channel>thought", "<channel|>"),  # Gemma 4
+    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
+    ("analysis", "assistantfinal"),  # gpt-oss, its special tokens left out
+)
+"""The marks of thinking models; a model's own may be passed instead."""
+
+ANSWER_MARKS: Final[tuple[str, ...]] = (
+    *("<|begin_of_box|>", "<|end_of_box|>"),  # GLM
+    *("<|START_RESPONSE|>", "<|END_RESPONSE|>"),  # Cohere
+    *("<|start|>assistant", "<|return|>", "<|end|>"),  # gpt-oss
+)
+"""Marks of models that are no part of an answer."""
 
 
-def separate_reasoning(reply: Reply) -> Reply:
-    """The reply with its thinking moved from ``text`` to ``reasoning``.
+def separate_reasoning(
+    reply: Reply, thinking: Sequence[Marks] = THINKING_MARKS, stripped: Sequence[str] = ANSWER_MARKS
+) -> Reply:
+    """The reply with its thinking moved from ``text`` to ``reasoning``, and without marks around its answer.
 
-    Thinking is what stands before the last closing tag, with or without an opening one (chat templates may have written
-    that), and all of a reply that opens a thought and never closes it: such a reply has not answered yet.
-    Reasoning that an engine returned apart is kept in front.
+    Thinking is what stands before the last mark that closes a thought, with or without one that opens it (chat templates
+    may have written that), and all of a reply that opens a thought and never closes it: such a reply has not answered
+    yet. Marks that are plain words (``analysis``) count only where the reply begins with the first of them. Reasoning
+    that an engine returned apart is kept in front.
+
+    Args:
+        reply: As it came from an engine.
+        thinking: What opens and closes a thought.
+        stripped: What is left out of the answer.
     """
     text = reply.text
     thought = ""
-    if closing := list(_CLOSE.finditer(text)):
-        thought, text = text[: closing[-1].start()], text[closing[-1].end() :].lstrip()
-    elif _OPEN.match(text):
-        thought, text = text, ""
-    if not thought:
+    for opening, closing in thinking:
+        word = opening.isalpha()
+        # "analysisThe rows ...": without its special tokens a word of gpt-oss and the next run together.
+        opens = re.compile(rf"\s*{re.escape(opening)}{'(?=[A-Z])' if word else ''}", 0 if word else re.IGNORECASE)
+        begins = opens.match(text)
+        closings = list(re.finditer(re.escape(closing), text, re.IGNORECASE)) if begins or not word else []
+        if closings:
+            more, text = text[: closings[-1].start()], text[closings[-1].end() :].lstrip()
+        elif begins:
+            more, text = text, ""
+        else:
+            continue
+        thought = "\n".join(part for part in (thought, opens.sub("", more, count=1).strip()) if part)
+    for mark in stripped:
+        text, thought = text.replace(mark, ""), thought.replace(mark, "")
+    if text == reply.text:
         return reply
-    thought = _OPEN.sub("", thought, count=1).strip()
-    return dataclasses.replace(
-        reply, text=text, reasoning="\n".join(part for part in (reply.reasoning, thought) if part)
-    )
+    reasoning = "\n".join(part for part in (reply.reasoning, thought) if part)
+    return dataclasses.replace(reply, text=text, reasoning=reasoning)

@@ -7,12 +7,12 @@ from benchmarks.decoders import measure
 RULES = {"kidgym": "lenient", "kumo": "lenient", "multistar": "ours"}
 
 
-@pytest.mark.parametrize(("suite", "right"), [("kidgym", 278), ("kumo", 242), ("multistar", 222)])
+@pytest.mark.parametrize(("suite", "right"), [("kidgym", 278), ("kumo", 242), ("multistar", 230)])
 def test_hard_replies_are_read_right_or_not_at_all(suite, right):
     own = measure(suite, "hard")[RULES[suite]]
     assert own.right + len(own.misread) + len(own.unread) == 320
     assert [row for row in own.misread if "debated" not in row] == []
-    assert sum("debated" in row for row in own.misread) <= 2
+    assert sum("debated" in row for row in own.misread) <= 1
     assert own.right >= right
 
 

@@ -161,13 +161,32 @@ def test_a_turn_that_was_not_answered_is_not_recorded():
         ("<think>never done", "", "never done"),
         ("\n<think>never done", "", "never done"),
         ("red <think>after", "red <think>after", ""),
-        ("</think>red", "</think>red", ""),
+        ("</think>red", "red", ""),
         ("<thinker>red", "<thinker>red", ""),
+        ("[THINK]warm[/THINK]red", "red", "warm"),
+        ("<seed:think>warm</seed:think>red", "red", "warm"),
+        ("◁think▷warm◁/think▷red", "red", "warm"),
+        ("<|START_THINKING|>warm<|END_THINKING|><|START_RESPONSE|>red<|END_RESPONSE|>", "red", "warm"),
+        ("<|channel>thought\nwarm\n<channel|>red", "red", "warm"),
+        (
+            "<|channel|>analysis<|message|>warm<|end|><|start|>assistant<|channel|>final<|message|>red<|return|>",
+            "red",
+            "warm",
+        ),
+        ("analysisIt is warm.assistantfinalred", "red", "It is warm."),
+        ("analysisIt is warm, so", "", "It is warm, so"),
+        ("analysis of the colors: assistantfinal red", "analysis of the colors: assistantfinal red", ""),
+        ("<think>warm</think><|begin_of_box|>red<|end_of_box|>", "red", "warm"),
     ],
 )
 def test_thinking_is_told_from_the_answer(said, text, thought):
     reply = separate_reasoning(Reply(said, finish="length", completion_tokens=3))
     assert reply == Reply(text, finish="length", completion_tokens=3, reasoning=thought)
+
+
+def test_a_model_s_own_marks_take_the_place_of_the_known_ones():
+    reply = Reply("[[warm]] <think>red</think> (end)")
+    assert separate_reasoning(reply, [("[[", "]]")], ["(end)"]) == Reply("<think>red</think> ", reasoning="warm")
 
 
 def test_reasoning_that_came_apart_is_kept_in_front():

@@ -82,11 +82,11 @@ async def play_world(
         choice = await choose(
             conversation, dialogue, dialogue.moment(world), world.actions, decoder, guide.letter, shortcuts
         )
-        if choice.index is None:
+        if choice.option is None:
             unread = choice.rule
             break
         forced += choice is FORCED
-        before, action = world.copy(), world.ordered[choice.index]
+        before, action = world.copy(), world.ordered[choice.option]
         steps.append(Step(before, action, world.take(action).accepted))
     return Outcome(
         success=world.success,

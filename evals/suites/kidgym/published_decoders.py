@@ -6,10 +6,10 @@ import re
 import string
 from collections.abc import Sequence
 
-from evals.suites.kidgym.decode import Decoded
+from evals.replies.reader import Reading
 
 
-def decode_as_paper(text: str, actions: Sequence[str]) -> Decoded:
+def decode_as_paper(text: str, actions: Sequence[str]) -> Reading:
     """Algorithm 2 (appendix B.8): an action's text within the answer tags, or the first capital letter there.
 
     Tags are matched in either case (the paper's prompt shows upper-case tags, its algorithm lower-case ones).
@@ -18,22 +18,22 @@ def decode_as_paper(text: str, actions: Sequence[str]) -> Decoded:
     answer, where = (tag[1], "tag") if tag else (text, "no tag")
     for index, action in enumerate(actions):
         if action in answer:
-            return Decoded(index, f"{where}, text")
+            return Reading(index, f"{where}, text")
     if capital := re.search("[A-Z]", answer):
         index = string.ascii_uppercase.index(capital[0])
-        return Decoded(index, f"{where}, letter") if index < len(actions) else Decoded(None, "beyond the list")
-    return Decoded(None, "no answer")
+        return Reading(index, f"{where}, letter") if index < len(actions) else Reading(None, "beyond the list")
+    return Reading(None, "no answer")
 
 
-def decode_as_published(text: str, actions: Sequence[str]) -> Decoded:
+def decode_as_published(text: str, actions: Sequence[str]) -> Reading:
     """The published code: lower-case tags on one line, quoted texts, then the first offered letter, even within a word."""
     tag = re.search(r"<answer>(.*?)</answer>", text)
     answer, where = (tag[1], "tag") if tag else (text, "no tag")
     for index, action in enumerate(actions):
         if f"'{action}'" in answer:
-            return Decoded(index, f"{where}, text")
+            return Reading(index, f"{where}, text")
     offered = string.ascii_uppercase[: len(actions)]
     for how, pattern in (("letter", rf"\b[{offered}]\b"), ("letter in a word", f"[{offered}]")):
         if letter := re.search(pattern, answer):
-            return Decoded(offered.index(letter[0]), f"{where}, {how}")
-    return Decoded(None, "no answer")
+            return Reading(offered.index(letter[0]), f"{where}, {how}")
+    return Reading(None, "no answer")

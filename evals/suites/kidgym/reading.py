@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, get_args
 
-from evals.suites.kidgym.decode import Decoded, decode
+from evals.replies.reader import Reading
+from evals.suites.kidgym.decode import decode
 from evals.suites.kidgym.published_decoders import decode_as_paper, decode_as_published
 from evals.types import Reply
 
@@ -17,7 +18,7 @@ DECODERS: Final[tuple[Decoder, ...]] = get_args(Decoder)
 _CLOSED_AT_THE_END = re.compile(r"<\s*answer\s*>[^<>]*<\s*/\s*answer\s*>\s*\Z", re.IGNORECASE)
 
 
-def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient") -> Decoded:
+def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient") -> Reading:
     """Read a reply whose reasoning is kept apart already.
 
     A reply that was cut off is read, by any rule, only where it had answered by then: between a pair of answer tags.
@@ -29,5 +30,5 @@ def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient
     if decoder == "lenient":
         return decode(text, actions, reply.cut_off)
     if reply.cut_off and not re.search(r"<answer>.*?</answer>", text, re.IGNORECASE | re.DOTALL):
-        return Decoded(None, "cut_off")
+        return Reading(None, "cut off")
     return (decode_as_paper if decoder == "paper" else decode_as_published)(text, actions)

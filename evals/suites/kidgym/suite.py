@@ -19,9 +19,9 @@ from evals.figures import Figure
 from evals.ledger.run_data import RunData
 from evals.reference import Conditions, published
 from evals.reference.comparison import published_tables
+from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds, seed_parts
 from evals.suite import Column, Needs, Suite, check_plan_size
-from evals.suites.kidgym.decode import DECODER_VERSION
 from evals.suites.kidgym.diagnostics import diagnose_kidgym
 from evals.suites.kidgym.effects import effect_tables, environment_tables
 from evals.suites.kidgym.example import worked_example
@@ -299,7 +299,7 @@ class KidGymSuite(Suite):
     def _fingerprint(self, task: str, mode: Mode) -> str:
         """Hash of everything that decides what is asked and how answers are read, apart from the game itself."""
         example = [_portable(part) for part in self._example(task, mode)]
-        decoding = DECODER_VERSION if self.decoder == "lenient" else self.decoder
+        decoding = READER_VERSION if self.decoder == "lenient" else self.decoder
         decoys = self.mde_decoys if task == "MDE" else ""
         return stable_hash(self._templates.fingerprint, self.resolution, decoding, decoys, example)
 

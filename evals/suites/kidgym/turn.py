@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from evals.conversation import Conversation
-from evals.suites.kidgym.decode import Decoded
+from evals.replies.reader import Reading
 from evals.suites.kidgym.prompts import Dialogue, Moment, letters_of
 from evals.suites.kidgym.reading import Decoder, read_reply
 
-FORCED = Decoded(0, "")
+FORCED = Reading(0, "")
 """The choice where a single action is offered."""
 
 
@@ -21,7 +21,7 @@ async def choose(
     decoder: Decoder,
     oracle: Callable[[], str] | None = None,
     shortcuts: Mapping[str, Callable[[], str]] | None = None,
-) -> Decoded:
+) -> Reading:
     """Ask which action to take; a single one is taken without asking.
 
     Args:
@@ -46,7 +46,7 @@ async def choose(
     played = await conversation.ask(chat, options=letters, oracle=oracle, shortcuts=shortcuts)
     choice = read_reply(played.reply, moment.actions, decoder)
     played.rule = choice.rule
-    if choice.index is not None:
-        played.action = actions[choice.index]
-        dialogue.answered(moment, chat, letters[choice.index])
+    if choice.option is not None:
+        played.action = actions[choice.option]
+        dialogue.answered(moment, chat, letters[choice.option])
     return choice

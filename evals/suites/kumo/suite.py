@@ -19,9 +19,9 @@ from evals.figures import Figure
 from evals.ledger.run_data import RunData
 from evals.reference import Conditions
 from evals.reference.comparison import published_tables
+from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds, seed_parts
 from evals.suite import Column, Suite, check_plan_size
-from evals.suites.kumo.decode import DECODER_VERSION
 from evals.suites.kumo.diagnose import diagnose_kumo
 from evals.suites.kumo.effects import effect_tables
 from evals.suites.kumo.figures import kumo_figures
@@ -282,7 +282,7 @@ class KumoSuite(Suite):
             repeat=0,
             seed=stable_seed(self.name, puzzle.domain.name, level, self._drawn_from, index),
             fingerprint=stable_hash(
-                PROMPT_FINGERPRINT, opening, DECODER_VERSION, self.decoder, self.max_steps, task.to_json(), *roles
+                PROMPT_FINGERPRINT, opening, READER_VERSION, self.decoder, self.max_steps, task.to_json(), *roles
             ),
             budget=self.max_steps,
             calls=calls,

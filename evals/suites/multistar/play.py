@@ -205,8 +205,8 @@ class _Asking:
             played = await self.conversation.ask(chat, options=labels, oracle=oracle, shortcuts=shortcuts)
         reply, turn = played.reply, played.turn.number
         if not scoring:
-            option, rule = read_answer(reply.text, labels, question.options, cut_off=reply.cut_off)
-            answer = Answer(turn, option, rule, cut_off=reply.cut_off)
+            reading = read_answer(reply.text, labels, question.options, cut_off=reply.cut_off)
+            answer = Answer(turn, reading.option, reading.rule, cut_off=reply.cut_off)
         elif reply.label_scores is None:
             raise NoLabelScores("the engine gives no label scores; suite.reply=text asks for written answers")
         else:

@@ -16,6 +16,7 @@ from evals.conversation import Conversation
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
 from evals.reference import Conditions, published
+from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds
 from evals.suite import Column, Needs, Suite, check_plan_size
 from evals.suites.multistar.answers import LEDGER_COLUMNS, Answered, answers_of, join
@@ -49,7 +50,6 @@ from evals.suites.multistar.puzzles import (
     stand_ins,
 )
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES, Drawing, Question, direct_nodes
-from evals.suites.multistar.read_answer import READER_VERSION
 from evals.suites.multistar.score import score_multistar
 from evals.suites.multistar.shortcuts import SHORTCUT_HELP
 from evals.suites.multistar.view import episode_view

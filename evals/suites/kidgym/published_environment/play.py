@@ -79,11 +79,11 @@ async def _play(
     while not seen.over:
         moment = Moment(seen.goal, seen.actions, picture, seen.step, seen.budget)
         choice = await choose(conversation, dialogue, moment, seen.actions, decoder)
-        if choice.index is None:
+        if choice.option is None:
             unread = choice.rule
             break
         forced += choice is FORCED
-        seen = await asyncio.to_thread(published.step, choice.index)
+        seen = await asyncio.to_thread(published.step, choice.option)
         picture = await _stored(seen, recording)
         steps += 1
         refused += not seen.accepted

@@ -246,7 +246,7 @@ def test_the_oracle_answers_even_where_nothing_can_be_won_any_more():
 def test_a_model_that_writes_like_a_model_wins():
     suite = small("CL", 1, "cot")
     record = play(suite, ScriptedPlayer(perfect))
-    assert record.outcome.success and [played.rule for played in record.turns] == ["tag, letter"] * 4
+    assert record.outcome.success and [played.rule for played in record.turns] == ["tag, label"] * 4
     assert record.turns[0].action.startswith("pick up the item with label")
 
 

@@ -26,5 +26,5 @@ LONG = tuple(f"place animal at grid {number}" for number in range(16))
     ],
 )
 def test_published_rules(reply, actions, paper, published):
-    found = decode_as_paper(reply, actions).index, decode_as_published(reply, actions).index
+    found = decode_as_paper(reply, actions).option, decode_as_published(reply, actions).option
     assert found == (paper, published)

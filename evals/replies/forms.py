@@ -1,0 +1,149 @@
+"""Where in a reply its answer stands: between tags, in a box, in a JSON field, or anywhere else."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Form = Literal["tag", "open tag", "closing tag", "box", "field", "answer line"]
+
+_ANSWER: Final = r"(?:final[ _]?answer|answer|answr|anwser|awnser|anser|anwer|ans|choice|action)"
+"""What answer tags are called, spelled as models misspell them."""
+_TAG = re.compile(rf"\\?[<\[]\s*(?P<close>[/\\]?)\s*{_ANSWER}\s*\\?[>\]]", re.IGNORECASE)
+_HALF_CLOSED = re.compile(r"(<\s*answer\s*>[^<>]*)<\s*/\s*(?:a|an|ans|answ|answe|answer)?\s*$", re.IGNORECASE)
+_BOX = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_FIELD = re.compile(
+    r"""["'](?:[\w ]*answer|(?:final|next|my)?_?(?:prediction|predict|choice|option|label|text|decision
+    |action|test|conclusion|diagnosis|final))["']
+    \s*:\s*(?P<quote>["'])(?P<content>(?:(?!(?P=quote)).|(?<=\w)'(?=\w))*)(?P=quote)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ANSWER_LINE = re.compile(
+    r"^\W{0,8}(?:the )?(?:final |correct )?(?:answer|ans|option|choice)(?: is)?\W*:([^\n]*?)(?:\n|\.\s)(?=.*\S)",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+_PLACEHOLDERS: Final = frozenset({"name", "letter"})
+"""What prompts write between the tags that they show."""
+
+_NOT_MEANT = re.compile(
+    r"\b(?:(?:nearly|almost|was about to|would have|i'd then) \w+"
+    r"|(?:for example|e\.g\.|for instance|such as|you would write)[^.!?\n]{0,30}"
+    r"|(?:if|unless|should)\b(?=[^.!?\n]*\b(?:would|could|might)\b)[^.!?\n]{0,200})[^\w.!?\n]*\Z",
+    re.IGNORECASE,
+)
+"""Before tags that show, suppose or regret an answer: *If it is high, I would then say <answer>B</answer>*."""
+_BEFORE: Final = 250
+"""Characters before a tag that are looked at."""
+_SIDE_BY_SIDE = re.compile(r"\W*(?:or)?\W*", re.IGNORECASE)
+
+_OTHER_SIDE = re.compile(r"(?:\n|\A)\W{0,4}(?:human|user|player)\s{0,3}:", re.IGNORECASE)
+_ASSISTANT = re.compile(r"\n\W{0,4}(?:assistant|ai|model)\s{0,3}:", re.IGNORECASE)
+_NEXT_QUESTION = re.compile(r"\n\W{0,8}Question\s*\d*\s*:")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of a reply that holds an answer.
+
+    Attributes:
+        form: How it is marked.
+        content: What it holds.
+        start: Where its marks begin in the reply.
+        end: Where they end.
+    """
+
+    form: Form
+    content: str
+    start: int
+    end: int
+
+
+def own_turn(text: str, told: str = "") -> str | None:
+    """What a reply says before it makes up what comes next; None if it then answers once more.
+
+    Args:
+        text: The reply.
+        told: A regular expression for how a suite's next message begins. Behind an answer, a line that begins so is made
+            up; before it, the reply quotes what it was told.
+    """
+    text = _NEXT_QUESTION.split(text)[0]
+    turn = _OTHER_SIDE.search(text)
+    if turn:
+        return None if _ASSISTANT.search(text, turn.end()) else text[: turn.start()]
+    answered = next((tag.end() for tag in _TAG.finditer(text) if tag["close"]), None)
+    if not told or answered is None:
+        return text
+    made_up = re.compile(rf"\n\W{{0,8}}(?:{told})", re.IGNORECASE).search(text, answered)
+    if not made_up:
+        return text
+    return None if _TAG.search(text, made_up.end()) else text[: made_up.start()]
+
+
+def places(text: str, cut_off: bool = False) -> list[Place]:
+    """Where a reply holds answers in the first form that it uses of: tags, boxes, fields.
+
+    Args:
+        text: The reply.
+        cut_off: Whether it ended at the token limit; then forms count that were completed, and answer lines.
+    """
+    if cut_off:
+        text = _HALF_CLOSED.sub(r"\1</answer>", text)
+    tags = list(_TAG.finditer(text))
+    if tags:
+        found = [place for place in _tagged(text, tags) if _is_meant(text, place)]
+        # A tag that was opened last may have been going to hold another answer.
+        if cut_off and [bool(tag["close"]) for tag in tags][-2:] != [False, True]:
+            return found[-2:-1] if len(found) > 1 and found[-1].content == found[-2].content else []
+        return found
+    boxes = [Place("box", match[1], match.start(), match.end()) for match in _BOX.finditer(text)]
+    if boxes:
+        return boxes
+    fields = [Place("field", match["content"], match.start(), match.end()) for match in _FIELD.finditer(text)]
+    if fields or not cut_off:
+        return fields
+    return [Place("answer line", match[1], match.start(), match.end()) for match in _ANSWER_LINE.finditer(text)]
+
+
+def without_tags(text: str) -> str:
+    """What stands behind the last answer tag where tags hold no answer; the whole reply if it has none."""
+    tags = list(_TAG.finditer(text))
+    if not tags:
+        return text
+    return text[tags[-1].end() :] if tags[-1]["close"] else ""
+
+
+def has_tags(text: str) -> bool:
+    """Whether a text has answer tags, empty or not."""
+    return _TAG.search(text) is not None
+
+
+def side_by_side(text: str, one: Place, other: Place) -> bool:
+    """Whether nothing parts two answers, or only *or*."""
+    return bool(_SIDE_BY_SIDE.fullmatch(text, one.end, other.start))
+
+
+def _tagged(text: str, tags: list[re.Match[str]]) -> Iterator[Place]:
+    """What stands between answer tags, in reading order, whichever of them are missing."""
+    opened = False
+    start = 0
+    for tag, following in itertools.zip_longest(tags, tags[1:]):
+        if tag["close"] and not opened:
+            lines = [line for line in text[start : tag.start()].splitlines() if line.strip()]
+            yield Place("closing tag", lines[-1] if lines else "", start, tag.end())
+        elif not tag["close"] and following is None:
+            yield Place("open tag", text[tag.end() :], tag.start(), len(text))
+        elif not tag["close"]:
+            end = following.end() if following["close"] else following.start()
+            yield Place("tag", text[tag.end() : following.start()], tag.start(), end)
+        opened = not tag["close"]
+        start = tag.end()
+
+
+def _is_meant(text: str, place: Place) -> bool:
+    """Whether a tag holds something that is no placeholder, an example or a supposition."""
+    content = place.content.strip().casefold()
+    before = text[max(0, place.start - _BEFORE) : place.start]
+    return bool(re.search(r"\w", content)) and content not in _PLACEHOLDERS and not _NOT_MEANT.search(before)

@@ -1,0 +1,274 @@
+"""Which options a clause names, and where: by label, in full, or by words that no other option has.
+
+Texts are made words of the small English of ``evals.replies.words``. A run of words names the options that have all of
+them, so *sparrow* may name two; a word of five letters or more may be misspelled.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from evals.replies.words import PUNCTUATION, content, cues, fillers, nouns, phrase, singular
+
+_ALIKE: Final = 0.8
+"""How like a word of an option (difflib's ratio) a misspelled word must be."""
+_SHORTEST_MISSPELLED: Final = 5
+_WEAK: Final = cues("weak")
+"""Words that name no option by themselves."""
+PLACES: Final = cues("places")
+_CALLED: Final = cues("called")
+"""Words right before a label: *option B*."""
+_BEFORE_LABEL: Final = cues("called") | cues("decides") | cues("urges") | {"is", ":", "("}
+_PARTS_NAMES: Final = cues("away") - {"of"} | {"not", "or", "and", "so", ":"}
+_WIDEST_GAP: Final = 2
+"""Words between two names of one option: *the crowbar (slot 2)*."""
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Words that name options.
+
+    Attributes:
+        options: Those that the words fit.
+        start: Place of the first word among the tokens.
+        stop: Place behind the last.
+        full: Whether the words are all that an option says.
+        label: Whether they are an option's label.
+    """
+
+    options: frozenset[int]
+    start: int
+    stop: int
+    full: bool = False
+    label: bool = False
+
+
+class Options:
+    """What can be named.
+
+    Attributes:
+        texts: What the options say.
+        content: For each option the words that tell what it is.
+        known: All these words.
+        shared: Those that all options have; they name none.
+        numeric: Whether options differ in their numbers.
+        heads: The last words of names of several words, which say what kind of thing they name: *ship*.
+        yes_no: Whether the options are yes and no.
+    """
+
+    def __init__(self, texts: Sequence[str], labels: Sequence[str] = (), added_nouns: Sequence[str] = ()) -> None:
+        """Take the options apart.
+
+        Args:
+            texts: What they say.
+            labels: What they are called.
+            added_nouns: Words that tell nothing about any option, besides those of ``words.txt``.
+        """
+        self.texts = tuple(texts)
+        numbered = all(label.isdecimal() for label in labels) and bool(labels)
+        # Options that say no more than their labels are called by these alone.
+        self.content = [frozenset[str]() if numbered and text in labels else content(text) for text in texts]
+        signs = [label if numbered else f"§{label.lower()}" for label in labels]
+        self.labels = {sign: index for index, sign in enumerate(signs)}
+        self.known: frozenset[str] = frozenset().union(*self.content)
+        self.shared = frozenset.intersection(*self.content) if self.content else frozenset()
+        self.added_nouns = {singular(word) for noun in added_nouns for word in phrase(noun)} - self.known
+        self.nouns = nouns() | self.added_nouns
+        self.lettered = any(word.startswith("§") for word in self.known)
+        self.numbered = any(word.isdecimal() for word in self.known)
+        own = [words - self.shared for words in self.content]
+        self.numeric = 2 * sum(bool(words) and all(map(str.isdecimal, words)) for words in own) > len(own)
+        phrases = [phrase(text) for text in texts]
+        self.heads = frozenset(words[-1] for words in phrases if len(words) > 1)
+        self.yes_no = self.known == {"yes", "no"}
+        self._phrases = sorted(
+            ((words, index) for index, words in enumerate(phrases) if len(words) > 1),
+            key=lambda entry: -len(entry[0]),
+        )
+        initials = ["".join(word[0] for word in words) for words in phrases]
+        self._initials = {
+            word: index for index, word in enumerate(initials) if len(word) > 2 and initials.count(word) == 1
+        }
+        self._words: dict[str, str | None] = {}
+
+    # --- single words ------------------------------------------------------------------------------------------------
+
+    def word(self, token: str) -> str | None:
+        """The word of an option that a token is, perhaps in another form or misspelled."""
+        if token not in self._words:
+            self._words[token] = self._find_word(singular(token))
+        return self._words[token]
+
+    def _find_word(self, token: str) -> str | None:
+        if token in self.known:
+            return token
+        if token in _common_words():
+            return None
+        if len(token) < _SHORTEST_MISSPELLED or not token.isalpha():
+            return None
+        close = difflib.get_close_matches(token, self.known, 2, _ALIKE)
+        # symmetric is no misspelled asymmetric
+        close = [word for word in close if not word.endswith(token) and not token.endswith(word)]
+        return close[0] if len(close) == 1 else None
+
+    def is_filler(self, token: str) -> bool:
+        """Whether a token says nothing about any option."""
+        if token.isdecimal():
+            return not self.numbered
+        noun = singular(token)
+        return token in PUNCTUATION or token in fillers() or noun in self.nouns or noun in self.shared
+
+    def is_vague(self, token: str) -> bool:
+        """Whether a token is a word of an option, but names none by itself."""
+        word = self.word(token)
+        return word is not None and word in _WEAK - PLACES
+
+    # --- mentions ----------------------------------------------------------------------------------------------------
+
+    def mentions(self, tokens: Sequence[str]) -> list[Mention]:
+        """The words of a clause that name options, in reading order."""
+        found = self._in_full(tokens)
+        taken = {place for mention in found for place in range(mention.start, mention.stop)}
+        for place, token in enumerate(tokens):
+            option = self.labels.get(token)
+            if place not in taken and option is not None and self.is_label(tokens, place):
+                found.append(Mention(frozenset({option}), place, place + 1, label=True))
+                taken.add(place)
+            elif place not in taken and token in self._initials:
+                found.append(Mention(frozenset({self._initials[token]}), place, place + 1))
+                taken.add(place)
+        found += self._by_words(tokens, taken)
+        found.sort(key=lambda mention: mention.start)
+        return _joined(found, tokens)
+
+    def _in_full(self, tokens: Sequence[str]) -> list[Mention]:
+        """Where all words of an option stand in their order, the longest options first."""
+        found: list[Mention] = []
+        free = [True] * len(tokens)
+        for words, index in self._phrases:
+            for start in range(len(tokens)):
+                stop = _match(words, tokens, start) if free[start] else None
+                if stop is not None and all(free[start:stop]):
+                    found.append(Mention(frozenset({index}), start, stop, full=True))
+                    free[start:stop] = [False] * (stop - start)
+        return found
+
+    def is_label(self, tokens: Sequence[str], place: int) -> bool:
+        """Whether a letter or number names an option, and not something else: *piece A*, *3 objects*."""
+        before = tokens[place - 1] if place else ""
+        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if before in _CALLED:
+            return True
+        if tokens[place].isdecimal():
+            others = (*tokens[:place], *tokens[place + 1 :])
+            ends = after in ("", ",") or after in cues("commends")
+            return (ends and (not before or before in _BEFORE_LABEL)) or all(
+                token in fillers() or token in PUNCTUATION for token in others
+            )
+        if self.lettered and (before in cues("before parts") or after in cues("after parts")):
+            return False
+        names_a_part = before in self.nouns or (self.word(before) is not None and before not in ("so", "is"))
+        return not names_a_part
+
+    def _by_words(self, tokens: Sequence[str], taken: set[int]) -> list[Mention]:
+        """The runs of words, with fillers among them, that name options together."""
+        found: list[Mention] = []
+        run: list[tuple[int, str]] = []
+
+        def close() -> None:
+            options = self.named([word for _, word in run])
+            if options:
+                said = {word for _, word in run}
+                full = len(options) == 1 and self.content[min(options)] <= said
+                found.append(Mention(options, run[0][0], run[-1][0] + 1, full))
+            run.clear()
+
+        for place, token in enumerate(tokens):
+            word = None if place in taken else self.word(token)
+            following = tokens[place + 1] if place + 1 < len(tokens) else ""
+            if word is not None and word.startswith("§") and not run and following not in cues("after parts"):
+                word = None  # a letter belongs to the word before it, or to where it goes: slot B, B to II
+            if word is not None and self._may_be_a_place(word, tokens[place - 1] if place else ""):
+                word = None
+            if word is not None:
+                if run and not self._fitting([*(said for _, said in run), word]):
+                    close()
+                run.append((place, word))
+            elif place in taken or not self.is_filler(token):
+                close()
+        close()
+        return found
+
+    def _may_be_a_place(self, word: str, before: str) -> bool:
+        """Whether *option 4* may mean the fourth option, and not the one that says 4."""
+        if not self.numeric or not word.isdecimal() or before not in ("option", "choice"):
+            return False
+        return int(word) > len(self.content) or word not in self.content[int(word) - 1]
+
+    def _fitting(self, said: Sequence[str]) -> list[int]:
+        return [index for index, words in enumerate(self.content) if words.issuperset(said)]
+
+    def named(self, said: Sequence[str]) -> frozenset[int]:
+        """The options that have all the words said, if these are enough to name one; one that has no other words first."""
+        meant = frozenset(said)
+        if meant <= self.shared | nouns():
+            return frozenset()
+        exact = [index for index, words in enumerate(self.content) if words == meant]
+        return frozenset(exact or (index for index in self._fitting(said) if self._enough(meant, index)))
+
+    def _enough(self, said: frozenset[str], index: int) -> bool:
+        """Whether words name an option: all of its own, or those that no other has, or a third that are not weak."""
+        own = self.content[index] - self.shared - {"move"}
+        said_own = said - self.shared
+        if said_own >= own:
+            return True
+        has_noun = any(word.isalpha() and word not in _WEAK - {"label"} for word in said)
+        weak = {word for word in said_own if word in _WEAK or (not word.isalpha() and not has_noun)}
+        if said_own <= weak:
+            return False
+        others = frozenset().union(*(words for other, words in enumerate(self.content) if other != index))
+        return 3 * len(said_own) >= len(own) or said_own >= own - others > frozenset()
+
+    def by_its_head(self, tokens: Sequence[str], mention: Mention) -> bool:
+        """Whether a mention names one option in full or by its last word: *kite* for a red kite, not *red*."""
+        if len(mention.options) != 1:
+            return False
+        words = [self.word(token) for token in tokens[mention.start : mention.stop]]
+        return mention.full or singular(phrase(self.texts[min(mention.options)])[-1]) in words
+
+
+@functools.cache
+def _common_words() -> frozenset[str]:
+    """Words that a reply is made of whatever it is about; they are no misspelled words of options."""
+    return fillers().union(*(cues(kind) for kind in ("negates", "weighs", "turns", "begins a clause", "urges")))
+
+
+def _match(words: Sequence[str], tokens: Sequence[str], start: int) -> int | None:
+    """Where an option's words end that begin at a place, whatever articles stand among them."""
+    stop = start
+    for word in words:
+        while stop > start and stop < len(tokens) and tokens[stop] != word and tokens[stop] in ("a", "an", "the", "is"):
+            stop += 1
+        if stop >= len(tokens) or tokens[stop] != word:
+            return None
+        stop += 1
+    return stop
+
+
+def _joined(found: Sequence[Mention], tokens: Sequence[str]) -> list[Mention]:
+    """The mentions, those of one option side by side as one: *the crowbar (slot 2)*."""
+    joined: list[Mention] = []
+    for mention in found:
+        last = joined[-1] if joined else None
+        both = last.options & mention.options if last else frozenset()
+        between = tokens[last.stop : mention.start] if last else ()
+        if last and len(both) == 1 and len(between) <= _WIDEST_GAP and _PARTS_NAMES.isdisjoint(between):
+            label = last.label and mention.label
+            joined[-1] = Mention(both, last.start, mention.stop, last.full or mention.full, label)
+        else:
+            joined.append(mention)
+    return joined

@@ -1,0 +1,120 @@
+"""The table of rules is what the reader does, and what its page says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import decoders
+from evals.replies.reader import Choices, read
+from evals.replies.rules import QUESTION, RULES, as_markdown
+from evals.suites.kidgym.decode import decode as read_action
+from evals.suites.kumo.decode import decode as read_name
+from evals.suites.multistar.read_answer import read_answer
+
+ROOT = Path(__file__).parents[2]
+CHOICES = Choices(QUESTION, tuple("ABCD"), first_of_list=True)
+EXAMPLES = [(rule, *example) for rule in RULES for example in rule.examples]
+
+
+@pytest.mark.parametrize(
+    ("rule", "reply", "label"), EXAMPLES, ids=[f"{rule.name}: {reply}" for rule, reply, _ in EXAMPLES]
+)
+def test_an_example_is_read_by_its_rule(rule, reply, label):
+    found = read(reply, CHOICES, rule.cut_off)
+    assert rule.name in found.rule.split(", ")
+    assert (None if found.option is None else "ABCD"[found.option]) == label
+
+
+def test_the_page_shows_the_table():
+    page = (ROOT / "docs" / "replies.md").read_text(encoding="utf-8")
+    assert as_markdown() in page
+
+
+def test_every_rule_that_held_replies_are_read_by_is_in_the_table():
+    names = {rule.name for rule in RULES}
+    lists = json.loads((decoders.DATA / "kidgym_action_lists.json").read_text(encoding="utf-8"))
+    found = set()
+    for kind in decoders.KINDS:
+        for row in decoders._lines("kidgym", kind):
+            found.add(
+                read_action(row["reply"], row.get("actions") or lists[row["list"]], bool(row.get("cut_off"))).rule
+            )
+        for row in decoders._lines("multistar", kind):
+            found.add(read_answer(row["reply"], row["labels"], row["options"], cut_off=row["cut_off"]).rule)
+        for row in decoders._lines("kumo", kind):
+            if "names" in row:
+                found.add(read_name(row["reply"], row["names"], (), cut=row["cut_off"]).rule)
+    assert {name for rule in found for name in rule.split(", ")} <= names
+    assert len(found) > 30
+
+
+def test_no_reply_is_read_outside_its_options_and_none_breaks_the_reader():
+    """A letter counts whatever stands around it only if it is on offer."""
+    for text in (
+        "<answer>E</answer>",
+        "E",
+        "I choose E.",
+        "\x00",
+        "<answer>",
+        "§b ¤3",
+        "{" * 5000,
+        "A, B " * 5000,
+        "\\boxed{" * 2000,
+    ):
+        assert read(text, CHOICES).option is None
+        read(text, CHOICES, cut_off=True)
+
+
+KIDGYM = (
+    "pick up the item with label 3",
+    "pick up the item with label 0",
+    "put the item from backpack A into the basket with label 1",
+    "put the item from backpack A into the basket with label 2",
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "options"),
+    [
+        ("B is correct; A, C and D are distractors.", "B"),
+        ("B is right; A, C and D are other toys.", "B"),
+        ("B is correct because label 0 is the apple; A, C and D are distractors.", "B"),
+        ("❌ A / ✅ B", "B"),
+        ("❌ A\n✅ B\n❌ C\n❌ D", "B"),
+        ("Plan: C → B → A", "C-"),
+        ("Order: C -> A", "C-"),
+        ("My plan is C -> B -> D.", "C-"),
+        ("Sequence: C, B, A", "C-"),
+        ("<answer>B or, if impossible, C</answer>", "B-"),
+        ("B, or if that is blocked, C", "B-"),
+        ("If the door is red then B, otherwise A.", "-"),
+        ("If it's a kite then B.", "-"),
+        (r"\textbf{C}", "C"),
+        (r"$\mathbf{C}$", "C"),
+    ],
+)
+def test_what_a_careful_reader_takes_from_it(reply, options):
+    """The option, or one of these with a hyphen for none."""
+    found = read_action(reply, KIDGYM).option
+    assert ("-" if found is None else "ABCD"[found]) in options
+
+
+def test_an_answer_line_before_a_cut_explanation_has_answered():
+    assert read_action("**Answer: C**\n\n**Reasoning:** the key is", KIDGYM, cut_off=True).option == 2
+    assert read_action("Answer: C", KIDGYM, cut_off=True).option is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        ("<ANSWER> Brain MRI </ANSWER>\n\nOutcome of Brain MRI: normal", "Brain MRI"),
+        ("<ANSWER> Brain MRI </ANSWER>\n\nOutcome of Brain MRI: normal\n\n<ANSWER> Asthma </ANSWER>", None),
+        ("Outcome of Brain MRI: normal. So <ANSWER> Asthma </ANSWER>", "Asthma"),
+        ("If high, I would then say <ANSWER> Asthma </ANSWER>", None),
+        ("If high, I would then say <ANSWER> Asthma", None),
+        ("If it is high, that rules out Brain Tumor.\n<ANSWER> Asthma </ANSWER>", "Asthma"),
+    ],
+)
+def test_outcomes_that_are_made_up_and_conditions_choose_nothing(reply, name):
+    assert read_name(reply, ("Brain MRI", "Chest X-Ray"), ("Brain Tumor", "Asthma")).name == name
