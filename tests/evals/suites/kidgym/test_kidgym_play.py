@@ -274,8 +274,8 @@ class CutOff:
 def test_a_reply_that_was_cut_off_is_read_only_where_it_had_answered(decoder):
     suite = small("PL", decoder=decoder)
     thought = play(suite, CutOff("I choose $. Hmm wait, is label 1 a pig"))
-    assert thought.outcome.extra["invalid"] and thought.turns[0].rule == "cut_off"
-    assert thought.outcome.extra["mistake"] == "unread reply: cut_off" and thought.turns[0].action is None
+    assert thought.outcome.extra["invalid"] and thought.turns[0].rule == "cut off"
+    assert thought.outcome.extra["mistake"] == "unread reply: cut off" and thought.turns[0].action is None
     assert play(suite, CutOff("<answer>$</answer> because the opposite is so")).outcome.success
     assert play(suite, CutOff("<answer>$")).outcome.extra["invalid"]
 
