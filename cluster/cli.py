@@ -69,6 +69,8 @@ overrides (Hydra's syntax; a value with a comma needs brackets):
   baselines=[random,oracle]  built-in players that play the same episodes for comparison
   cluster=local|ray          Ray on this machine, or an existing cluster; cluster.replicas=2 cluster.runners=1
   tracker=none|wandb         tracker.mode=online needs WANDB_API_KEY in the environment
+  stop=decided against=RUN   stop when the better of two is known (or against=PLAYER; near ties: delta=.05)
+  stop=precise precision=.02 stop when the interval is as narrow
   shard=2/8                  play one shard of the plan; `raycade merge` joins the shards
   run_dir=PATH               default runs/SUITE-MODEL-PLAN
 

@@ -42,7 +42,7 @@ def precision_table(
     for episode in settings.plan:
         if episode.player == settings.model.name:
             suites[episode.suite].append(episode)
-    columns = ["suite", "games", "repeats", "success", "ICC", "standard error", "games once", "episodes saved"]
+    columns = ["suite", "games", "episodes a game", "success", "ICC", "standard error", "games once", "episodes saved"]
     columns += [f"games for ±{precision:g}", f"per cell for ±{precision:g}"] if precision is not None else []
     columns += [f"games to find {detect:g}", f"per cell to find {detect:g}"] if detect is not None else []
     rows = tuple(_row(name, episodes, like, precision, detect) for name, episodes in suites.items())
@@ -50,8 +50,8 @@ def precision_table(
         f"from {like}" if like is not None else f"assumed (success .5, ICC {CORRELATION:g}); --like RUN measures them"
     )
     notes = [
-        f"success, ICC (how alike the repeats of a game are): {source}. games once: as many different games, played once "
-        "each, give the same standard error; games before repeats, unless pass^k is wanted.",
+        f"success, ICC (how alike the episodes of a game, its repeats and modes, are): {source}. games once: as many different "
+        "games, played once each, give the same standard error; games before repeats, unless pass^k is wanted.",
     ]
     if precision is not None:
         notes.append("games for ±: with an interval that holds at every look, as stop=precise needs; played once each.")

@@ -2,21 +2,27 @@
 
 import asyncio
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
 from cluster.commands import run as module
+from cluster.commands.compare import compare
 from cluster.commands.merge import merge
 from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.run_status import run_status
 from cluster.runner.episode_queue import EpisodeQueue
+from cluster.stopping.precision import precision_table
 from cluster.stopping.watch import StopWatch
 from cluster.storage.stop_rule import read_rule
 from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
 from evals.stats.anytime import confidence_sequence
+from evals.stats.reliability import games_for_precision, games_to_detect
 from evals.suite import built_in_players, ledger_columns, play_episode
 from tests.toy import ToySuite
 
@@ -92,6 +98,49 @@ def test_tables_of_a_stopped_run_hold_at_every_look(few_at_once, tmp_path):
     games = share["n"]
     assert share["low"] == pytest.approx(confidence_sequence([1.0] * games).low)
     assert any("every look" in note for note in table["notes"])
+
+
+def test_a_comparison_of_a_stopped_run_has_evidence_that_holds_at_every_look(few_at_once, tmp_path):
+    start(tmp_path / "run", *DECIDED)
+    overall, *_, evidence = compare([Run(tmp_path / "run")])
+    assert any("stopped: decided after" in note for note in overall.notes)
+    (row,) = (dict(zip(evidence.columns, row, strict=True)) for row in evidence.rows)
+    decision = summary(tmp_path / "run")["stopping"]["decisions"][0]
+    assert (row["games"], row["e-value"], row["found"]) == (decision["games"], decision["e_value"], "yes")
+    assert row["Holm e"] == row["e-value"]  # a single comparison
+    assert row["difference"].low == pytest.approx(decision["estimate"]["low"])
+
+
+def test_a_plan_says_what_it_buys(tmp_path):
+    settings = load_settings([*GAMES, "suite.repeats=5"])
+    table = precision_table(settings, None, precision=0.1, detect=0.2)
+    (row,) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    assert (row["games"], row["episodes a game"], row["games once"]) == (30, 5, 69)  # 150 / (1 + 4 * .3)
+    assert row["standard error"] == pytest.approx((0.25 / 69) ** 0.5, rel=0.01)
+    assert row["episodes saved"] == pytest.approx(1 - 69 / 150)
+    assert row["games for ±0.1"] == games_for_precision(0.1)
+    assert row["games to find 0.2"] == games_to_detect(0.2, 0.3)
+    with pytest.raises(UserError, match="--detect 2"):
+        precision_table(settings, None, detect=2)
+
+
+@pytest.mark.slow
+def test_a_killed_run_decides_as_an_undisturbed_one(tmp_path):
+    """A process that is killed before the decision; the same command again loses nothing and asks nothing twice."""
+    precise = ["suite.tasks_per_domain=60", "baselines=[]", "model=random", "stop=precise", "precision=.1"]
+    words = ["run", *GAMES, *precise, "cluster.commit_seconds=0.02", f"run_dir={tmp_path / 'killed'}"]
+    process = subprocess.Popen([sys.executable, "-m", "cluster", *words])
+    while process.poll() is None and len(list((tmp_path / "killed").glob("episodes/*.parquet"))) < 2:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "killed" / "summary.json").exists()
+    before = Run(tmp_path / "killed").episodes(["episode_id", "session"]).to_pylist()
+    subprocess.run([sys.executable, "-m", "cluster", *words], check=True)
+    after = Run(tmp_path / "killed").episodes(["episode_id", "session"]).to_pylist()
+    assert all(row in after for row in before) and len(after) == len({row["episode_id"] for row in after})
+    assert run(load_settings([*GAMES, *precise, f"run_dir={tmp_path / 'whole'}"]))[0] == 0
+    assert summary(tmp_path / "killed") == summary(tmp_path / "whole")
 
 
 def test_a_stopped_run_in_two_sessions_decides_as_in_one(few_at_once, tmp_path):
