@@ -237,9 +237,10 @@ class Driver:
         state = await asyncio.to_thread(self._watch.look)
         if state is None:
             return
-        self.stats.stopping = state
-        for lane in self._lanes:
-            lane.queue.keep(state.needed)
+        before, self.stats.stopping = self.stats.stopping, state
+        if before is None or before.needed is not state.needed:
+            for lane in self._lanes:
+                lane.queue.keep(state.needed)
 
     def _commit_interval(self) -> float:
         finished = self.stats.done + self.stats.failed

@@ -140,6 +140,8 @@ class Outcomes:
         self._twin: dict[str, str] = {}
         self._pair: dict[str, Pair] = {}
         self._groups = self._grouped(plan)
+        self._ended: tuple[bool, ...] = ()
+        self._needed: frozenset[str] | None = None
 
     def _grouped(self, plan: pa.Table) -> list[_Group]:
         pairs = zip(*(plan[name].to_pylist() for name in PAIR_COLUMNS), strict=True)
@@ -188,15 +190,20 @@ class Outcomes:
     def look(self) -> StopState:
         """What the rule says now."""
         alpha = self.rule.alpha / max(1, len(self._groups))
-        states, needed = [], set[str]()
-        for group in self._groups:
-            decision = self._decision(group, alpha)
-            state = GroupState(group.name, decision, len(group.games))
-            states.append(state)
-            taken = decision.games if state.ended else len(group.games)
+        states = tuple(GroupState(group.name, self._decision(group, alpha), len(group.games)) for group in self._groups)
+        ended = tuple(state.ended for state in states)
+        if self._needed is None or ended != self._ended:
+            # The same set as before where no decision has ended since: with a million episodes it takes a moment to make.
+            self._ended, self._needed = ended, self._needed_by(states)
+        return StopState(self.rule, self.player, states, self._needed)
+
+    def _needed_by(self, states: tuple[GroupState, ...]) -> frozenset[str]:
+        needed: set[str] = set()
+        for group, state in zip(self._groups, states, strict=True):
+            taken = state.decision.games if state.ended else len(group.games)
             for episodes in group.all_episodes[:taken]:
                 needed.update(episodes)
-        return StopState(self.rule, self.player, tuple(states), frozenset(needed))
+        return frozenset(needed)
 
     def _decision(self, group: _Group, alpha: float) -> Decision:
         if group.latest is not None and not group.latest.open:
@@ -263,6 +270,6 @@ def sentence(rule: StopRule, player: str, group: GroupState) -> str:
         "tie": f"{about}stopped: decided after {looked}: no difference larger than {rule.delta}: {shown}",
         "precise": f"{about}stopped: precise after {looked}: {shown}",
         "maximum": f"{about}stopped: at its maximum after {looked}, without a decision: {shown}",
-        "open": f"{about}not decided after {looked}: {shown}",
+        "open": f"{about}not {rule.kind} after {looked}: {shown}",
     }[decision.verdict]
     return f"{found} ({held})"

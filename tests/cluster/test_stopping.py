@@ -10,8 +10,10 @@ import pytest
 
 from cluster.commands import run as module
 from cluster.commands.compare import compare
+from cluster.commands.list_runs import list_runs
 from cluster.commands.merge import merge
 from cluster.commands.run import run
+from cluster.commands.view import _Finder
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.run_status import run_status
@@ -82,8 +84,12 @@ def test_a_decided_run_plays_no_more_games_and_is_complete(few_at_once, tmp_path
     assert (found["missing"], found["not_needed"]) == (0, 60 - found["planned"])
     assert found["planned"] <= len(few_at_once.asked) < found["planned"] + 4
     status = run_status(Run(run_dir))
-    assert status.state == "complete" or "left" not in status.state
     assert status.stopping == (decision["text"],)
+    assert status.state == "complete"
+    (viewed,) = _Finder([run_dir])()
+    assert viewed.stopping() == (decision["text"],)
+    (listed,) = (note for note in list_runs(tmp_path).notes if "stopped" in note)
+    assert listed == f"run: {decision['text']}"
     assert start(run_dir, *DECIDED) == 0  # again: nothing to play
     assert summary(run_dir) == found
 

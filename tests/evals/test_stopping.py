@@ -156,6 +156,7 @@ def test_a_run_is_decided_by_the_games_before_the_first_unfinished_one():
     state = outcomes.look()
     assert not state.ended
     assert state.groups[0].decision.games == 5
+    assert outcomes.look().needed is state.needed  # nothing has changed, so a queue need not be looked through
     outcomes.add(finished(plan, won_by_model, {hole}))
     state = outcomes.look()
     assert state.ended and state.stopped
