@@ -25,7 +25,8 @@ async def test_one_run_makes_all_files(play, tmp_path, capsys):
         f"{name}.{form}" for name in FIGURES for form in ("pdf", "png", "svg")
     ]
     written = {path.stem for path in (out / "tex").iterdir()}
-    tables = {"coverage", "kumo_domains", "kumo_paper", "kumo_published", "kumo_published_simulated", "kumo_success"}
+    kumo = {f"kumo_{name}" for name in ("domains", "paper", "published", "published_simulated", "success")}
+    tables = {"coverage", "reliability", *kumo}
     assert written == {"report", *tables}
     document = (out / "tex" / "report.tex").read_text()
     assert all(f"\\input{{{name}.tex}}" in document for name in written - {"report"})
