@@ -232,8 +232,8 @@ def _read_or_refresh(runs: Sequence[Run], read: Callable[[], T]) -> T:
 def _warn_of_fenced(run_dir: Path, names: tuple[str, ...]) -> None:
     """Once in a process, however often the ledger is read."""
     warn(
-        f"{run_dir}: not counted, since they were copied from another run, or written by a driver after another one had taken over: "
-        f"{', '.join(names)}. `raycade run` plays their episodes again"
+        f"{run_dir}: not counted, since they were copied from another run, or written by a driver after another one had "
+        f"taken over: {', '.join(names)}. `raycade run` plays their episodes again"
     )
 
 

@@ -156,7 +156,7 @@ def as_markdown() -> str:
     titles = {"place": "Where the answer stands", "manner": "How it is given", "unread": "Why nothing is read"}
     parts = []
     for part, title in titles.items():
-        rows = [f"### {title}", "", "| rule | reads | for example |", "| --- | --- | --- |"]
+        rows = [f"## {title}", "", "| rule | reads | for example |", "| --- | --- | --- |"]
         for rule in RULES:
             if rule.part == part:
                 shown = []
