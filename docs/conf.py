@@ -17,13 +17,14 @@ suppress_warnings = ["myst.xref_missing"]
 
 PARTS = {
     "Start": "readme glossary validity",
-    "How to": "looking slurm ray-cluster vllm api_models sharding gpu wandb stopping report compare viewer human_players reproduce "
-    "new_suite new_engine kidgym_new_task kidgym_prompts kidgym_pictures kidgym_published kumo_domains kumo_published "
-    "kumo_pipeline kumo_trajectories kumo_analysis multistar_published",
-    "Reference": "api configuration environment_variables ledger replies multistar_questions kumo_books published_figures measurements",
+    "How to": "looking slurm ray-cluster vllm api_models sharding gpu wandb stopping report compare viewer human_players "
+    "reproduce new_suite new_engine kidgym_new_task kidgym_prompts kidgym_pictures kidgym_published kumo_domains "
+    "kumo_published kumo_pipeline kumo_trajectories kumo_analysis multistar_published",
+    "Reference": "api configuration environment_variables ledger replies multistar_questions kumo_books published_figures "
+    "measurements",
     "Why": "design where stopping_mathematics scale validity_kidgym validity_multistar validity_kumo",
-    "Records": "records/README records/mutation records/kumo_books_samples records/kumo_facts/part_a records/kumo_facts/part_b "
-    "records/kumo_facts/part_c records/kumo_facts/part_d",
+    "Records": "records/README records/mutation records/kumo_books_samples records/kumo_facts/part_a "
+    "records/kumo_facts/part_b records/kumo_facts/part_c records/kumo_facts/part_d",
 }
 """The side bar: the pages by the parts of index.md. A page that is missing here fails the build."""
 
