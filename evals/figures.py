@@ -20,7 +20,7 @@ Value = float | Estimate | None
 
 @dataclass(frozen=True)
 class Series:
-    """What one player, or one row of a heat map, measures."""
+    """The values of one player, or of one row of a heat map."""
 
     name: str
     x: tuple[str | Value, ...]

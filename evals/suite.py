@@ -26,7 +26,7 @@ from evals.ledger.columns import Column as Column
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.summary.cells import success_figure, success_table
-from evals.summary.paired import Measured, measured
+from evals.summary.paired import Measure, column_measure
 from evals.tables import Section, Table
 from evals.types import Episode, ErrorKind, Outcome, Player, PlayerError, Reply, Turn, stable_hash
 from evals.view import EpisodeView, default_view
@@ -120,14 +120,14 @@ class Suite(abc.ABC):
         figure = success_figure(self.name, run, self.title)
         return [figure] if figure.series else []
 
-    def measures(self, run: RunData, player: str) -> Iterable[Measured]:
+    def measures(self, run: RunData, player: str) -> Iterable[Measure]:
         """What `raycade compare` compares on identical games.
 
         Args:
             run: This suite's part of the run.
             player: Whose episodes.
         """
-        return [measured(run, player)]
+        return [column_measure(run, player)]
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """One episode as plain data for viewers.
@@ -227,20 +227,23 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
     Raises:
         ValueError: see ``Suite.plan``.
     """
-    planned = [
-        (part, dataclasses.replace(episode, fingerprint=stable_hash(part.version, episode.fingerprint)))
-        for part in suite.parts
-        for episode in part.plan()
-    ]
+    planned = []
+    for part in suite.parts:
+        for episode in part.plan():
+            fingerprint = stable_hash(part.version, episode.fingerprint)
+            planned.append((part, dataclasses.replace(episode, fingerprint=fingerprint)))
     shortcuts = {name for part in suite.parts for name in part.shortcuts}
     own = {name: part for part in suite.parts for name in part.players}
-    return tuple(
-        episode.assigned(name, fingerprint)
-        for name, fingerprint in players.items()
-        for part, episode in planned
-        if (name not in shortcuts or name in part.shortcuts)
-        and (name not in own or (own[name] is part and part.plays(name, episode)))
-    )
+    assigned = []
+    for name, fingerprint in players.items():
+        for part, episode in planned:
+            # A shortcut plays in the parts that list it, a part's own player in that part, where it can.
+            if name in shortcuts and name not in part.shortcuts:
+                continue
+            if name in own and not (own[name] is part and part.plays(name, episode)):
+                continue
+            assigned.append(episode.assigned(name, fingerprint))
+    return tuple(assigned)
 
 
 def ledger_columns(suite: Suite) -> dict[str, pa.DataType]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from evals.ledger.run_data import RunData
 from evals.stats.power import games_needed, smallest_difference
 from evals.suite import Suite
-from evals.summary.paired import Effect, Measured, Observation, holm, measured, paired_effects
+from evals.summary.paired import Effect, Measure, Observation, column_measure, holm, paired_effects
 from evals.tables import Cell, Table
 
 SHORT_ID = 12
@@ -74,8 +74,8 @@ def comparison_tables(first: Side, second: Side, detect: float | None = None, co
     return [_overall_table(overall, first, second, detect), *(table for table in cells if len(table.rows) > 1)]
 
 
-def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[tuple[str, Measured, Measured]]:
-    """What both sides have measured, with the suite's name."""
+def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[tuple[str, Measure, Measure]]:
+    """The measures of both sides, with the suite's name."""
     others = {part.name: part for part in second.suite.parts}
     for part in first.suite.parts:
         if part.name not in others:
@@ -84,7 +84,11 @@ def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[t
         if column is not None:
             for run in runs:
                 _check_column(part.name, run, column)
-            yield part.name, measured(runs[0], first.player, column), measured(runs[1], second.player, column)
+            yield (
+                part.name,
+                column_measure(runs[0], first.player, column),
+                column_measure(runs[1], second.player, column),
+            )
             continue
         there = {one.name: one for one in others[part.name].measures(runs[1], second.player)}
         for one in part.measures(runs[0], first.player):
@@ -112,7 +116,7 @@ def _pooled(observations: Sequence[Observation]) -> list[Observation]:
 
 
 def _overall_table(
-    overall: Sequence[tuple[str, Measured, Effect]], first: Side, second: Side, detect: float | None
+    overall: Sequence[tuple[str, Measure, Effect]], first: Side, second: Side, detect: float | None
 ) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for suite, one, effect in overall:
@@ -146,7 +150,7 @@ def _overall_table(
     )
 
 
-def _cell_table(suite: str, one: Measured, other: Measured, first: Side, second: Side) -> Table:
+def _cell_table(suite: str, one: Measure, other: Measure, first: Side, second: Side) -> Table:
     effects = paired_effects(one.observations, other.observations)
     varying = [place for place in range(len(one.dimensions)) if len({effect.cell[place] for effect in effects}) > 1]
     corrected = holm([effect.p for effect in effects])

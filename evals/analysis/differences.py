@@ -51,14 +51,20 @@ def flat_settings(settings: Any, ignored: Collection[str] = (), path: str = "") 
     if path in ignored:
         return
     if isinstance(settings, Mapping):
-        for name, value in settings.items():
-            yield from flat_settings(value, ignored, f"{path}.{name}" if path else str(name))
-    elif isinstance(settings, list) and any(isinstance(each, Mapping) for each in settings):
-        for number, each in enumerate(settings):
-            name = each.get("name") or each.get("type") or number if isinstance(each, Mapping) else number
-            yield from flat_settings(each, ignored, f"{path}.{name}")
+        parts = list(settings.items())
+    elif isinstance(settings, list) and any(isinstance(part, Mapping) for part in settings):
+        parts = [(_part_name(part, number), part) for number, part in enumerate(settings)]
     else:
         yield path, settings
+        return
+    for name, value in parts:
+        below = f"{path}.{name}" if path else str(name)
+        yield from flat_settings(value, ignored, below)
+
+
+def _part_name(part: Any, number: int) -> Any:
+    """Of two runs the same part may stand at different places, so its place counts only if it has no name."""
+    return (part.get("name") or part.get("type") or number) if isinstance(part, Mapping) else number
 
 
 def _shown(value: Any) -> str:
@@ -90,23 +96,23 @@ def _prompt_notes(first: Side, second: Side) -> list[str]:
 
 
 def _sampled_pairs(first: Side, second: Side) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    names = ("suite", "task", "level", "mode", "index", "repeat", "seed")
-    ids = []
-    for side in (first, second):
-        rows = side.run.episodes([*names, "player", "episode_id"]).to_pylist()
-        ids.append(
-            {tuple(row[name] for name in names): row["episode_id"] for row in rows if row["player"] == side.player}
-        )
-    shared = sorted(ids[0].keys() & ids[1].keys())
+    """Ledger rows of the same games, those in which both players were asked."""
+    ours, theirs = _ids_by_game(first), _ids_by_game(second)
+    shared = sorted(ours.keys() & theirs.keys())
     chosen = random.Random(0).sample(shared, min(SAMPLE, len(shared)))
-    found = [
-        {row["episode_id"]: row for row in side.run.find([of_side[game] for game in chosen])}
-        for side, of_side in zip((first, second), ids, strict=True)
-    ]
+    our_rows = {row["episode_id"]: row for row in first.run.find([ours[game] for game in chosen])}
+    their_rows = {row["episode_id"]: row for row in second.run.find([theirs[game] for game in chosen])}
     for game in chosen:
-        pair = [rows.get(of_side[game]) for rows, of_side in zip(found, ids, strict=True)]
-        if pair[0] and pair[1] and pair[0]["turns"] and pair[1]["turns"]:
-            yield pair[0], pair[1]
+        one, other = our_rows.get(ours[game]), their_rows.get(theirs[game])
+        if one and other and one["turns"] and other["turns"]:
+            yield one, other
+
+
+def _ids_by_game(side: Side) -> dict[tuple[Any, ...], str]:
+    names = ("suite", "task", "level", "mode", "index", "repeat", "seed")
+    rows = side.run.episodes([*names, "player", "episode_id"]).to_pylist()
+    mine = [row for row in rows if row["player"] == side.player]
+    return {tuple(row[name] for name in names): row["episode_id"] for row in mine}
 
 
 def _opening(row: Mapping[str, Any], kind: str) -> list[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 
 from evals.analysis.compare import Side, shared_measures
 from evals.stats.anytime import difference_capital, difference_sequence, e_benjamini_hochberg, e_holm
-from evals.summary.paired import Measured
+from evals.summary.paired import Measure
 from evals.tables import Cell, Table
 
 ALPHA = 0.05
@@ -54,11 +54,11 @@ def evidence_table(first: Side, others: Sequence[Side], column: str | None = Non
     )
 
 
-def _is_bounded(measured: Measured) -> bool:
-    return measured.name == "score" or all(one.value in (0.0, 1.0) for one in measured.observations)
+def _is_bounded(measure: Measure) -> bool:
+    return measure.name == "score" or all(one.value in (0.0, 1.0) for one in measure.observations)
 
 
-def _differences(first: Measured, second: Measured) -> list[float]:
+def _differences(first: Measure, second: Measure) -> list[float]:
     """Of each game, the mean difference over its pairs."""
     twins = {(one.cell, one.game, one.unit): one.value for one in second.observations}
     games: defaultdict[Hashable, list[float]] = defaultdict(list)

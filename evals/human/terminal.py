@@ -16,6 +16,7 @@ from rich.text import Text
 from envs.picture import Picture
 from evals.human.drawing import can_draw, half_blocks
 from evals.human.player import Question, QuitError
+from evals.printable import printable
 from evals.types import Part
 
 COLUMNS: Final = 80
@@ -85,7 +86,7 @@ class Terminal:
                 self._print(part)
 
     def _print(self, text: str, indent: int = 0) -> None:
-        """Plain text in lines of at most 80 columns; control characters, which a task file may hold, are not sent."""
+        """Plain text in lines of at most 80 columns; control characters, which a task file may hold, become escapes."""
         width = min(COLUMNS, self._console.width)
         for line in printable(text).split("\n"):
             later = " " * (indent or (2 if line.startswith("- ") else 0))
@@ -100,11 +101,6 @@ class Terminal:
         if can_draw(self._console):
             self._console.print(half_blocks(pixels, self._console.width), soft_wrap=True)
         self._console.print(Text(f"[picture: {path}]"), soft_wrap=True)
-
-
-def printable(text: str) -> str:
-    """The text with spaces for characters that a terminal would not show but obey."""
-    return "".join(character if character.isprintable() or character == "\n" else " " for character in text)
 
 
 def option_index(typed: str, options: Sequence[str]) -> int | None:

@@ -137,11 +137,11 @@ def _part_row(part: Part) -> PartRow:
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values (structs as tuples in field order) as an array, column by column: ten times faster than row by row."""
     if pa.types.is_list(kind):
-        absent = [value is None for value in values]
-        lengths = (0 if value is None else len(value) for value in values)
-        offsets = pa.array(itertools.accumulate(lengths, initial=0), pa.int32())
-        items = _array([item for value in values if value is not None for item in value], kind.value_type)
-        return pa.ListArray.from_arrays(offsets, items, type=kind, mask=pa.array(absent, pa.bool_()))
+        absent = pa.array([value is None for value in values], pa.bool_())
+        lists = [() if value is None else value for value in values]
+        offsets = pa.array(itertools.accumulate(map(len, lists), initial=0), pa.int32())
+        items = _array(list(itertools.chain.from_iterable(lists)), kind.value_type)
+        return pa.ListArray.from_arrays(offsets, items, type=kind, mask=absent)
     if pa.types.is_struct(kind):
         columns = zip(*values, strict=True) if values else itertools.repeat(())
         arrays = [_array(column, item.type) for column, item in zip(columns, kind, strict=False)]

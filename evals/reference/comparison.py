@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,8 +77,8 @@ def published_tables(
     paper = published(suite)
     settings = settings or {}
     baselines = settings.get("baselines") or ()
-    tables = []
-    beside: list[tuple[Cell, ...]] = []
+    tables: list[Table] = []
+    summary: list[tuple[Cell, ...]] = []
     for player in dict.fromkeys(cell.player for cell in cells):
         row = paper.baseline_of(player) or _own_row(paper, player)
         if not row and player in baselines:
@@ -86,31 +88,35 @@ def published_tables(
         of_model = theirs if player in baselines else model_conditions(settings)
         met = dataclasses.replace(conditions, **of_model) if settings else conditions
         played = [cell for cell in cells if cell.player == player and cell.values]
-        best = "" if row else _best(paper, played)
         if row:
-            beside += _short_rows(paper, row, player, played)
-        for part, of_player in _parts(played):
-            table = _own_table(paper, row, of_player) if row else _neighbors_table(paper, player, of_player, best)
-            if table.rows:
-                name = "_".join([suite, "published", *part, file_stem(player)])
-                notes = (*table.notes, *_condition_notes(met, paper))
-                tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
-    return [*([_short_table(suite, title, paper, beside)] if beside else []), *tables]
+            summary += _short_rows(paper, row, player, played)
+            parts = [(part, _own_table(paper, row, of_part)) for part, of_part in _parts(played)]
+        else:
+            best = _best(paper, played)
+            parts = [(part, _neighbors_table(paper, player, of_part, best)) for part, of_part in _parts(played)]
+        for part, table in parts:
+            if not table.rows:
+                continue
+            name = "_".join([suite, "published", *part, file_stem(player)])
+            notes = (*table.notes, *_condition_notes(met, paper))
+            tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
+    return [_short_table(suite, title, paper, summary), *tables] if summary else tables
 
 
 def _short_rows(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> Iterator[tuple[Cell, ...]]:
     """For each measure the means over the cells that both have, and in how many of them the interval excludes 0."""
-    pairs: dict[str, list[tuple[RunCell, Figure]]] = {}
+    pairs: defaultdict[str, list[tuple[RunCell, Figure]]] = defaultdict(list)
     for cell in cells:
         figure = paper.find(row, cell.measure, cell.cell)
         if figure is not None:
-            pairs.setdefault(cell.measure, []).append((cell, figure))
+            pairs[cell.measure].append((cell, figure))
     for measure, found in pairs.items():
-        ours = math.fsum(cell.estimate.mean for cell, _ in found) / len(found)
-        theirs = math.fsum(figure.value for _, figure in found) / len(found)
+        ours = statistics.fmean(cell.estimate.mean for cell, _ in found)
+        theirs = statistics.fmean(figure.value for _, figure in found)
         differences = [difference(cell, figure) for cell, figure in found]
-        apart = sum(each.low > 0 or each.high < 0 for each in differences)
-        yield player, found[0][1].row, measure, len(found), ours, theirs, ours - theirs, apart
+        apart = sum(not each.low <= 0 <= each.high for each in differences)
+        printed_row = found[0][1].row
+        yield player, printed_row, measure, len(found), ours, theirs, ours - theirs, apart
 
 
 def _short_table(suite: str, title: str, paper: Paper, rows: Sequence[tuple[Cell, ...]]) -> Table:
@@ -144,21 +150,21 @@ def model_conditions(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _parts(cells: Sequence[RunCell]) -> Iterator[tuple[list[str], list[RunCell]]]:
-    """Cells that fit into one table of 80 columns, each with what its name says of it.
-
-    Measures with the same dimensions stand in one table, unless more than two of the dimensions vary.
-    """
-    shapes: dict[tuple[str, ...], list[RunCell]] = {}
+    """Cells that fit into one table of 80 columns, each with what its name says of it."""
+    shapes: defaultdict[tuple[str, ...], list[RunCell]] = defaultdict(list)
     for cell in cells:
-        shapes.setdefault(tuple(cell.cell), []).append(cell)
+        shapes[tuple(cell.cell)].append(cell)
     for alike in shapes.values():
-        measures = list(dict.fromkeys(cell.measure for cell in alike))
+        by_measure: defaultdict[str, list[RunCell]] = defaultdict(list)
+        for cell in alike:
+            by_measure[cell.measure].append(cell)
         varying, _ = _keys(alike)
-        if len(shapes) == 1 and (len(measures) == 1 or len(varying) <= 3):
+        # Measures with the same dimensions stand in one table, unless more than two of the dimensions vary.
+        narrow = len(by_measure) == 1 or len(varying) <= 3
+        if narrow and len(shapes) == 1:
             yield [], alike
-            continue
-        for measure in measures:
-            yield [measure.replace(" ", "_").lower()], [cell for cell in alike if cell.measure == measure]
+        else:
+            yield from (([measure.replace(" ", "_").lower()], found) for measure, found in by_measure.items())
 
 
 def difference(cell: RunCell, figure: Figure) -> Estimate:

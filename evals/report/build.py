@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
@@ -11,8 +12,8 @@ from evals.report.episodes import Selection, select
 from evals.report.joint import Report
 from evals.report.latex import document, latex
 from evals.report.page import Page, Section, figure_parts, html, table_parts
+from evals.report.parts import episode_parts, prompt_parts, settings_text, versions_table
 from evals.report.pictures import Album
-from evals.report.told import episode_parts, prompt_parts, settings_text, versions_table
 from evals.suite import built_in_players
 from evals.tables import Table
 
@@ -57,25 +58,24 @@ def _results(
 ) -> list[Section]:
     """A section for each suite, then the tables that all have in common: results come first."""
     suites = {part.name: part.title or part.name for one in report.runs for part in one.suite.parts}
-    scored = [table for table in tables if table.section != "performance"]
-    common = [table for table in scored if _suite_of(table.name, suites) is None]
+    owned: defaultdict[str | None, list[Table]] = defaultdict(list)
+    for table in tables:
+        if table.section != "performance":
+            owned[_suite_of(table.name, suites)].append(table)
     sections = []
     for suite, title in suites.items():
-        mine = [table for table in scored if _suite_of(table.name, suites) == suite]
-        first = [table for table in mine if table.headline]
-        rest = [
-            *(table for table in paper if _suite_of(table.name, suites) == suite),
-            *(t for t in mine if not t.headline),
-        ]
+        results = [table for table in owned[suite] if table.headline]
+        published = [table for table in paper if _suite_of(table.name, suites) == suite]
+        details = [table for table in owned[suite] if not table.headline]
         sections.append(
             Section(
                 title,
-                tables=[table_parts(table, baselines) for table in first],
+                tables=[table_parts(table, baselines) for table in results],
                 figures=[figure for name, figure in figures.items() if _suite_of(name, suites) == suite],
-                more=[table_parts(table, baselines) for table in rest],
+                more=[table_parts(table, baselines) for table in (*published, *details)],
             )
         )
-    return [*sections, Section("Episodes played", tables=[table_parts(table) for table in common])]
+    return [*sections, Section("Episodes played", tables=[table_parts(table) for table in owned[None]])]
 
 
 def _suite_of(name: str, suites: Collection[str]) -> str | None:

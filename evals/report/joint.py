@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,17 +105,23 @@ def relabeled(
     """
     names = names or run_labels({name: run.settings for name, run in runs.items()})
     counts = Counter(pair for run in runs.values() for pair in _pairs(run))
-    seen: list[tuple[str, frozenset[str]]] = []
+    earlier: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
     found = {}
     for name, run in runs.items():
         labels: dict[str, str | None] = {}
-        for player in dict.fromkeys(player for player, suite in _pairs(run) if counts[player, suite] > 1):
+        in_several_runs = [player for player, suite in _pairs(run) if counts[player, suite] > 1]
+        for player in dict.fromkeys(in_several_runs):
             labels[player] = f"{player} ({names[name]})"
-            if player in built_in:
-                ids = pc.filter(run.plan["episode_id"], pc.equal(run.plan["player"], player))
-                games = (player, frozenset(ids.to_pylist()))
-                labels[player] = None if games in seen else player if player not in dict(seen) else labels[player]
-                seen.append(games)
+            if player not in built_in:
+                continue
+            # A built-in player keeps its name in the first run, and needs another one only for other games.
+            ids = pc.filter(run.plan["episode_id"], pc.equal(run.plan["player"], player))
+            games = frozenset(ids.to_pylist())
+            if games in earlier[player]:
+                labels[player] = None
+            elif not earlier[player]:
+                labels[player] = player
+            earlier[player].append(games)
         found[name] = with_labels(run, labels) if labels else run
     return found
 

@@ -36,7 +36,7 @@ class Section:
     more: Sequence[Mapping[str, Any]] = ()
     """Tables that are folded away."""
     episodes: Sequence[Mapping[str, Any]] = ()
-    """As ``evals.report.told.episode_parts`` makes them."""
+    """As ``evals.report.parts.episode_parts`` makes them."""
     prompts: Sequence[Mapping[str, Any]] = ()
     texts: Sequence[Mapping[str, str]] = ()
     """Long texts, each with a title."""

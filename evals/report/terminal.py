@@ -90,17 +90,27 @@ def _columns(table: Table, chosen: Sequence[str]) -> tuple[list[_Column], list[s
 
 def _arranged(columns: Sequence[_Column], width: int) -> list[list[tuple[_Column, int]]]:
     """Blocks of columns, each with its width, that fit side by side."""
-    if not columns or _needed(columns, _TEXT_WIDTHS[0]) <= width:
-        return [_widened(columns, _TEXT_WIDTHS[0], width)] if columns else []
-    if len(columns[0].cells) <= _MOST_TURNED and _needed(turned := _turned(columns), _TEXT_WIDTHS[0]) <= width:
-        return [_widened(turned, _TEXT_WIDTHS[0], width)]
+    if not columns:
+        return []
+    widest_text = _TEXT_WIDTHS[0]
+    # First as it is.
+    if _needed(columns, widest_text) <= width:
+        return [_widened(columns, widest_text, width)]
+    # Then turned, if it has few rows.
+    if len(columns[0].cells) <= _MOST_TURNED:
+        turned = _turned(columns)
+        if _needed(turned, widest_text) <= width:
+            return [_widened(turned, widest_text, width)]
+    # Else in blocks: each repeats the columns before the first number.
     count = next((number for number, column in enumerate(columns) if column.numeric), 1)
-    keys, rest = columns[:count], columns[count:] or columns[:0]
-    widest = max((column.least(_TEXT_WIDTHS[0]) for column in rest), default=0)
-    text_width = next((each for each in _TEXT_WIDTHS if _needed(keys, each) + _GAP + widest <= width), _TEXT_WIDTHS[-1])
+    keys, rest = columns[:count], columns[count:]
+    widest = max((column.least(widest_text) for column in rest), default=0)
+    fitting = [text_width for text_width in _TEXT_WIDTHS if _needed(keys, text_width) + _GAP + widest <= width]
+    text_width = fitting[0] if fitting else _TEXT_WIDTHS[-1]
     blocks: list[list[_Column]] = [[*keys]]
     for column in rest:
-        if len(blocks[-1]) > len(keys) and _needed([*blocks[-1], column], text_width) > width:
+        begun = len(blocks[-1]) > len(keys)
+        if begun and _needed([*blocks[-1], column], text_width) > width:
             blocks.append([*keys])
         blocks[-1].append(column)
     return [_widened(block, text_width, width) for block in blocks]

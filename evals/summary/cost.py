@@ -55,15 +55,14 @@ def costs_of(run: RunData) -> Costs | None:
 def planned_cost(run: RunData) -> float | None:
     """What the plan may cost at the engine's prices; None where it has none."""
     model: Mapping[str, Any] = run.settings.get("model") or {}
-    engine = model.get("engine") or {}
-    prompt_price = float(engine.get("prompt_price") or 0)
-    completion_price = float(engine.get("completion_price") or 0)
+    engine, sampling = model.get("engine") or {}, model.get("sampling") or {}
+    prompt_price, completion_price = (float(engine.get(f"{of}_price") or 0) for of in ("prompt", "completion"))
     if not prompt_price and not completion_price:
         return None
-    mine = run.plan.filter(pc.equal(run.plan["player"], model.get("name")))
-    prompt_tokens = pc.sum(mine["prompt_tokens"]).as_py() or 0.0
-    calls = pc.sum(mine["calls"]).as_py() or 0.0
-    longest = (model.get("sampling") or {}).get("max_tokens") or 0
+    episodes = run.plan.filter(pc.equal(run.plan["player"], model.get("name")))
+    prompt_tokens = pc.sum(episodes["prompt_tokens"], min_count=0).as_py()
+    calls = pc.sum(episodes["calls"], min_count=0).as_py()
+    longest = sampling.get("max_tokens") or 0
     return float(prompt_tokens * prompt_price + calls * longest * completion_price) / 1e6
 
 

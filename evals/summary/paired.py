@@ -46,8 +46,8 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One quantity of one player's run, for comparison with another's."""
+class Measure:
+    """A quantity of one player's run, such as its success, to be compared with another's."""
 
     name: str
     """Such as ``success`` or ``accuracy``."""
@@ -176,7 +176,7 @@ def success_observations(
     where: Mapping[str, str] | None = None,
     game: Sequence[str] = ("task", "level", "index"),
 ) -> list[Observation]:
-    """The success of each finished episode; failed ones are left out, since nothing was measured there.
+    """The success of each finished episode; failed ones are left out, since they have no success.
 
     Args:
         run: One suite's part of a run.
@@ -196,7 +196,7 @@ def success_observations(
     return list(map(Observation, cells, games, values["repeat"], map(float, values["success"])))
 
 
-def measured(run: RunData, player: str, column: str = "success") -> Measured:
+def column_measure(run: RunData, player: str, column: str = "success") -> Measure:
     """A column of the ledger, such as ``success``, by task, level and mode; games are told apart by their seed, too.
 
     A failed episode has no success and no score, as in the tables of results; of other columns it is left out.
@@ -221,7 +221,7 @@ def measured(run: RunData, player: str, column: str = "success") -> Measured:
     dimensions = ("task", "level", "mode")
     cells = zip(*(run.plan[name].to_pylist() for name in dimensions), strict=True)
     order = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
-    return Measured(column, dimensions, sorted(observations, key=lambda one: order[one.cell]))
+    return Measure(column, dimensions, sorted(observations, key=lambda one: order[one.cell]))
 
 
 # --- pairs -----------------------------------------------------------------------------------------------------------

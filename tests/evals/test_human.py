@@ -20,7 +20,7 @@ from evals.conversation import Conversation
 from evals.human import HumanPlayer, QuitError, human_name, is_human
 from evals.human.browser import HOST, Browser, listen
 from evals.human.drawing import UPPER_HALF, can_draw, half_blocks
-from evals.human.terminal import Terminal, option_index, printable
+from evals.human.terminal import Terminal, option_index
 from evals.suite import play_episode
 from evals.types import PlayerError, Turn, message
 from tests.cluster.conftest import ROOT
@@ -151,10 +151,6 @@ def test_an_option_is_typed_by_number_or_by_its_text(typed, index):
 
 def test_the_text_of_an_option_comes_before_its_number():
     assert option_index("2", ("2", "1")) == 0
-
-
-def test_control_characters_are_not_sent_to_a_terminal():
-    assert printable("a\x1b[31mb\nc\td\x9b2J\u202ex") == "a [31mb\nc d 2J x"
 
 
 def terminal(tmp_path, monkeypatch, *typed, **settings):

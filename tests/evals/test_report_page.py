@@ -14,8 +14,8 @@ from evals.report import build
 from evals.report.build import page_of
 from evals.report.episodes import Shown, select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, run_labels, with_labels
+from evals.report.parts import episode_parts
 from evals.report.pictures import Album
-from evals.report.told import episode_parts
 from evals.suite import suite_results
 from evals.summary.failures import causes_of
 from evals.summary.status import status_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from evals.summary.paired import Measured, Observation, effects_tables, paired_effects
+from evals.summary.paired import Measure, Observation, effects_tables, paired_effects
 from evals.tables import Table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def effect_tables(answers: Sequence[Answered]) -> Iterator[Table]:
             yield from _tables(style, title, done, measure, "style", (style, "vanilla"), "prior")
 
 
-def answer_measures(answers: Sequence[Answered], player: str) -> list[Measured]:
+def answer_measures(answers: Sequence[Answered], player: str) -> list[Measure]:
     """Accuracy and MSEval of one player's questions by style, prior and stage; questions of failed episodes count as wrong."""
     found = []
     for name, measure in _MEASURES.items():
@@ -47,7 +47,7 @@ def answer_measures(answers: Sequence[Answered], player: str) -> list[Measured]:
             for answer in answers
             if answer.player == player and (value := measure(answer)) is not None
         ]
-        found.append(Measured(name, ("style", "prior", "stage"), observations))
+        found.append(Measure(name, ("style", "prior", "stage"), observations))
     return found
 
 

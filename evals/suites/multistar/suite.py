@@ -53,7 +53,7 @@ from evals.suites.multistar.questions import QUESTION_ATTRIBUTES, Drawing, Quest
 from evals.suites.multistar.score import score_multistar
 from evals.suites.multistar.shortcuts import SHORTCUT_HELP
 from evals.suites.multistar.view import episode_view
-from evals.summary.paired import Measured
+from evals.summary.paired import Measure
 from evals.tables import Section, Table
 from evals.types import Episode, Outcome, stable_hash
 from evals.view import EpisodeView
@@ -192,7 +192,7 @@ class MultiStarSuite(Suite):
         """Accuracy by stage and by attribute, and the weights of the questions before."""
         return multistar_figures(self._answers(run))
 
-    def measures(self, run: RunData, player: str) -> Iterable[Measured]:
+    def measures(self, run: RunData, player: str) -> Iterable[Measure]:
         """Accuracy and MSEval of the questions."""
         return answer_measures(self._answers(run), player)
 

@@ -25,12 +25,12 @@ def episode_parts(shown: Shown, album: Album) -> dict[str, Any]:
     """An episode for the template."""
     row, view = shown.row, shown.view
     place = [f"{name} {row[name]}" if name in ("level", "index", "repeat") else str(row[name]) for name in _PLACE]
-    told = {"episode": row["episode_id"], "seed": row["seed"], **view.facts}
+    facts = {"episode": row["episode_id"], "seed": row["seed"], **view.facts}
     return {
         "id": f"episode-{row['episode_id']}-{row['player']}",
         "ending": shown.ending,
         "title": " · ".join(place),
-        "facts": list(_facts(told)),
+        "facts": list(_facts(facts)),
         "steps": list(_steps(view, row["turns"], album)),
     }
 
@@ -53,7 +53,7 @@ def _steps(view: EpisodeView, turns: Sequence[Mapping[str, Any]], album: Album) 
 
 
 def _step(number: int, step: StepView, turn: Mapping[str, Any], album: Album) -> dict[str, Any]:
-    told = {
+    facts = {
         "decoded": "nothing" if step.decoded is None else step.decoded,
         "by the rule": step.rule,
         "reply ended by": turn["finish"],
@@ -70,7 +70,7 @@ def _step(number: int, step: StepView, turn: Mapping[str, Any], album: Album) ->
         "messages": _messages(step.shown, album),
         "reasoning": _cut(step.reasoning),
         "reply": _cut(step.reply),
-        "facts": list(_facts(told)),
+        "facts": list(_facts(facts)),
     }
 
 
@@ -91,18 +91,18 @@ def _cut(text: str) -> str:
 def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in facts.items():
         if value not in (None, "", [], {}):
-            yield name, _cut(_said(value))
+            yield name, _cut(_in_words(value))
 
 
-def _said(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {_said(each)}" for name, each in value.items())
+        return ", ".join(f"{name}: {_in_words(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(map(_said, value))
+        return ", ".join(map(_in_words, value))
     return str(value)
 
 
