@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evals.analysis.compare import Side
-from evals.summary.paired import Measured, Observation, holm, independent_effects, measured
+from evals.summary.paired import Measure, Observation, column_measure, holm, independent_effects
 from evals.tables import Cell, Table
 
 ORACLE = "oracle"
@@ -36,8 +36,8 @@ def fresh_table(first: Side, second: Side) -> Table:
     p_values: list[float] = []
     for part in first.suite.parts:
         runs = [side.run.of(part.name) for side in (first, second)]
-        sides = [measured(run, side.player) for run, side in zip(runs, (first, second), strict=True)]
-        steps = [measured(run, ORACLE, "steps") for run in runs]
+        sides = [column_measure(run, side.player) for run, side in zip(runs, (first, second), strict=True)]
+        steps = [column_measure(run, ORACLE, "steps") for run in runs]
         by_cell = independent_effects(*(one.observations for one in steps))
         overall = independent_effects(*(_pooled(one) for one in steps))
         effort = {effect.cell: effect.difference for effect in (*overall, *by_cell)}
@@ -66,6 +66,6 @@ def fresh_table(first: Side, second: Side) -> Table:
     )
 
 
-def _pooled(one: Measured) -> list[Observation]:
+def _pooled(one: Measure) -> list[Observation]:
     """All in one cell."""
     return [dataclasses.replace(each, cell=("all",), unit=(each.cell, each.unit)) for each in one.observations]

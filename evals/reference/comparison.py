@@ -114,7 +114,7 @@ def _short_rows(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -
         ours = statistics.fmean(cell.estimate.mean for cell, _ in found)
         theirs = statistics.fmean(figure.value for _, figure in found)
         differences = [difference(cell, figure) for cell, figure in found]
-        apart = sum(not each.low <= 0 <= each.high for each in differences)
+        apart = sum(each.low > 0 or each.high < 0 for each in differences)  # neither where there is no interval
         printed_row = found[0][1].row
         yield player, printed_row, measure, len(found), ours, theirs, ours - theirs, apart
 
