@@ -168,25 +168,19 @@ def _missing_shards(
     runs: Sequence[Run], rows: Collection[str], whole: Collection[str] | None, reason: str
 ) -> list[str]:
     """Which of the n shards no run brought; ``whole`` are the ids of the whole plan, if they are known."""
-    brought: dict[int, set[int]] = {}
-    for run in runs:
-        name = run.config.get("shard")
-        if name is not None:
-            shard, count = read_shard(name)
-            brought.setdefault(count, set()).add(shard)
+    named = [run.config.get("shard") for run in runs]
+    shards = {read_shard(name) for name in named if name is not None}
     found = []
-    for count, shards in sorted(brought.items()):
-        # A run that was merged before names no shard, but its rows tell which ones it holds.
-        held = {part_of(row, count) for row in rows}
-        # Without the whole plan every shard is expected; with it, those to which an episode belongs.
+    for count in sorted({count for _, count in shards}):
+        brought = {shard for shard, of in shards if of == count}
+        brought |= {part_of(episode_id, count) for episode_id in rows}
         expected = set(range(1, count + 1))
-        if whole is not None:
-            expected = {part_of(planned, count) for planned in whole}
-        missing = sorted(expected - shards - held)
+        if whole is not None:  # a short plan may have nothing for some shards
+            expected = {part_of(episode_id, count) for episode_id in whole}
+        missing = ", ".join(f"shard={shard}/{count}" for shard in sorted(expected - brought))
         if missing:
-            names = ", ".join(f"shard={shard}/{count}" for shard in missing)
-            found.append(f"missing: {names}; merge into the same target when there")
-    if reason and (found or not brought):
+            found.append(f"missing: {missing}; merge into the same target when there")
+    if reason and (found or not shards):
         found.append(f"episodes that no run planned are not counted: {reason}")
     return found
 

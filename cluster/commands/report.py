@@ -109,15 +109,16 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
 def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results], labels: Sequence[str]) -> Report:
     """The runs under names of their own, players too; runs whose players got other names are scored again."""
     built_in = {name for suite in suites for name in built_in_players(suite)}
-    last = [run.path.resolve().name for run in runs]
-    names = [name if last.count(name) == 1 else str(run.path) for run, name in zip(runs, last, strict=True)]
-    given = dict(zip(names, labels, strict=True)) if labels else None
-    labeled = relabeled({name: run.data for name, run in zip(names, runs, strict=True)}, built_in, given)
+    folders = [run.path.resolve().name for run in runs]
+    names = [folder if folders.count(folder) == 1 else str(run.path) for run, folder in zip(runs, folders, strict=True)]
+    own_labels = dict(zip(names, labels, strict=True)) if labels else None
+    of_name = dict(zip(names, runs, strict=True))
+    relabeled_data = relabeled({name: run.data for name, run in of_name.items()}, built_in, own_labels)
     reports = []
-    for name, run, suite, each in zip(names, runs, suites, results, strict=True):
-        data = labeled[name]
-        tables = each.tables if data is run.data else _score(run, data, suite).tables
-        reports.append(RunReport(name, data, suite, tables, (*each.status, *each.warnings)))
+    for (name, run), suite, scored in zip(of_name.items(), suites, results, strict=True):
+        data = relabeled_data[name]
+        tables = scored.tables if data is run.data else _score(run, data, suite).tables
+        reports.append(RunReport(name, data, suite, tables, (*scored.status, *scored.warnings)))
     return Report(reports)
 
 

@@ -163,16 +163,18 @@ def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) 
 def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracked: bool) -> None:
     """Say what of the run is in the ledger already; nothing for a new one."""
     planned, left = len(run.planned), len(resume.todo)
-    if not left and run.stopping is not None and run.stopping.stopped:
+    if left == planned:
+        return
+    if left:
+        again = f", retrying {len(resume.attempts)} failed ones" if resume.attempts else ""
+        progress.say(f"{run.path}: {planned - left} of {planned} episodes done{again}; resuming")
+    elif run.stopping is not None and run.stopping.stopped:
         for line in run.stopping.lines():
             progress.say(f"{run.path}: {line}")
-    elif not left:
+    else:
         progress.say(f"{run.path}: complete, all {planned} episodes are in the ledger; nothing to play")
         if tracked:
             progress.say(f"nothing was sent to the tracker; `raycade upload {run.path}` sends a complete run")
-    elif left < planned:
-        again = f", retrying {len(resume.attempts)} failed ones" if resume.attempts else ""
-        progress.say(f"{run.path}: {planned - left} of {planned} episodes done{again}; resuming")
 
 
 def _check_versions(resume: Resume, strict: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -51,10 +52,12 @@ def multirun(overrides: Sequence[str]) -> int:
     _announce()
     outcomes = _launch(overrides)
     print("\nmultirun:", file=sys.stderr)
-    shared = set.intersection(*(set(outcome.overrides) for outcome in outcomes)) if len(outcomes) > 1 else set()
+    counts = Counter(override for outcome in outcomes for override in set(outcome.overrides))
     for outcome in outcomes:
-        own = " ".join(override for override in outcome.overrides if override not in shared)
-        print(f"  {own or 'run'}: exit code {outcome.code}: {outcome.error or outcome.where}", file=sys.stderr)
+        # A run is named by what not all runs have in common.
+        own = [override for override in outcome.overrides if counts[override] < len(outcomes)]
+        name = " ".join(own if len(outcomes) > 1 else outcome.overrides) or "run"
+        print(f"  {name}: exit code {outcome.code}: {outcome.error or outcome.where}", file=sys.stderr)
     return max((outcome.code for outcome in outcomes), default=0)
 
 

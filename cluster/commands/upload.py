@@ -103,14 +103,17 @@ def tracker_section(stored: Mapping[str, Any] | None, overrides: Sequence[str]) 
     Raises:
         UserError: an override is none of a tracker's.
     """
-    for override in overrides:
-        if not override.lstrip("+").startswith(("tracker.", "tracker=")):
+    keys = [override.lstrip("+").partition("=")[0] for override in overrides]
+    for override, key in zip(overrides, keys, strict=True):
+        if key != "tracker" and not key.startswith("tracker."):
             raise UserError(f"{override}: only the tracker's settings can be given here, as tracker.KEY=VALUE")
-    chosen = [] if any(override.startswith("tracker=") for override in overrides) else ["tracker=wandb"]
-    composed = OmegaConf.to_container(compose_config([*chosen, *overrides]).tracker or OmegaConf.create(), resolve=True)
-    if not composed:
+    default = [] if "tracker" in keys else ["tracker=wandb"]
+    composed = OmegaConf.to_container(
+        compose_config([*default, *overrides]).tracker or OmegaConf.create(), resolve=True
+    )
+    if not isinstance(composed, dict) or not composed:
         raise UserError("tracker=none: there is nothing to send to")
-    named = {override.lstrip("+").partition("=")[0].removeprefix("tracker.") for override in overrides}
-    section = {**composed, **{key: value for key, value in (stored or {}).items() if key not in named}}  # type: ignore[dict-item]
+    section = {str(name): value for name, value in composed.items()}
+    section |= {name: value for name, value in (stored or {}).items() if f"tracker.{name}" not in keys}
     check_section("tracker", section)
     return section

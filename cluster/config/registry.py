@@ -113,16 +113,19 @@ def _with_suites(value: Any) -> Any:
 
 def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[str]) -> dict[str, Any]:
     settings = {name: setting for name, setting in settings_of(cls).items() if name not in given}
+    kinds = {name: setting.kind for name, setting in settings.items()}
     try:
         check_keys(section, settings, values)
-        missing = [name for name, setting in settings.items() if setting.required and name not in values]
-        if missing:
-            raise UserError(f"{section}.{missing[0]}: is missing")
-        checked = check_values(section, {name: setting.kind for name, setting in settings.items()}, values)
-        for name, within in cls.keys_within().items() if section == "model.engine" else ():
-            if within and values.get(name):
-                check_keys(f"{section}.{name}", within, values[name])
-                check_values(f"{section}.{name}", within, values[name])
+        for name, setting in settings.items():
+            if setting.required and name not in values:
+                raise UserError(f"{section}.{name}: is missing")
+        checked = check_values(section, kinds, values)
+        # What an engine passes through to a library, such as vLLM's settings, has keys of its own.
+        inner_kinds: Mapping[str, Any] = cls.keys_within() if section == "model.engine" else {}
+        for name, inner in inner_kinds.items():
+            if inner and values.get(name):
+                check_keys(f"{section}.{name}", inner, values[name])
+                check_values(f"{section}.{name}", inner, values[name])
     except SettingError as error:
         raise UserError(str(error)) from None
     return checked

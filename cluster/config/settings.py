@@ -347,18 +347,20 @@ def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> d
     decoding, baselines = config["decoding"], config["baselines"] or []
     built_in = built_in_players(suite)
     names = ", ".join(sorted(built_in))
-    for name in baselines:
-        if name not in built_in:
-            near = did_you_mean(name, built_in) or "."
-            raise UserError(f"baselines={shown(baselines)}: there is no player {name}{near} There are {names}")
-    if model.engine is None and model.name not in built_in and not is_human(model.name):
+    unknown = [name for name in baselines if name not in built_in]
+    if unknown:
+        near = did_you_mean(unknown[0], built_in) or "."
+        raise UserError(f"baselines={shown(baselines)}: there is no player {unknown[0]}{near} There are {names}")
+    # A model has an engine, unless its name is that of a built-in player or of a person, who need none.
+    needs_none = model.name in built_in or is_human(model.name)
+    if model.engine is None and not needs_none:
         raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
-    if model.engine is not None and (model.name in built_in or is_human(model.name)):
+    if model.engine is None:
+        return {model.name: "", **dict.fromkeys(baselines, "")}
+    if needs_none:
         raise UserError(f"model.name={model.name}: this name belongs to a built-in player; give the model another one")
-    if model.engine is not None:
-        _check_capabilities(suite, model, decoding)
-    players = {model.name: stable_hash(model.fingerprint, decoding) if model.engine else ""}
-    return players | dict.fromkeys(baselines, "")
+    _check_capabilities(suite, model, decoding)
+    return {model.name: stable_hash(model.fingerprint, decoding), **dict.fromkeys(baselines, "")}
 
 
 def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> None:

@@ -91,20 +91,17 @@ def read_answer(data: Any, scored: bool = False) -> Answer:
 
 def read_usage(data: Any, wrote: bool = True) -> Usage:
     """Tokens that an answer says it took; ``wrote`` is whether there is a reply, which takes a token at least."""
-    usage = data.get("usage") if isinstance(data, dict) else None
-    if not isinstance(usage, dict):
-        return Usage()
-    prompt, completion, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    prompt, completion, total = (_count(data, "usage", f"{name}_tokens") for name in ("prompt", "completion", "total"))
     if prompt is not None and completion is not None and total is not None:
         completion = max(completion, total - prompt)  # Gemini and xAI bill thoughts that completion_tokens leaves out
-    cached = _count(_inner(usage, "prompt_tokens_details", "cached_tokens"))
-    reasoning = _count(_inner(usage, "completion_tokens_details", "reasoning_tokens"))
-    return Usage(
-        prompt=prompt or None,
-        completion=completion if completion or not wrote else None,
-        cached=min(cached or _count(usage.get("prompt_cache_hit_tokens")) or 0, prompt or 0),
-        reasoning=min(reasoning or _count(usage.get("reasoning_tokens")) or 0, completion or 0),
-    )
+    if wrote and not completion:
+        completion = None
+    # OpenAI and vLLM; else DeepSeek, which has them one level higher.
+    cached = _count(data, "usage", "prompt_tokens_details", "cached_tokens")
+    cached = cached or _count(data, "usage", "prompt_cache_hit_tokens") or 0
+    reasoning = _count(data, "usage", "completion_tokens_details", "reasoning_tokens")
+    reasoning = reasoning or _count(data, "usage", "reasoning_tokens") or 0
+    return Usage(prompt or None, completion, min(cached, prompt or 0), min(reasoning, completion or 0))
 
 
 def whole(text: str) -> str:
@@ -120,8 +117,9 @@ def _content(content: Any) -> tuple[str, str]:
         raise _unreadable(f"message.content is {_what(content)}, not a string")
     texts, thoughts = list[str](), list[str]()
     for part in content:
-        kind = _text(part, "type") if isinstance(part, dict) else ""
-        if kind in ("text", "output_text") or (isinstance(part, dict) and not kind and "text" in part):
+        kind = _text(part, "type")
+        has_text = isinstance(part, dict) and "text" in part
+        if kind in ("text", "output_text") or (not kind and has_text):
             texts.append(_text(part, "text"))
         elif kind in ("thinking", "reasoning"):
             thoughts.append(_thought(part))
@@ -137,7 +135,7 @@ def _thought(part: Mapping[str, Any]) -> str:
         if isinstance(inner, str) and inner:
             return inner
         if isinstance(inner, list):
-            return "".join(_text(each, "text") for each in inner if isinstance(each, dict))
+            return "".join(_text(each, "text") for each in inner)
     return ""
 
 
@@ -161,15 +159,14 @@ def _finish(reason: Any) -> Finish:
 
 def _top_logprobs(logprobs: Any) -> dict[str, float]:
     """The first token's most likely values, by token."""
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    first = content[0] if isinstance(content, list) and content else None
-    entries = first.get("top_logprobs") if isinstance(first, dict) else None
+    tokens = _inner(logprobs, "content")
+    entries = _inner(tokens[0], "top_logprobs") if isinstance(tokens, list) and tokens else None
     if not isinstance(entries, list) or not entries:
         raise _unreadable("the answer has no top_logprobs: this endpoint or model gives no token probabilities")
     top: dict[str, float] = {}
     for entry in entries:
-        token, value = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
-        if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float):
+        token, value = _inner(entry, "token"), _inner(entry, "logprob")
+        if not isinstance(token, str) or type(value) not in (int, float):
             raise _unreadable("top_logprobs has an entry without token and log-probability")
         if not -1e6 < value <= 0.01:  # rounding makes some a little more than 0
             raise _unreadable("top_logprobs has a log-probability that is none: it must be 0 at most")
@@ -186,19 +183,22 @@ def _field(data: Any, name: str, kind: type, where: str) -> Any:
     return data[name]
 
 
-def _text(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
+def _text(data: Any, name: str) -> str:
+    value = _inner(data, name)
     return value if isinstance(value, str) else ""
 
 
-def _inner(data: Mapping[str, Any], outer: str, name: str) -> Any:
-    inner = data.get(outer)
-    return inner.get(name) if isinstance(inner, dict) else None
+def _inner(data: Any, *names: str) -> Any:
+    """What stands below these names, one within the other; None where anything is missing on the way."""
+    for name in names:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data
 
 
-def _count(value: Any) -> int | None:
-    sound = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_TOKENS
-    return value if sound else None
+def _count(data: Any, *names: str) -> int | None:
+    """A number of tokens below these names; None where there is none, or no sensible one."""
+    value = _inner(data, *names)
+    return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
 
 def _what(value: Any) -> str:

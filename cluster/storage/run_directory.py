@@ -54,18 +54,18 @@ class RunDirectory(Run):
         Raises:
             UserError: it belongs to another plan, or something else is there.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise UserError(f"run_dir={self.path}: is a file; name a folder")
         ours = {episode.id: episode for episode in plan}
         if len(ours) < len(plan):
             raise UserError("suite: plans an episode twice; episodes must differ in task, level, mode, index or repeat")
-        if not self.begun:
-            if self.path.exists() and any(self.path.iterdir()) and not (self.path / ".lock").exists():
-                raise UserError(f"run_dir={self.path}: the directory is not empty and holds no run; name another one")
-            return
-        ids = self.planned["episode_id"].to_pylist()
-        if len(ids) != len(ours) or set(ids) != ours.keys():
-            raise UserError(_other_plan(self.path, {episode.id: episode for episode in self.plan}, ours))
+        if self.begun:
+            ids = self.planned["episode_id"].to_pylist()
+            if sorted(ids) != sorted(ours):
+                raise UserError(_other_plan(self.path, {episode.id: episode for episode in self.plan}, ours))
+        elif self.path.exists() and not self.path.is_dir():
+            raise UserError(f"run_dir={self.path}: is a file; name a folder")
+        elif self.path.exists() and any(self.path.iterdir()) and not (self.path / ".lock").exists():
+            # The lock is what a driver leaves that died before it could write the plan.
+            raise UserError(f"run_dir={self.path}: the directory is not empty and holds no run; name another one")
 
     def claim(self) -> None:
         """Lock the directory for this process until it is released.
@@ -190,15 +190,15 @@ class RunDirectory(Run):
             return
         self._commits = 0
         fence = read_fence(self.path)
-        paths = sorted(self.parts.glob("*.parquet"), key=part_order)
-        found = [part for part in map(describe_part, paths) if fence.admits(part.path.name, part.lease)]
-        replaced = {name for part in found for name in part.replaces}
-        old = {part.path.name for part in found if part.path.name in replaced}
-        parts = [part for part in found if part.path.name not in replaced]
-        sizes = [part.path.stat().st_size for part in parts]
-        for group in compaction.choose(sizes, everything):
+        described = map(describe_part, sorted(self.parts.glob("*.parquet"), key=part_order))
+        counted = [part for part in described if fence.admits(part.path.name, part.lease)]
+        replaced = {name for part in counted for name in part.replaces}
+        parts = [part for part in counted if part.path.name not in replaced]
+        # Parts that were replaced and are still here: a merged part names them again, until they are removed.
+        old = replaced & {part.path.name for part in counted}
+        for group in compaction.choose([part.path.stat().st_size for part in parts], everything):
             chosen = [parts[number] for number in group]
-            names = {*old, *(part.path.name for part in chosen)}
+            names = old | {part.path.name for part in chosen}
             self._write(compaction.merged(chosen, names, self._lock.mark))
             self._replaced.append((time.monotonic(), [part.path for part in chosen]))
 

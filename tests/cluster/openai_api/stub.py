@@ -28,75 +28,77 @@ class Stub:
         self.asked_for_models = 0
         self.inside = self.most_inside = 0
         self.lock = threading.Lock()
-        stub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                stub.asked_for_models += 1
-                stub.headers.append(dict(self.headers))
-                if callable(stub.models):
-                    stub.models(self)
-                else:
-                    self.send(*stub.models)
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                with stub.lock:
-                    stub.bodies.append(body)
-                    stub.headers.append(dict(self.headers))
-                    stub.times.append(time.monotonic())
-                    stub.inside += 1
-                    stub.most_inside = max(stub.most_inside, stub.inside)
-                    step = stub.script.pop(0) if len(stub.script) > 1 else stub.script[0]
-                    if stub.poison and stub.poison in json.dumps(body):
-                        step = (500, "broken", {})
-                try:
-                    self._do(step)
-                except (BrokenPipeError, ConnectionResetError):
-                    pass
-                finally:
-                    with stub.lock:
-                        stub.inside -= 1
-
-            def _do(self, step):
-                if callable(step):
-                    step(self)
-                elif step == "hang up":
-                    self.connection.close()
-                elif step == "never":
-                    time.sleep(3)
-                elif step == "garbage":
-                    self.send(200, b"<html>not what you think</html>")
-                elif isinstance(step, bytes):
-                    self.send(200, step)
-                elif isinstance(step, tuple):
-                    status, error, headers = step
-                    error = error if isinstance(error, dict) else {"message": error, "code": None}
-                    self.send(status, json.dumps({"error": error} if status != 422 else error).encode(), headers)
-                else:
-                    if step == "slow":
-                        time.sleep(0.3)
-                    answer = step if isinstance(step, dict) else completion(logprobs=step == "logprobs")
-                    self.send(200, json.dumps(answer).encode())
-
-            def send(self, status, body, headers=()):
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                for name, value in dict(headers).items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        handler = type("OwnHandler", (Handler,), {"stub": self})
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    stub: "Stub"
+
+    def do_GET(self):
+        self.stub.asked_for_models += 1
+        self.stub.headers.append(dict(self.headers))
+        if callable(self.stub.models):
+            self.stub.models(self)
+        else:
+            self.send(*self.stub.models)
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with self.stub.lock:
+            self.stub.bodies.append(body)
+            self.stub.headers.append(dict(self.headers))
+            self.stub.times.append(time.monotonic())
+            self.stub.inside += 1
+            self.stub.most_inside = max(self.stub.most_inside, self.stub.inside)
+            step = self.stub.script.pop(0) if len(self.stub.script) > 1 else self.stub.script[0]
+            if self.stub.poison and self.stub.poison in json.dumps(body):
+                step = (500, "broken", {})
+        try:
+            self._do(step)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        finally:
+            with self.stub.lock:
+                self.stub.inside -= 1
+
+    def _do(self, step):
+        if callable(step):
+            step(self)
+        elif step == "hang up":
+            self.connection.close()
+        elif step == "never":
+            time.sleep(3)
+        elif step == "garbage":
+            self.send(200, b"<html>not what you think</html>")
+        elif isinstance(step, bytes):
+            self.send(200, step)
+        elif isinstance(step, tuple):
+            status, error, headers = step
+            error = error if isinstance(error, dict) else {"message": error, "code": None}
+            self.send(status, json.dumps({"error": error} if status != 422 else error).encode(), headers)
+        else:
+            if step == "slow":
+                time.sleep(0.3)
+            answer = step if isinstance(step, dict) else completion(logprobs=step == "logprobs")
+            self.send(200, json.dumps(answer).encode())
+
+    def send(self, status, body, headers=()):
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        for name, value in dict(headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
 
 
 USAGE = {
