@@ -30,7 +30,7 @@ from cluster.storage.lock import RunLock, writer_of
 from cluster.storage.process import this_process
 from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.spending import write_spent
+from cluster.storage.spending import Spending, SpendingJournal
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.records import records_to_table
@@ -82,7 +82,9 @@ async def test_a_long_name_is_listed_whole_however_narrow_the_terminal(play, tmp
 
 
 def test_money_that_was_spent_stands_beside_the_cost_that_is_scored(run_dir, capsys):
-    write_spent(run_dir, 0.0138)
+    journal = SpendingJournal(run_dir)
+    journal.note("engine", Spending(spent=0.0138))
+    journal.write()
     (line,) = rows(list_runs(run_dir))
     assert (line["scored cost"], str(line["spent"])) == (None, "0.014")
     assert "spent 0.014" in run_here(capsys, "status", str(run_dir))[1]
