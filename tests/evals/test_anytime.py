@@ -10,6 +10,7 @@ from evals.stats.anytime import (
     LOG_WEIGHTS,
     STAKES,
     asymptotic_sequence,
+    at_every_look,
     capital,
     capital_paths,
     confidence_sequence,
@@ -18,6 +19,7 @@ from evals.stats.anytime import (
     e_benjamini_hochberg,
     e_holm,
 )
+from evals.stats.intervals import mean_estimate
 
 observations = st.lists(st.sampled_from([0.0, 0.2, 0.5, 1.0]), min_size=1, max_size=40)
 
@@ -110,10 +112,29 @@ def test_the_mean_is_covered_at_every_one_of_many_looks():
         assert ever_missed.mean() <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 400)
 
 
-def test_an_interval_without_bounds_is_wider_than_one_for_a_single_look():
-    low, high = asymptotic_sequence(10.0, 0.5, 500)
-    assert 1.96 * 0.5 < 10 - low < 2 * 1.96 * 0.5
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_an_interval_without_bounds_ends_where_a_bet_on_every_mean_has_earned_enough(alpha):
+    """Bets spread over means by a normal distribution, integrated numerically, instead of the closed form."""
+    count, error = 300, 0.5
+    squared = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha)) + 1) / 500  # the variance for 500 observations
+    low, high = asymptotic_sequence(10.0, error, count, alpha)
+    total = (high - 10) / error * math.sqrt(count)  # of the observations, in standard deviations of one
+    stakes = np.linspace(-12, 12, 20_001) * math.sqrt(squared)
+    shares = np.exp(-(stakes**2) / 2 / squared)
+    earned = np.average(np.exp(stakes * total - stakes**2 * count / 2), weights=shares)
+    assert earned == pytest.approx(1 / alpha, rel=1e-3)
     assert high - 10 == pytest.approx(10 - low)
+
+
+@settings(max_examples=25, deadline=None)
+@given(observations, st.sampled_from([(1.0, 5.0), (-2.0, 0.5), (0.0, 100.0)]))
+def test_a_measure_on_another_scale_has_the_interval_on_that_scale(values, bounds):
+    low, high = bounds
+    with at_every_look():
+        found = mean_estimate([low + (high - low) * value for value in values], bounds=bounds)
+    unit = confidence_sequence(values)
+    ends = [low + (high - low) * value for value in (unit.mean, unit.low, unit.high)]
+    assert (found.mean, found.low, found.high) == pytest.approx(ends, abs=1e-6)
 
 
 def test_clusters_larger_than_announced_are_refused():

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evals.stats.anytime import confidence_sequence, difference_capital, difference_sequence
@@ -95,6 +95,7 @@ differences = st.lists(st.sampled_from([-1.0, -1.0, 0.0, 0.5, 1.0, 1.0, 1.0]), m
 
 @settings(max_examples=50, deadline=None)
 @given(differences, st.sampled_from([None, 0.3, 0.7]), st.sampled_from([None, 10, 30]))
+@example([0.0] * 12, None, 10)
 def test_a_decision_falls_at_the_first_look_whose_interval_shows_it(values, delta, most):
     """Against looking after every game at the interval itself."""
     expected, games = "maximum" if most is not None and len(values) >= most else "open", len(values[:most])
@@ -232,6 +233,25 @@ def test_other_measures_are_scaled_by_their_bounds():
     assert group.decision.estimate.mean == pytest.approx(30)
     assert 10 <= group.decision.estimate.low < 30 < group.decision.estimate.high <= 50
     assert group.decision.estimate.n == 25
+
+
+def test_games_that_failed_are_lost_but_took_no_known_number_of_steps():
+    plan = plan_of({("a", "1"): 50}, players=("model",))
+    rows = finished(plan, lambda row: True)
+    failed = {"status": pa.array(["failed"] * 50), "success": pa.nulls(50, pa.bool_()), "steps": pa.nulls(50)}
+    rows = pa.table({"episode_id": rows["episode_id"], **failed})
+    for measure, bounds, observations in (("success", (0, 1), 50), ("steps", (0, 9), 0)):
+        outcomes = Outcomes(StopRule("precise", precision=0.01, measure=measure, bounds=bounds), plan, "model")
+        outcomes.add(rows)
+        (group,) = outcomes.look().groups
+        assert (group.decision.games, group.decision.estimate.n) == (50, observations)
+
+
+def test_episodes_of_other_players_do_not_widen_the_interval():
+    plan = plan_of({("a", "1"): 40})
+    outcomes = Outcomes(StopRule("precise", precision=0.01), plan, "model")
+    outcomes.add(finished(plan, won_by_model))
+    assert outcomes.look().groups[0].decision.estimate == confidence_sequence([1.0] * 40)
 
 
 @pytest.mark.parametrize(
