@@ -194,11 +194,12 @@ class RunDirectory(Run):
         counted = [part for part in described if fence.admits(part.path.name, part.lease)]
         replaced = {name for part in counted for name in part.replaces}
         parts = [part for part in counted if part.path.name not in replaced]
-        # Parts that were replaced and are still here: a merged part names them again, until they are removed.
+        # Parts that were replaced and are still here.
         old = replaced & {part.path.name for part in counted}
         for group in compaction.choose([part.path.stat().st_size for part in parts], everything):
             chosen = [parts[number] for number in group]
-            names = old | {part.path.name for part in chosen}
+            # Names again only those whose rows are in the chosen ones: readers check the claim.
+            names = {part.path.name for part in chosen}.union(*(part.replaces & old for part in chosen))
             self._write(compaction.merged(chosen, names, self._lock.mark))
             self._replaced.append((time.monotonic(), [part.path for part in chosen]))
 

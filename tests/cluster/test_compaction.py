@@ -43,6 +43,17 @@ def names(directory):
     return sorted(path.name for path in directory.parts.glob("*.parquet"))
 
 
+async def test_a_merged_part_claims_no_more_than_it_was_merged_from(directory, monkeypatch):
+    """Two groups are merged one after the other while their parts are still there: neither speaks for the other's."""
+    monkeypatch.setattr(compaction, "choose", lambda sizes, everything: [[0, 1]])
+    directory.compact(everything=True)
+    monkeypatch.setattr(compaction, "choose", lambda sizes, everything: [[0, 1]])
+    directory.compact(everything=True)
+    ledger = open_ledger(directory.path, directory.planned)
+    assert ledger.damage == [] and len(ledger) == len(PLAN)
+    assert ids(directory) == IDS
+
+
 def test_parts_of_about_one_size_are_merged_once_there_are_many():
     assert choose([1000] * (FAN - 1)) == []
     assert choose([1000] * FAN) == [list(range(FAN))]
