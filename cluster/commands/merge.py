@@ -217,7 +217,10 @@ def _compare(owner: Run, run: Run, shared: Collection[Attempt]) -> None:
 
 def _rows_of(run: Run, keys: Collection[Attempt]) -> pa.Table:
     """A run's rows of some attempts, sorted by these."""
-    batches = [batch.filter(_among(batch, keys)) for batch in run.ledger.batches(every_attempt=True)]
+    batches = []
+    for batch in run.ledger.batches(every_attempt=True):
+        shared = pa.array([key in keys for key in _keys(batch)], pa.bool_())
+        batches.append(batch.filter(shared))
     return pa.concat_tables(batches).sort_by([(name, "ascending") for name in KEY])
 
 
@@ -237,10 +240,6 @@ def _copy_rows(run: Run, directory: RunDirectory, owners: Mapping[Attempt, Run])
 
 def _keys(batch: pa.Table) -> Iterator[Attempt]:
     return zip(*(batch[name].to_pylist() for name in KEY), strict=True)
-
-
-def _among(batch: pa.Table, keys: Collection[Attempt]) -> pa.Array:
-    return pa.array([key in keys for key in _keys(batch)], pa.bool_())
 
 
 def _check_versions(runs: Sequence[Run]) -> list[str]:

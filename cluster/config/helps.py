@@ -35,7 +35,7 @@ def helps_of(cls: type) -> dict[str, str]:
 
 
 def _below_fields(cls: type) -> dict[str, str]:
-    """The docstrings that stand below the fields of a class; none where its source is not at hand."""
+    """The docstrings that stand below the fields of a class; none where there is no source."""
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     except (OSError, TypeError):

@@ -56,9 +56,9 @@ class LimitedEndpoint:
                         raise EndpointClosedError
                     if not self.concurrency.held:
                         answer = await self._try(request, body, payment, most)
-                        told = answer.usage
-                        if told.prompt is not None and told.completion is not None:
-                            self._tokens.correct(told.prompt + told.completion - tokens)
+                        used = answer.usage
+                        if used.prompt is not None and used.completion is not None:
+                            self._tokens.correct(used.prompt + used.completion - tokens)
                         self.concurrency.success()
                         return answer, payment.price
             self._requests.correct(-1)

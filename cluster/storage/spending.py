@@ -56,15 +56,6 @@ def read_spending(run_dir: Path) -> Spending:
     return Spending(*amounts)
 
 
-def read_spent(run_dir: Path) -> float:
-    """The sum of all sessions, with what was in flight when one died.
-
-    Raises:
-        UserError: see ``read_spending``.
-    """
-    return read_spending(run_dir).total
-
-
 class SpendingJournal:
     """Keeps the accounts of a session's engines on disk."""
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import read_versions
-from cluster.storage.spending import SPENDING, read_spent
+from cluster.storage.spending import SPENDING, read_spending
 from cluster.storage.stop_rule import read_rule
 from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, regular
 from envs.suggest import did_you_mean
@@ -145,7 +145,7 @@ class Run:
         Raises:
             UserError: the note is damaged.
         """
-        return read_spent(self.path) if (self.path / SPENDING).exists() else None
+        return read_spending(self.path).total if (self.path / SPENDING).exists() else None
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -244,7 +244,7 @@ def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:
     where = f"{run_dir}: " if run_dir else ""
     return UserError(
         f"{where}the ledger is damaged:\n{found}{more}\n"
-        "To continue without these files, move them out of the episodes folder; `raycade run` replays their episodes."
+        "To continue without these files, move them out of the episodes folder; `raycade run` plays their episodes again."
     )
 
 

@@ -76,7 +76,7 @@ def agreement_table(asked: Sequence[Again], failed: int) -> Table:
     columns = ("suite", "turns", "same reply", "same action", "largest shift")
     shown = len(columns) if labels else len(columns) - 1
     return Table(
-        "replay",
+        "retest",
         "Turns asked again",
         columns[:shown],
         tuple(row[:shown] for row in rows),
@@ -99,7 +99,7 @@ def disagreement_table(asked: Sequence[Again], most: int) -> Table:
     )
     columns = ("episode", "turn", "old action", "new action", "replies differ from")
     notes = (f"{len(rows)} of {len(differing)} turns whose reply or action is another one.",)
-    return Table("replay_turns", "Turns that were answered otherwise", columns, rows, notes)
+    return Table("retest_turns", "Turns that were answered otherwise", columns, rows, notes)
 
 
 def _differs(one: Again) -> str:

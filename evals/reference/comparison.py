@@ -194,7 +194,8 @@ def _own_row(paper: Paper, player: str) -> str:
 
 
 def _own_table(paper: Paper, row: str, cells: Sequence[RunCell]) -> Table:
-    found = [(cell, figure) for cell in cells if (figure := paper.find(row, cell.measure, cell.cell))]
+    figures = [paper.find(row, cell.measure, cell.cell) for cell in cells]
+    found = [(cell, figure) for cell, figure in zip(cells, figures, strict=True) if figure is not None]
     if not found:
         return _EMPTY
     keys, constant = _keys([cell for cell, _ in found])
@@ -240,34 +241,37 @@ def _interval_notes(figures: Sequence[Figure]) -> list[str]:
 def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: str) -> Table:
     size = parameters_of(player)
     here = [model for model in paper.models if any(paper.find(model.name, cell.measure, cell.cell) for cell in cells)]
-    close = [model.name for model in nearest(size, here)] if size else []
-    names = list(dict.fromkeys([*close, *([best] if best else [])]))
-    found = [
-        (cell, figures)
-        for cell in cells
-        if any(figures := [paper.find(name, cell.measure, cell.cell) for name in names])
-    ]
+    kinds = (
+        {model.name: kind for model, kind in zip(nearest(size, here), ("nearest", "next"), strict=False)}
+        if size
+        else {}
+    )
+    if best:
+        kinds.setdefault(best, "best")
+    found = []
+    for cell in cells:
+        figures = [paper.find(name, cell.measure, cell.cell) for name in kinds]
+        if any(figures):
+            found.append((cell, figures))
     if not found:
         return _EMPTY
     keys, constant = _keys([cell for cell, _ in found])
-    kinds = [*("nearest", "next")[: len(close)], *(["best"] if best not in ("", *close) else [])]
-    spelled = [_spelled(name, [figures[place] for _, figures in found]) for place, name in enumerate(names)]
-    which = "; ".join(f"{kind}: {name}" for kind, name in zip(kinds, spelled, strict=True))
+    spelled = []
+    for place, (name, kind) in enumerate(kinds.items()):
+        # As the paper spells the model in these cells.
+        of_model = [figures[place] for _, figures in found]
+        printed = next((figure.row for figure in of_model if figure is not None), name)
+        spelled.append(f"{kind}: {printed}")
     return Table(
         name="",
         title=f"{player} beside other models of the paper{constant}",
-        columns=(*keys, "this run", *kinds),
+        columns=(*keys, "this run", *kinds.values()),
         rows=tuple(
             (*_key(cell, keys), cell.estimate, *(figure.value if figure else None for figure in figures))
             for cell, figures in found
         ),
-        notes=(f"The {paper.source} does not have this model. Its own models beside it: {which}.",),
+        notes=(f"The {paper.source} does not have this model. Its own models beside it: {'; '.join(spelled)}.",),
     )
-
-
-def _spelled(name: str, figures: Sequence[Figure | None]) -> str:
-    """How the paper spells a model in these cells."""
-    return next((figure.row for figure in figures if figure), name)
 
 
 def _best(paper: Paper, cells: Sequence[RunCell]) -> str:
@@ -276,17 +280,15 @@ def _best(paper: Paper, cells: Sequence[RunCell]) -> str:
     Cells that no model has a figure for do not count.
     """
     shares = [cell for cell in cells if cell.measure in ("success", "accuracy")]
-    known = {
-        model.name: {
-            number: figure.value
-            for number, cell in enumerate(shares)
-            if (figure := paper.find(model.name, cell.measure, cell.cell))
-        }
-        for model in paper.models
-    }
-    wanted = {number for figures in known.values() for number in figures}
-    whole = {name: sum(figures.values()) for name, figures in known.items() if figures and set(figures) == wanted}
-    return max(whole, key=lambda name: whole[name]) if whole else ""
+    known: dict[str, dict[int, float]] = {model.name: {} for model in paper.models}
+    for name, values in known.items():
+        for number, cell in enumerate(shares):
+            figure = paper.find(name, cell.measure, cell.cell)
+            if figure is not None:
+                values[number] = figure.value
+    wanted = set().union(*known.values())
+    whole = {name: sum(values.values()) for name, values in known.items() if values and set(values) == wanted}
+    return max(whole, key=lambda name: whole[name], default="")
 
 
 # --- shared ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import io
 import itertools
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
 from matplotlib import rc_context
@@ -129,8 +129,8 @@ def _radar(figure: Figure) -> Canvas:
         polar.set_theta_offset(math.pi / 2)
         polar.set_theta_direction(-1)
         for series in members:
-            found = dict(zip(series.x, map(middle, series.y), strict=True))
-            values = [math.nan if (value := found.get(name)) is None else value for name in names]
+            found = dict(zip(series.x, _numbers(series.y), strict=True))
+            values = [found.get(name, math.nan) for name in names]
             color, marker = styles.get(series.name, (_GRAY, ""))
             style: dict[str, Any] = {
                 "color": color,
@@ -166,13 +166,8 @@ def _heat_map(figure: Figure) -> Canvas:
     shown = [value for row in figure.series for value in map(middle, row.y) if value is not None]
     low, high = figure.limits or (min(shown, default=0), max(shown, default=1))
     for each, (title, rows) in zip(axes, panels.items(), strict=True):
-        values = [
-            [
-                math.nan if (value := dict(zip(row.x, map(middle, row.y), strict=True)).get(x)) is None else value
-                for x in columns[title]
-            ]
-            for row in rows
-        ]
+        by_column = [dict(zip(row.x, _numbers(row.y), strict=True)) for row in rows]
+        values = [[found.get(x, math.nan) for x in columns[title]] for found in by_column]
         each.imshow(values, vmin=low, vmax=high, cmap=_MAP, aspect="auto")
         for y, line in enumerate(values):
             for x, value in enumerate(line):
@@ -288,8 +283,8 @@ def _finish(axes: Axes, figure: Figure, title: str) -> None:
         axes.set_ylim(low - 0.03 * (high - low), high + 0.03 * (high - low))
 
 
-def _numbers(values: Sequence[Value | str]) -> list[float]:
-    return [math.nan if (value := middle(each)) is None else value for each in values]
+def _numbers(values: Iterable[Value | str]) -> list[float]:
+    return [math.nan if value is None else value for value in map(middle, values)]
 
 
 _KINDS: Final[dict[str, Callable[[Figure], Canvas]]] = {

@@ -19,6 +19,7 @@ from evals.ledger.run_data import RunData, count_rows
 from evals.suite import Suite, built_in_players, suite_figures, suite_results
 from evals.summary.paired import file_stem
 from evals.tables import Table
+from evals.types import Episode
 
 
 @dataclass(frozen=True)
@@ -140,23 +141,21 @@ def _pairs(run: RunData) -> list[tuple[str, str]]:
 
 def with_labels(run: RunData, labels: Mapping[str, str | None]) -> RunData:
     """The run with other names of players; those named None are left out. Episodes get the ids of their new names."""
-    planned = [
-        (episode.id, dataclasses.replace(episode, player=label))
-        for episode in plan_from_table(run.plan)
-        if (label := labels.get(episode.player, episode.player)) is not None
-    ]
-    ids = {old: episode.id for old, episode in planned}
-    names = {episode.id: episode.player for _, episode in planned}
+    renamed: dict[str, Episode] = {}
+    for episode in plan_from_table(run.plan):
+        label = labels.get(episode.player, episode.player)
+        if label is not None:
+            renamed[episode.id] = dataclasses.replace(episode, player=label)
 
     def rename(batch: pa.Table) -> pa.Table:
-        batch = batch.filter(pc.is_in(batch["episode_id"], pa.array(ids, pa.string())))
-        new = [ids[old] for old in batch["episode_id"].to_pylist()]
-        columns: dict[str, list[Any]] = {"episode_id": new, "player": [names[each] for each in new]}
-        for name in {*columns} & {*batch.column_names}:
+        batch = batch.filter(pc.is_in(batch["episode_id"], pa.array(renamed, pa.string())))
+        episodes = [renamed[old] for old in batch["episode_id"].to_pylist()]
+        columns = {"episode_id": [each.id for each in episodes], "player": [each.player for each in episodes]}
+        for name in columns.keys() & {*batch.column_names}:
             batch = batch.set_column(batch.column_names.index(name), name, pa.array(columns[name], pa.string()))
         return batch
 
-    return run.renamed(plan_to_table(episode for _, episode in planned), rename)
+    return run.renamed(plan_to_table(renamed.values()), rename)
 
 
 def joined_tables(runs: Mapping[str, Sequence[Table]]) -> list[Table]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from functools import cache
@@ -69,19 +70,19 @@ def best_cells(table: Table, baselines: Collection[str] = ()) -> set[tuple[int, 
         baselines: Players that do not compete, such as the oracle.
     """
     labels = [column for column in range(1, len(table.columns)) if not _numeric(table, column)]
-    groups: dict[tuple[Cell, ...], list[int]] = {}
+    groups: defaultdict[tuple[Cell, ...], list[int]] = defaultdict(list)
     for number, row in enumerate(table.rows):
-        if row[0] in baselines:
-            continue
-        groups.setdefault(tuple(row[column] for column in labels), []).append(number)
+        if row[0] not in baselines:
+            groups[tuple(row[column] for column in labels)].append(number)
     best = set()
     for name, which in table.better.items():
         column = table.columns.index(name)
         for members in groups.values():
-            known = {number: value for number in members if (value := _value(table.rows[number][column])) is not None}
-            if len(known) > 1:
-                top = max(known.values()) if which == "higher" else min(known.values())
-                best |= {(number, column) for number, value in known.items() if value == top}
+            printed = {number: _value(table.rows[number][column]) for number in members}
+            rivals = {number: value for number, value in printed.items() if value is not None}
+            if len(rivals) > 1:
+                top = max(rivals.values()) if which == "higher" else min(rivals.values())
+                best |= {(number, column) for number, value in rivals.items() if value == top}
     return best
 
 

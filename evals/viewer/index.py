@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from evals.ledger.run_data import count_rows
 from evals.viewer.filters import CAUSE, CHOICES, GAME, PARTNER, Filter, order_of
 from evals.viewer.runs import (
     LISTED,
@@ -23,12 +24,12 @@ from evals.viewer.runs import (
     Arrivals,
     ViewedRun,
     arrivals,
-    planned_cells,
     read_plan,
     unread_parts,
 )
 
 SHOWN = ("run", *LISTED)
+PLANNED_CELL = ("suite", "task", "level", "mode", "player")
 MEMORY = "512MB"
 ORDERS_KEPT = 8
 EXAMPLES = 20
@@ -101,7 +102,7 @@ class EpisodeIndex:
 
     def _note_plan(self, number: int, plan: pa.Table) -> None:
         run = self.runs[number]
-        cells = [(number, *cell, count) for cell, count in planned_cells(plan).items()]
+        cells = [(number, *cell, count) for cell, count in count_rows(plan, PLANNED_CELL).items()]
         if cells:
             self._database.cursor().executemany("INSERT INTO planned VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
         run.planned = len(plan)
@@ -112,7 +113,7 @@ class EpisodeIndex:
         run, first, size = self.runs[number], len(self._parts), self._size
         cursor = self._database.cursor()
         self._parts += [run.path / "episodes" / name for name in found.parts]
-        gone = [place for name in found.replaced if (place := run.parts.get(name, -1)) >= 0]
+        gone = [run.parts[name] for name in found.replaced if run.parts.get(name, -1) >= 0]
         ids = pa.array(np.arange(size, size + len(found.rows)), pa.int32())
         cursor.register("arriving", found.rows.append_column("id", ids))
         columns = ", ".join(f'"{name}"' for name in LISTED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from evals.ledger.ledger import (
     part_order,
     read_batches,
 )
-from evals.ledger.run_data import count_rows
 from evals.suite import Suite
 
 LISTED = tuple(name for name in COLUMNS if name not in ("turns", "session"))
@@ -41,7 +40,7 @@ class ViewedRun:
     name: str
     path: Path
     suite: Callable[[], Suite]
-    """Makes the run's suite; raises ValueError where that cannot be had, and episodes are then shown without its help."""
+    """Makes the run's suite; raises ValueError where it cannot, and episodes are then shown without its help."""
     stopping: Callable[[], Sequence[str]] = tuple
     """What the run's stopping rule says now, a sentence for each decision; nothing for a run without one."""
     planned: int = 0
@@ -119,15 +118,10 @@ def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan:
     reasons: dict[int, list[str]] = {}
     for number, reason in checked.problems:
         reasons.setdefault(number, []).append(reason)
-    for number, told in reasons.items():
-        run.damage[f"{names[number]}: some rows"] = "; ".join(told)
+    for number, of_part in reasons.items():
+        run.damage[f"{names[number]}: some rows"] = "; ".join(of_part)
     part_of = np.repeat(np.arange(len(names)), [len(rows) for rows in tables])
     rows = pa.concat_tables(tables).append_column("part", pa.array(part_of, pa.int32()))
     return Arrivals(
         names, rows.filter(pa.array(checked.sound)), frozenset(name for part, _ in found for name in part.replaces)
     )
-
-
-def planned_cells(plan: pa.Table) -> Mapping[tuple[str, ...], int]:
-    """Planned episodes of each suite, task, level, mode and player."""
-    return count_rows(plan, ("suite", "task", "level", "mode", "player"))

@@ -46,10 +46,6 @@ async def test_committed_episodes_are_read_back(directory):
     assert set(ledger["success"].to_pylist()) == {True}
 
 
-def test_the_plan_is_read_back_whole(directory):
-    assert Run(directory.path).plan == PLAN
-
-
 def test_a_directory_of_another_plan_is_refused_and_named(directory):
     other = [episode.assigned("random", "") for episode in SUITE.plan()]
     with pytest.raises(UserError, match=r"belongs to another plan(.|\n)*player: there oracle, asked for random"):
@@ -138,30 +134,6 @@ def test_a_plan_is_compressed_and_keeps_checksums(directory):
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"plan\.parquet"):
         _ = Run(directory.path).plan
-
-
-@pytest.mark.parametrize("damage", ["truncated", "not Parquet", "other columns", "flipped byte"])
-async def test_a_damaged_part_is_reported_never_skipped(directory, damage):
-    directory.commit(await rows(PLAN[:3]))
-    part = directory.commit(await rows(PLAN[3:]))
-    content = part.read_bytes()
-    if damage == "truncated":
-        part.write_bytes(content[: len(content) // 2])
-    elif damage == "not Parquet":
-        part.write_text("hello")
-    elif damage == "flipped byte":
-        part.write_bytes(content[:60] + bytes([content[60] ^ 255]) + content[61:])
-    else:
-        part.write_bytes((directory.path / "plan.parquet").read_bytes())
-    with pytest.raises(UserError, match=rf"the ledger is damaged(.|\n)*{part.name}"):
-        Run(directory.path).episodes()
-
-
-async def test_an_episode_that_is_there_twice_is_reported(directory):
-    directory.commit(await rows(PLAN[:2]))
-    again = directory.commit(await rows(PLAN[1:3]))
-    with pytest.raises(UserError, match=rf"{again.name}: episode {PLAN[1].id} "):
-        Run(directory.path).episodes()
 
 
 def number(part):

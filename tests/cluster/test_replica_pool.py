@@ -22,7 +22,7 @@ from cluster.observe.run_statistics import RunStatistics
 from cluster.ray_backend import actors
 from cluster.ray_backend.actors import Place
 from cluster.runner.messages import NewReplica
-from cluster.storage.spending import Spending, SpendingJournal, read_spending, read_spent
+from cluster.storage.spending import Spending, SpendingJournal, read_spending
 from tests.fakes import FakeReplica
 
 
@@ -146,7 +146,7 @@ class Handle:
         self.account = Account(0.0, 0.0, 0.0, 0)
 
     async def _settle(self, covered, seconds):
-        COVERED.append((covered, read_spent(FOLDER[0])))
+        COVERED.append((covered, read_spending(FOLDER[0]).total))
         await asyncio.sleep(min(seconds, 0.001))
         return self.account
 

@@ -10,12 +10,12 @@ from cluster.errors import UserError
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts, Report
 from cluster.storage.lock import LeaseLostError
-from cluster.storage.spending import SPENDING, Spending, SpendingJournal, read_spending, read_spent
+from cluster.storage.spending import SPENDING, Spending, SpendingJournal, read_spending
 from tests.recorded_disk import RecordedDisk
 
 
 def test_the_accounts_of_all_sessions_and_engines_add_up(tmp_path):
-    assert read_spending(tmp_path) == Spending() and read_spent(tmp_path) == 0
+    assert read_spending(tmp_path) == Spending() and read_spending(tmp_path).total == 0
     journal = SpendingJournal(tmp_path)
     journal.write()
     assert not (tmp_path / SPENDING).exists(), "a run that costs nothing has no journal"
@@ -25,7 +25,7 @@ def test_the_accounts_of_all_sessions_and_engines_add_up(tmp_path):
     assert read_spending(tmp_path) == journal.now == Spending(3.0, 0.5, 0.25)
     journal.note("replica-0.1", Spending(2.5, 0.0, 0.125))
     journal.write()
-    assert read_spent(tmp_path) == 4.0
+    assert read_spending(tmp_path).total == 4.0
     later = SpendingJournal(tmp_path)
     assert later.now == Spending(4.0, 0.0, 0.25), "what was in flight at the death counts as spent"
     later.note("replica-0.0", Spending(0.0, 1.0, 1.0))
@@ -35,7 +35,7 @@ def test_the_accounts_of_all_sessions_and_engines_add_up(tmp_path):
 
 def test_a_journal_of_an_older_version_is_gone_on_with(tmp_path):
     (tmp_path / SPENDING).write_text('{"spent": 1.25}\n')
-    assert SpendingJournal(tmp_path).now == Spending(1.25) and read_spent(tmp_path) == 1.25
+    assert SpendingJournal(tmp_path).now == Spending(1.25) and read_spending(tmp_path).total == 1.25
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_journal_of_an_older_version_is_gone_on_with(tmp_path):
 def test_a_damaged_journal_is_refused_rather_than_read_as_nothing(tmp_path, text):
     (tmp_path / SPENDING).write_text(text)
     with pytest.raises(UserError, match=SPENDING):
-        read_spent(tmp_path)
+        read_spending(tmp_path)
 
 
 def test_a_driver_that_was_taken_over_writes_no_account(tmp_path):
@@ -59,7 +59,7 @@ def test_a_driver_that_was_taken_over_writes_no_account(tmp_path):
     journal.note("replica-0.0", Spending(1.0))
     with pytest.raises(LeaseLostError):
         journal.write()
-    assert read_spent(tmp_path) == 0
+    assert read_spending(tmp_path).total == 0
 
 
 # --- what is asked for is written before it is asked for ---
@@ -116,7 +116,7 @@ async def test_a_death_at_any_write_forgets_no_request_and_counts_at_most_what_w
     monkeypatch.undo()
     seen = 0
     for state, paid in disk.states(tmp_path / "states"):
-        noted = read_spent(state)
+        noted = read_spending(state).total
         assert sum(each or 0 for each in paid) <= noted <= 5 * price + at_once * estimated
         seen += 1
     assert seen >= 20
@@ -139,7 +139,7 @@ async def test_the_cap_holds_over_any_number_of_deaths(tmp_path, deadly, estimat
 
         running = asyncio.create_task(session(tmp_path, 8.0, deadly + 1, 1, sent, 1.0, estimated, dying))
         await asyncio.wait_for(running, 10)
-    assert paid <= 8 <= read_spent(tmp_path), "eight answers at most were paid, none of them forgotten"
+    assert paid <= 8 <= read_spending(tmp_path).total, "eight answers at most were paid, none of them forgotten"
 
 
 async def test_no_request_is_sent_before_its_reservation_is_covered():

@@ -219,13 +219,6 @@ def test_rows_come_in_batches_with_the_same_columns_from_every_part(tmp_path, mo
     assert batches[-1]["kumo.tests"].to_pylist() == [None]
 
 
-def test_rows_that_do_not_count_are_left_out_of_every_batch_of_a_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 2)
-    write_attempt(tmp_path, "a", [done(0), done(1), failed(2), done(3)], 1)
-    write_attempt(tmp_path, "b", [done(2)], 2)
-    assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 3, 2]
-
-
 def test_turns_come_in_smaller_batches(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "ROWS_WITH_TURNS_AT_ONCE", 1)
     write_records(tmp_path, "a", [done(0), done(1)])

@@ -23,7 +23,6 @@ from evals.summary.paired import (
     Observation,
     effects_tables,
     file_stem,
-    holm,
     independent_effects,
     paired_effects,
     sign_flip_p,
@@ -39,15 +38,6 @@ def side(values, cell=CELL, repeats=1):
 
 
 # --- equal to what others compute -----------------------------------------------------------------------------------
-
-
-def test_one_pair_a_game_gives_mcnemars_exact_p():
-    first = [1] * 12 + [0] * 3 + [1] * 20 + [0] * 15
-    second = [0] * 12 + [1] * 3 + [1] * 20 + [0] * 15
-    (effect,) = paired_effects(side(first), side(second))
-    assert effect.p == pytest.approx(stats.binomtest(3, 15).pvalue, abs=1e-12)
-    assert (effect.first, effect.second, effect.games) == (0.64, 0.46, 50)
-    assert effect.difference.mean == pytest.approx(0.18) and effect.difference.n == 50
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -78,15 +68,6 @@ def test_measured_values_get_the_interval_of_a_paired_t_test():
     (effect,) = paired_effects(side(first), side(second))
     expected = stats.ttest_rel(first, second).confidence_interval()
     assert (effect.difference.low, effect.difference.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_games_with_repeats_are_the_units_of_measured_values():
-    generator = np.random.default_rng(5)
-    first, second = generator.normal(3, 1, (20, 4)), generator.normal(2.5, 1, (20, 4))
-    (effect,) = paired_effects(side(first.ravel(), repeats=4), side(second.ravel(), repeats=4))
-    expected = stats.ttest_rel(first.mean(1), second.mean(1)).confidence_interval()
-    assert (effect.difference.low, effect.difference.high) == pytest.approx((expected.low, expected.high))
-    assert (effect.games, effect.difference.n) == (20, 80)
 
 
 def test_successes_get_an_adjusted_interval():
@@ -122,12 +103,6 @@ def test_independent_games_with_repeats_change_sides_as_a_whole():
     assert effect.difference.low == pytest.approx(1 - math.hypot(*[1 - proportion_estimate([True] * 3).low] * 2))
     (paired,) = paired_effects(*sides)
     assert paired.p == 0.25, "one sign for each game"
-
-
-def test_holm_is_step_down():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.6, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
 
 
 def test_alikeness_of_repeats():

@@ -266,16 +266,6 @@ def test_damage_in_a_column_that_is_read_later_is_named_then(tmp_path):
     assert [damage.path for damage in raised.value.damage] == [part]
 
 
-def test_an_episode_that_occurs_twice_counts_once_and_is_reported(tmp_path):
-    write_part(tmp_path, "a", [done(0), done(1)])
-    again = write_part(tmp_path, "b", [done(1), done(2)])
-    ledger = open_ledger(tmp_path)
-    assert ledger.table(["index"])["index"].to_pylist() == [0, 1, 2]
-    [found] = ledger.damage
-    assert found.path == again
-    assert an_episode(1).id in found.reason and "a.parquet" in found.reason
-
-
 def test_a_plans_numbers_are_stored_as_declared_whatever_a_suite_gave():
     table = plan_to_table([an_episode(0, calls=4, prompt_tokens=0)])
     assert table.schema == PLAN_SCHEMA and table["calls"].to_pylist() == [4.0]

@@ -248,8 +248,8 @@ def test_tables_have_the_names_and_columns_that_their_files_have():
             *("old success", "new success"),
         ),
         "rescored_turns": ("episode", "turn", "reply", "old", "new", "rule"),
-        "replay": ("suite", "turns", "same reply", "same action", "largest shift"),
-        "replay_turns": ("episode", "turn", "old action", "new action", "replies differ from"),
+        "retest": ("suite", "turns", "same reply", "same action", "largest shift"),
+        "retest_turns": ("episode", "turn", "old action", "new action", "replies differ from"),
     }
 
 

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from cluster.storage.spending import read_spent
+from cluster.storage.spending import read_spending
 from tests.cluster.conftest import ROOT
 from tests.cluster.openai_api.stub import completion
 from tests.cluster.openai_api.test_spend import PRICES
@@ -53,7 +53,7 @@ def test_the_cap_holds_over_sessions_and_killed_replicas(stub, tmp_path, ray_clu
         assert done.returncode == 75 and "spend cap" in done.stderr, done.stderr
         lost = 2 * EACH  # what a killed replica had asked last may have been answered, but it could not say so
         assert len(stub.bodies) * EACH <= cap + 2 * EACH + lost, f"{len(stub.bodies)} requests of {EACH} under {cap}"
-        assert read_spent(tmp_path / "run") >= cap - EACH
+        assert read_spending(tmp_path / "run").total >= cap - EACH
     assert len(stub.bodies) * EACH > 4, "what was in flight when the replica was killed counts as spent"
 
 
@@ -76,5 +76,7 @@ def test_the_cap_holds_when_the_driver_is_killed_again_and_again(stub, launch, t
             time.sleep(0.02)
         process.kill()
         process.wait()
-        assert len(stub.bodies) <= read_spent(run_dir) + 1e-6 and len(stub.bodies) <= 11, log.read_text()[-2000:]
+        assert len(stub.bodies) <= read_spending(run_dir).total + 1e-6 and len(stub.bodies) <= 11, log.read_text()[
+            -2000:
+        ]
     assert len(stub.bodies) >= 5
