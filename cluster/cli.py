@@ -37,6 +37,7 @@ BUILT_IN_COMMANDS = {
     "preregister": "cluster.commands.preregister",
     "challenge": "cluster.commands.challenge",
     "view": "cluster.commands.view",
+    "new": "cluster.scaffold.new",
 }
 COMMAND_HELP = {
     "compare": "differences between runs, or players of one, on identical games",
@@ -52,6 +53,7 @@ COMMAND_HELP = {
     "preregister": "write down hypothesis, plan and stopping rule of a run before it begins",
     "challenge": "games that nobody has seen: commit to their seeds, open them later, check a run",
     "play": "play a suite yourself, in the terminal or the browser",
+    "new": "a package of your own to start from: a suite, an engine, a KidGym task, a KUMO domain",
     "view": "episodes in the browser: filter, search, step through, compare",
 }
 

@@ -17,9 +17,9 @@ from tests.envs.kumo_checkout import write_checkout, write_transcripts
 
 pytestmark = pytest.mark.slow
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TUTORIALS = {"new_suite.md", "new_engine.md"}
-"""Their code and commands are run by tests/test_tutorials.py."""
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIALS = {"new_suite.md", "new_engine.md", "kidgym_new_task.md"}
+"""Their code and commands are run by tests/test_tutorials.py and tests/envs/test_kidgym_custom_task.py."""
 COMMAND = re.compile(r"^    \$? ?((?:raycade|\./launch\.sh|python -m) .*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 SMALL = {

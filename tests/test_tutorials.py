@@ -25,6 +25,16 @@ def call(*command: str, paths: list[Path], **more: str) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=paths[0], timeout=300)
 
 
+def install(package: Path, site: Path) -> None:
+    """Build a package as a wheel and install it into a folder."""
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheels = site.with_name("wheels")
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), "."]
+    subprocess.run(wheel, cwd=package, check=True, capture_output=True)
+    (built,) = wheels.glob("*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(built)], check=True, capture_output=True)
+
+
 @pytest.fixture(params=["new_suite.md", "new_engine.md"])
 def installed(request, tmp_path):
     """A tutorial's package built as a wheel and installed into a folder, and its page."""
@@ -32,12 +42,7 @@ def installed(request, tmp_path):
     package.mkdir()
     for name, text in files_of(request.param).items():
         (package / name).write_text(text)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), "."]
-    subprocess.run(wheel, cwd=package, check=True, capture_output=True)
-    (built,) = tmp_path.glob("*.whl")
-    install = [*pip, "install", "--no-deps", "--target", str(site), str(built)]
-    subprocess.run(install, check=True, capture_output=True)
+    install(package, site)
     return request.param, package, site
 
 

@@ -1,0 +1,1 @@
+"""Packages of one's own to start from."""

@@ -1,0 +1,94 @@
+"""``raycade new``: a package of your own, with its test, to start from."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import keyword
+import re
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from cluster.errors import UserError
+from envs import plugins
+
+KINDS: Final = {
+    "suite": "games with pictures, a table, a figure and a view",
+    "engine": "what completes requests",
+    "task": "a KidGym task",
+    "domain": "a KUMO domain, one YAML file",
+}
+TEMPLATES: Final = Path(__file__).parent / "templates"
+"""A folder for each kind; a file's name ends in ``.txt``, and ``NAME`` in it stands for the name."""
+GROUPS: Final = {"suite": "raycade.suites", "engine": "raycade.engines", "task": "raycade.kidgym"}
+"""Entry-point groups in which the name must be free."""
+LONGEST: Final = 40
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade new``."""
+    parser.description = (
+        "Writes a package that works as it stands: change it step by step, and run its test after each."
+    )
+    what = "; ".join(f"{kind}: {text}" for kind, text in KINDS.items())
+    parser.add_argument("kind", choices=KINDS, help=what)
+    parser.add_argument("name", metavar="NAME", help="lower-case letters, digits and _, such as number_hunt")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="where to write it (default: ./NAME)")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Write the files and say what to do next.
+
+    Raises:
+        UserError: the name cannot be used, or the folder is not empty.
+    """
+    kind, name = options.kind, options.name
+    folder: Path = options.folder or Path(name)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"{folder}: exists; name an empty folder with --folder")
+    _check_name(kind, name)
+    written = write_package(kind, name, folder)
+    print(f"{folder}: {', '.join(path.name for path in written)}\n")
+    print((folder / "README.md").read_text(encoding="utf-8"), end="")
+
+
+def write_package(kind: str, name: str, folder: Path) -> list[Path]:
+    """Fill in the templates of a kind.
+
+    Args:
+        kind: One of ``KINDS``.
+        name: Of the suite, engine, task or domain, and of its module.
+        folder: Where the files are written; made where it is missing.
+
+    Returns:
+        The files.
+    """
+    words = name.split("_")
+    values = {
+        "name": name,
+        "distribution": name.replace("_", "-"),
+        "title": " ".join(words).capitalize(),
+        "class_name": "".join(word.capitalize() for word in words),
+        "task": name.replace("_", "").upper(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for template in sorted((TEMPLATES / kind).glob("*.txt")):
+        path = folder / template.stem.replace("NAME", name)
+        path.write_text(Template(template.read_text(encoding="utf-8")).substitute(values), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _check_name(kind: str, name: str) -> None:
+    # The name becomes that of a Python module and, in capitals, of a class.
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or keyword.iskeyword(name) or len(name) > LONGEST:
+        raise UserError(
+            f"NAME {name!r}: must be lower-case letters, digits and single _, begin with a letter, "
+            f"have at most {LONGEST} characters and be no word of Python's"
+        )
+    if kind in GROUPS and name in plugins.registered(GROUPS[kind]):
+        raise UserError(f"NAME {name!r}: is the name of an installed {kind} already")
+    if kind in GROUPS and importlib.util.find_spec(name) is not None:
+        raise UserError(f"NAME {name!r}: is the name of an installed Python module already")
