@@ -62,7 +62,7 @@ def _registered(
 ) -> tuple[tuple[str, str], ...]:
     found = dict(built_in)
     sources: list[tuple[str, str, str]] = [
-        (entry.name, entry.value, f"the installed package {entry.dist.name if entry.dist else '?'}")
+        (entry.name, _without_extras(entry), f"the installed package {entry.dist.name if entry.dist else '?'}")
         for entry in importlib.metadata.entry_points(group=group)
     ]
     for folder in places:
@@ -72,6 +72,23 @@ def _registered(
             raise ValueError(f"{group}: the name {name!r} of {source} is taken already, by {found[name]}")
         found[name] = value
     return tuple(found.items())
+
+
+def _without_extras(entry: importlib.metadata.EntryPoint) -> str:
+    return f"{entry.module}:{entry.attr}" if entry.attr else entry.module
+
+
+def _extra(group: str, name: str) -> str:
+    """The extra that brings what an installed name needs, such as ``raycade[kumo]``; empty where there is none."""
+    for entry in importlib.metadata.entry_points(group=group, name=name):
+        if entry.dist is None:
+            continue
+        offered = entry.dist.metadata.get_all("Provides-Extra") or []
+        # Stated in brackets behind the entry point, else the extra of the same name.
+        for extra in (*entry.extras, name):
+            if extra in offered:
+                return f"{entry.dist.name}[{extra}]"
+    return ""
 
 
 def _listed(folder: Path, group: str) -> dict[str, str]:
@@ -108,7 +125,7 @@ def load(group: str, name: str, built_in: Mapping[str, str] = MappingProxyType({
 
     Raises:
         ValueError: no such name (the message lists those that exist), or its module cannot be imported; a missing
-            dependency is named.
+            dependency is named, and the extra that brings it.
     """
     names = registered(group, built_in)
     if name not in names:
@@ -118,6 +135,8 @@ def load(group: str, name: str, built_in: Mapping[str, str] = MappingProxyType({
         found = importlib.import_module(module)
         return getattr(found, attribute) if attribute else found
     except ModuleNotFoundError as error:
-        raise ValueError(f"{name} needs the Python package {error.name!r}, which is not installed") from error
+        extra = _extra(group, name)
+        remedy = f": pip install '{extra}'" if extra else ""
+        raise ValueError(f"{name} needs the Python package {error.name!r}, which is not installed{remedy}") from error
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{name} ({names[name]}) cannot be imported: {error}") from error

@@ -61,8 +61,10 @@ def start_ray(cluster: ClusterSettings) -> None:
         return
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
         raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")
-    if plugins.folders():  # workers on other machines import the plugins too
-        passed = {name: os.environ[name] for name in (plugins.VARIABLE, "PYTHONPATH")}
+    plugins.folders()  # puts them on the PYTHONPATH
+    # Workers on other machines import the plugins, and a wheel's packages, from the same paths as this process.
+    passed = {name: os.environ[name] for name in (plugins.VARIABLE, "PYTHONPATH") if os.environ.get(name)}
+    if passed:
         common["runtime_env"] = {"env_vars": passed}
     try:
         ray.init(address=cluster.address, **common)

@@ -87,7 +87,7 @@ def _mirrored(svg: str) -> str:
 def _openmoji_folder() -> Path:
     spec = importlib.util.find_spec("emosvg")
     if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError("KidGym's drawings are data files of the package 'emosvg': pip install emosvg")
+        raise RuntimeError("KidGym's drawings are data files of the package 'emosvg': pip install 'raycade[kidgym]'")
     return Path(spec.submodule_search_locations[0]) / "resources" / "openmoji-svg-color"
 
 
