@@ -6,7 +6,8 @@ change log names what to use instead. Where a name is defined may change at any 
 
 A wheel holds the packages ``envs``, ``evals``, ``cluster`` and ``conf`` in ``raycade/_packages``, so that it can be installed
 beside others of these names, such as OpenAI's ``evals``. Importing ``raycade`` puts that folder first on the import path of
-this process and of its children. A checkout has no such folder.
+this process and of its children. A checkout has no such folder. Type checkers find it through ``raycade.pth``, which puts it
+last on the path: there, packages of others come first.
 """
 
 import os
@@ -26,8 +27,7 @@ def _use_packages(folder: Path) -> None:
         found = getattr(sys.modules.get(name), "__file__", None)
         if found is not None and not Path(found).is_relative_to(folder):
             raise ImportError(f"raycade has a package {name!r} of its own, but {found} was imported before it")
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    sys.path[:] = [str(folder), *(path for path in sys.path if path != str(folder))]
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if str(folder) not in inherited:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *inherited])
