@@ -84,7 +84,7 @@ def call(folder: Path, program: str, *words: str, cwd: Path) -> subprocess.Compl
 
 def test_a_wheel_has_one_package_with_all_data_files_and_licenses(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"raycade"}
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"raycade", "raycade.pth"}
     for package in ("raycade", *INNER):
         for path in (ROOT / package).rglob("*"):
             relative = path.relative_to(ROOT).as_posix()
@@ -129,11 +129,15 @@ def test_a_suite_needs_only_its_own_extra_and_names_it(installed, tmp_path):
     aside.mkdir()
     for package in (package for packages in OF_SUITES.values() for package in packages):
         (site / package).rename(aside / package)
-    small = {"kidgym": "suite.episodes=1", "kumo": "suite.tasks_per_domain=1", "multistar": "suite.puzzles=1"}
+    small = {
+        "kidgym": "suite.episodes=1",
+        "kumo": "suite.tasks_per_domain=1",
+        "kumo_pipeline": "suite.folder=books",
+        "multistar": "suite.puzzles=1",
+    }
 
     def planned(suite: str) -> subprocess.CompletedProcess:
-        overrides = [small[suite]] if suite in small else []
-        return call(folder, "raycade", "plan", f"suite={suite}", *overrides, "model=oracle", cwd=tmp_path)
+        return call(folder, "raycade", "plan", f"suite={suite}", small[suite], "model=oracle", cwd=tmp_path)
 
     try:
         assert planned("multistar").returncode == 0
