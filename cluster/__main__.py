@@ -7,7 +7,7 @@ from cluster import stop_signals
 if sys.argv[1:2] == ["run"]:
     stop_signals.leave_at_once()  # before the imports below, which take a second
 
-from cluster.cli import main
+from cluster.cli import main as main
 
 if __name__ == "__main__":
     main()
