@@ -105,6 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RunFailedError as error:
         print(f"error: {error}", file=sys.stderr)
         code = RUN_FAILED
+    except ModuleNotFoundError as error:  # a suite's command without the suite's extra
+        print(f"error: {plugins.missing_package(SUITE_COMMANDS, words[0], error)}", file=sys.stderr)
+        code = BAD_INPUT
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

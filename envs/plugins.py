@@ -78,6 +78,13 @@ def _without_extras(entry: importlib.metadata.EntryPoint) -> str:
     return f"{entry.module}:{entry.attr}" if entry.attr else entry.module
 
 
+def missing_package(group: str, name: str, error: ModuleNotFoundError) -> str:
+    """What to say where a name needs a package that is not installed: which one, and the extra that brings it."""
+    extra = _extra(group, name)
+    remedy = f": pip install '{extra}'" if extra else ""
+    return f"{name} needs the Python package {error.name!r}, which is not installed{remedy}"
+
+
 def _extra(group: str, name: str) -> str:
     """The extra that brings what an installed name needs, such as ``raycade[kumo]``; empty where there is none."""
     for entry in importlib.metadata.entry_points(group=group, name=name):
@@ -135,8 +142,6 @@ def load(group: str, name: str, built_in: Mapping[str, str] = MappingProxyType({
         found = importlib.import_module(module)
         return getattr(found, attribute) if attribute else found
     except ModuleNotFoundError as error:
-        extra = _extra(group, name)
-        remedy = f": pip install '{extra}'" if extra else ""
-        raise ValueError(f"{name} needs the Python package {error.name!r}, which is not installed{remedy}") from error
+        raise ValueError(missing_package(group, name, error)) from error
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{name} ({names[name]}) cannot be imported: {error}") from error
