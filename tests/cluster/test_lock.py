@@ -16,7 +16,7 @@ import pytest
 from cluster.errors import UserError
 from cluster.storage import lock as module
 from cluster.storage.lock import STALE_SECONDS, LeaseLostError, RunLock, writer_of
-from cluster.storage.process import this_process
+from cluster.storage.process import is_alive, this_process
 from cluster.storage.run_directory import RunDirectory
 from evals.ledger.lease import Lease
 from evals.ledger.ledger import open_ledger, write_part
@@ -64,6 +64,22 @@ def fake_lease(folder: Path, age: float, **content) -> Path:
     path.write_text(json.dumps(content))
     os.utime(path, (time.time() - age,) * 2)
     return path
+
+
+def test_the_start_of_a_process_is_when_it_began():
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    program = (
+        "import json, sys; from cluster.storage.process import this_process; "
+        "print(json.dumps(this_process()), flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdin=-1, stdout=-1, text=True) as process:
+        after = time.clock_gettime(time.CLOCK_BOOTTIME)
+        found = json.loads(process.stdout.readline())
+        alive = is_alive(found)
+        process.stdin.close()
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    assert before - 2 * tick <= found["start_ticks"] * tick <= after + 2 * tick
+    assert alive and not is_alive(found)
 
 
 ELSEWHERE = {**this_process(), "host": "elsewhere", "boot": "another"}

@@ -274,6 +274,23 @@ async def test_what_should_have_passed_by_now_ends_the_run(monkeypatch):
         await asyncio.wait_for(made.keep(), 5)
 
 
+def test_after_a_good_start_what_may_pass_has_its_time_again(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(failures_module, "time", SimpleNamespace(monotonic=lambda: now))
+    failures, busy = failures_module.StartFailures(), "Address already in use"
+    for _ in range(3):
+        failures.failed("slot", None, busy)
+        now += failures_module.PASSING_SECONDS - 1
+        failures.failed("slot", None, busy)
+        assert not failures.counted.get("slot")
+        failures.started("slot", Place("n", "host", ("0",), ""))
+    now += 1
+    failures.failed("slot", None, busy)
+    now += failures_module.PASSING_SECONDS + 1
+    failures.failed("slot", None, busy)
+    assert failures.counted["slot"] == 1
+
+
 async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeypatch, capsys):
     made = keeping(monkeypatch, [good, *[breaks] * 6])
     monkeypatch.setattr(pool_module, "START_FAILURES", 1)

@@ -27,6 +27,7 @@ def read(text, options, stated="only it"):
         ("红色和蓝色都按过了，现在按黄色按钮。", BUTTONS[2]),
         # the last decision counts, if nothing is left open behind it
         ("I choose red. Actually, I choose blue.", BUTTONS[1]),
+        ("I choose red. Actually, blue.", BUTTONS[1]),
         ("I choose red. Wait, is that so?", None),
         ("I choose red. However, that one is blocked.", None),
         ("I choose red. Or maybe blue.", None),

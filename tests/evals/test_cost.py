@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evals.players import BUILT_IN_PLAYERS
 from evals.summary.cost import Costs, cost_table, costs_of, money, money_digits
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
@@ -29,10 +30,11 @@ def test_the_smallest_amount_decides_the_digits_of_all():
 
 
 def test_scored_spent_and_planned_are_three_amounts():
-    run = run_of(ToySuite(episodes=4), {"model": Often(1.0, cost=0.25)}, most=3, model=PRICED)
+    players = {"model": Often(1.0, cost=0.25), "oracle": BUILT_IN_PLAYERS["oracle"]}
+    run = run_of(ToySuite(episodes=4), players, most=3, model=PRICED)
     turns = sum(run.episodes(["steps"])["steps"].to_pylist())
     costs = costs_of(dataclasses.replace(run, spent=9.0))
-    plan = run.plan.to_pylist()
+    plan = [row for row in run.plan.to_pylist() if row["player"] == "model"]
     planned = sum(2.0 * row["prompt_tokens"] + 8.0 * 100 * row["calls"] for row in plan) / 1e6
     assert (costs.scored, costs.spent, costs.planned) == (0.25 * turns, 9.0, pytest.approx(planned))
     assert costs.to_json() == {"cost_spent": 9.0, "cost_planned": costs.planned}

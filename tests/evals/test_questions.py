@@ -61,6 +61,21 @@ def test_another_question_is_another_episode_and_a_longer_data_set_keeps_the_ids
     assert short == long
 
 
+def test_whatever_a_question_says_or_accepts_is_part_of_its_episode_s_identity():
+    @dataclass(frozen=True)
+    class One(QuestionSuite):
+        name: ClassVar[str] = "one"
+        question: Question
+
+        def questions(self) -> Iterable[Question]:
+            return [self.question]
+
+    changes = [{}, {"prompt": "q"}, {"answer": "b"}, {"task": "t"}, {"level": "2"}]
+    changes += [{"options": options} for options in (("a",), ("a", "b"), ("b", "a"))]
+    ids = {One(Question(**{"prompt": "p", "answer": "a"} | change)).plan()[0].id for change in changes}
+    assert len(ids) == len(changes)
+
+
 @pytest.mark.slow
 def test_type_checkers_see_the_public_names_as_they_are(tmp_path):
     (tmp_path / "mine.py").write_text(

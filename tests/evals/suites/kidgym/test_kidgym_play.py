@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from evals.suite import play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kidgym.example import example_seed
 from evals.suites.kidgym.prompts import letters_of
+from evals.suites.kidgym.published_environment.worker import GameProcess
 from evals.suites.kidgym.shortcuts import SHORTCUTS
 from evals.types import PlayerError, Reply
 
@@ -485,3 +487,18 @@ def test_several_tasks_need_the_pictures_of_the_longest():
     together = KidGymSuite(tasks=["CL", "SE", "MMA"], levels=[1, 2, 3], modes=["zero_shot", "icl"])
     alone = [small(task, level, mode).needs.pictures for task, level, mode in (("MMA", 3, "icl"), ("SE", 3, "icl"))]
     assert together.needs.pictures == max(alone) > small("MMA", 3).needs.pictures
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        (signal.SIGPROF, "no answer within 7 seconds"),
+        (signal.SIGALRM, "no answer within 7 seconds"),
+        (9, "exit code -9"),
+    ],
+)
+def test_a_published_game_that_took_too_long_says_so_and_one_that_died_does_not(ending, said):
+    game = GameProcess.__new__(GameProcess)  # without a copy of this process
+    game.seconds, game.process = 7, os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
+    os.kill(game.process, ending)
+    assert game._cause() == said
