@@ -36,6 +36,7 @@ from evals.conversation import Record
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
+from evals.summary.overview import overview
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import SMALL, leave_run
 from tests.cluster.test_merge import play as play  # a fixture
@@ -81,12 +82,15 @@ async def test_a_long_name_is_listed_whole_however_narrow_the_terminal(play, tmp
     assert code == 0 and any(line.startswith(name) for line in out.splitlines())
 
 
-def test_money_that_was_spent_stands_beside_the_cost_that_is_scored(run_dir, capsys):
+def test_money_that_was_spent_stands_beside_the_cost_that_is_scored(run_dir, capsys, monkeypatch):
     journal = SpendingJournal(run_dir)
     journal.note("engine", Spending(spent=0.0138))
     journal.write()
     (line,) = rows(list_runs(run_dir))
     assert (line["scored cost"], str(line["spent"])) == (None, "0.014")
+    suites = [*overview(Run(run_dir).data)] * 2
+    monkeypatch.setattr("cluster.commands.list_runs.overview", lambda data: suites)
+    assert [line["spent"] is None for line in rows(list_runs(run_dir))] == [False, True], "once for each run"
     assert "spent 0.014" in run_here(capsys, "status", str(run_dir))[1]
     run_here(capsys, "report", str(run_dir))
     assert json.loads((run_dir / "summary.json").read_text())["cost_spent"] == 0.0138

@@ -31,6 +31,8 @@ def test_a_folder_s_names_are_listed_without_importing_anything(folder):
     assert plugins.registered("raycade.none", OURS) == {**OURS, "mine": "mine_module:Thing"}
     assert "mine_module" not in sys.modules
     assert plugins.load("raycade.none", "mine", OURS).__name__ == "Thing"
+    (folder / "plugins.toml").write_text('["raycade.suites"]\nmine = "mine_module:Thing"\n')
+    assert plugins.registered("raycade.suites").keys() >= {"kumo", "mine"}, "beside those of installed packages"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def test_lists_become_what_the_class_declares():
         ("share", 1.5, "suite.share=1.5: must be a number, from 0 to 1"),
         ("share", True, "suite.share=true: must be a number, from 0 to 1"),
         ("share", float("nan"), "suite.share=nan: must be a number, from 0 to 1"),
+        ("delay", float("inf"), "suite.delay=inf: must be a number of seconds, from 0 up"),
         ("delay", -1, "suite.delay=-1: must be a number of seconds, from 0 up"),
         ("limit", 2, "suite.limit=2: must be an integer, from 3 up, or null"),
         ("loud", 1, "suite.loud=1: must be true or false"),
