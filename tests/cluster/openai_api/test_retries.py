@@ -9,6 +9,7 @@ import traceback
 import pytest
 
 from cluster.engines import openai_api
+from cluster.engines.api_errors import asked_seconds
 from cluster.engines.base import EngineClosedError
 from evals.types import PlayerError
 from tests.cluster.openai_api.stub import KEY, engine, request
@@ -90,6 +91,7 @@ async def test_a_request_that_fails_with_nobody_beside_it_fails_alone_too(stub, 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("asked", [{"retry-after": "0.7"}, {"retry-after-ms": "700", "retry-after": "90"}], ids=str)
 async def test_retry_after_is_honored(stub, status, asked):
+    assert asked_seconds(asked) == pytest.approx(0.7), "milliseconds say it more exactly"
     stub.script = [(status, "slow down", asked), "answer"]
     await engine(stub).complete(request())
     assert stub.times[1] - stub.times[0] >= 0.69
