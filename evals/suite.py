@@ -233,16 +233,15 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
             fingerprint = stable_hash(part.version, episode.fingerprint)
             planned.append((part, dataclasses.replace(episode, fingerprint=fingerprint)))
     shortcuts = {name for part in suite.parts for name in part.shortcuts}
-    own = {name: part for part in suite.parts for name in part.players}
+    owners = {name: part for part in suite.parts for name in part.players}
     assigned = []
     for name, fingerprint in players.items():
+        owner = owners.get(name)
         for part, episode in planned:
-            # A shortcut plays in the parts that list it, a part's own player in that part, where it can.
             if name in shortcuts and name not in part.shortcuts:
-                continue
-            if name in own and not (own[name] is part and part.plays(name, episode)):
-                continue
-            assigned.append(episode.assigned(name, fingerprint))
+                continue  # a shortcut plays in the parts that list it
+            if owner is None or (owner is part and part.plays(name, episode)):
+                assigned.append(episode.assigned(name, fingerprint))
     return tuple(assigned)
 
 

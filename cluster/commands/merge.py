@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,21 +169,26 @@ def _missing_shards(
     runs: Sequence[Run], rows: Collection[str], whole: Collection[str] | None, reason: str
 ) -> list[str]:
     """Which of the n shards no run brought; ``whole`` are the ids of the whole plan, if they are known."""
-    named = [run.config.get("shard") for run in runs]
-    shards = {read_shard(name) for name in named if name is not None}
+    brought: defaultdict[int, set[int]] = defaultdict(set)
+    for run in runs:
+        if run.config.get("shard") is not None:
+            shard, count = read_shard(run.config["shard"])
+            brought[count].add(shard)
     found = []
-    for count in sorted({count for _, count in shards}):
-        brought = {shard for shard, of in shards if of == count}
-        brought |= {part_of(episode_id, count) for episode_id in rows}
-        expected = set(range(1, count + 1))
-        if whole is not None:  # a short plan may have nothing for some shards
-            expected = {part_of(episode_id, count) for episode_id in whole}
-        missing = ", ".join(f"shard={shard}/{count}" for shard in sorted(expected - brought))
+    for count, shards in sorted(brought.items()):
+        # A short plan may have nothing for some of the shards.
+        expected = set(range(1, count + 1)) if whole is None else _shards_of(whole, count)
+        missing = sorted(expected - shards - _shards_of(rows, count))
         if missing:
-            found.append(f"missing: {missing}; merge into the same target when there")
-    if reason and (found or not shards):
+            names = ", ".join(f"shard={shard}/{count}" for shard in missing)
+            found.append(f"missing: {names}; merge into the same target when there")
+    if reason and (found or not brought):
         found.append(f"episodes that no run planned are not counted: {reason}")
     return found
+
+
+def _shards_of(ids: Collection[str], count: int) -> set[int]:
+    return {part_of(episode_id, count) for episode_id in ids}
 
 
 # --- rows and versions ---

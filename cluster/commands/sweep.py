@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -52,13 +51,18 @@ def multirun(overrides: Sequence[str]) -> int:
     _announce()
     outcomes = _launch(overrides)
     print("\nmultirun:", file=sys.stderr)
-    counts = Counter(override for outcome in outcomes for override in set(outcome.overrides))
-    for outcome in outcomes:
-        # A run is named by what not all runs have in common.
-        own = [override for override in outcome.overrides if counts[override] < len(outcomes)]
-        name = " ".join(own if len(outcomes) > 1 else outcome.overrides) or "run"
+    for name, outcome in zip(_names_of(outcomes), outcomes, strict=True):
         print(f"  {name}: exit code {outcome.code}: {outcome.error or outcome.where}", file=sys.stderr)
     return max((outcome.code for outcome in outcomes), default=0)
+
+
+def _names_of(outcomes: Sequence[Outcome]) -> list[str]:
+    """What each run was given that not all of several were given."""
+    shared = set[str]()
+    if len(outcomes) > 1:
+        shared.update(set(outcomes[0].overrides).intersection(*(outcome.overrides for outcome in outcomes)))
+    own = ([override for override in outcome.overrides if override not in shared] for outcome in outcomes)
+    return [" ".join(overrides) or "run" for overrides in own]
 
 
 def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:

@@ -103,17 +103,21 @@ def tracker_section(stored: Mapping[str, Any] | None, overrides: Sequence[str]) 
     Raises:
         UserError: an override is none of a tracker's.
     """
-    keys = [override.lstrip("+").partition("=")[0] for override in overrides]
-    for override, key in zip(overrides, keys, strict=True):
-        if key != "tracker" and not key.startswith("tracker."):
+    named = set()
+    for override in overrides:
+        section, _, name = override.lstrip("+").partition("=")[0].partition(".")
+        if section != "tracker":
             raise UserError(f"{override}: only the tracker's settings can be given here, as tracker.KEY=VALUE")
-    default = [] if "tracker" in keys else ["tracker=wandb"]
+        named.add(name)  # an empty one for tracker=NAME
+    default = [] if "" in named else ["tracker=wandb"]
     composed = OmegaConf.to_container(
         compose_config([*default, *overrides]).tracker or OmegaConf.create(), resolve=True
     )
     if not isinstance(composed, dict) or not composed:
         raise UserError("tracker=none: there is nothing to send to")
-    section = {str(name): value for name, value in composed.items()}
-    section |= {name: value for name, value in (stored or {}).items() if f"tracker.{name}" not in keys}
-    check_section("tracker", section)
-    return section
+    settings = {str(name): value for name, value in composed.items()}
+    for name, value in (stored or {}).items():
+        if name not in named:
+            settings[name] = value
+    check_section("tracker", settings)
+    return settings

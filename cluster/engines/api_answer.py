@@ -91,17 +91,27 @@ def read_answer(data: Any, scored: bool = False) -> Answer:
 
 def read_usage(data: Any, wrote: bool = True) -> Usage:
     """Tokens that an answer says it took; ``wrote`` is whether there is a reply, which takes a token at least."""
-    prompt, completion, total = (_count(data, "usage", f"{name}_tokens") for name in ("prompt", "completion", "total"))
+    prompt = _count(data, "usage", "prompt_tokens")
+    completion = _count(data, "usage", "completion_tokens")
+    total = _count(data, "usage", "total_tokens")
     if prompt is not None and completion is not None and total is not None:
-        completion = max(completion, total - prompt)  # Gemini and xAI bill thoughts that completion_tokens leaves out
+        # Gemini and xAI bill thoughts that completion_tokens leaves out.
+        completion = max(completion, total - prompt)
     if wrote and not completion:
         completion = None
-    # OpenAI and vLLM; else DeepSeek, which has them one level higher.
-    cached = _count(data, "usage", "prompt_tokens_details", "cached_tokens")
-    cached = cached or _count(data, "usage", "prompt_cache_hit_tokens") or 0
-    reasoning = _count(data, "usage", "completion_tokens_details", "reasoning_tokens")
-    reasoning = reasoning or _count(data, "usage", "reasoning_tokens") or 0
+    # Where OpenAI, vLLM and most others have it, then where DeepSeek has it.
+    cached = _first_count(data, ("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",))
+    reasoning = _first_count(data, ("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
     return Usage(prompt or None, completion, min(cached, prompt or 0), min(reasoning, completion or 0))
+
+
+def _first_count(data: Any, *places: Sequence[str]) -> int:
+    """The first number above 0 in one of these places of an answer's usage; 0 if there is none."""
+    for place in places:
+        count = _count(data, "usage", *place)
+        if count:
+            return count
+    return 0
 
 
 def whole(text: str) -> str:

@@ -57,14 +57,20 @@ class RunDirectory(Run):
         ours = {episode.id: episode for episode in plan}
         if len(ours) < len(plan):
             raise UserError("suite: plans an episode twice; episodes must differ in task, level, mode, index or repeat")
-        if self.begun:
-            ids = self.planned["episode_id"].to_pylist()
-            if sorted(ids) != sorted(ours):
-                raise UserError(_other_plan(self.path, {episode.id: episode for episode in self.plan}, ours))
-        elif self.path.exists() and not self.path.is_dir():
+        if not self.begun:
+            self._check_free()
+            return
+        ids = self.planned["episode_id"].to_pylist()
+        if sorted(ids) != sorted(ours):
+            raise UserError(_other_plan(self.path, {episode.id: episode for episode in self.plan}, ours))
+
+    def _check_free(self) -> None:
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
             raise UserError(f"run_dir={self.path}: is a file; name a folder")
-        elif self.path.exists() and any(self.path.iterdir()) and not (self.path / ".lock").exists():
-            # The lock is what a driver leaves that died before it could write the plan.
+        # The lock is what a driver leaves that died before it could write the plan.
+        if any(self.path.iterdir()) and not (self.path / ".lock").exists():
             raise UserError(f"run_dir={self.path}: the directory is not empty and holds no run; name another one")
 
     def claim(self) -> None:

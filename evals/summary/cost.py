@@ -55,14 +55,16 @@ def costs_of(run: RunData) -> Costs | None:
 def planned_cost(run: RunData) -> float | None:
     """What the plan may cost at the engine's prices; None where it has none."""
     model: Mapping[str, Any] = run.settings.get("model") or {}
-    engine, sampling = model.get("engine") or {}, model.get("sampling") or {}
-    prompt_price, completion_price = (float(engine.get(f"{of}_price") or 0) for of in ("prompt", "completion"))
+    prices = model.get("engine") or {}
+    prompt_price = float(prices.get("prompt_price") or 0)
+    completion_price = float(prices.get("completion_price") or 0)
     if not prompt_price and not completion_price:
         return None
+    sampling = model.get("sampling") or {}
+    longest = sampling.get("max_tokens") or 0
     episodes = run.plan.filter(pc.equal(run.plan["player"], model.get("name")))
     prompt_tokens = pc.sum(episodes["prompt_tokens"], min_count=0).as_py()
     calls = pc.sum(episodes["calls"], min_count=0).as_py()
-    longest = sampling.get("max_tokens") or 0
     return float(prompt_tokens * prompt_price + calls * longest * completion_price) / 1e6
 
 
