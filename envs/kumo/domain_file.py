@@ -132,12 +132,14 @@ class _Reader:
         self.definitions[name] = self.text(fields, "definition", label, required=True)
         properties: dict[str, Value] = {}
         for key, value in fields.items():
-            if key != "definition":
-                held = value if isinstance(value, list) else [value]
-                if all(isinstance(one, str) and one for one in held) and held:
-                    properties[str(key)] = tuple(held)
-                else:
-                    self.wrong(label, f"{key} must be a text, such as 'forest' or '5 to 12', or a list, not {value!r}")
+            if key == "definition":
+                continue
+            held = value if isinstance(value, list) else [value]
+            texts = [one for one in held if isinstance(one, str) and one]
+            if texts and len(texts) == len(held):
+                properties[str(key)] = tuple(texts)
+            else:
+                self.wrong(label, f"{key} must be a text, such as 'forest' or '5 to 12', or a list, not {value!r}")
         return properties
 
     def action(self, name: str, entry: Any, properties: Properties) -> Action:
@@ -148,15 +150,21 @@ class _Reader:
         if not isinstance(outcomes, dict) or (len(outcomes) < 2 and "outcomes" in fields):
             self.wrong(label, "outcomes must be a mapping of at least 2 outcomes to what each rules out")
             return Action(name, "str", ())
-        ranges = {key: range_of(key) for key in outcomes}
-        numeric = any(ranges.values()) or "unit" in fields
+        # A range among the outcomes, or a unit, makes the test a numeric one: then all outcomes must be ranges.
+        ranges = [range_of(key) for key in outcomes]
+        numeric = any(ranges) or "unit" in fields
         observed = self.observed(fields, label, properties, numeric)
         states = []
         for key, items in outcomes.items():
             place = f"{label}, outcome {key!r}"
-            value = self.range(key, place) if numeric else key if self.is_name(key, place) else None
+            value: str | Range | None = None
+            if numeric:
+                value = self.range(key, place)
+            elif self.is_name(key, place):
+                value = key
             gone = self.rules_out(items, place, properties, observed)
-            if isinstance(value, tuple) and observed:
+            if observed and isinstance(value, tuple):
+                # A truth whose own numbers do not meet the outcome's is ruled out without being named.
                 gone |= properties.outside(observed, value)
             if value is not None:
                 states.append(State(value, tuple(truth for truth in properties.truths if truth in gone)))
@@ -170,14 +178,17 @@ class _Reader:
         if "observes" not in fields:
             return ""
         name = self.text(fields, "observes", label)
-        if name and name not in properties.names:
+        if not name:
+            return ""
+        if name not in properties.names:
             known = ", ".join(sorted(properties.names)) or "none"
             self.wrong(label, f"observes {name!r}, which no truth has; properties: {known}")
-        elif name and numeric and (odd := properties.not_ranges(name)):
+            return ""
+        odd = properties.not_ranges(name)
+        if numeric and odd:
             self.wrong(label, f"shows numbers, but {name} of {odd[0]!r} is neither a number nor a range")
-        else:
-            return name
-        return ""
+            return ""
+        return name
 
     def rules_out(self, items: Any, place: str, properties: Properties, observed: str) -> set[str]:
         """The truths that an outcome's entries name, as truths or as values of the property observed."""
@@ -185,41 +196,54 @@ class _Reader:
             self.wrong(place, f"what it rules out must be a list, not {type(items).__name__}")
             return set()
         self.unique(items, place, "entry")
-        names = [item for item in items if item in properties.truths]
+        names = {item for item in items if item in properties.truths}
         values = [item for item in items if item not in properties.truths]
         known = properties.values(observed) if observed else ()
         for value in values:
-            if value not in known:
-                close = difflib.get_close_matches(str(value), [*properties.truths, *known], 1)
-                hint = f" (did you mean {close[0]!r}?)" if close else ""
-                what = "which is not one of the truths" + (f" nor a value of {observed}" if observed else "")
-                self.wrong(place, f"rules out {value!r}, {what}{hint}")
-        return {*names, *(properties.only(observed, values) if values and observed else ())}
+            if value in known:
+                continue
+            close = difflib.get_close_matches(str(value), [*properties.truths, *known], 1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            of_property = f" nor a value of {observed}" if observed else ""
+            self.wrong(place, f"rules out {value!r}, which is not one of the truths{of_property}{hint}")
+        if observed and values:
+            names |= properties.only(observed, values)
+        return names
 
     def between_states(self, action: Action, label: str, *, complete: bool) -> None:
-        states = action.states
-        self.unique((s.value for s in states if isinstance(s.value, str)), label, "outcome")
-        ranges = [s.value for s in states if not isinstance(s.value, str)]
+        names: list[str] = []
+        ranges: list[Range] = []
+        for state in action.states:
+            if isinstance(state.value, str):
+                names.append(state.value)
+            else:
+                ranges.append(state.value)
+        self.unique(names, label, "outcome")
         for (low, high), (next_low, next_high) in itertools.pairwise(ranges):
             if next_high < low:
                 self.wrong(label, f"{next_low} to {next_high} stands after {low} to {high}; ranges must ascend")
             elif next_low <= high:
                 self.wrong(label, f"{low} to {high} and {next_low} to {next_high} overlap (ranges are closed)")
-        if complete and len(states) > 1:
-            everywhere = set.intersection(*(set(state.rules_out) for state in states))
-            for truth in filter(everywhere.__contains__, states[0].rules_out):
-                self.wrong(label, f"every outcome rules out {truth!r}; at least one must leave it possible")
+        # An outcome that could not be read might be the one that leaves a truth possible.
+        if complete and len(action.states) > 1:
+            first, *others = action.states
+            for truth in first.rules_out:
+                if all(truth in state.rules_out for state in others):
+                    self.wrong(label, f"every outcome rules out {truth!r}; at least one must leave it possible")
 
     def phrasings(self, fields: Mapping[str, Any]) -> Phrasings:
         if "phrasings" not in fields:
             return Phrasings()
-        kinds = self.mapping(fields["phrasings"], "phrasings", (), optional=("rules_out", "nothing"))
-        found = {kind: tuple(self.texts(kinds, kind, "phrasings")) for kind in ("rules_out", "nothing")}
-        for kind, marks in (("rules_out", {"outcome", "truths"}), ("nothing", {"outcome"})):
-            for sentence in found[kind]:
+        marks_of = {"rules_out": {"outcome", "truths"}, "nothing": {"outcome"}}
+        kinds = self.mapping(fields["phrasings"], "phrasings", (), optional=tuple(marks_of))
+        found = {}
+        for kind, marks in marks_of.items():
+            sentences = tuple(self.texts(kinds, kind, "phrasings"))
+            wanted = " and ".join(f"{{{mark}}}" for mark in sorted(marks))
+            for sentence in sentences:
                 if set(re.findall(r"{(\w*)}", sentence)) != marks or sentence.count("{") != len(marks):
-                    wanted = " and ".join(f"{{{mark}}}" for mark in sorted(marks))
                     self.wrong("phrasings", f"{sentence!r} must hold {wanted} once each and no other marks")
+            found[kind] = sentences
         return Phrasings(**found)
 
     # The following check one value each, report what is wrong with it and give back something harmless to go on with.

@@ -63,11 +63,12 @@ def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
     smaller = reachable[max(size for size in reachable if 2 * size <= total)]
     larger = [part for part in parts if part not in smaller]
     split = _restricted(domain, larger, "in"), _restricted(domain, smaller, "out")
-    # Each part must do for easy tasks, and the smaller one must not be a mere rest.
-    enough = min(len(part.truths) for part in split) >= LEAST_TRUTHS
-    enough = enough and min(len(part.actions) for part in split) >= LEAST_TESTS
-    balanced = len(split[1].truths) >= LEAST_SHARE * total
-    return split if enough and balanced else None
+    # Each side must do for easy tasks.
+    for side in split:
+        if len(side.truths) < LEAST_TRUTHS or len(side.actions) < LEAST_TESTS:
+            return None
+    # The smaller one must not be a mere rest.
+    return split if len(split[1].truths) >= LEAST_SHARE * total else None
 
 
 def parse_part(source: str) -> tuple[str, Part] | None:

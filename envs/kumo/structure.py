@@ -190,14 +190,17 @@ def structured_sources(settings: Mapping[str, Any], domains: Sequence[str], seed
         ValueError: a setting is unknown or wrong.
     """
     if settings.get("names") == "permuted":
-        if len(settings) > 1:
-            others = ", ".join(sorted(set(settings) - {"names"}))
-            raise ValueError(f"structure: permuted domains keep their structure, so {others} cannot be chosen")
+        others = sorted(set(settings) - {"names"})
+        if others:
+            raise ValueError(
+                f"structure: permuted domains keep their structure, so {', '.join(others)} cannot be chosen"
+            )
         return tuple(f"{_PERMUTED}{seed}:{domain}" for domain in domains)
-    count = settings.get("domains", 5)
+    of_structure = dict(settings)
+    count = of_structure.pop("domains", 5)
     if type(count) is not int or count < 1:
         raise ValueError(f"structure.domains must be a whole number of at least 1, not {count!r}")
-    chosen = dataclasses.asdict(Structure.parse({name: value for name, value in settings.items() if name != "domains"}))
+    chosen = dataclasses.asdict(Structure.parse(of_structure))
     return tuple(_DRAWN + json.dumps([chosen, seed, index]) for index in range(count))
 
 

@@ -61,17 +61,21 @@ def narrowed(layout: Layout, rule: Rule) -> Layout | None:
 
 
 def _narrowed(levels: Range, rule: Rule) -> Range | None:
+    """The levels of a row's first panel that leave room for those of the other two."""
     low, high = levels
-    if rule.name == "Progression":
+    if rule.name == "Progression":  # the third panel is two steps on
         step = rule.parameter
         return (low, high - 2 * step) if step > 0 else (low - 2 * step, high)
-    if rule.name == "Distribute_Three":
+    if rule.name == "Distribute_Three":  # three different levels
         return levels if high - low >= 2 else None
-    if rule.attribute == "Color":  # colors add from 0; numbers and sizes from 1
-        if high - low < 1:
-            return None
-        return (low, high - low) if rule.parameter > 0 else (2 * low, high)
-    return (low, high - low - 1) if rule.parameter > 0 else (2 * low + 1, high)
+    # Arithmetic: the third is the sum, or the difference, of the first and second. Colors add from 0, numbers and sizes
+    # from 1.
+    least = 0 if rule.attribute == "Color" else 1
+    if rule.attribute == "Color" and high - low < 1:
+        return None
+    if rule.parameter > 0:
+        return low, high - low - least
+    return 2 * low + least, high
 
 
 def _narrowed_position(layout: Layout, rule: Rule) -> Range | None:

@@ -73,15 +73,19 @@ def _opened(runs: Sequence[Run]) -> list[OpenedRun]:
 
 def _shortened(table: Table) -> Table:
     """The table with its brief columns, without notes, and if it is long with its first and last rows only."""
-    places = [place for place, name in enumerate(table.columns) if not table.brief or name in table.brief]
     rows = table.rows
+    notes: tuple[str, ...] = ()
     if len(rows) > LISTED:
-        rows = (*rows[: LISTED // 2], tuple("..." for _ in table.columns), *rows[-LISTED // 2 :])
+        gap = tuple("..." for _ in table.columns)
+        rows = (*rows[: LISTED // 2], gap, *rows[-LISTED // 2 :])
+        notes = (f"{LISTED} of {len(table.rows)} rows; --full shows all.",)
+    brief = table.brief or table.columns
+    places = [place for place, name in enumerate(table.columns) if name in brief]
     return dataclasses.replace(
         table,
         columns=tuple(table.columns[place] for place in places),
         rows=tuple(tuple(row[place] for place in places) for row in rows),
-        notes=(f"{LISTED} of {len(table.rows)} rows; --full shows all.",) if len(table.rows) > LISTED else (),
+        notes=notes,
     )
 
 

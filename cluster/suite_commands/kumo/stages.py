@@ -49,15 +49,18 @@ def run_command(name: str, folder: Path, overrides: Sequence[str], estimate: boo
     Raises:
         UserError: an override is wrong, or the folder holds something else.
     """
-    if stray := [each for each in overrides if "=" not in each]:
-        raise UserError(f"{stray[0]!r}: overrides have the form KEY=VALUE")
+    for override in overrides:
+        if "=" not in override:
+            raise UserError(f"{override!r}: overrides have the form KEY=VALUE")
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is a file; name a folder")
     try:
         pipeline = _Pipeline(Folder(folder), list(overrides), play)
         if estimate or name == "make":
             pipeline.show_estimates([pipeline.estimate(stage) for stage in STAGES[name]])
-        return 0 if estimate else pipeline.go(name)
+        if estimate:
+            return 0
+        return pipeline.go(name)
     except RunFailedError as error:
         warn(f"{error}. What was answered is kept; run the same command again to resume")
         return RUN_FAILED
@@ -145,17 +148,24 @@ class _Pipeline:
     def estimate(self, stage: Stage) -> Estimate:
         """Of what there is to do or, where other stages come first, of as much as these can yield."""
         suite = self._at(stage, self._round(stage))
-        if suite.domains and stage in ("propose", "configure"):
+        if suite.domains and stage in ("propose", "configure"):  # they make domains, and there are domains
             return Estimate.of(stage, [], suite.repairs)
         written = self.folder.run("write")
-        if suite.items or stage == "propose" or (written and written.complete):
+        known = suite.items or stage == "propose" or (written is not None and written.complete)
+        if known:
             return self._left(suite)
-        there = len(suite.domains) or len(self.folder.domains()) or len(self.folder.proposals())
-        books = (there or suite.proposals) * suite.tasks_per_domain
+        # As many domains as there are by now, each with its books; each round revises the share that was refused.
+        domains = len(suite.domains) or len(self.folder.domains()) or len(self.folder.proposals()) or suite.proposals
+        books = domains * suite.tasks_per_domain
         shares = [EXPECTED_REVISIONS**number for number in range(suite.rounds)]
-        counts = {"configure": suite.proposals, "write": books, "check": books * sum(shares)}
+        counts = {
+            "configure": suite.proposals,
+            "write": books,
+            "check": books * sum(shares),
+            "revise": books * sum(shares[1:]),
+        }
         sample = sample_items(stage, suite.difficulty, suite.truths, suite.actions)
-        return Estimate.of(stage, sample, suite.repairs, counts.get(stage, books * sum(shares[1:])))
+        return Estimate.of(stage, sample, suite.repairs, counts[stage])
 
     def _left(self, suite: KumoPipeline) -> Estimate:
         """Of the items that are not in the ledger."""

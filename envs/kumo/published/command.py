@@ -60,10 +60,13 @@ def describe(imported: Imported) -> list[str]:
     lines = [f"{len(imported.domains)} domains, {sum(imported.tasks.values()):,} tasks ({levels})"]
     for kind, meaning in _KINDS.items():
         found = imported.of_kind(kind)
+        domains = {flaw.domain for flaw in found}
         if found:
-            lines.append(f"warnings: {len(found)} {meaning} in {len({flaw.domain for flaw in found})} domains")
-    why = Counter(reason for flaw in imported.of_kind("task") for reason in flaw.reasons)
-    lines += [f"  malformed: {count} tasks {reason}" for reason, count in why.most_common()]
+            lines.append(f"warnings: {len(found)} {meaning} in {len(domains)} domains")
+    reasons: Counter[str] = Counter()
+    for flaw in imported.of_kind("task"):
+        reasons.update(flaw.reasons)
+    lines += [f"  malformed: {count} tasks {reason}" for reason, count in reasons.most_common()]
     if imported.touching:
         lines.append(f"{len(imported.touching)} domains have ranges that touch: the first one that matches decides")
     return lines

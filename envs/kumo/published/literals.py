@@ -53,9 +53,10 @@ def read_variables(text: str) -> Mapping[str, Any]:
     for statement in parse_module(text).body:
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
             continue  # a docstring
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        names = [target.id for target in targets if isinstance(target, ast.Name)]
-        if not isinstance(statement, ast.Assign) or len(names) < len(targets):
+        if not isinstance(statement, ast.Assign):
+            raise _not_data(statement)
+        names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+        if len(names) < len(statement.targets):  # a.b = ..., or a, b = ...
             raise _not_data(statement)
         value = _value(statement.value, values, 0)
         values.update(dict.fromkeys(names, value))

@@ -54,8 +54,10 @@ def _list_of_names(value: Any, what: str, warnings: list[str]) -> tuple[str, ...
 
 
 def _action(name: Any, entry: Any, truths: Sequence[str], warnings: list[str]) -> Action:
-    states = entry.get("states") if isinstance(entry, dict) else None
-    if not isinstance(name, str) or not isinstance(states, dict) or not isinstance(entry.get("type"), str):
+    if not isinstance(name, str) or not isinstance(entry, dict):
+        raise NotDataError(f"Outcomes[{name!r}] is not a type with states")
+    states = entry.get("states")
+    if not isinstance(entry.get("type"), str) or not isinstance(states, dict):
         raise NotDataError(f"Outcomes[{name!r}] is not a type with states")
     table = []
     for key, gone in states.items():
@@ -96,10 +98,16 @@ def _problems(truths: Sequence[str], actions: Sequence[Action]) -> Iterator[str]
         gone = [set(state.rules_out) for state in action.states]
         able.update(*gone)
         everywhere = set.intersection(*gone) if len(gone) > 1 else set()
-        yield from (f"{action.name!r} rules out {truth!r} in every outcome" for truth in truths if truth in everywhere)
-    yield from (f"{truth!r} can be ruled out by no action" for truth in truths if truth not in able)
+        for truth in truths:
+            if truth in everywhere:
+                yield f"{action.name!r} rules out {truth!r} in every outcome"
+    for truth in truths:
+        if truth not in able:
+            yield f"{truth!r} can be ruled out by no action"
     names = {action.name for action in actions}
-    yield from (f"{truth!r} is a truth and an action" for truth in truths if truth in names)
+    for truth in truths:
+        if truth in names:
+            yield f"{truth!r} is a truth and an action"
 
 
 def _problems_of_ranges(action: Action) -> Iterator[str]:

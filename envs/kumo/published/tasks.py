@@ -110,15 +110,17 @@ def _check(fields: Any, truths: frozenset[str], actions: Mapping[str, Action]) -
 
 def _check_names(fields: Mapping[str, Any], key: str, known: Collection[str]) -> None:
     names = fields[key]
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list) or not names:
+        raise BadLineError(f"{key} is no list of names")
+    if not all(isinstance(name, str) for name in names):
         raise BadLineError(f"{key} is no list of names")
     if len(set(names)) < len(names):
         raise BadLineError(f"{key} names one twice")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        close = difflib.get_close_matches(unknown[0], known, 1)
-        hint = f"; did they mean {close[0]!r}?" if close else ""
-        raise BadLineError(f"has the unknown {key.removesuffix('s')} {unknown[0]!r}{hint}")
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"; did they mean {close[0]!r}?" if close else ""
+            raise BadLineError(f"has the unknown {key.removesuffix('s')} {name!r}{hint}")
 
 
 def _plain(value: Any) -> bool:

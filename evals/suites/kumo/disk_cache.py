@@ -41,11 +41,10 @@ def recall(key: str) -> list[int] | None:
     try:
         entry = read_json(path)
         moves = entry["moves"]
-        if entry["check"] == _check(key, moves) and moves and all(type(move) is int for move in moves):
-            return list(moves)
+        sound = entry["check"] == _check(key, moves) and all(type(move) is int for move in moves)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
-    return None
+        return None  # as good as none; it is searched and written anew
+    return list(moves) if sound and moves else None
 
 
 def keep(key: str, moves: Sequence[int]) -> None:

@@ -119,13 +119,16 @@ class KumoSuite(Suite):
         check_instance("suite", self)
         drawn = self.source is None and self.tasks is None
         object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=drawn))
-        for setting in ("domains", "difficulties"):
-            given = getattr(self, setting)
-            names = [given] if isinstance(given, str) else [*given]
-            if setting == "domains":
-                known = benchmark_domains(self.source) if self.source else available_domains()
-                names = [name for entry in names for name in (known if entry == "all" else [entry])]
-            object.__setattr__(self, setting, tuple(names))
+        object.__setattr__(self, "difficulties", _listed(self.difficulties))
+        domains: list[str] = []
+        for name in _listed(self.domains):
+            if name != "all":
+                domains.append(name)
+            elif self.source:
+                domains += benchmark_domains(self.source)
+            else:
+                domains += available_domains()
+        object.__setattr__(self, "domains", tuple(domains))
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -232,20 +235,22 @@ class KumoSuite(Suite):
     def _conditions(self) -> Conditions:
         """How these tasks are played, in the words of the paper's own."""
         if self.source:
-            games = "the authors' tasks" + (" without malformed ones" if self.malformed == "left_out" else "")
+            games = "the authors' tasks"
+            if self.malformed == "left_out":
+                games += " without malformed ones"
             prompts = "the authors'" if self.prompt == "published" else f"own, book {self.book}"
             return Conditions(games=games, prompts=prompts, decoder=self.decoder)
-        drawn = self.structure is not None and self.structure.get("names") != "permuted"
-        games = f"{len(self.sources)} {'drawn domains' if drawn else 'domains of ours'}"
-        if self.structure is not None and not drawn:
+        prompts = f"own, book in {self.book}"
+        if self.tasks:
+            return Conditions(games="from a file", prompts=prompts, decoder=self.decoder)
+        permuted = self.structure is not None and self.structure.get("names") == "permuted"
+        kind = "domains of ours" if self.structure is None or permuted else "drawn domains"
+        games = f"{len(self.sources)} {kind}"
+        if permuted:
             games += ", names permuted"
         if self.valid_truths > 1:
             games += f", {self.valid_truths} valid truths"
-        return Conditions(
-            games="from a file" if self.tasks else games,
-            prompts=f"own, book in {self.book}",
-            decoder=self.decoder,
-        )
+        return Conditions(games=games, prompts=prompts, decoder=self.decoder)
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """One game with what was possible after each step, and what perfect play would have done."""
@@ -338,3 +343,7 @@ class KumoSuite(Suite):
                 "suite.transcripts: the models replied to suite.prompt=published suite.book=published, and were read by "
                 "suite.decoder=strict; choose these"
             )
+
+
+def _listed(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)

@@ -60,8 +60,13 @@ def _judged(
     now = situation(task, taken)
     test = decided if decided in task.action_names else None
     if now.answer is not None:
-        right = decided in now.certain
-        return {}, now.answer, 1.0 if test else 0.0 if right else None
+        # The truth is certain: a test more is a step lost, and a wrong truth loses the game, not steps.
+        lost: float | None = None
+        if test:
+            lost = 1.0
+        elif decided in now.certain:
+            lost = 0.0
+        return {}, now.answer, lost
     if not now.survivors:  # a malformed task
         return {}, None, None
     if len(task.truths) <= CHEAP:
@@ -69,10 +74,14 @@ def _judged(
         least = min(values.values())
         best = next(name for name, value in values.items() if value - least < 1e-6)
         worth = {"expected steps": {name: round(value, 3) for name, value in values.items()}}
-        return worth, best, None if test is None else regret_of(task, tuple(sorted(set(taken))), test)
+        lost = None if test is None else regret_of(task, tuple(sorted(set(taken))), test)
+        return worth, best, lost
+    # In larger games only the one way of perfect play is known, and only where that was cheap to find.
     on_its_way = puzzle.optimum_is_cheap and puzzle.optimal_play[: len(taken)] == taken
-    best_known = puzzle.optimal_play[len(taken)] if on_its_way else None
-    return {}, best_known, 0.0 if test is not None and test == best_known else None
+    if not on_its_way:
+        return {}, None, None
+    best = puzzle.optimal_play[len(taken)]
+    return {}, best, 0.0 if test == best else None
 
 
 def _shown(puzzle: Puzzle, test: str) -> Facts:

@@ -46,22 +46,21 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _report(found: Import, folder: Path) -> None:
+    """Print what was imported, the first of what was left out, and counts of doubts; write all of it to a file."""
     doubtful = [question for question in found.questions if question.doubts]
-    warnings = [
-        *(f"note: {note}" for note in found.notes),
-        *(f"left out: {line}" for line in found.left_out),
-        *(f"doubtful key: {question.file}: {'; '.join(question.doubts)}" for question in doubtful),
-    ]
-    (folder / "warnings.txt").write_text("".join(f"{_safe(line)}\n" for line in warnings), encoding="utf-8")
-    for line in [
-        *(f"note: {note}" for note in found.notes),
-        *(f"left out: {line}" for line in found.left_out[:MOST_NAMED]),
-    ]:
+    notes = [f"note: {note}" for note in found.notes]
+    left_out = [f"left out: {line}" for line in found.left_out]
+    doubts = [f"doubtful key: {question.file}: {'; '.join(question.doubts)}" for question in doubtful]
+    lines = "".join(f"{_safe(line)}\n" for line in (*notes, *left_out, *doubts))
+    (folder / "warnings.txt").write_text(lines, encoding="utf-8")
+    for line in (*notes, *left_out[:MOST_NAMED]):
         print(_safe(line), file=sys.stderr)
     print(f"{'subtask':9}{'stage':8}{'questions':>10}{'doubtful keys':>15}")
+    of_kind = _counts(doubtful)
     for kind, count in _counts(found.questions).items():
-        print(f"{kind[0]:9}{kind[1]:8}{count:10}{_counts(doubtful)[kind]:15}")
-    for reason, count in Counter(_reason(why) for question in doubtful for why in question.doubts).most_common():
+        print(f"{kind[0]:9}{kind[1]:8}{count:10}{of_kind[kind]:15}")
+    reasons = Counter(_reason(why) for question in doubtful for why in question.doubts)
+    for reason, count in reasons.most_common():
         print(f"doubtful: {count:5}  {_safe(reason)}")
     puzzles = {(question.subtask, question.configuration, question.puzzle) for question in found.questions}
     print(

@@ -85,19 +85,24 @@ def error_table(answers: Sequence[Answered]) -> Table:
 
 
 def _error(answer: Answered, twins: Mapping[tuple[Any, ...], Answered]) -> str:
+    """The class of a wrong answer: the first that fits."""
     if not answer.valid:
         return "invalid"
     if answer.stage.startswith("1P"):
         return "perception"
-    if answer.prior == "truth":
+    if answer.prior == "truth":  # all that was told is right
         return "reasoning"
     if answer.prior == "none":
         return "undecided"
-    told = [
-        twins.get((answer.player, answer.style, answer.prior, (*answer.cluster, parent))) for parent in answer.parents
-    ]
-    if all(parent is not None and parent.right for parent in told):
+    # Told its own answers: if all of them were right, what went wrong is the step from them.
+    all_right = True
+    for parent in answer.parents:
+        told = twins.get((answer.player, answer.style, answer.prior, (*answer.cluster, parent)))
+        if told is None or not told.right:
+            all_right = False
+    if all_right:
         return "reasoning"
+    # Something told was wrong: whether that did it shows where the same question was told the truth.
     truth = twins.get((answer.player, answer.style, "truth", answer.asked))
     if truth is None or truth.failed:
         return "undecided"

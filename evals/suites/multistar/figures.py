@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evals.figures import Figure, Series
-from evals.stats.intervals import UNIT, mean_estimate, proportion_estimate
+from evals.stats.intervals import UNIT, Estimate, mean_estimate, proportion_estimate
 from evals.suites.multistar.answers import STAGES, Answered, groups_of, in_order
 from evals.suites.multistar.comparison import STEPS
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
@@ -39,21 +39,16 @@ def multistar_figures(answers: Sequence[Answered]) -> Iterator[Figure]:
 
 def _stages(answers: Sequence[Answered]) -> Figure:
     groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
-    stages = tuple(stage for stage in STAGES if any(key[2] == stage for key in groups))
+    asked = {stage for _, _, stage in groups}
+    stages = tuple(stage for stage in STAGES if stage in asked)
     series = []
     for player, mode in dict.fromkeys(key[:2] for key in in_order(groups)):
-        members = [groups.get((player, mode, stage)) for stage in stages]
-        values = [
-            proportion_estimate([answer.right for answer in each], [answer.cluster for answer in each])
-            if each
-            else None
-            for each in members
-        ]
-        series.append(Series(player, stages, tuple(values), _named(mode)))
+        accuracies = tuple(_accuracy(groups.get((player, mode, stage), ())) for stage in stages)
+        series.append(Series(player, stages, accuracies, _named(mode)))
+    of_stage = groups_of(answers, lambda answer: (answer.mode, answer.stage))
     for mode in dict.fromkeys(mode for _, mode, _ in groups):
-        asked = [[answer for answer in answers if (answer.mode, answer.stage) == (mode, stage)] for stage in stages]
-        chance = [sum(1 / answer.options for answer in each) / len(each) if each else None for each in asked]
-        series.append(Series("chance", stages, tuple(chance), _named(mode), reference=True))
+        chances = tuple(_chance(of_stage.get((mode, stage), ())) for stage in stages)
+        series.append(Series("chance", stages, chances, _named(mode), reference=True))
     return Figure(
         name="multistar_stages",
         title="MultiStAR: accuracy by stage",
@@ -63,6 +58,19 @@ def _stages(answers: Sequence[Answered]) -> Figure:
         y_label="accuracy",
         limits=(0, 1),
     )
+
+
+def _accuracy(answers: Sequence[Answered]) -> Estimate | None:
+    if not answers:
+        return None
+    return proportion_estimate([answer.right for answer in answers], [answer.cluster for answer in answers])
+
+
+def _chance(answers: Sequence[Answered]) -> float | None:
+    """Accuracy of a guess."""
+    if not answers:
+        return None
+    return sum(1 / answer.options for answer in answers) / len(answers)
 
 
 def _named(mode: str) -> str:
@@ -76,27 +84,34 @@ def _named(mode: str) -> str:
 def _attributes(answers: Sequence[Answered]) -> Iterator[Series]:
     told = [answer for answer in answers if answer.attribute in QUESTION_ATTRIBUTES]
     groups = groups_of(told, lambda answer: (answer.player, answer.mode, answer.attribute))
-    names = tuple(name for name in QUESTION_ATTRIBUTES if any(key[2] == name for key in groups))
+    asked = {attribute for _, _, attribute in groups}
+    names = tuple(name for name in QUESTION_ATTRIBUTES if name in asked)
     if len(names) < 3:  # no area to see
         return
     for player, mode in dict.fromkeys(key[:2] for key in groups):
-        members = [groups.get((player, mode, name)) for name in names]
-        shares = [sum(answer.right for answer in each) / len(each) if each else None for each in members]
-        yield Series(player, names, tuple(shares), _named(mode))
+        shares = tuple(_share_right(groups.get((player, mode, name), ())) for name in names)
+        yield Series(player, names, shares, _named(mode))
+
+
+def _share_right(answers: Sequence[Answered]) -> float | None:
+    if not answers:
+        return None
+    return sum(answer.right for answer in answers) / len(answers)
 
 
 def _weights(answers: Sequence[Answered]) -> Iterator[Series]:
     told = [answer for answer in answers if answer.score and answer.parents]
     groups = groups_of(told, lambda answer: (answer.player, answer.mode, answer.attribute, answer.stage))
-    stages = tuple(stage for stage in STEPS if any(key[3] == stage for key in groups))
+    asked = {stage for *_, stage in groups}
+    stages = tuple(stage for stage in STEPS if stage in asked)
+    steps = tuple(STEPS[stage] for stage in stages)
     for player, mode, attribute in dict.fromkeys(key[:3] for key in in_order(groups)):
-        members = [groups.get((player, mode, attribute, stage)) for stage in stages]
-        values = [
-            mean_estimate(
-                [answer.score.parents_weight for answer in each if answer.score], [a.cluster for a in each], bounds=UNIT
-            )
-            if each
-            else None
-            for each in members
-        ]
-        yield Series(attribute, tuple(STEPS[stage] for stage in stages), tuple(values), f"{player}, {_named(mode)}")
+        means = tuple(_mean_weight(groups.get((player, mode, attribute, stage), ())) for stage in stages)
+        yield Series(attribute, steps, means, f"{player}, {_named(mode)}")
+
+
+def _mean_weight(answers: Sequence[Answered]) -> Estimate | None:
+    if not answers:
+        return None
+    weights = [answer.score.parents_weight for answer in answers if answer.score]
+    return mean_estimate(weights, [answer.cluster for answer in answers], bounds=UNIT)

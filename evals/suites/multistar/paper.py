@@ -20,11 +20,13 @@ def paper_tables(answers: Sequence[Answered]) -> Iterator[Table]:
         answers: Of all players; questions of failed episodes count as wrong and have no MSEval.
     """
     groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
-    stages = [stage for stage in STAGES if any(key[2] == stage for key in groups)]
+    asked = {stage for _, _, stage in groups}
+    stages = [stage for stage in STAGES if stage in asked]
     rows: list[tuple[Cell, ...]] = []
     for player in dict.fromkeys(player for player, _, _ in groups):
+        modes = dict.fromkeys(mode for name, mode, _ in in_order(groups) if name == player)
         for measure in _MEASURES:
-            for mode in dict.fromkeys(mode for name, mode, _ in in_order(groups) if name == player):
+            for mode in modes:
                 style, _, prior = mode.partition("/")
                 values = [_measured(groups.get((player, mode, stage), ()), measure) for stage in stages]
                 if any(value is not None for value in values):
@@ -54,16 +56,14 @@ def _measured(answers: Sequence[Answered], measure: str) -> Cell:
 def _weights(answers: Sequence[Answered]) -> Iterator[Table]:
     """The paper's Table 4 for each style and prior."""
     told = [answer for answer in answers if answer.score and answer.parents]
-    groups = groups_of(told, lambda answer: (answer.player, answer.mode, answer.attribute, answer.stage))
-    for mode in dict.fromkeys(mode for _, mode, *_ in in_order(groups)):
+    for (mode,), of_mode in groups_of(told, lambda answer: (answer.mode,)).items():
         style, _, prior = mode.partition("/")
-        here = {(key[0], *key[2:]): members for key, members in groups.items() if key[1] == mode}
-        stages = [stage for stage in STEPS if any(key[2] == stage for key in here)]
+        groups = groups_of(of_mode, lambda answer: (answer.player, answer.attribute, answer.stage))
+        asked = {stage for _, _, stage in groups}
+        stages = [stage for stage in STEPS if stage in asked]
         rows: list[tuple[Cell, ...]] = []
-        for player, attribute in dict.fromkeys(key[:2] for key in here):
-            members = [here.get((player, attribute, stage), []) for stage in stages]
-            weights = [[answer.score.parents_weight for answer in each if answer.score] for each in members]
-            means = [rounded(sum(each) / len(each) if each else None, 2) for each in weights]
+        for player, attribute in dict.fromkeys(key[:2] for key in groups):
+            means = [_mean_weight(groups.get((player, attribute, stage), ())) for stage in stages]
             rows.append((player, attribute, *means))
         yield Table(
             name=f"multistar_paper_weights_{style}_{prior}",
@@ -72,3 +72,8 @@ def _weights(answers: Sequence[Answered]) -> Iterator[Table]:
             rows=tuple(rows),
             section="paper",
         )
+
+
+def _mean_weight(answers: Sequence[Answered]) -> Cell:
+    weights = [answer.score.parents_weight for answer in answers if answer.score]
+    return rounded(sum(weights) / len(weights) if weights else None, 2)

@@ -88,25 +88,32 @@ def _choices(question: Question) -> list[str]:
 def _vanilla(question: Question, priors: Sequence[str], order: Order) -> str:
     told = [f"{NOTICE}\n" + "\n".join(f"- {sentence}" for sentence in priors)] if priors else []
     asked = [question.text, "\n".join(_choices(question))]
-    blocks = [question.setting, *(asked + told if order == "question_first" else told + asked), _ask(question)]
+    body = [*asked, *told] if order == "question_first" else [*told, *asked]
+    blocks = [question.setting, *body, _ask(question)]
     return "\n\n".join(block for block in blocks if block)
 
 
 def _structured(question: Question, priors: Sequence[str], order: Order) -> str:
-    last = order == "question_first" and bool(priors)
-    head = " ".join(text for text in (question.setting, NOTICE if priors and not last else "") if text)
-    told = []
-    if priors:
-        notice = [f"<p>{NOTICE}</p>"] if last else []
-        sentences = [f"<li>{_marked(sentence)}</li>" for sentence in priors]
-        told = ["<div>", f"<h2>{SECTIONS[question.stage]}</h2>", *notice, "<ul>", *sentences, "</ul>", "</div>"]
+    choices = _choices(question)
     asked = ["<div>", "<h2>Question</h2>", f"<p>{html.escape(question.text, quote=False)}</p>"]
-    if choices := _choices(question):
+    if choices:
         listed = [f"<li>{html.escape(choice, quote=False)}</li>" for choice in choices]
         asked += [f"<p>{CHOOSE}</p>", "<ul>", *listed, "</ul>"]
     ask = [f"<p>{_ask(question)}</p>", "</div>"]
-    body = [*asked, "</div>", *told, "<div>", *ask] if last else [*told, *asked, *ask]
-    return "\n".join([*([f"<h1>{html.escape(head, quote=False)}</h1>"] if head else []), *body])
+    if not priors:
+        return "\n".join([*_headline(question.setting), *asked, *ask])
+    sentences = ["<ul>", *(f"<li>{_marked(sentence)}</li>" for sentence in priors), "</ul>", "</div>"]
+    section = ["<div>", f"<h2>{SECTIONS[question.stage]}</h2>"]
+    if order == "question_first":
+        # The notice stands with the answers that it speaks of, and the labels in a block of their own at the end.
+        told = [*section, f"<p>{NOTICE}</p>", *sentences]
+        return "\n".join([*_headline(question.setting), *asked, "</div>", *told, "<div>", *ask])
+    head = f"{question.setting} {NOTICE}" if question.setting else NOTICE
+    return "\n".join([*_headline(head), *section, *sentences, *asked, *ask])
+
+
+def _headline(text: str) -> list[str]:
+    return [f"<h1>{html.escape(text, quote=False)}</h1>"] if text else []
 
 
 def _marked(sentence: str) -> str:

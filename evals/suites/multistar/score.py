@@ -119,10 +119,11 @@ def _measures_table(
 
 def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, ...]:
     answers = [answer for answer in asked if answer.counts]
-    clusters = [answer.cluster for answer in answers]
     done = [answer for answer in answers if not answer.failed]
-    scores = [(answer.score, answer.cluster) for answer in done if answer.score]
-    scored = [cluster for _, cluster in scores]
+    scored = [answer for answer in done if answer.score]
+    scores = [answer.score for answer in scored if answer.score]
+    clusters = [answer.cluster for answer in scored]
+    # Written replies have no probabilities of labels.
     labeled = [answer for answer in done if answer.argmax_is_label is not None]
     masses = [answer.mass for answer in labeled if answer.mass is not None]
     return (
@@ -130,15 +131,19 @@ def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, 
         len(asked) - len(answers),
         len(answers) - len(done),
         sum(answer.cut_off for answer in asked),
-        proportion_estimate([answer.right for answer in answers], clusters),
-        sum(1 / answer.options for answer in answers) / len(answers) if answers else None,
+        proportion_estimate([answer.right for answer in answers], [answer.cluster for answer in answers]),
+        _mean([1 / answer.options for answer in answers]),
         shortcut,
-        mean_estimate([score.value for score, _ in scores], scored, bounds=NONNEGATIVE),
-        mean_estimate([score.share for score, _ in scores], scored, bounds=UNIT),
-        len(done) - len(scores),
-        sum(bool(answer.argmax_is_label) for answer in labeled) / len(labeled) if labeled else None,
-        sum(masses) / len(masses) if masses else None,
+        mean_estimate([score.value for score in scores], clusters, bounds=NONNEGATIVE),
+        mean_estimate([score.share for score in scores], clusters, bounds=UNIT),
+        len(done) - len(scored),
+        _mean([bool(answer.argmax_is_label) for answer in labeled]),
+        _mean(masses),
     )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def _calls_table(played: Sequence[Played]) -> Table:

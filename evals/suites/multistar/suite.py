@@ -398,17 +398,22 @@ class _Draft:
 
 
 def _chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings) -> _Draft:
-    told = [
-        sorted(sentences_of(parent, question, settings.paper_literal))
-        for question in (questions if settings.prior != "none" else ())
-        for parent in questions
-        if parent.node in question.parents
-    ]
+    # What every question would be told, with any answer of its parents.
+    told = []
+    asked_after_others = questions if settings.prior != "none" else ()
+    for question in asked_after_others:
+        parents = [parent for parent in questions if parent.node in question.parents]
+        told += [sorted(sentences_of(parent, question, settings.paper_literal)) for parent in parents]
     calls = planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal)
-    tokens = calls / len(questions) * sum(_tokens(question, settings.style) for question in questions)
-    order = [settings.order] if settings.order != "paper" and any(told) else []  # without earlier answers it is none
-    content = stable_hash([_content(question) for question in questions], told, settings.sweep and bool(told), *order)
-    return _Draft(mode, CHAIN, content, 0, calls, tokens)
+    tokens = sum(_tokens(question, settings.style) for question in questions)
+    tokens_of_calls = calls / len(questions) * tokens
+    # The order of earlier answers is part of the identity only where there are some.
+    order = []
+    if settings.order != "paper" and any(told):
+        order = [settings.order]
+    contents = [_content(question) for question in questions]
+    content = stable_hash(contents, told, settings.sweep and bool(told), *order)
+    return _Draft(mode, CHAIN, content, 0, calls, tokens_of_calls)
 
 
 def _content(question: Question) -> list[object]:

@@ -93,12 +93,15 @@ class EnvironmentProcess:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._start()
+            # The games of an earlier start died with its process.
             if start is not None and start != self.starts:
                 raise _EndedError(f"{self.checkout}: the environment was started again")
-            answer = self._exchange(json.dumps(request).encode() + b"\n", PATIENCE * self.seconds + _GRACE)
+            line = json.dumps(request).encode() + b"\n"
+            answer = self._exchange(line, PATIENCE * self.seconds + _GRACE)
         if "error" in answer:
-            said = "".join(c if c.isprintable() else " " for c in str(answer["error"])[:300])
-            raise PublishedEnvironmentError(f"{self.checkout}: {said}")
+            said = str(answer["error"])[:300]
+            printed = "".join(character if character.isprintable() else " " for character in said)
+            raise PublishedEnvironmentError(f"{self.checkout}: {printed}")
         return answer, self.starts
 
     def start(self) -> None:

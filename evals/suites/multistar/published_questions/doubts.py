@@ -46,17 +46,22 @@ def doubts_of(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[str
     """Why the key is wrong, or not the only right one; empty where nothing is known against it."""
     found = []
     words = [plain(option) for option in asked.options]
-    place = asked.attribute == "position" and asked.stage in ("1P", "1P-B")
-    if place and len({_place(word) for word in words}) < len(words):
-        found.append("another option means the same")
+    asks_place = asked.attribute == "position" and asked.stage in ("1P", "1P-B")
+    if asks_place:
+        # "down" and "bottom" are offered as two options, and are one place.
+        words = [_place(word) for word in words]
+        if len(set(words)) < len(words):
+            found.append("another option means the same")
     if asked.stage in ("1R", "2R"):
         return (*found, *_rule_doubts(asked, panels, rules))
-    if place and (named := shapes_in(asked.text)):
-        objects = _of(panels[asked.panels[0]], asked.part)
-        if sum(one["shape"] == named[0] for one in objects) > 1:
-            return (*found, f"several objects are a {named[0]}")
+    shapes = shapes_in(asked.text)
+    if asks_place and shapes:
+        # "Where is the square?" has one answer only where there is one square.
+        named = [one for one in _of(panels[asked.panels[0]], asked.part) if one["shape"] == shapes[0]]
+        if len(named) > 1:
+            return (*found, f"several objects are a {shapes[0]}")
     right = expected(asked, panels)
-    if right is not None and (_place(words[asked.key]) if place else words[asked.key]) != right:
+    if right is not None and words[asked.key] != right:
         found.append(f"the panels say: {right}")
     return tuple(found)
 
@@ -66,19 +71,25 @@ def expected(asked: Asked, panels: Sequence[Panel]) -> str | None:
     if asked.stage == "2P":
         return _two_panels(asked, panels)
     panel = panels[asked.panels[0]] if asked.panels else ()
-    objects, words = _of(panel, asked.part), {plain(option) for option in asked.options}
+    objects = _of(panel, asked.part)
+    words = {plain(option) for option in asked.options}
     if asked.stage == "1P-C":
         return _compared(asked, panel, words)
     if asked.attribute == "number":
         return str(len(objects))
     if words <= {"yes", "no", "only one object"}:
         return _alike(objects, asked.attribute, words)
-    if asked.attribute == "position" and (named := shapes_in(asked.text)):
-        return next((_place(plain(one["position"])) for one in objects if one["shape"] == named[0]), None)
-    if asked.attribute == "shape":
-        places = places_in(asked.text)
-        there = [one for one in objects if plain(one["position"]) in places] if len(objects) > 1 else objects
-        return str(there[0]["shape"]) if len(there) == 1 else None
+    if asked.attribute == "position":  # of the first object of the shape that is named
+        shapes = shapes_in(asked.text)
+        for one in objects:
+            if shapes and one["shape"] == shapes[0]:
+                return _place(plain(one["position"]))
+        return None
+    if asked.attribute == "shape":  # of the one object at the place that is named, or of the only one
+        if len(objects) > 1:
+            places = places_in(asked.text)
+            objects = [one for one in objects if plain(one["position"]) in places]
+        return str(objects[0]["shape"]) if len(objects) == 1 else None
     return None
 
 
@@ -124,34 +135,45 @@ def _two_panels(asked: Asked, panels: Sequence[Panel]) -> str:
 
 
 def _compared(asked: Asked, panel: Panel, words: set[str]) -> str | None:
+    """The answer to a comparison of two objects of one panel; None where the words do not single out two."""
     if words <= {"yes", "no"}:
         return _alike(panel, asked.attribute, words)
-    if asked.attribute == "position":
-        named = shapes_in(asked.text)
-        found = [[one for one in panel if one["shape"] == name] for name in named[:2]]
-        if len(found) == 2 and all(len(each) == 1 for each in found):
-            return _direction(*(plain(each[0]["position"]) for each in found))
-        return None
+    if asked.attribute == "position":  # two objects named by their shapes
+        found = []
+        for shape in shapes_in(asked.text)[:2]:
+            found.append([one for one in panel if one["shape"] == shape])
+        if [len(objects) for objects in found] != [1, 1]:
+            return None
+        (first,), (second,) = found
+        return _direction(plain(first["position"]), plain(second["position"]))
+    # Two objects named by their places.
     places = places_in(asked.text)
-    there = [one for place in places[:2] for one in panel if plain(one["position"]) == place]
+    there = []
+    for place in places[:2]:
+        there += [one for one in panel if plain(one["position"]) == place]
     if len(places) != 2 or len(there) != 2:
         return None
-    if asked.attribute == "size" and sum(place == "outer part" for place in places) == 1:
+    if asked.attribute == "size" and places.count("outer part") == 1:
+        # Sizes of the two parts are on two scales; what surrounds the other object is larger.
         return "larger" if places[0] == "outer part" else "smaller"
     one, other = (_value(each, asked.attribute) for each in there)
     return _sign(one, other, asked.attribute)
 
 
 def _direction(one: str, other: str) -> str | None:
+    """Where one place lies from another, sideways before upright, as the generator words it."""
     if "outer part" in (one, other):
         return "outside" if one == "outer part" else "inside"
     cells = [_cell(place.removesuffix(" of the inner part")) for place in (one, other)]
     if None in cells:
         return None
     (row, column), (its_row, its_column) = cells  # type: ignore[misc]
-    sideways = "left" if column < its_column else "right" if column > its_column else ""
-    upright = "above" if row < its_row else "below" if row > its_row else ""
-    return " and ".join(word for word in (sideways, upright) if word)
+    words = []
+    if column != its_column:
+        words.append("left" if column < its_column else "right")
+    if row != its_row:
+        words.append("above" if row < its_row else "below")
+    return " and ".join(words)
 
 
 def _cell(place: str) -> tuple[int, int] | None:
@@ -167,9 +189,10 @@ def _rule_doubts(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[
     """Doubts about a question which rule the rows follow."""
     found = []
     number = _COMPONENT[asked.part]
-    for rule in rules[number]["rules"] if number < len(rules) else ():
-        asks_for_it = rule.get("attr") == _ATTRIBUTE_OF_RULE.get(asked.attribute or "")
-        if rule.get("name") != "Progression" or not asks_for_it:
+    rules_of_part = rules[number]["rules"] if number < len(rules) else ()
+    name_of_attribute = _ATTRIBUTE_OF_RULE.get(asked.attribute or "")
+    for rule in rules_of_part:
+        if rule.get("name") != "Progression" or rule.get("attr") != name_of_attribute:
             continue
         # The generator knows the steps +1 and -1 and puts every other step to one of them.
         step = str(rule.get("value"))
@@ -179,9 +202,10 @@ def _rule_doubts(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[
             found.append("a fall by two is told as one by one")
     shown = [_of(panels[panel], asked.part) for panel in asked.panels]
     rows = [shown[start : start + 3] for start in range(0, len(shown), 3)]
-    others = [option.lower() for number, option in enumerate(asked.options) if number != asked.key]
-    if any(_also_true(option, asked.attribute, rows) for option in others):
-        found.append("another option is true as well")
+    for place, option in enumerate(asked.options):
+        if place != asked.key and _also_true(option.lower(), asked.attribute, rows):
+            found.append("another option is true as well")
+            break
     return found
 
 
@@ -189,15 +213,21 @@ def _also_true(option: str, attribute: QuestionAttribute | None, rows: Sequence[
     """Whether a statement other than the key is true of all rows, as far as its words are known."""
     if attribute == "position":
         # Where objects stand still within a row, the last panel is the union of the others, too.
-        still = all(len({frozenset(one["position"] for one in panel) for panel in row}) == 1 for row in rows)
-        return still and "union" in option
+        for row in rows:
+            arrangements = {frozenset(one["position"] for one in panel) for panel in row}
+            if len(arrangements) != 1:
+                return False
+        return "union" in option
     if attribute not in ("color", "size"):
         return False
     for row in rows:
         levels = [_common_level(panel, attribute) for panel in row]
-        if len(levels) != 3 or None in levels:
+        if len(levels) != 3:
             return False
-        if not _fits(option, *levels):  # type: ignore[arg-type]
+        first, second, third = levels
+        if first is None or second is None or third is None:  # objects of one panel differ
+            return False
+        if not _fits(option, first, second, third):
             return False
     return True
 

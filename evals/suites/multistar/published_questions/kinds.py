@@ -64,6 +64,7 @@ def plain(option: str) -> str:
 def attribute_of(text: str, options: Sequence[str]) -> QuestionAttribute:
     """What a direct question is about."""
     words = {plain(option) for option in options}
+    # Options of these kinds tell it by themselves.
     if all(word.isdigit() for word in words):
         return "number"
     if words <= set(SHAPES):
@@ -76,15 +77,18 @@ def attribute_of(text: str, options: Sequence[str]) -> QuestionAttribute:
         return "position"
     if words & {"more", "fewer"}:
         return "shape" if re.search("shape|edge", text, re.IGNORECASE) else "number"
-    asked = text if words <= {_YES, _NO, _ONLY} else " ".join(options)
-    if any(len(option.split()) > 5 for option in options):  # rules
-        asked = (
-            " ".join(re.findall(r"\b(?:shape|edge|size|colou?r|position)", " ".join(options), re.IGNORECASE))
-            or "number"
-        )
-    elif asked is not text:
+    if any(len(option.split()) > 5 for option in options):
+        # Rules are whole sentences: the attributes that they name count; a rule on the number may name none.
+        named = re.findall(r"\b(?:shape|edge|size|colou?r|position)", " ".join(options), re.IGNORECASE)
+        asked = " ".join(named) or "number"
+    elif words <= {_YES, _NO, _ONLY}:
+        asked = text
+    else:
         return "position"
-    return next((attribute for pattern, attribute in _ASKED if re.search(pattern, asked, re.IGNORECASE)), "position")
+    for pattern, attribute in _ASKED:
+        if re.search(pattern, asked, re.IGNORECASE):
+            return attribute
+    return "position"
 
 
 def parts_of(configuration: Configuration) -> tuple[Part, ...]:

@@ -119,11 +119,17 @@ def _files(found: Import) -> tuple[list[Path], list[Path]]:
     direct: list[Path] = []
     chains: list[Path] = []
     for place, _, names in os.walk(found.root):
-        for path in (Path(place) / name for name in names):
-            files = direct if path.name == DIRECT_FILE else chains if path.match(CHAIN_FILES) else None
-            if files is not None and path.is_symlink():
+        for name in names:
+            path = Path(place) / name
+            if name == DIRECT_FILE:
+                files = direct
+            elif path.match(CHAIN_FILES):
+                files = chains
+            else:
+                continue
+            if path.is_symlink():
                 found.left_out.append(f"{found.named(path)}: is a link")
-            elif files is not None:
+            else:
                 files.append(path)
     return sorted(direct, key=_by_number), sorted(chains, key=_by_number)
 
@@ -142,16 +148,26 @@ def _json(found: Import, path: Path) -> Any:
 def _scene(data: Any) -> tuple[list[Any], list[Any]]:
     """Panels and rules of a direct file, checked; empty where it has none."""
     panels, rules = data.get("panels", []), data.get("rules", [])
-    for panel in panels if isinstance(panels, list) else [None]:
-        objects = panel if isinstance(panel, list) else [None]
-        for one in objects:
-            if not (isinstance(one, dict) and all(isinstance(one.get(name), kind) for name, kind in _OBJECT.items())):
-                raise ValueError("panels: not as the generator writes them")
-    if not (
-        isinstance(rules, list) and all(isinstance(one, dict) and isinstance(one.get("rules"), list) for one in rules)
-    ):
+    if not isinstance(panels, list) or not all(_is_panel(panel) for panel in panels):
+        raise ValueError("panels: not as the generator writes them")
+    if not isinstance(rules, list) or not all(isinstance(component, dict) for component in rules):
         raise ValueError("rules: not as the generator writes them")
-    return panels, [{"rules": [rule for rule in one["rules"] if isinstance(rule, dict)]} for one in rules]
+    checked = []
+    for component in rules:
+        of_component = component.get("rules")
+        if not isinstance(of_component, list):
+            raise ValueError("rules: not as the generator writes them")
+        checked.append({"rules": [rule for rule in of_component if isinstance(rule, dict)]})
+    return panels, checked
+
+
+def _is_panel(panel: Any) -> bool:
+    return isinstance(panel, list) and all(_is_object(one) for one in panel)
+
+
+def _is_object(one: Any) -> bool:
+    """Whether it has the fields that the generator writes (``_OBJECT``)."""
+    return isinstance(one, dict) and all(isinstance(one.get(name), kind) for name, kind in _OBJECT.items())
 
 
 # --- direct questions ------------------------------------------------------------------------------------------------
@@ -233,8 +249,10 @@ def _panels(image: str, panels: Sequence[Any]) -> tuple[int, ...]:
     elif stem == "combined":
         shown = ()
     else:
+        # Other names hold the numbers of their panels, counted from 1.
         shown = tuple(int(number) - 1 for number in re.findall(r"\d+", stem))
-    if panels and any(not 0 <= number < len(panels) for number in shown):
+    unknown = [number for number in shown if not 0 <= number < len(panels)]
+    if panels and unknown:  # a file without descriptions is read all the same
         raise ValueError(f"picture {image[:60]!r} shows a panel that the file does not describe")
     return shown
 
@@ -247,6 +265,8 @@ def _read_chains(found: Import, path: Path, scenes: Mapping[Path, Any]) -> None:
     if not isinstance(data, list):
         raise ValueError("is no list of puzzles")
     finals = [one.get("correct_answer") for one in _entries(data) if one.get("stage") == "final"]
+    # The released files count the keys of final questions from 0, the pictures number their candidates from 1. A file
+    # whose keys reach 8 and never 0 counts as the pictures do.
     first = 1 if 8 in finals and 0 not in finals else 0
     if finals and first == 0:
         found.notes.append(
@@ -261,6 +281,7 @@ def _read_chains(found: Import, path: Path, scenes: Mapping[Path, Any]) -> None:
             stored = list(_chain(found, path, number, puzzle, configuration, first, scenes))
             if not stored or stored[-1].stage != "final":
                 raise ValueError("has no final question")
+            # Puzzles are numbered within their configuration, those left out aside.
             place = numbers[configuration.name]
             numbers[configuration.name] += 1
             found.questions += [one.of_puzzle(place) for one in stored]
@@ -338,16 +359,18 @@ def _subject(asked: Asked, part: Part | None) -> str:
     """What a question on one object singles it out by, as earlier answers are told."""
     if asked.stage != "1P":
         return ""
-    if asked.attribute == "position":
-        return (shapes_in(asked.text) or ["object"])[0]
-    if asked.attribute == "shape":
-        places = [
-            place
-            for place in places_in(asked.text)
-            if not place.endswith("inner part") or part != "in" or " of " in place
-        ]
+    if asked.attribute == "position":  # "Where is the square?"
+        shapes = shapes_in(asked.text)
+        return shapes[0] if shapes else "object"
+    if asked.attribute == "shape":  # "What shape is at the left?"
+        places = places_in(asked.text)
+        if part == "in":
+            # A question on the inner part names it besides the place that it asks about.
+            places = [place for place in places if not place.endswith("inner part") or " of " in place]
+        if places:
+            return place_words(places[0])
         names = {"in": "inner part", "out": "outer part", None: "center"}
-        return place_words(places[0]) if places else names.get(part, f"{part} part")
+        return names.get(part, f"{part} part")
     return ""
 
 
@@ -362,12 +385,17 @@ def _asked(entry: Any, key_field: str) -> tuple[str, tuple[str, ...], int]:
     """
     if not isinstance(entry, dict):
         raise ValueError("is no question")
-    text, choices, letter = _text(entry, "question"), entry.get("choices"), entry.get(key_field)
-    if not isinstance(choices, list) or not 2 <= len(choices) <= 26 or not all(isinstance(one, str) for one in choices):
+    text = _text(entry, "question")
+    choices = entry.get("choices")
+    letter = entry.get(key_field)
+    if not isinstance(choices, list) or not 2 <= len(choices) <= 26:
         raise ValueError("choices: not a list of 2 to 26 texts")
+    if not all(isinstance(choice, str) for choice in choices):
+        raise ValueError("choices: not a list of 2 to 26 texts")
+    # A choice is written "B: four"; some have no letter.
     labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(choices)]
     options = tuple(choice.removeprefix(f"{label}:").strip() for label, choice in zip(labels, choices, strict=True))
-    if not all(options) or len(set(options)) < len(options):
+    if "" in options or len(set(options)) < len(options):
         raise ValueError("choices: one is empty, or two are the same")
     if not isinstance(letter, str) or letter not in tuple(labels):
         raise ValueError(f"{key_field} {str(letter)[:40]!r} is none of the choices' letters")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,14 +91,23 @@ def read_questions(folder: str) -> Puzzles:
 
 
 def _stored(fields: dict[str, Any]) -> Stored:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
+    """One line of the file, checked: it may have been edited by hand.
+
+    Raises:
+        ValueError: a field has not its form.
+        TypeError: a field is missing or unknown.
+    """
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        values[name] = tuple(value) if isinstance(value, list) else value
     question = Stored(**values)
     configuration_named(question.configuration)
+    if question.stage not in get_args(Stage) or question.attribute not in (*QUESTION_ATTRIBUTES, None):
+        raise ValueError("a field has not its form")
     texts = (question.subtask, question.node, question.text, question.picture, *question.options, *question.doubts)
-    known = question.stage in get_args(Stage) and question.attribute in (*QUESTION_ATTRIBUTES, None)
-    if not known or not all(isinstance(text, str) for text in texts) or not question.picture.isalnum():
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a field has not its form")
+    if not question.picture.isalnum():  # it names a file
         raise ValueError("a field has not its form")
     if type(question.key) is not int or not 0 <= question.key < len(question.options):
         raise ValueError("the key is none of the options")
@@ -153,15 +163,16 @@ def published_puzzle(
 def _rates(folder: str) -> Mapping[tuple[object, ...], Mapping[str, float]]:
     """How often each option is the key where it is offered in questions of one kind."""
     offered: dict[tuple[object, ...], Counter[str]] = {}
-    right: Counter[tuple[object, ...]] = Counter()
+    right: dict[tuple[object, ...], Counter[str]] = {}
     for puzzles in read_questions(folder).values():
-        for one in (question for puzzle in puzzles for question in puzzle):
-            offered.setdefault(_kind(one), Counter()).update(one.options)
-            right[*_kind(one), one.options[one.key]] += 1
-    return {
-        kind: {option: right[*kind, option] / count for option, count in options.items()}
-        for kind, options in offered.items()
-    }
+        for question in itertools.chain.from_iterable(puzzles):
+            kind = _kind(question)
+            offered.setdefault(kind, Counter()).update(question.options)
+            right.setdefault(kind, Counter())[question.options[question.key]] += 1
+    rates: dict[tuple[object, ...], Mapping[str, float]] = {}
+    for kind, options in offered.items():
+        rates[kind] = {option: right[kind][option] / count for option, count in options.items()}
+    return rates
 
 
 def _kind(one: Stored) -> tuple[object, ...]:

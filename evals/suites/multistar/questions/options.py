@@ -118,15 +118,19 @@ def draw_options(rng: random.Random, configuration: str, name: str, draft: Draft
     """
     kind = kind_of(name, draft)
     rates = answer_rates().get(configuration, {}).get(kind, {})
-    counts, chosen = True, _uniform(rng, draft)
+    counts = True
+    chosen = _uniform(rng, draft)
     if drawing == "balanced":
         plan = _balance_of(configuration, kind, draft.count)
         drawn = _balanced(rng, draft, plan)
+        # Answers that would be right too often are kept at a rate only; a question that is not kept is a link.
         counts = draft.counts and drawn is not None and rng.random() < plan.kept[draft.truth]
-        chosen = drawn or chosen
+        if drawn:
+            chosen = drawn
     rng.shuffle(chosen)
     words = tuple(draft.say.get(answer, answer) for answer in chosen)
-    return Drawn(words, chosen.index(draft.truth), counts, tuple(rates.get(answer, 0.0) for answer in chosen))
+    rates_of_options = tuple(rates.get(answer, 0.0) for answer in chosen)
+    return Drawn(words, chosen.index(draft.truth), counts, rates_of_options)
 
 
 def _uniform(rng: random.Random, draft: Draft) -> list[str]:

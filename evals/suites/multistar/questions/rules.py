@@ -72,16 +72,23 @@ def _constant(row: Row, values: Sequence[int | frozenset[int] | None]) -> bool:
 
 
 def _holds(name: str, values: Sequence[int | frozenset[int] | None], base: int, slots: int) -> bool:
-    one, two, three = values
-    if isinstance(one, int) and isinstance(two, int) and isinstance(three, int):
+    """Whether a step, sum or difference is true of a row's three values; never where objects of a panel differ."""
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) == 3:
+        one, two, three = numbers
         if name in STEPS:
             return two - one == three - two == STEPS[name]
-        sign = 1 if name == "sum" else -1
-        return one + base + sign * (two + base) == three + base
-    if isinstance(one, frozenset) and isinstance(two, frozenset) and isinstance(three, frozenset):
+        # Levels count from 0. Sizes add as RAVEN's arithmetic adds them, from 1 (``base``).
+        second = two + base if name == "sum" else -(two + base)
+        return one + base + second == three + base
+    occupied = [value for value in values if isinstance(value, frozenset)]
+    if len(occupied) == 3:
+        first, then, last = occupied
         if name in STEPS:
-            return _moved(one, STEPS[name], slots) == two and _moved(two, STEPS[name], slots) == three
-        return three == (one | two if name == "sum" else one - two)
+            return [_moved(first, STEPS[name], slots), _moved(then, STEPS[name], slots)] == [then, last]
+        # Of positions the sum is the union, and the difference what only the first panel occupies.
+        combined = first | then if name == "sum" else first - then
+        return last == combined
     return False
 
 
@@ -134,11 +141,14 @@ def rule_draft(
     """
     slots = len(problem.configuration.layouts[component].slots)
     rows = rows_of(attribute, panels, component)
-    true = true_statements(attribute, rows, slots)
+    holds = true_statements(attribute, rows, slots)
+    true = [name for name, is_true in holds.items() if is_true]
     own = puzzle_rule(problem, attribute, component)
-    key = own if own and true.get(own) else next(name for name, holds in true.items() if holds)
+    # Statements stand from the plainest on.
+    key = own if own in true else true[0]
     never = NEVER_TOGETHER.get(attribute, {}).get(key)
-    untrue = tuple(name for name, holds in true.items() if not holds and name != never)
-    say = {name: statement(attribute, name, rows=len(rows), slots=slots) for name in true}
-    text = rng.choice(ONE_ROW if len(rows) == 1 else TWO_ROWS).format(what=WHAT[attribute], where=where)
+    untrue = tuple(name for name, is_true in holds.items() if not is_true and name != never)
+    say = {name: statement(attribute, name, rows=len(rows), slots=slots) for name in holds}
+    templates = ONE_ROW if len(rows) == 1 else TWO_ROWS
+    text = rng.choice(templates).format(what=WHAT[attribute], where=where)
     return Draft(text + RULE_NOTES[attribute], key, untrue, 4, say=say)

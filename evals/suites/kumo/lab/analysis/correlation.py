@@ -95,17 +95,17 @@ def read_scores(path: Path) -> list[Scores]:
     Raises:
         ValueError: the file cannot be read so; the line is named.
     """
+    reader = csv.DictReader(io.StringIO(read_text(path)))
     try:
-        reader = csv.DictReader(io.StringIO(read_text(path)))
-        if "model" not in (reader.fieldnames or ()):
+        columns = reader.fieldnames or ()
+        if "model" not in columns:
             raise ValueError(f"{path}: there is no column 'model'")
-        names = [name for name in reader.fieldnames or () if name != "model"]
-        found: dict[str, dict[str, float]] = {name: {} for name in names}
+        found: dict[str, dict[str, float]] = {name: {} for name in columns if name != "model"}
         for row in reader:
-            for name in names:
-                text = (row[name] or "").strip()
+            for name, values in found.items():
+                text = (row[name] or "").strip()  # a short line has None
                 if text:
-                    found[name][row["model"]] = _number(text, f"{path}, line {reader.line_num}, {name}")
+                    values[row["model"]] = _number(text, f"{path}, line {reader.line_num}, {name}")
     except csv.Error as cause:
         raise ValueError(f"{path}: cannot be read: {cause}") from cause
     return [Scores(name, values) for name, values in found.items()]
@@ -114,10 +114,13 @@ def read_scores(path: Path) -> list[Scores]:
 def correlations(scores: Sequence[Scores]) -> Iterator[Correlation]:
     """KUMO's measures with all other scores, and with the same measure as published, where players are enough."""
     for first in scores:
+        if not first.kumo:
+            continue
         # A measure of KUMO stands beside other benchmarks, and beside its published twin, not beside KUMO's others.
         twin = _PUBLISHED + first.name
-        others = [each for each in scores if not each.kumo or each.name == twin] if first.kumo else []
-        for second in others:
+        for second in scores:
+            if second.kumo and second.name != twin:
+                continue
             pairs = list(_pairs(first.values, second.values))
             if len(pairs) < _FEWEST:
                 continue

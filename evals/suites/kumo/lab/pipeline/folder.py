@@ -121,24 +121,26 @@ class Folder:
         """The books that a stage has to write, check or revise in a round, each with the number of its task."""
         if stage == "write":
             return [(place, Draft(domain, task)) for place, (domain, task) in enumerate(tasks)]
-        if stage == "check":
-            before = self.run("write") if number == 1 else self.run("revise", number - 1)
-        else:
-            before = self.run("check", number)
+        # What was written or revised is checked, and what the check refused is revised.
+        written = self._written(number)
+        before = written if stage == "check" else self.run("check", number)
         if before is None or not before.complete:
             return []
-        texts = before.results() if stage == "check" else self._texts(number)
+        texts = written.results() if written else {}
         found = []
         for place, row in before.results().items():
-            if place < len(tasks) and (stage == "check" or not row["accepted_by"]):
-                text = texts[place]["result"] if place in texts else ""
-                found.append((place, Draft(*tasks[place], text or "", tuple(row["complaints"] or ()))))
+            accepted = stage != "check" and row["accepted_by"]
+            if accepted or place >= len(tasks):  # there are fewer tasks now than there were
+                continue
+            domain, task = tasks[place]
+            text = texts.get(place, {}).get("result")
+            complaints = tuple(row["complaints"] or ())
+            found.append((place, Draft(domain, task, text or "", complaints)))
         return found
 
-    def _texts(self, number: int) -> dict[int, Mapping[str, Any]]:
-        """The books that were checked in a round."""
-        written = self.run("write") if number == 1 else self.run("revise", number - 1)
-        return written.results() if written else {}
+    def _written(self, number: int) -> StageRun | None:
+        """The run that wrote the books which are checked in a round."""
+        return self.run("write") if number == 1 else self.run("revise", number - 1)
 
     def holdings(self) -> str:
         """What was accepted so far, in words."""

@@ -70,18 +70,23 @@ def lint_book(book: str, task: Task) -> list[str]:
     if len(book) > LONGEST_BOOK:
         return [f"chatter: the book has {len(book):,} characters, where {LONGEST_BOOK:,} are allowed"]
     found = []
-    if mark := hidden_character(book):
-        found.append(f"unclear: the book holds the hidden character {mark}")
-    if mark := next((mark for mark in "<>[]{}|`" if mark in book), ""):
-        found.append(f"chatter: the book holds {mark}; it is to be plain prose")
+    hidden = hidden_character(book)
+    if hidden:
+        found.append(f"unclear: the book holds the hidden character {hidden}")
+    for mark in "<>[]{}|`":
+        if mark in book:
+            found.append(f"chatter: the book holds {mark}; it is to be plain prose")
+            break
     if not book.startswith("# "):
         found.append('chatter: the first line must be "# " and the title')
-    outcomes = [s.text for a in task.actions for s in a.states]
-    for kind, names in (("truth", task.truths), ("test", task.action_names), ("outcome", dict.fromkeys(outcomes))):
+    outcomes = dict.fromkeys(state.text for action in task.actions for state in action.states)
+    for kind, names in (("truth", task.truths), ("test", task.action_names), ("outcome", outcomes)):
         for name in names:
             if name not in book:
                 near = _nearest(name, book)
-                found.append(f"misspelled: the {kind} {name!r} is not named" + (f"; there is {near!r}" if near else ""))
+                hint = f"; there is {near!r}" if near else ""
+                found.append(f"misspelled: the {kind} {name!r} is not named{hint}")
+    # An outcome only ever rules out; a sentence that says otherwise misleads about the rules of the game.
     for sentence in re.split(r"(?<=[.;])\s+", book):
         if _PROVES.search(sentence) and any(name in sentence for name in task.truths):
             found.append(f"confirmed: {brief(sentence, 120)!r} says what an outcome speaks for")
@@ -123,26 +128,29 @@ def _unknown_form(book: str, task: Task, domain: Domain) -> str:
     may be named, so that nothing outside the paragraphs on tests can contradict them.
     """
     forms = _forms(domain)
-    names = {"t": task.truths, "a": task.action_names}
-    for paragraph in filter(None, (part.strip() for part in book.split("\n\n"))):
+    actions = {action.name: action for action in task.actions}
+    for part in book.split("\n\n"):
+        paragraph = part.strip()
         head = re.match(r"\*\*(.+?)\.\*\* ", paragraph)
-        action = next((each for each in task.actions if head and head[1] == each.name), None)
-        if action is None:
-            others = [truth for truth in task.truths if not head or truth != head[1]]
-            marked = _marked(
-                paragraph[head.end() :] if head else paragraph, {**names, "t": others, "o": _outcomes(task)}
-            )
+        subject = head[1] if head else ""
+        body = paragraph[head.end() :] if head else paragraph
+        if subject not in actions:  # a definition, a note or the title
+            others = [truth for truth in task.truths if truth != subject]
+            marked = _marked(body, {"t": others, "a": task.action_names, "o": _outcomes(task)})
             if "⟦" in marked and not paragraph.startswith("# "):
                 return paragraph
             continue
-        assert head is not None
-        outcomes = {"o": [f"“{s.text}”" if isinstance(s.value, str) else s.text for s in action.states]}
-        marked = _marked(paragraph[head.end() :], {**names, **outcomes})
-        bare = re.sub(rf"(?<=⟧) {re.escape(action.unit)}(?!\w)", "", marked) if action.unit else marked
-        for sentence in re.split(r"(?<=[.;])\s+", bare):
+        action = actions[subject]
+        outcomes = [f"“{state.text}”" if isinstance(state.value, str) else state.text for state in action.states]
+        names = {"t": task.truths, "a": task.action_names, "o": outcomes}
+        marked = _marked(body, names)
+        if action.unit:  # numbers may stand with their unit
+            marked = re.sub(rf"(?<=⟧) {re.escape(action.unit)}(?!\w)", "", marked)
+        for sentence in re.split(r"(?<=[.;])\s+", marked):
             plain = _lists(sentence)
-            if ("⟦o" in plain or "⟦t" in plain) and not any(form.fullmatch(plain) for form in forms):
-                return _unmarked(sentence, {**names, **outcomes})
+            names_something = "⟦o" in plain or "⟦t" in plain
+            if names_something and not any(form.fullmatch(plain) for form in forms):
+                return _unmarked(sentence, names)
     return ""
 
 
@@ -194,6 +202,7 @@ def table_from(data: Any, task: Task) -> tuple[dict[str, dict[str, frozenset[str
         return {}, ["the reply must be an object with the tests as keys"]
     table: dict[str, dict[str, frozenset[str]]] = {}
     wrong: list[str] = []
+    # Names are compared by their words: case and punctuation do not count.
     truths = {words(name): name for name in task.truths}
     actions = {words(action.name): action for action in task.actions}
     for key, outcomes in data.items():
@@ -205,10 +214,11 @@ def table_from(data: Any, task: Task) -> tuple[dict[str, dict[str, frozenset[str
         told = table.setdefault(action.name, {})
         for outcome, gone in outcomes.items():
             text = known.get(words(str(outcome)))
-            if text is None or not isinstance(gone, list) or any(words(str(name)) not in truths for name in gone):
+            named = [words(str(name)) for name in gone] if isinstance(gone, list) else None
+            if text is None or named is None or not truths.keys() >= set(named):
                 wrong.append(f"{action.name}: {brief(str(outcome), 60)!r} is no outcome with a list of known truths")
                 continue
-            told[text] = frozenset(truths[words(str(name))] for name in gone)
+            told[text] = frozenset(truths[name] for name in named)
     return table, wrong
 
 

@@ -128,7 +128,8 @@ def _parted(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> di
         ends = [Decimal(end) for end in str(outcome).split(" to ")]
         ranges.append(_Range(place, min(ends), max(ends), gone))
     # The step between two ranges: a unit of the last decimal that the test's numbers have.
-    least = min((Decimal(1).scaleb(_exponent(end)) for each in ranges for end in (each.low, each.high)), default=1)
+    ends = [each.low for each in ranges] + [each.high for each in ranges]
+    least = min(Decimal(1).scaleb(_exponent(end)) for end in ends)
     ranges.sort(key=lambda each: (each.low, each.high))
     kept: list[_Range] = []
     for each in ranges:
@@ -137,6 +138,7 @@ def _parted(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> di
             kept[-1].high = each.low - least
             if kept[-1].high >= kept[-1].low:
                 break
+            # Nothing is left of it.
             notes.append(f"action {action!r}: outcome {kept.pop().text!r} left out, which lies within another one")
         if kept and each.low <= kept[-1].high:
             each.low = kept[-1].high + least

@@ -119,9 +119,14 @@ def _recipe(options: argparse.Namespace, domain: str) -> Recipe:
         raise ValueError(f"--difficulty: {options.difficulty!r} is neither easy nor hard nor a size such as 6x8")
     check_size(*size_of(options.difficulty))
     for name, least in (("count", 1), ("reserve", 0), ("seed", 0)):
-        if getattr(options, name) < least:
-            raise ValueError(f"--{name} must be at least {least}, not {getattr(options, name)}")
-    plays = MOST_PLAYS if options.plays == "all" else int(options.plays) if options.plays.isdecimal() else 0
+        value = getattr(options, name)
+        if value < least:
+            raise ValueError(f"--{name} must be at least {least}, not {value}")
+    plays = 0
+    if options.plays == "all":
+        plays = MOST_PLAYS
+    elif options.plays.isdecimal():
+        plays = int(options.plays)
     if not 1 <= plays <= MOST_PLAYS:
         raise ValueError(f"--plays must be a number from 1 to {MOST_PLAYS:,}, or all, not {options.plays!r}")
     return Recipe(domain, options.difficulty, options.book, options.seed, options.reserve, options.count, plays)
@@ -169,9 +174,10 @@ def _split(options: argparse.Namespace) -> int:
     for name, domain in domains.items():
         parts = components(domain)
         if len(parts) == 1 and not options.domains:
-            continue
-        sizes = [f"{len(part.truths)} + {len(part.actions)}" for part in split_of(domain) or ()] or ["-", "-"]
-        found = ", ".join(f"{len(each.truths)} + {len(each.tests)}" for each in parts)
+            continue  # cannot be split; shown where it is asked for by name
+        split = split_of(domain)
+        sizes = [f"{len(part.truths)} + {len(part.actions)}" for part in split] if split else ["-", "-"]
+        found = ", ".join(f"{len(part.truths)} + {len(part.tests)}" for part in parts)
         print(f"{name:<{width}}  {sizes[0]:>7}  {sizes[1]:>7}  {found}")
     return 0
 
