@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from envs.kidgym.chance import CHANCE
 from evals.stats.intervals import NONNEGATIVE, mean_estimate, proportion_estimate
+from evals.suites.kidgym.games import CELL, CellKey, rows_of_cells
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.suites.kidgym.shortcuts import SHORTCUTS
 from evals.tables import Cell, Table
 
-CELL: Final = ("player", "mode", "task", "level")
 _REFUSED: Final = ("refused_blocked", "refused_misfit", "refused_full")
-_COLUMNS: Final = (
-    *("episode_id", "status", "success", "steps", "forced_steps", "refused_steps"),
-    *_REFUSED,
-    *("mistake", "lost_step", "miscount"),
-)
+_COLUMNS: Final = ("status", "success", "steps", "refused_steps", *_REFUSED, "mistake", "lost_step", "miscount")
 ABOVE_CHANCE: Final = 0.05
 """A shortcut that wins so much more often than random play is named."""
 
-Cells = Mapping[tuple[str, ...], Sequence[Mapping[str, Any]]]
+Cells = Mapping[CellKey, pa.Table]
 
 
 def diagnose_kidgym(plan: pa.Table, ledger: pa.Table) -> Iterator[Table]:
@@ -36,15 +33,12 @@ def diagnose_kidgym(plan: pa.Table, ledger: pa.Table) -> Iterator[Table]:
 
 
 def _cells(plan: pa.Table, ledger: pa.Table) -> Cells:
-    """The played games of each cell, in the order of the plan; failed ones have nothing to tell."""
-    names = [
-        name for name in _COLUMNS if name in ledger.column_names
-    ]  # before the first row, the suite's are not there
-    rows = {row["episode_id"]: row for row in ledger.select(names).to_pylist() if row["status"] == "done"}
-    cells: defaultdict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for entry in plan.select(["episode_id", *CELL]).to_pylist():
-        if row := rows.get(entry["episode_id"]):
-            cells[tuple(entry[name] for name in CELL)].append(row)
+    """The games of each cell that were played to their end, in the order of the plan; failed ones have nothing to tell."""
+    cells = {}
+    for cell, rows in rows_of_cells(plan, ledger, _COLUMNS).items():
+        done = rows.filter(pc.equal(pc.cast(rows["status"], pa.string()), "done"))
+        if len(done):
+            cells[cell] = done
     return cells
 
 
@@ -52,11 +46,12 @@ def _mistakes(cells: Cells) -> Table:
     """One row for each kind of mistake of each cell, the most frequent first."""
     rows: list[tuple[Cell, ...]] = []
     for cell, games in cells.items():
-        lost = [game for game in games if not game["success"]]
-        kinds = Counter(game["mistake"] or "budget used up" for game in lost)
-        for kind, count in kinds.most_common():
-            when = [float(game["lost_step"]) for game in lost if game["mistake"] == kind and game["lost_step"]]
-            share = proportion_estimate([(game["mistake"] or "budget used up") == kind for game in games])
+        lost = games.filter(pc.invert(games["success"]))
+        mistakes = pc.fill_null(pc.cast(lost["mistake"], pa.string()), "budget used up").to_pylist()
+        lost_steps = lost["lost_step"].to_pylist()
+        for kind, count in Counter(mistakes).most_common():
+            when = [float(step) for mistake, step in zip(mistakes, lost_steps, strict=True) if mistake == kind and step]
+            share = proportion_estimate([True] * count + [False] * (len(games) - count))
             rows.append((*cell, kind, count, len(lost), share, mean_estimate(when, bounds=NONNEGATIVE)))
     return Table(
         name="kidgym_mistakes",
@@ -76,11 +71,11 @@ def _mistakes(cells: Cells) -> Table:
 def _refusals(cells: Cells) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for cell, games in cells.items():
-        games = [game for game in games if game["refused_blocked"] is not None]  # unknown in the published environment
-        if any(game["refused_steps"] for game in games):
-            steps = sum(game["steps"] for game in games)
-            counts = [sum(game[name] for game in games) for name in ("refused_steps", *_REFUSED)]
-            rows.append((*cell, steps, *counts, counts[0] / steps))
+        known = games.filter(pc.is_valid(games["refused_blocked"]))  # unknown in the published environment
+        refused, *reasons = [sum(known[name].to_pylist()) for name in ("refused_steps", *_REFUSED)]
+        if refused:
+            steps = sum(known["steps"].to_pylist())
+            rows.append((*cell, steps, refused, *reasons, refused / steps))
     return Table(
         name="kidgym_refusals",
         title="KidGym: refused actions",
@@ -93,19 +88,14 @@ def _refusals(cells: Cells) -> Table:
 def _miscounts(cells: Cells) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for cell, games in cells.items():
-        errors = [game["miscount"] for game in games if game["miscount"] is not None]
+        errors = games["miscount"].drop_null().to_pylist()
         if errors:
-            signs = [sum(error < 0 for error in errors), errors.count(0), sum(error > 0 for error in errors)]
-            wrong = [float(abs(error)) for error in errors if error]
-            rows.append(
-                (
-                    *cell,
-                    len(errors),
-                    *signs,
-                    mean_estimate([float(error) for error in errors]),
-                    mean_estimate(wrong, bounds=NONNEGATIVE),
-                )
-            )
+            too_few = [error for error in errors if error < 0]
+            too_many = [error for error in errors if error > 0]
+            right = len(errors) - len(too_few) - len(too_many)
+            error = mean_estimate([float(error) for error in errors])
+            off_by = mean_estimate([float(abs(error)) for error in (*too_few, *too_many)], bounds=NONNEGATIVE)
+            rows.append((*cell, len(errors), len(too_few), right, len(too_many), error, off_by))
     return Table(
         name="kidgym_miscounts",
         title="KidGym: declared numbers in CO",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from envs.kidgym.chance import CHANCE, CHANGED, published_chance
 from evals.reference import published
 from evals.stats.intervals import NO_ESTIMATE, NONNEGATIVE, Estimate, mean_estimate, proportion_estimate
+from evals.suites.kidgym.games import CellKey, Games, games_of
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.suites.kidgym.shortcuts import SHORTCUTS
@@ -29,28 +29,11 @@ CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = {
 LEVEL_WEIGHTS: Final[Mapping[str, float]] = {"1": 0.2, "2": 0.3, "3": 0.5}
 """Weights of a task's levels in a capability score (paper, appendix D)."""
 
-_LEDGER_COLUMNS: Final = ("status", "success", "steps", "invalid", "cut_off")
-
-
-@dataclass(frozen=True)
-class Played:
-    """One planned episode, and what the ledger holds of it."""
-
-    player: str
-    mode: str
-    task: str
-    level: str
-    status: str
-    """``done``, ``failed``, or empty while it has not been played."""
-    success: bool
-    invalid: bool
-    steps: int | None
-    cut_off: int
-    """Replies that ended at the token limit."""
-
-
 Group = tuple[str, str]
 """A player in a mode."""
+
+Groups = Mapping[Group, Mapping[tuple[str, str], Games]]
+"""Games by player and mode, and in these by task and level."""
 
 
 def score_kidgym(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
@@ -60,42 +43,20 @@ def score_kidgym(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
         plan: The suite's part of the plan (``evals.ledger.records.PLAN_SCHEMA``).
         ledger: The suite's part of the ledger, in any order and possibly partial.
     """
-    episodes = list(_join(plan, ledger))
-    return [_capability_table(episodes), _success_table(episodes), _reference_table(episodes)]
+    cells = games_of(plan, ledger)
+    return [_capability_table(cells), _success_table(cells), _reference_table(cells)]
 
 
-def _join(plan: pa.Table, ledger: pa.Table) -> Iterator[Played]:
-    """Every planned episode in the order of the plan."""
-    names = [name for name in _LEDGER_COLUMNS if name in ledger.column_names]
-    rows = {row.pop("episode_id"): row for row in ledger.select(["episode_id", *names]).to_pylist()}
-    for entry in plan.select(["episode_id", "player", "mode", "task", "level"]).to_pylist():
-        row = rows.get(entry.pop("episode_id"), {})
-        yield Played(
-            **entry,
-            status=row.get("status") or "",
-            success=bool(row.get("success")),
-            invalid=bool(row.get("invalid")),
-            steps=row.get("steps"),
-            cut_off=row.get("cut_off") or 0,
-        )
-
-
-def _cells(episodes: Sequence[Played]) -> dict[Group, dict[tuple[str, str], list[Played]]]:
-    """Episodes by player and mode, and in these by task and level, all in the order of the plan."""
-    groups: dict[Group, dict[tuple[str, str], list[Played]]] = {}
-    for episode in episodes:
-        cells = groups.setdefault((episode.player, episode.mode), {})
-        cells.setdefault((episode.task, episode.level), []).append(episode)
+def _grouped(cells: Mapping[CellKey, Games]) -> Groups:
+    groups: dict[Group, dict[tuple[str, str], Games]] = {}
+    for (player, mode, task, level), games in cells.items():
+        groups.setdefault((player, mode), {})[task, level] = games
     return groups
 
 
-def _share(episodes: Sequence[Played], holds: Callable[[Played], bool]) -> Estimate:
-    """Share of the played episodes, failed ones included."""
-    return proportion_estimate([holds(episode) for episode in episodes if episode.status])
-
-
-def _success(episodes: Sequence[Played]) -> Estimate:
-    return _share(episodes, lambda episode: episode.success)
+def _success(games: Games | None) -> Estimate:
+    """Share of the played games, failed ones included."""
+    return proportion_estimate(games.success[games.played].tolist()) if games else NO_ESTIMATE
 
 
 def weighted_sum(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
@@ -117,24 +78,23 @@ def weighted_sum(estimates: Sequence[Estimate], weights: Sequence[float]) -> Est
 # --- cells -----------------------------------------------------------------------------------------------------------
 
 
-def _success_table(episodes: Sequence[Played]) -> Table:
+def _success_table(cells: Mapping[CellKey, Games]) -> Table:
     """One row for each player, mode, task and level."""
-    played = [episode for episode in episodes if episode.player in SHORTCUTS]
+    shortcuts = {cell: games for cell, games in cells.items() if cell[0] in SHORTCUTS}
     rows: list[tuple[Cell, ...]] = []
-    for (player, mode), cells in _cells(episodes).items():
-        for (task, level), planned in cells.items():
-            done = [episode for episode in planned if episode.status == "done"]
+    for (player, mode), of_group in _grouped(cells).items():
+        for (task, level), games in of_group.items():
             rows.append(
                 (
                     *(player, mode, task, level),
-                    len(planned),
-                    len(done),
-                    sum(episode.status == "failed" for episode in planned),
-                    _success(planned),
-                    *best_shortcut(task, level, played),
-                    sum(episode.cut_off for episode in planned),
-                    _share(planned, lambda episode: episode.invalid),
-                    mean_estimate([float(episode.steps or 0) for episode in done], bounds=NONNEGATIVE),
+                    len(games),
+                    int(games.done.sum()),
+                    int(games.failed.sum()),
+                    _success(games),
+                    *best_shortcut(task, level, shortcuts),
+                    int(games.cut_off.sum()),
+                    proportion_estimate(games.invalid[games.played].tolist()),
+                    mean_estimate(games.steps[games.done].tolist(), bounds=NONNEGATIVE),
                 )
             )
     return Table(
@@ -151,29 +111,30 @@ def _success_table(episodes: Sequence[Played]) -> Table:
             "success: share of episodes whose goal was reached within the level's budget of steps.",
             "shortcuts reach: success of the best shortcut player, in this run where it played there, else over many games "
             "(evals/suites/kidgym/shortcut_success.py); docs/validity.md says what each of them means.",
-            "cut off: replies that ended at the token limit; such a reply is read only where it had answered between tags.",
+            "cut off: replies that ended at the token limit, or that a content filter stopped (the table of replies tells "
+            "them apart); such a reply is read only where it had answered between tags.",
             "invalid answers: share of episodes that a reply naming no action ended; they count as not successful.",
             "steps: mean over all episodes that did not fail, those included that an unread reply ended, with the steps until "
             "then; steps without a choice count.",
             "Replies are read as a careful person would unless suite.decoder says otherwise: the first letter of a list and "
             "the last of several choices count, words and rejected letters are no answer, alternatives (A or B) are none.",
             "Brackets: 95 % confidence intervals.",
-            *_coverage_notes(episodes),
+            *_coverage_notes(cells.values()),
         ),
     )
 
 
-def best_shortcut(task: str, level: str, played: Sequence[Played]) -> tuple[Estimate | float | None, str | None]:
-    """What the best shortcut reaches in a cell and its name, of those ``played`` in this run, or else as stored."""
-    of_run: dict[str, list[Played]] = {}
-    for episode in played:
-        if (episode.task, episode.level) == (task, level) and episode.status:
-            of_run.setdefault(episode.player, []).append(episode)
+def best_shortcut(
+    task: str, level: str, shortcuts: Mapping[CellKey, Games]
+) -> tuple[Estimate | float | None, str | None]:
+    """What the best shortcut reaches in a cell and its name, of those played in this run, or else as stored."""
+    of_run: dict[str, list[bool]] = {}
+    for (player, _, of_task, of_level), games in shortcuts.items():
+        if (of_task, of_level) == (task, level) and games.played.any():
+            of_run.setdefault(player, []).extend(games.success[games.played].tolist())
     if of_run:
-        found, name = max(
-            ((_success(members), name) for name, members in of_run.items()), key=lambda pair: pair[0].mean
-        )
-        return found, name
+        name = max(of_run, key=lambda player: sum(of_run[player]) / len(of_run[player]))
+        return proportion_estimate(of_run[name]), name
     stored = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
     if not stored:
         return None, None
@@ -181,16 +142,17 @@ def best_shortcut(task: str, level: str, played: Sequence[Played]) -> tuple[Esti
     return stored[name], name
 
 
-def _coverage_notes(episodes: Sequence[Played]) -> list[str]:
+def _coverage_notes(cells: Collection[Games]) -> list[str]:
     """How episodes that failed, or have not been played, enter the figures."""
-    failed = sum(episode.status == "failed" for episode in episodes)
-    missing = sum(not episode.status for episode in episodes)
+    failed = sum(int(games.failed.sum()) for games in cells)
+    missing = sum(int((~games.played).sum()) for games in cells)
+    planned = sum(len(games) for games in cells)
     notes = []
     if failed:
         which = "episode (the player could not answer) counts" if failed == 1 else "episodes (no answer) count"
         notes.append(f"{failed:,} failed {which} as not successful, and not among the steps.")
     if missing:
-        notes.append(f"{missing:,} of {len(episodes):,} planned episodes have not been played and count nowhere else.")
+        notes.append(f"{missing:,} of {planned:,} planned episodes have not been played and count nowhere else.")
     return notes
 
 
@@ -210,26 +172,28 @@ def capability_score(cells: Mapping[tuple[str, str], Estimate], capability: str)
     return weighted_sum([cells.get(cell, NO_ESTIMATE) for cell in needed], weights)
 
 
-def _capability_table(episodes: Sequence[Played]) -> Table:
+def _capability_table(cells: Mapping[CellKey, Games]) -> Table:
     """Players of this run, out of 100; capabilities that no player of the run has a score in are left out."""
-    published = [episode for episode in episodes if episode.task.endswith(SUFFIX)]
-    renamed = [
-        replace(one, task=one.task.removesuffix(SUFFIX), mode=f"{one.mode}, published environment") for one in published
-    ]
-    own = [episode for episode in episodes if not episode.task.endswith(SUFFIX)]
+    own: dict[CellKey, Games] = {}
+    published: dict[CellKey, Games] = {}
+    for (player, mode, task, level), games in cells.items():
+        if task.endswith(SUFFIX):
+            published[player, f"{mode}, published environment", task.removesuffix(SUFFIX), level] = games
+        else:
+            own[player, mode, task, level] = games
+    groups = _grouped({**own, **published})
 
-    groups = _cells([*own, *renamed])
-    success = {
-        group: {cell: _success_unless_all_failed(planned) for cell, planned in cells.items()}
-        for group, cells in groups.items()
-    }
-    scores = {group: {name: capability_score(cells, name) for name in CAPABILITIES} for group, cells in success.items()}
+    success: dict[Group, dict[tuple[str, str], Estimate]] = {}
+    scores: dict[Group, dict[str, Estimate]] = {}
+    for group, of_group in groups.items():
+        success[group] = {cell: _success_unless_all_failed(games) for cell, games in of_group.items()}
+        scores[group] = {name: capability_score(success[group], name) for name in CAPABILITIES}
     shown = [name for name in CAPABILITIES if any(of_group[name].n for of_group in scores.values())]
     rows: list[tuple[Cell, ...]] = []
-    for (player, mode), cells in groups.items():
+    for (player, mode), of_group in groups.items():
         estimates = list(success[player, mode].values())
         overall = weighted_sum(estimates, [100 / len(estimates)] * len(estimates))
-        failed = sum(episode.status == "failed" for planned in cells.values() for episode in planned)
+        failed = sum(int(games.failed.sum()) for games in of_group.values())
         shown_scores = [scores[player, mode][name] for name in shown]
         rows.append((player, mode, failed, *shown_scores, overall))
     return Table(
@@ -250,20 +214,19 @@ def _capability_table(episodes: Sequence[Played]) -> Table:
     )
 
 
-def _all_failed(planned: Sequence[Played]) -> bool:
-    played = [episode for episode in planned if episode.status]
-    return bool(played) and all(episode.status == "failed" for episode in played)
+def _all_failed(games: Games) -> bool:
+    return bool(games.failed.any()) and not games.done.any()
 
 
-def _success_unless_all_failed(planned: Sequence[Played]) -> Estimate:
+def _success_unless_all_failed(games: Games) -> Estimate:
     """Nothing was measured in a cell all of whose episodes failed: it has no success, not a success of 0."""
-    return NO_ESTIMATE if _all_failed(planned) else _success(planned)
+    return NO_ESTIMATE if _all_failed(games) else _success(games)
 
 
-def _all_failed_notes(groups: Mapping[Group, Mapping[tuple[str, str], Sequence[Played]]]) -> Iterator[str]:
+def _all_failed_notes(groups: Groups) -> Iterator[str]:
     """Names the cells without a success, one note for each player and mode."""
     for (player, mode), cells in groups.items():
-        names = [f"{task} level {level}" for (task, level), planned in cells.items() if _all_failed(planned)]
+        names = [f"{task} level {level}" for (task, level), games in cells.items() if _all_failed(games)]
         if names:
             yield f"{player}, {mode}: no score where {', '.join(names)} enters; all of its episodes failed."
 
@@ -271,12 +234,12 @@ def _all_failed_notes(groups: Mapping[Group, Mapping[tuple[str, str], Sequence[P
 # --- the published baselines ------------------------------------------------------------------------------------------
 
 
-def _reference_table(episodes: Sequence[Played]) -> Table:
+def _reference_table(cells: Mapping[CellKey, Games]) -> Table:
     """Success of this run's players beside published and exact chance, one row for each task and level."""
-    groups = _cells(episodes)
+    groups = _grouped(cells)
     rows: list[tuple[Cell, ...]] = []
-    for task, level in dict.fromkeys((episode.task, episode.level) for episode in episodes):
-        of_run = [_success(cells.get((task, level), [])) for cells in groups.values()]
+    for task, level in dict.fromkeys((task, level) for _, _, task, level in cells):
+        of_run = [_success(of_group.get((task, level))) for of_group in groups.values()]
         rows.append((task, level, *of_run, *_baselines(task, level)))
     return Table(
         name="kidgym_reference",
