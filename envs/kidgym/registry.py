@@ -79,12 +79,13 @@ def make(
     cls = task_class(task)
     if mde_decoys == "published" and cls is MemoryDecode:
         cls = PublishedMemoryDecode
-    if isinstance(level, bool) or not isinstance(level, int) or level not in range(1, len(cls.budgets) + 1):
-        levels = ", ".join(str(known) for known in range(1, len(cls.budgets) + 1))
-        raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {levels}")
-    if not isinstance(cell_pixels, int) or cell_pixels not in RESOLUTIONS:
-        resolutions = ", ".join(str(known) for known in RESOLUTIONS)
-        raise ValueError(f"unknown resolution of {cell_pixels!r} pixels a cell: there are {resolutions}")
+    levels = range(1, len(cls.budgets) + 1)
+    if type(level) is not int or level not in levels:
+        known = ", ".join(map(str, levels))
+        raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {known}")
+    if type(cell_pixels) is not int or cell_pixels not in RESOLUTIONS:
+        known = ", ".join(map(str, RESOLUTIONS))
+        raise ValueError(f"unknown resolution of {cell_pixels!r} pixels a cell: there are {known}")
     if skin:
         from envs.kidgym.render import check_skin  # drawing is loaded only where it is needed
 

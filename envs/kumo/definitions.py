@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envs.kumo.domain import Domain
+from envs.kumo.domain import Action, Domain
 
 Place = str
 """Where in a domain something stands, such as ``truth 'Gout'``."""
@@ -25,46 +25,53 @@ def language_problems(domain: Domain) -> Iterator[tuple[Place, str]]:
     A definition must not rule anything out, tell a test's outcome in its words, or name another truth or test (of names
     of one word only the capitalized form counts, as "the tempo is slow" is no test called Tempo).
     """
-    names = (*domain.truths, *(action.name for action in domain.actions))
-    outcomes = [
-        state.value
-        for action in domain.actions
-        for state in action.states
-        if isinstance(state.value, str) and " " in state.value
-    ]
+    actions = [action.name for action in domain.actions]
+    # Outcomes of one word ("high") may be said of a truth.
+    outcomes = []
+    for action in domain.actions:
+        texts = [state.value for state in action.states if isinstance(state.value, str)]
+        outcomes += [text for text in texts if " " in text]
     seen: dict[str, str] = {}
-    for name in names:
+    for name in (*domain.truths, *actions):
         text = domain.definitions.get(name, "")
-        kind = "truth" if name in domain.truths else "action"
-        place = f"{kind} {name!r}, definition"
         if not text:
             continue
-        yield from ((place, what) for what in _prose_problems(text))
+        is_truth = name in domain.truths
+        place = f"{'truth' if is_truth else 'action'} {name!r}, definition"
+        for what in _prose_problems(text):
+            yield place, what
         rest = text.replace(name, "")
-        for other in names:
+        for other in (*domain.truths, *actions):
             if other != name and _mentions(rest, other):
                 yield place, f"names {other!r}; a definition speaks of its own subject only"
-        for outcome in outcomes if kind == "truth" else ():
-            if _mentions(rest, outcome):
-                yield place, f"gives away the outcome {outcome!r} of a test; say it in other words"
+        if is_truth:
+            for outcome in outcomes:
+                if _mentions(rest, outcome):
+                    yield place, f"gives away the outcome {outcome!r} of a test; say it in other words"
         if text in seen:
             yield place, f"is the same as that of {seen[text]!r}"
         seen[text] = name
     for note in domain.notes:
         place = f"note {note[:40]!r}..."
-        yield from ((place, what) for what in _prose_problems(note))
-        for other in names:
+        for what in _prose_problems(note):
+            yield place, what
+        for other in (*domain.truths, *actions):
             if _mentions(note, other):
                 yield place, f"names {other!r}; a note bears on no truth and no test"
     for action in domain.actions:
-        if action.unit.startswith(("per ", "in ")):
-            yield (
-                f"action {action.name!r}",
-                f"unit {action.unit!r} must read well after a number, as in '12 beats per minute'",
-            )
-        for state in action.states:
-            if isinstance(state.value, str) and set(state.value) & (_MARKS | {";"}):
-                yield f"action {action.name!r}, outcome {state.value!r}", f"holds one of {' '.join(sorted(_MARKS))} ;"
+        yield from _problems_of_words(action)
+
+
+def _problems_of_words(action: Action) -> Iterator[tuple[Place, str]]:
+    """What is wrong with an action's unit and the names of its outcomes."""
+    if action.unit.startswith(("per ", "in ")):
+        yield (
+            f"action {action.name!r}",
+            f"unit {action.unit!r} must read well after a number, as in '12 beats per minute'",
+        )
+    for state in action.states:
+        if isinstance(state.value, str) and set(state.value) & (_MARKS | {";"}):
+            yield f"action {action.name!r}, outcome {state.value!r}", f"holds one of {' '.join(sorted(_MARKS))} ;"
 
 
 def _prose_problems(text: str) -> Iterator[str]:

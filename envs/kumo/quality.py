@@ -108,16 +108,22 @@ def possible_tasks(domain: Domain, truths: int, actions: int) -> float:
     total = 0.0
     for _ in range(_DRAWS):
         sample = rng.sample(range(len(domain.truths)), truths)
-        # Bit i: the i-th wrong truth; the last bit: the valid one.
-        table = [[sum((gone >> t & 1) << i for i, t in enumerate(sample)) for gone in o] for o in domain.rules_out]
+        # By action, what each outcome rules out. Bit i: the i-th wrong truth; the last bit: the valid one.
+        table = []
+        for outcomes in domain.rules_out:
+            table.append([sum((gone >> truth & 1) << i for i, truth in enumerate(sample)) for gone in outcomes])
         related = [action for action, outcomes in enumerate(table) if any(outcomes)]
-        chosen, others = rng.sample(related, min(actions, len(related))), actions - len(related)
+        chosen = rng.sample(related, min(actions, len(related)))
         ways = math.comb(len(related), len(chosen))
+        # Tests that rule out none of these truths fill up what is missing.
+        others = actions - len(related)
         if others > 0:
             unrelated = [action for action in range(len(table)) if action not in related]
-            chosen, ways = chosen + rng.sample(unrelated, others), ways * math.comb(len(unrelated), others)
+            chosen = chosen + rng.sample(unrelated, others)
+            ways *= math.comb(len(unrelated), others)
         valid = 1 << (truths - 1)
-        if not any(hit & valid for action in chosen for hit in table[action]):
+        hits = [hit for action in chosen for hit in table[action]]
+        if not any(hit & valid for hit in hits):
             continue  # nothing could rule out the valid truth: it would be known before the first test
         choices = np.ones(subsets.size)
         for action in chosen:

@@ -245,24 +245,24 @@ def _draw(structure: Structure, blank: float, rng: random.Random) -> Table:
 
 def _cells(structure: Structure, blank: float, copied: float, rng: random.Random) -> Table:
     """A table in which truths share ``copied`` of their cells, and a share of the states, ``blank``, rules out nothing."""
+    truths = range(structure.truths)
     places = list(itertools.product(range(structure.actions), range(structure.states)))
     active = [place for place in places if rng.random() >= blank] or places
     wanted = round(structure.density * len(places) * structure.truths)
     share = min(0.95, wanted / (len(active) * structure.truths))
-    gone = {(place, truth): False for place in places for truth in range(structure.truths)}
+    gone = {(place, truth): False for place in places for truth in truths}
     for place in active:
+        # A truth either copies the state's common value or draws its own.
         pattern = rng.random() < share
-        for truth in range(structure.truths):
+        for truth in truths:
             alone, copies = rng.random() < share, rng.random() < copied
             gone[place, truth] = pattern if copies else alone
     _mend(gone, structure, active, wanted, rng)
-    return [
-        [
-            {truth for truth in range(structure.truths) if gone[(action, state), truth]}
-            for state in range(structure.states)
-        ]
-        for action in range(structure.actions)
-    ]
+    table: Table = [[set() for _ in range(structure.states)] for _ in range(structure.actions)]
+    for (action, state), truth in gone:
+        if gone[(action, state), truth]:
+            table[action][state].add(truth)
+    return table
 
 
 def _mend(
@@ -288,19 +288,22 @@ def _mend(
             against[truth] = 1
     surplus = sum(gone.values()) - wanted
     # Cells of the states in use first, so that states which rule out nothing stay as they are where that is possible.
-    cells = rng.sample([cell for cell in gone if cell[0] in active], len(active) * structure.truths)
-    cells += rng.sample([cell for cell in gone if cell[0] not in active], len(gone) - len(cells))
-    for place, truth in cells:
-        cell = place, truth
+    in_use = [cell for cell in gone if cell[0] in active]
+    idle = [cell for cell in gone if cell[0] not in active]
+    cells = rng.sample(in_use, len(in_use)) + rng.sample(idle, len(idle))
+    for cell in cells:
+        (action, _), truth = cell
         if surplus > 0 and gone[cell] and against[truth] > 1:
             gone[cell] = False
-            surplus, against[truth] = surplus - 1, against[truth] - 1
+            surplus -= 1
+            against[truth] -= 1
         elif surplus < 0 and not gone[cell]:
             gone[cell] = True
-            if full(place[0], truth):
+            if full(action, truth):  # it would rule the truth out in every state
                 gone[cell] = False
-            else:
-                surplus, against[truth] = surplus + 1, against[truth] + 1
+                continue
+            surplus += 1
+            against[truth] += 1
 
 
 def _named(structure: Structure, table: Table, name: str, rng: random.Random) -> Domain:

@@ -186,17 +186,20 @@ class _Chosen:
     def __iter__(self) -> Iterator[Problem]:
         args = self.args
         if not args.path:
-            for name in [configuration_named(name).name for name in args.configuration or CONFIGURATIONS]:
-                yield from (generate(name, args.seed + index, args.style) for index in range(args.count))
+            names = [configuration_named(name).name for name in args.configuration or CONFIGURATIONS]
+            for name in names:
+                for index in range(args.count):
+                    yield generate(name, args.seed + index, args.style)
             return
         for file in read_files(args.path):
             if isinstance(file, FileError):
                 self.left_out += 1
                 print(f"left out: {file}", file=sys.stderr)
                 continue
-            assert isinstance(file.problem.source, Imported)
+            source = file.problem.source
+            assert isinstance(source, Imported)
             for remark in file.remarks:
-                print(f"strange: {file.problem.source.path}: {remark}", file=sys.stderr)
+                print(f"strange: {source.path}: {remark}", file=sys.stderr)
             yield file.problem
 
 

@@ -227,9 +227,12 @@ def infer_rules(rules: Sequence[Rule], solution: Sequence[Component], layout: La
     for rule, entries in zip(rules, RULE_GROUPS, strict=True):
         views = rule_views(solution, rule)
         rows = [views[first : first + 3] for first in (0, 3, 6)]
-        parameters = next(p for name, attribute, p in entries if (name, attribute) == (rule.name, rule.attribute))
-        every = [Rule(rule.name, rule.attribute, parameter) for parameter in parameters]
-        fitting = [each for each in every if holds(each, rows, len(layout.slots))]
+        parameters_of = {(name, attribute): parameters for name, attribute, parameters in entries}
+        fitting = []
+        for parameter in parameters_of[rule.name, rule.attribute]:
+            candidate = Rule(rule.name, rule.attribute, parameter)
+            if holds(candidate, rows, len(layout.slots)):
+                fitting.append(candidate)
         # A Constant that other rules have turned into noise holds nowhere, and needs no parameter.
         if not fitting and rule.name != "Constant":
             raise FileError(place, f"the panels do not obey {rule.name} of {rule.attribute}")

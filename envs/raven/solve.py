@@ -183,15 +183,14 @@ def _least_chances(
 def _shared_steps(rows: Sequence[Sequence[View]], given: Sequence[Component], slots: int) -> list[int]:
     """The steps by which all entities of rows 1 and 2 move on from panel to panel, keeping what is constant."""
     places = [component.slots for component in given]
-    return [
-        step
-        for step in range(1, slots)
-        if all(
-            _holds_for_slots(Rule("Progression", "Position", step), places[start : start + 3], slots)
-            for start in (0, 3)
-        )
-        and all(_follows(one, other, step, slots) for row in rows for one, other in pairwise(row))
-    ]
+    shared = []
+    for step in range(1, slots):
+        moving = Rule("Progression", "Position", step)
+        if not all(_holds_for_slots(moving, places[start : start + 3], slots) for start in (0, 3)):
+            continue
+        if all(_follows(one, other, step, slots) for row in rows for one, other in pairwise(row)):
+            shared.append(step)
+    return shared
 
 
 def _constant_on_the_way(

@@ -69,12 +69,15 @@ def hint_layout(hint: Hint) -> list[Placed]:
     length = 1 if hint.style == "column" else 2
     if any(len(row) != length for row in hint.rows):
         raise ValueError(f"a hint of style {hint.style!r} has {length} item(s) in each row: {hint.rows}")
-    edge = (96 if len(hint.rows) <= 5 else 56) if length == 1 else 46
-    pitch = edge + (16 if length == 1 else 22)
+    if length == 2:  # a picture, an arrow, and another picture
+        edge, gap = 46, 22
+    else:  # smaller pictures where many must fit
+        edge, gap = (96 if len(hint.rows) <= 5 else 56), 16
+    pitch = edge + gap
     top = _top(hint, len(hint.rows) * pitch)
     placed = []
     for number, row in enumerate(hint.rows):
-        y = top + number * pitch + (pitch - edge) // 4 * 2
+        y = top + number * pitch + gap // 4 * 2
         if length == 1:
             placed.append(Placed(row[0], (HINT_WIDTH - edge) // 2, y, edge))
         else:

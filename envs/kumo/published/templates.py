@@ -85,15 +85,13 @@ def system_template(text: str, env: str) -> tuple[Template, str]:
         NotDataError: the source is not built like the published ones.
     """
     tree = parse_module(text)
-    modules = [
-        node.module.rpartition(".")[2]
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("env.data.")
-    ]
+    imports = [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
+    modules = [module.rpartition(".")[2] for module in imports if module.startswith("env.data.")]
+    # The prompt is assigned once, and the book added to it where one is given.
     prompt = _method(tree, env, "get_system_prompt")
     start = list(_assigned(prompt, "system_prompt"))
     with_book = [value for value in _added(prompt, "system_prompt") if _slots_of(value) == ["book"]]
-    if len(modules) != 1 or len(start) != 1 or len(with_book) != 1:
+    if [len(modules), len(start), len(with_book)] != [1, 1, 1]:
         raise NotDataError(f"{env}.get_system_prompt is not built like the published ones")
     return (*_template(start[0]), *_template(with_book[0])), modules[0]
 
@@ -154,15 +152,16 @@ def _name(target: ast.expr) -> str:
 def _contents(function: ast.FunctionDef) -> Iterator[ast.expr]:
     """The ``content`` of every message of the role ``user`` that a function writes out."""
     for node in ast.walk(function):
-        if isinstance(node, ast.Dict):
-            held = {
-                key.value: value
-                for key, value in zip(node.keys, node.values, strict=True)
-                if isinstance(key, ast.Constant)
-            }
-            role, content = held.get("role"), held.get("content")
-            if isinstance(role, ast.Constant) and role.value == "user" and _is_text(content):
-                yield content  # type: ignore[misc]
+        if not isinstance(node, ast.Dict):
+            continue
+        held = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant):
+                held[key.value] = value
+        role, content = held.get("role"), held.get("content")
+        of_user = isinstance(role, ast.Constant) and role.value == "user"
+        if of_user and _is_text(content):
+            yield content  # type: ignore[misc]
 
 
 def _is_text(node: ast.expr | None) -> bool:

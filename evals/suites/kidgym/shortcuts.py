@@ -39,15 +39,14 @@ def _first_option(world: World) -> Options:
 def _ignores_rule(world: World) -> Options:
     if isinstance(world, Sorting):
         # The order of the animals that the player knows of, without the rule that the game shows.
-        animals = [f"animal/{name}" for name in SCALES[world.known] if f"animal/{name}" in world.answer]
+        known = [f"animal/{name}" for name in SCALES[world.known]]
+        animals = [animal for animal in known if animal in world.answer]
         number = len(animals) - len(world.backpack)
         position, animal = world.positions[number], animals[number]
-        return [
-            action
-            for action in world.options
-            if action.cell == position and world.backpack[action.slot].sprite == animal
-        ]
+        placing = [action for action in world.options if action.cell == position]
+        return [action for action in placing if world.backpack[action.slot].sprite == animal]
     if isinstance(world, Placement):
+        # The direction as it is given, without the turn.
         return [action for action in world.options if action.cell == RING[world.direction]]
     if isinstance(world, DecodeMaze):
         # Keys open doors of their own color, whatever the table says; else take a key that works.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -68,9 +67,8 @@ def odds_of(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
     from them.
     """
     bits = {truth: 1 << place for place, truth in enumerate(task.truths)}
-    start = functools.reduce(int.__or__, (bits[truth] for truth in situation(task, taken).survivors))
-    weights: Counter[int] = Counter({start: 1})
-    # One test after the other: by the truths that are left, in how many ways outcomes can leave just these.
+    # One test after the other: by the truths that are left (a bitmask), in how many ways outcomes can leave just these.
+    weights = Counter({sum(bits[truth] for truth in situation(task, taken).survivors): 1})
     for action in task.actions:
         if action.name in taken:
             continue
@@ -81,7 +79,13 @@ def odds_of(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
                 after[left & keep] += weight
         weights = after
     # Only ways that leave as many truths as are valid can be games.
-    right = {left: weight for left, weight in weights.items() if left.bit_count() == len(task.valid_truths)}
-    total = sum(right.values()) or 1
-    ways = {truth: sum(weight for left, weight in right.items() if left & bit) for truth, bit in bits.items()}
-    return {truth: count / total for truth, count in ways.items()}
+    total = 0
+    ways = dict.fromkeys(task.truths, 0)
+    for left, weight in weights.items():
+        if left.bit_count() != len(task.valid_truths):
+            continue
+        total += weight
+        for truth, bit in bits.items():
+            if left & bit:
+                ways[truth] += weight
+    return {truth: count / (total or 1) for truth, count in ways.items()}

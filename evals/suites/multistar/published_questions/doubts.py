@@ -213,23 +213,22 @@ def _also_true(option: str, attribute: QuestionAttribute | None, rows: Sequence[
     """Whether a statement other than the key is true of all rows, as far as its words are known."""
     if attribute == "position":
         # Where objects stand still within a row, the last panel is the union of the others, too.
-        for row in rows:
-            arrangements = {frozenset(one["position"] for one in panel) for panel in row}
-            if len(arrangements) != 1:
-                return False
-        return "union" in option
+        return "union" in option and all(_stand_still(row) for row in rows)
     if attribute not in ("color", "size"):
         return False
     for row in rows:
         levels = [_common_level(panel, attribute) for panel in row]
-        if len(levels) != 3:
+        known = [level for level in levels if level is not None]  # None where objects of a panel differ
+        if len(levels) != 3 or len(known) != 3:
             return False
-        first, second, third = levels
-        if first is None or second is None or third is None:  # objects of one panel differ
-            return False
-        if not _fits(option, first, second, third):
+        if not _fits(option, *known):
             return False
     return True
+
+
+def _stand_still(row: Sequence[Panel]) -> bool:
+    """Whether all panels of a row occupy the same positions."""
+    return len({frozenset(one["position"] for one in panel) for panel in row}) == 1
 
 
 def _fits(option: str, first: int, second: int, third: int) -> bool:

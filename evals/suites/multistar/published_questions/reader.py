@@ -150,15 +150,16 @@ def _scene(data: Any) -> tuple[list[Any], list[Any]]:
     panels, rules = data.get("panels", []), data.get("rules", [])
     if not isinstance(panels, list) or not all(_is_panel(panel) for panel in panels):
         raise ValueError("panels: not as the generator writes them")
-    if not isinstance(rules, list) or not all(isinstance(component, dict) for component in rules):
+    if not isinstance(rules, list):
         raise ValueError("rules: not as the generator writes them")
-    checked = []
-    for component in rules:
-        of_component = component.get("rules")
-        if not isinstance(of_component, list):
-            raise ValueError("rules: not as the generator writes them")
-        checked.append({"rules": [rule for rule in of_component if isinstance(rule, dict)]})
-    return panels, checked
+    return panels, [_component_rules(component) for component in rules]
+
+
+def _component_rules(component: Any) -> dict[str, list[Any]]:
+    of_component = component.get("rules") if isinstance(component, dict) else None
+    if not isinstance(of_component, list):
+        raise ValueError("rules: not as the generator writes them")
+    return {"rules": [rule for rule in of_component if isinstance(rule, dict)]}
 
 
 def _is_panel(panel: Any) -> bool:

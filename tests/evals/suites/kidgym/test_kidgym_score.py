@@ -5,6 +5,7 @@ import math
 import random
 import re
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -382,3 +383,14 @@ def test_a_player_without_a_cell_stands_beside_chance_where_it_has_one():
     found = {row["task"]: row for row in rows(score_kidgym(plan, ledger)[2])}
     assert [found[task]["oracle, zero_shot"].n for task in ("CL", "PL")] == [2, 2]
     assert [found[task]["random, zero_shot"].n for task in ("CL", "PL")] == [2, 0]
+
+
+def test_won_games_have_no_share_in_what_lost_the_others():
+    """Games of the published environment name no mistake: those lost by the budget are not mixed with those won."""
+    suite = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=4)
+    plan, ledger = run(suite, {"oracle": OraclePlayer()})
+    ledger = ledger.set_column(ledger.column_names.index("success"), "success", pa.array([True, True, True, False]))
+    results = suite.results(RunData.of_tables(plan, ledger).of(suite.name), "diagnostics")
+    (row,) = [row for table in results if table.name == "kidgym_mistakes" for row in rows(table)]
+    assert (row["mistake"], row["games"], row["lost games"]) == ("budget used up", 1, 1)
+    assert row["share of all games"].mean == 0.25

@@ -60,21 +60,23 @@ def measured_scores(runs: Sequence[Run], others: Iterable[tuple[Suite, RunData]]
         runs: KUMO's, those that were played.
         others: Other suites with their parts of runs.
     """
-    found: dict[str, dict[str, float]] = {}
+    kumo: dict[str, dict[str, float]] = {}
     for (difficulty, player), members in groups_of(runs, lambda run: (run.difficulty, run.player)).items():
-        found.setdefault(f"kumo {difficulty}: success", {})[player] = mean_of(members, lambda run: run.success).mean
+        success = mean_of(members, lambda run: run.success)
+        kumo.setdefault(f"kumo {difficulty}: success", {})[player] = success.mean
         relative = mean_of(members, lambda run: run.published_relative_actions, RELATIVE)
-        if relative.n:
-            found.setdefault(f"kumo {difficulty}: relative actions", {})[player] = relative.mean
-    kumo = [Scores(name, values, kumo=True) for name, values in found.items()]
+        if relative.n:  # of won games only
+            kumo.setdefault(f"kumo {difficulty}: relative actions", {})[player] = relative.mean
     elsewhere: dict[str, dict[str, float]] = {}
     for suite, run in others:
         for player in dict.fromkeys(run.plan["player"].to_pylist()):
             for measured in suite.measures(run, player):
                 values = [one.value for one in measured.observations]
                 if values:
-                    elsewhere.setdefault(f"{suite.name}: {measured.name}", {})[player] = math.fsum(values) / len(values)
-    return kumo + [Scores(name, values) for name, values in elsewhere.items()]
+                    of_players = elsewhere.setdefault(f"{suite.name}: {measured.name}", {})
+                    of_players[player] = math.fsum(values) / len(values)
+    found = [Scores(name, values, kumo=True) for name, values in kumo.items()]
+    return found + [Scores(name, values) for name, values in elsewhere.items()]
 
 
 def published_scores() -> list[Scores]:

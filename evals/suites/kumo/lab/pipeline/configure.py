@@ -104,25 +104,29 @@ def problems(proposal: Proposal, body: Mapping[str, Any], least_truths: int, lea
 
 def _out_of_bounds(body: Mapping[str, Any]) -> list[str]:
     """What is wrong before anything of a domain is looked at closely, so that looking takes no time."""
-    if mark := hidden_in(dict(body)):
-        return [f"a text holds the hidden character {mark}"]
+    hidden = hidden_in(dict(body))
+    if hidden:
+        return [f"a text holds the hidden character {hidden}"]
     found = []
-    truths, actions = body.get("truths"), body.get("actions")
-    for key, entries, most in (("truths", truths, MOST_TRUTHS), ("actions", actions, MOST_ACTIONS)):
-        if isinstance(entries, dict):
-            if len(entries) > most:
-                found.append(f"{key}: {len(entries)} entries, where {most} are allowed")
-            found += [
-                f"{key}: the name {brief(str(n), 40)!r} is too long" for n in entries if len(str(n)) > LONGEST_NAME
-            ]
+    for key, most in (("truths", MOST_TRUTHS), ("actions", MOST_ACTIONS)):
+        names = _names_in(body.get(key))
+        if len(names) > most:
+            found.append(f"{key}: {len(names)} entries, where {most} are allowed")
+        too_long = [name for name in names if len(name) > LONGEST_NAME]
+        found += [f"{key}: the name {brief(name, 40)!r} is too long" for name in too_long]
+    actions = body.get("actions")
     for name, entry in actions.items() if isinstance(actions, dict) else ():
-        outcomes = entry.get("outcomes") if isinstance(entry, dict) else None
-        if isinstance(outcomes, dict):
-            if len(outcomes) > MOST_OUTCOMES:
-                found.append(f"action {brief(str(name), 40)!r}: more than {MOST_OUTCOMES} outcomes")
-            if any(len(str(outcome)) > LONGEST_NAME for outcome in outcomes):
-                found.append(f"action {brief(str(name), 40)!r}: an outcome is longer than {LONGEST_NAME} characters")
+        outcomes = _names_in(entry.get("outcomes")) if isinstance(entry, dict) else []
+        if len(outcomes) > MOST_OUTCOMES:
+            found.append(f"action {brief(str(name), 40)!r}: more than {MOST_OUTCOMES} outcomes")
+        if any(len(outcome) > LONGEST_NAME for outcome in outcomes):
+            found.append(f"action {brief(str(name), 40)!r}: an outcome is longer than {LONGEST_NAME} characters")
     return found
+
+
+def _names_in(entries: Any) -> list[str]:
+    """The keys of a mapping; what is none is complained of when it is read."""
+    return [str(name) for name in entries] if isinstance(entries, dict) else []
 
 
 def _too_small(domain: Domain, least_truths: int, least_actions: int) -> list[str]:

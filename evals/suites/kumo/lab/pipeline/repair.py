@@ -56,14 +56,14 @@ def repaired(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 def twins(body: Mapping[str, Any]) -> Iterator[str]:
     """Truths that just the same outcomes rule out, a line for each pair: no fault, as no game has both."""
-    first: dict[frozenset[tuple[str, str]], str] = {}
-    cells: dict[str, set[tuple[str, str]]] = {truth: set() for truth in body["truths"]}
+    ruled_out_by: dict[str, set[tuple[str, str]]] = {truth: set() for truth in body["truths"]}
     for action, entry in body["actions"].items():
         for outcome, gone in entry["outcomes"].items():
             for truth in gone:
-                cells.setdefault(truth, set()).add((action, outcome))
-    for truth, held in cells.items():
-        other = first.setdefault(frozenset(held), truth)
+                ruled_out_by.setdefault(truth, set()).add((action, outcome))
+    first: dict[frozenset[tuple[str, str]], str] = {}
+    for truth, outcomes in ruled_out_by.items():
+        other = first.setdefault(frozenset(outcomes), truth)
         if other != truth:
             yield f"truths {other!r} and {truth!r} are ruled out by just the same outcomes: no game has both"
 
