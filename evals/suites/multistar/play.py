@@ -53,7 +53,7 @@ NODE = pa.struct(
         "turn": pa.int32(),  # of the episode, counted from 0
         "answer": pa.int32(),  # index of the answer, null if none could be read
         "rule": pa.string(),  # how it was read
-        "cut_off": pa.bool_(),  # whether the reply ended at the token limit
+        "cut_off": pa.bool_(),  # whether the reply ended at the token limit or by a content filter
         "logprobs": pa.list_(pa.float64()),  # natural logs per option; null for written replies, nan where unknown
         "mass": pa.float64(),  # sum of the options' probabilities
         "argmax_is_label": pa.bool_(),

@@ -79,7 +79,8 @@ _NOTES = (
     "since their words or options give the answer away too often (docs/multistar_questions.md), or since their published keys "
     "are doubtful (docs/multistar_published.md).",
     "chance: accuracy of a guess. best shortcut: accuracy of the best player that does without what is asked, if one was "
-    "played. cut off: replies that ended at the token limit; only a complete answer in them is read.",
+    "played. cut off: replies that ended at the token limit, or that a content filter stopped (the table of replies tells them "
+    "apart); only a complete answer in them is read.",
     "MSEval: 1 for a guess; without prior information it is p |A|. MSEval of perfect: as a share of what perfect play scores "
     "under the same weights.",
     "most likely a label: share of answers whose most likely token was one of the labels; label mass: their probability. "

@@ -244,13 +244,13 @@ def test_beside_every_player_stands_the_best_shortcut_of_the_run_or_else_the_sto
 def test_cut_off_replies_stand_beside_the_success():
     class Cut(Sometimes):
         async def reply(self, turn):
-            return Reply("I choose", finish="length" if turn.episode.index < 3 else "stop")
+            return Reply("I choose", finish=["length", "length", "content_filter", "stop"][turn.episode.index])
 
     suite = KidGymSuite(tasks=["PL"], levels=[1], modes=["zero_shot"], episodes=4)
     (row,) = rows(tables(suite, {"model": Cut()})["kidgym_success"])
     assert (row["cut off"], row["invalid answers"].mean) == (3, 1)
     found = {row["mistake"]: row["games"] for row in rows(diagnosed(suite, {"model": Cut()})["kidgym_mistakes"])}
-    assert found == {"unread reply: cut_off": 3, "unread reply: no answer": 1}
+    assert found == {"unread reply: cut off": 2, "unread reply: filtered": 1, "unread reply: no answer": 1}
 
 
 def test_every_lost_game_has_one_mistake_and_every_refused_step_one_cause():
