@@ -168,16 +168,13 @@ def _grid(pictures: list[Image.Image], columns: int) -> Image.Image:
     """Pictures in rows of equal height and columns of equal width."""
     rows = [pictures[start : start + columns] for start in range(0, len(pictures), columns)]
     width = max(picture.width for picture in pictures) + _GAP
-    sheet = Image.new(
-        "RGB",
-        (width * columns, sum(max(picture.height for picture in row) + _GAP for row in rows)),
-        "white",
-    )
+    heights = [max(picture.height for picture in row) + _GAP for row in rows]
+    sheet = Image.new("RGB", (width * columns, sum(heights)), "white")
     y = 0
-    for row in rows:
+    for row, height in zip(rows, heights, strict=True):
         for place, picture in enumerate(row):
             sheet.paste(picture, (place * width + _GAP // 2, y + _GAP // 2))
-        y += max(picture.height for picture in row) + _GAP
+        y += height
     return sheet
 
 

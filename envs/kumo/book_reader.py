@@ -69,7 +69,11 @@ def _prose(
     text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Paragraphs that begin with the bold name of a truth or a test."""
-    paragraphs = [(match[1], part[match.end() :]) for part in text.split("\n\n") if (match := _HEAD.match(part))]
+    paragraphs = []
+    for part in text.split("\n\n"):
+        head = _HEAD.match(part)
+        if head:  # the title and notes have none
+            paragraphs.append((head[1], part[head.end() :]))
     described = frozenset(name for name, _ in paragraphs if name in truths)
     found: dict[str, dict[str, frozenset[str]]] = {}
     for name, body in paragraphs:
@@ -118,12 +122,14 @@ def _sentences(
     """Each sentence without its outcomes and truths, and these."""
     marked = body
     for mark, names in (("o", outcomes), ("t", truths)):
+        # The longest first, so that no name is found within another one.
         for place, name in sorted(enumerate(names), key=lambda entry: -len(entry[1])):
             if name not in marked:
                 continue
-            pattern = rf"(?<![\w.,-]){re.escape(name)}(?!\w|[.,]\d)"
-            if mark == "o" and not _RANGE.fullmatch(name):
+            if mark == "o" and not _RANGE.fullmatch(name):  # outcomes in words stand between quotes
                 pattern = f"“{re.escape(name)}”"
+            else:
+                pattern = rf"(?<![\w.,-]){re.escape(name)}(?!\w|[.,]\d)"
             marked = re.sub(pattern, f"⟦{mark}{place}⟧", marked)
     for sentence in re.split(r"(?<=[.;])\s+", marked):
         shown = [outcomes[int(place)] for place in re.findall(r"⟦o(\d+)⟧", sentence)]
@@ -182,6 +188,7 @@ def _heading(text: str, outcomes: Mapping[str, Sequence[str]]) -> str:
 
 def _names(text: str, truths: Sequence[str]) -> frozenset[str]:
     names = [name for name in text.split("; ") if name]
-    if unknown := [name for name in names if name not in truths]:
+    unknown = [name for name in names if name not in truths]
+    if unknown:
         raise BookError(f"{', '.join(unknown)}: no such truth")
     return frozenset(names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from envs.kumo.domain import Action, Domain
 
@@ -25,41 +25,40 @@ def language_problems(domain: Domain) -> Iterator[tuple[Place, str]]:
     A definition must not rule anything out, tell a test's outcome in its words, or name another truth or test (of names
     of one word only the capitalized form counts, as "the tempo is slow" is no test called Tempo).
     """
-    actions = [action.name for action in domain.actions]
+    names = (*domain.truths, *(action.name for action in domain.actions))
     # Outcomes of one word ("high") may be said of a truth.
-    outcomes = []
-    for action in domain.actions:
-        texts = [state.value for state in action.states if isinstance(state.value, str)]
-        outcomes += [text for text in texts if " " in text]
+    values = [state.value for action in domain.actions for state in action.states]
+    outcomes = [value for value in values if isinstance(value, str) and " " in value]
     seen: dict[str, str] = {}
-    for name in (*domain.truths, *actions):
+    for name in names:
         text = domain.definitions.get(name, "")
         if not text:
             continue
         is_truth = name in domain.truths
         place = f"{'truth' if is_truth else 'action'} {name!r}, definition"
-        for what in _prose_problems(text):
-            yield place, what
+        yield from ((place, what) for what in _prose_problems(text))
         rest = text.replace(name, "")
-        for other in (*domain.truths, *actions):
+        for other in names:
             if other != name and _mentions(rest, other):
                 yield place, f"names {other!r}; a definition speaks of its own subject only"
-        if is_truth:
-            for outcome in outcomes:
-                if _mentions(rest, outcome):
-                    yield place, f"gives away the outcome {outcome!r} of a test; say it in other words"
+        for outcome in outcomes if is_truth else ():
+            if _mentions(rest, outcome):
+                yield place, f"gives away the outcome {outcome!r} of a test; say it in other words"
         if text in seen:
             yield place, f"is the same as that of {seen[text]!r}"
         seen[text] = name
     for note in domain.notes:
-        place = f"note {note[:40]!r}..."
-        for what in _prose_problems(note):
-            yield place, what
-        for other in (*domain.truths, *actions):
-            if _mentions(note, other):
-                yield place, f"names {other!r}; a note bears on no truth and no test"
+        yield from _problems_of_note(note, names)
     for action in domain.actions:
         yield from _problems_of_words(action)
+
+
+def _problems_of_note(note: str, names: Sequence[str]) -> Iterator[tuple[Place, str]]:
+    place = f"note {note[:40]!r}..."
+    yield from ((place, what) for what in _prose_problems(note))
+    for other in names:
+        if _mentions(note, other):
+            yield place, f"names {other!r}; a note bears on no truth and no test"
 
 
 def _problems_of_words(action: Action) -> Iterator[tuple[Place, str]]:

@@ -117,11 +117,11 @@ class _Numbers:
     ) -> None:
         self.rng, self.fill, self.spare = rng, fill, spare
         slots, (low, high) = range(len(layout.slots)), layout.number
-        self.sets = {
-            count: sets
-            for count in range(low + 1, high + 2)
-            if count != truth.count and len(sets := list(combinations(slots, count))) > spare
-        }
+        self.sets: dict[int, list[tuple[int, ...]]] = {}
+        for count in range(low + 1, high + 2):
+            sets = list(combinations(slots, count))
+            if count != truth.count and len(sets) > spare:
+                self.sets[count] = sets
         self.left = sum(map(len, self.sets.values()))
         for sets in self.sets.values():
             rng.shuffle(sets)
@@ -216,18 +216,21 @@ def iraven_candidates(
 
 
 def _bisected(changes: list[_Changeable], truth: Candidate) -> list[Candidate]:
+    """Eight candidates as I-RAVEN's attribute bisection tree makes them: each level changes one attribute of half of them."""
     candidates = [truth]
     if len(changes) == 3:
         for each in changes:
             change = each.alternatives.draw()
             candidates += [each.apply(change, candidate) for candidate in candidates]
         return candidates
-    if len(changes) == 1:
+    if len(changes) == 1:  # seven values of the only attribute
         draws = [changes[0].alternatives.draw() for _ in range(7)]
         return candidates + [changes[0].apply(change, truth) for change in draws]
+    # One value more of the first attribute, and three of the second for each of both.
     first, second = changes
     candidates.append(first.apply(first.alternatives.draw(), truth))
     if (first.attribute, second.attribute) == ("Position", "Number"):
+        # Another number comes with positions of its own.
         return candidates + [second.apply(second.alternatives.draw(), truth) for _ in range(6)]
     for _ in range(3):
         change = second.alternatives.draw()

@@ -90,12 +90,13 @@ def _narrowed_position(layout: Layout, rule: Rule) -> Range | None:
 @cache
 def valid_rules(layout: Layout, group: int) -> tuple[tuple[Rule, float], ...]:
     """The rules of a group (0..3) that a layout can bear, with their weights under uniform drawing (not normalized)."""
-    return tuple(
-        (rule, 1.0 / len(parameters))
-        for name, attribute, parameters in RULE_GROUPS[group]
-        for parameter in parameters
-        if narrowed(layout, rule := Rule(name, attribute, parameter)) is not None  # type: ignore[arg-type]
-    )
+    found = []
+    for name, attribute, parameters in RULE_GROUPS[group]:
+        for parameter in parameters:
+            rule = Rule(name, attribute, parameter)  # type: ignore[arg-type]
+            if narrowed(layout, rule) is not None:
+                found.append((rule, 1.0 / len(parameters)))
+    return tuple(found)
 
 
 @cache

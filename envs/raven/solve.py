@@ -158,25 +158,29 @@ def _least_chances(
 ) -> list[int | None]:
     """For every candidate the least that a rule which it completes leaves to chance, None if it completes none."""
     found: list[int | None] = [None] * len(offered)
+    slots = len(layout.slots)
     seen: dict[str, list[View]] = {}
     for rule, _ in valid_rules(layout, group):
         if rule.attribute not in seen:
             seen[rule.attribute] = rule_views(given, rule)
-        views, slots = seen[rule.attribute], len(layout.slots)
+        views = seen[rule.attribute]
         rows = [views[0:3], views[3:6]]
         if not holds(rule, rows, slots):
             continue
-        if rule.name == "Constant" and (steps := _shared_steps(rows, given, slots)):
+        # A Constant holds of entities that move, too, if those of the third row move as those above do.
+        steps = _shared_steps(rows, given, slots) if rule.name == "Constant" else []
+        if steps:
             for number, candidate in enumerate(offered):
                 row = [*views[6:8], rule_views([candidate], rule)[0]]
                 if _constant_on_the_way(rule, row, [*given[6:8], candidate], steps, slots):
                     found[number] = _chance(rule)
             continue
+        # The three levels of Distribute_Three are those of the rows above.
         earlier = rows if rule.name == "Distribute_Three" else []
         for number, last in enumerate(rule_views(offered, rule)):
-            least = found[number]
-            if holds(rule, [*earlier, [*views[6:8], last]], slots) and (least is None or _chance(rule) < least):
-                found[number] = _chance(rule)
+            if holds(rule, [*earlier, [*views[6:8], last]], slots):
+                least, chance = found[number], _chance(rule)
+                found[number] = chance if least is None else min(least, chance)
     return found
 
 

@@ -41,7 +41,8 @@ def import_transcripts(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from error
     models = options.models or sorted(known)
-    if unknown := [name for name in models if name not in known]:
+    unknown = [name for name in models if name not in known]
+    if unknown:
         raise UserError(f"--models: no transcripts of {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     settings = load_settings(_overrides(options, source, models))
     if len(settings.plan) > _IN_PROCESS and options.processes > 1:

@@ -105,7 +105,11 @@ def skin_file(skin: str, name: str) -> Path | None:
     """The file that draws a sprite in a skin, ``SKIN/NAME.svg`` or ``SKIN/NAME.png``; None if there is none."""
     if not skin:
         return None
-    return next((path for end in ("svg", "png") if (path := Path(skin) / f"{name}.{end}").is_file()), None)
+    for end in ("svg", "png"):
+        path = Path(skin) / f"{name}.{end}"
+        if path.is_file():
+            return path
+    return None
 
 
 def rasterize(svg: str, width: int, height: int) -> Image.Image:

@@ -75,7 +75,8 @@ def capability_table(score: Capability, capabilities: Sequence[str], players: Co
     """
     paper = published("kidgym")
     figures = paper.table("Table 6")
-    wanted = {model.name for player in players if (model := model_named(player))} | {"Human"}
+    models = [model_named(player) for player in players]
+    wanted = {"Human", *(model.name for model in models if model)}
     shown = [figure for figure in figures if not players or {figure.row, paper.model_of(figure)} & wanted]
     rows: list[tuple[Cell, ...]] = []
     for name in dict.fromkeys(figure.row for figure in shown):

@@ -39,19 +39,23 @@ def _first_option(world: World) -> Options:
 def _ignores_rule(world: World) -> Options:
     if isinstance(world, Sorting):
         # The order of the animals that the player knows of, without the rule that the game shows.
-        known = [f"animal/{name}" for name in SCALES[world.known]]
-        animals = [animal for animal in known if animal in world.answer]
+        animals = [f"animal/{name}" for name in SCALES[world.known] if f"animal/{name}" in world.answer]
         number = len(animals) - len(world.backpack)
         position, animal = world.positions[number], animals[number]
-        placing = [action for action in world.options if action.cell == position]
+        placing = (action for action in world.options if action.cell == position)
         return [action for action in placing if world.backpack[action.slot].sprite == animal]
     if isinstance(world, Placement):
         # The direction as it is given, without the turn.
         return [action for action in world.options if action.cell == RING[world.direction]]
     if isinstance(world, DecodeMaze):
         # Keys open doors of their own color, whatever the table says; else take a key that works.
-        unlocking = [action for action in world.options if action.verb == "unlock" and _same_color(world, action)]
-        taking = [action for action in world.options if action.verb == "obtain" and _works(world, action)]
+        unlocking = []
+        taking = []
+        for action in world.options:
+            if action.verb == "unlock" and _same_color(world, action):
+                unlocking.append(action)
+            elif action.verb == "obtain" and _works(world, action):
+                taking.append(action)
         return unlocking or taking
     return ()
 

@@ -232,8 +232,10 @@ class KidGymSuite(Suite):
             yield from diagnose_kidgym(run.plan, run.episodes())
             yield from effect_tables(run)
             yield from environment_tables(run)
-        if section == "performance" and (table := cache_table(run)) is not None:
-            yield table
+        if section == "performance":
+            table = cache_table(run)
+            if table is not None:
+                yield table
 
     def figures(self, run: RunData) -> Iterable[Figure]:
         """The radar of capabilities, and success by task and level."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from evals.reference import published
 from evals.reference.comparison import RunCell
-
-if TYPE_CHECKING:
-    from evals.suites.kumo.repeats import Run
+from evals.suites.kumo.repeats import Run, known_values
 
 MEASURES: dict[str, Callable[[Run], float | None]] = {
     "success": lambda run: float(run.success),
@@ -44,8 +41,7 @@ def _domains(runs: Iterable[Run]) -> str:
 def _cell(
     player: str, measure: str, cell: dict[str, str], runs: Sequence[Run], value: Callable[[Run], float | None]
 ) -> RunCell:
-    known = [(number, run.task) for run in runs if (number := value(run)) is not None]
-    return RunCell(player, measure, cell, [number for number, _ in known], [task for _, task in known])
+    return RunCell(player, measure, cell, *known_values(runs, value))
 
 
 def leaderboard(difficulty: str) -> list[tuple[str, tuple[float | None, ...]]]:

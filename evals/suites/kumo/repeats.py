@@ -151,8 +151,21 @@ RELATIVE: Final[Bounds] = (-1.0, math.inf)
 
 def mean_of(runs: Sequence[Run], value: Callable[[Run], float | None], bounds: Bounds = NONNEGATIVE) -> Estimate:
     """Mean over the runs that have a value, clustered by task."""
-    pairs = [(number, run.task) for run in runs if (number := value(run)) is not None]
-    return mean_estimate([number for number, _ in pairs], [task for _, task in pairs], bounds=bounds)
+    numbers, tasks = known_values(runs, value)
+    return mean_estimate(numbers, tasks, bounds=bounds)
+
+
+def known_values(
+    runs: Sequence[Run], value: Callable[[Run], float | None]
+) -> tuple[list[float], list[tuple[str, str, int]]]:
+    """The values of the runs that have one, and the tasks of these runs."""
+    numbers, tasks = [], []
+    for run in runs:
+        number = value(run)
+        if number is not None:
+            numbers.append(number)
+            tasks.append(run.task)
+    return numbers, tasks
 
 
 def share_of(runs: Sequence[Run], holds: Callable[[Run], bool]) -> Estimate:

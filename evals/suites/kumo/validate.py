@@ -161,8 +161,9 @@ def category_table(measured: Sequence[Quality]) -> Table:
 
 
 def _mean(name: str, measured: Sequence[Quality]) -> Cell:
-    values = [value for quality in measured if (value := _COLUMNS[name](quality)) is not None]
-    return _cell(name, statistics.mean(values), least=1) if values else None
+    values = [_COLUMNS[name](quality) for quality in measured]
+    known = [value for value in values if value is not None]
+    return _cell(name, statistics.mean(known), least=1) if known else None
 
 
 def _cell(name: str, value: float | None, least: int = 0) -> Cell:

@@ -42,11 +42,12 @@ def answer_measures(answers: Sequence[Answered], player: str) -> list[Measure]:
     """Accuracy and MSEval of one player's questions by style, prior and stage; questions of failed episodes count as wrong."""
     found = []
     for name, measure in _MEASURES.items():
-        observations = [
-            Observation((answer.style, answer.prior, answer.stage), answer.cluster, (answer.mode, answer.node), value)
-            for answer in answers
-            if answer.player == player and (value := measure(answer)) is not None
-        ]
+        observations = []
+        for answer in answers:
+            value = measure(answer) if answer.player == player else None
+            if value is not None:
+                cell, unit = (answer.style, answer.prior, answer.stage), (answer.mode, answer.node)
+                observations.append(Observation(cell, answer.cluster, unit, value))
         found.append(Measure(name, ("style", "prior", "stage"), observations))
     return found
 

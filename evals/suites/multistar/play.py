@@ -236,11 +236,12 @@ def _priors(
     """What the prompt says of the parents; a parent without a readable answer is not mentioned."""
     if settings.prior == "none":
         return []
-    return [
-        prior_sentence(nodes[parent], option, question, settings.paper_literal)
-        for parent in question.parents
-        if (option := told[parent]) is not None
-    ]
+    sentences = []
+    for parent in question.parents:
+        option = told[parent]
+        if option is not None:
+            sentences.append(prior_sentence(nodes[parent], option, question, settings.paper_literal))
+    return sentences
 
 
 def _node(question: Question, parents: Sequence[str], answer: Answer, sweep: list[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -87,7 +87,8 @@ def asked_by(episode: Episode, questions: Sequence[Question]) -> list[Question]:
     if episode.level == CHAIN:
         return [*questions]
     place = episode.index % QUESTIONS_PER_PUZZLE
-    if published := [question for question in questions if isinstance(question.picture, FilePicture)]:
+    published = [question for question in questions if isinstance(question.picture, FilePicture)]
+    if published:  # named after their place in the file; a question that was left out leaves a gap
         return [question for question in published if question.node.endswith(f"/{place}")]
     node = direct_nodes(configuration_named(episode.task))[place]
     return [question for question in questions if question.node == node]

@@ -214,16 +214,9 @@ def _also_true(option: str, attribute: QuestionAttribute | None, rows: Sequence[
     if attribute == "position":
         # Where objects stand still within a row, the last panel is the union of the others, too.
         return "union" in option and all(_stand_still(row) for row in rows)
-    if attribute not in ("color", "size"):
-        return False
-    for row in rows:
-        levels = [_common_level(panel, attribute) for panel in row]
-        known = [level for level in levels if level is not None]  # None where objects of a panel differ
-        if len(levels) != 3 or len(known) != 3:
-            return False
-        if not _fits(option, *known):
-            return False
-    return True
+    if attribute in ("color", "size"):
+        return all(_fits(option, [_common_level(panel, attribute) for panel in row]) for row in rows)
+    return False
 
 
 def _stand_still(row: Sequence[Panel]) -> bool:
@@ -231,8 +224,12 @@ def _stand_still(row: Sequence[Panel]) -> bool:
     return len({frozenset(one["position"] for one in panel) for panel in row}) == 1
 
 
-def _fits(option: str, first: int, second: int, third: int) -> bool:
-    """Whether a statement on sizes or colors is true of one row of levels."""
+def _fits(option: str, levels: Sequence[int | None]) -> bool:
+    """Whether a statement on sizes or colors is true of one row of levels, of which None stands for several."""
+    known = [level for level in levels if level is not None]
+    if len(levels) != 3 or len(known) != 3:
+        return False
+    first, second, third = known
     if "constant amount" in option:
         rises = "increase" in option or "darken" in option
         step = second - first

@@ -113,9 +113,11 @@ class Folder:
     def round(self, stage: Stage) -> int:
         """The round that a stage is in: the first one that is not complete."""
         number = 1
-        while (run := self.run(stage, number)) is not None and run.complete:
+        while True:
+            run = self.run(stage, number)
+            if run is None or not run.complete:
+                return number
             number += 1
-        return number
 
     def drafts(self, stage: Stage, number: int, tasks: Sequence[tuple[Domain, Task]]) -> list[tuple[int, Draft]]:
         """The books that a stage has to write, check or revise in a round, each with the number of its task."""

@@ -109,5 +109,6 @@ def _rows(path: Path) -> Iterator[Any]:
 def _check(row: Any, place: str) -> None:
     if not isinstance(row, Mapping):
         raise TrajectoryFileError(f"{place}: not a trajectory")
-    if missing := [name for name in SCHEMA.names if row.get(name) is None]:
+    missing = [name for name in SCHEMA.names if row.get(name) is None]
+    if missing:
         raise TrajectoryFileError(f"{place}: not a trajectory: {', '.join(missing)} missing")
