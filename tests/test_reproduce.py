@@ -42,8 +42,9 @@ def planned(command, tmp_path):
     ]
     total = [0.0] * 5
     for run in itertools.product(*choices):
-        rows = describe_plan(load_settings([*run, *smaller, f"run_dir={tmp_path / 'run'}"]), None)[1].rows
-        values = [float(value) for name, value in rows if "played by" not in name and "upper" not in name]
+        rows = describe_plan(load_settings([*run, *smaller, f"run_dir={tmp_path / 'run'}"]), None)[0].rows
+        others = ("played by", "upper", "rendered")
+        values = [float(value) for name, value in rows if not any(other in name for other in others)]
         total = [one + times * value for one, value in zip(total, values, strict=True)]
     return total
 

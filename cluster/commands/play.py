@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from cluster import stop_signals
+from cluster.commands.report import report
 from cluster.commands.run import play_on_cluster, run_and_show
 from cluster.config.settings import Settings, load_settings
 from cluster.console import warn
-from cluster.errors import UserError
+from cluster.errors import CONTINUE, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
@@ -70,7 +71,10 @@ def main(options: argparse.Namespace) -> int:
         UserError: the settings name no suite, another player, or a participant by a name that is none.
     """
     settings = load_settings(play_overrides(options.overrides, options.participant))
-    return run_and_show(settings, functools.partial(_play, options))
+    code = run_and_show(settings, functools.partial(_play, options))
+    if code == CONTINUE:  # no batch system waits for a person who quits, so the finished games are scored
+        report([settings.run_dir], full=False)
+    return code
 
 
 def play_overrides(given: Sequence[str], participant: str) -> list[str]:

@@ -67,7 +67,7 @@ def test_the_same_engine_agrees_with_itself(run_dir, capsys):
     assert failed == 0 and len(asked) == turns(run_dir)
     assert all(one.same_text and one.same_action and one.old_action is not None for one in asked)
     code, out, err = run_here(capsys, "retest", str(run_dir), "--share", "0.5")
-    assert code == 0 and "1.000" in out and "0 of 0 turns" in out and "asking" in err
+    assert code == 0 and "1.00 [" in out and "0 of 0 turns" in out and "asking" in err
 
 
 def test_another_model_is_found_out(run_dir, monkeypatch):

@@ -208,15 +208,16 @@ def test_damage_is_found_before_anything_is_played(world, start, tmp_path):
     assert len(world.played) == 1
 
 
-def test_rows_of_another_plan_are_found_before_anything_is_played(world, start, tmp_path):
+def test_a_part_of_another_run_is_named_and_its_rows_never_count(world, start, tmp_path, capsys):
     start(f"run_dir={tmp_path / 'other'}", "suite.difficulties=[hard]")
     foreign = sorted((tmp_path / "other" / "episodes").iterdir())[0]
     world.most = 5
     start()
     shutil.copy(foreign, tmp_path / "run" / "episodes")
-    with pytest.raises(UserError, match=foreign.name):
-        start()
-    assert len(world.played) == 2
+    capsys.readouterr()
+    _, tables = start()
+    assert "not counted, since they were copied from another run" in capsys.readouterr().err
+    assert coverage(tables)["done"] == 8 and len(world.played) == 3
 
 
 def test_results_that_cannot_be_written_are_returned_all_the_same(world, start, monkeypatch, capsys):

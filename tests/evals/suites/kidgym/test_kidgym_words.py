@@ -172,7 +172,7 @@ def test_what_is_left_out_keeps_the_built_in_words():
         ("names: {1: one}", "names: 1: 'one'"),
         ("words: {}", "no 'words'; there are goals"),
         ("- a list", "words.yaml: must be names"),
-        ("a: [", "words.yaml, line 1: is not YAML"),
+        ("a: [", "words.yaml, line 2: is not YAML"),
         ("!!python/object/apply:os.system [ls]", "words.yaml, line 1: is not YAML"),
         ("[" * 5000, "words.yaml, line 1: is nested deeper"),
     ],

@@ -74,7 +74,7 @@ def test_the_default_plan_is_the_papers():
         "decoder": "lenient",
         "max_steps": 50,
         "hard_regret": False,
-        **{"source": None, "prompt": "own", "malformed": "scored", "transcripts": None},
+        **{"source": None, "prompt": "own", "malformed": "scored", "transcripts": None, "seeds": ""},
     }
 
 

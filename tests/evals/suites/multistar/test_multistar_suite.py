@@ -300,7 +300,7 @@ def test_an_engine_without_label_scores_fails_with_a_cause_that_says_what_helps(
     assert record.error.startswith("NoLabelScores: the engine gives no label scores; suite.reply=text")
     (written,) = played(dataclasses.replace(suite, reply="text"), Writing())
     nodes = nodes_of(written, suite)
-    assert nodes["number/one_row"]["answer"] == 0 and nodes["number/one_row"]["rule"] == "statement"
+    assert nodes["number/one_row"]["answer"] == 0 and nodes["number/one_row"]["rule"] == "no tag, label"
     assert nodes["number/one_row"]["logprobs"] is None and nodes["number/one_row"]["exact"] is False
     assert nodes["final"]["answer"] is None and nodes["final"]["rule"] == "no answer"
 
