@@ -17,7 +17,9 @@ from cluster.completion import complete_overrides, completed_command, offer_comp
 from cluster.console import show
 from cluster.errors import BAD_INPUT, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
 from envs import plugins
+from envs.files import FileError
 from envs.suggest import did_you_mean
+from evals.printable import printable
 
 SUITE_COMMANDS = "raycade.commands"
 """Entry-point group of commands that suites add: modules with ``add_arguments(parser)`` and ``main(options)``."""
@@ -99,11 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if unknown:
             parser.refuse(words[0], unknown)
         code = options.command(options)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (UserError, FileError) as error:
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         code = BAD_INPUT
     except RunFailedError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         code = RUN_FAILED
     except ModuleNotFoundError as error:  # a suite's command without the suite's extra
         print(f"error: {plugins.missing_package(SUITE_COMMANDS, words[0], error)}", file=sys.stderr)
@@ -112,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         code = RUN_FAILED
     except KeyboardInterrupt:  # outside a run, which handles the signal itself
         print("interrupted", file=sys.stderr)
@@ -182,14 +184,21 @@ def parser_for(command: str) -> Parser:
     merge.set_defaults(command=_merge)
     try:
         for name in plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS):
-            added = commands.add_parser(name, help=COMMAND_HELP.get(name) or plugins.summary(SUITE_COMMANDS, name))
+            added = commands.add_parser(name, help=COMMAND_HELP.get(name) or _summary(name))
             if name == command:
                 module: Any = plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS)
+                for function in ("add_arguments", "main"):
+                    if not callable(getattr(module, function, None)):
+                        raise ValueError(f"the command {name} ({module.__file__}) has no function {function}")
                 module.add_arguments(added)
                 added.set_defaults(command=functools.partial(_run_module, module))
     except ValueError as error:
         raise UserError(str(error)) from error
     return parser
+
+
+def _summary(name: str) -> str:
+    return printable(plugins.summary(SUITE_COMMANDS, name))
 
 
 class Parser(argparse.ArgumentParser):

@@ -47,4 +47,4 @@ def _print(tables: Iterable[LaidOut]) -> None:
 
 def warn(text: str) -> None:
     """A line on standard error."""
-    print(f"warning: {text}", file=sys.stderr, flush=True)
+    print(f"warning: {printable(text)}", file=sys.stderr, flush=True)

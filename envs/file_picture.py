@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from envs.files import read_bytes
+from envs.files import FileError, open_regular, read_bytes
 from envs.picture import Picture
 
 MOST_BYTES = 16 * 2**20
 MOST_PIXELS = 4096
 """Of an edge: larger pictures are refused before they are decoded."""
+_SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
+"""First bytes of PNG and JPEG files."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,17 @@ class FilePicture(Picture):
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """The inverse of ``to_json``."""
-        return cls(**fields)
+        """The inverse of ``to_json``.
+
+        Raises:
+            TypeError, ValueError: a field is unknown, missing or of another type.
+        """
+        picture = cls(**fields)
+        if not (isinstance(picture.path, str) and isinstance(picture.digest, str)):
+            raise ValueError("path and digest must be texts")
+        if not all(type(edge) is int and 0 < edge <= MOST_PIXELS for edge in picture.size):
+            raise ValueError(f"width and height must be whole numbers from 1 to {MOST_PIXELS}")
+        return picture
 
 
 def picture_digest(content: bytes) -> str:
@@ -103,11 +114,15 @@ def picture_digest(content: bytes) -> str:
 
 
 def picture_content(path: Path) -> bytes:
-    """The bytes of a picture's file.
+    """The bytes of a picture's file; of a file that does not begin as a picture no more is read.
 
     Raises:
-        FileError: it cannot be read, or is too large.
+        FileError: it cannot be read, is too large, or is no picture.
     """
+    with open_regular(path, MOST_BYTES) as file:
+        beginning = file.raw.read(max(map(len, _SIGNATURES)))  # type: ignore[attr-defined]
+    if not beginning.startswith(_SIGNATURES):
+        raise FileError(path, "no PNG or JPEG picture")
     return read_bytes(path, MOST_BYTES)
 
 

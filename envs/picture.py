@@ -84,7 +84,8 @@ def picture_from_description(description: str) -> Picture:
     """Rebuild a picture from the JSON that a ledger stores.
 
     Raises:
-        ValueError: the kind is unknown, or the description was written by another version of its renderer.
+        ValueError: the kind is unknown, the description was written by another version of its renderer, or its fields are
+            not those of the kind.
     """
     fields = parse_json(description, "picture description")
     if not isinstance(fields, dict) or not {"kind", "version"} <= fields.keys():
@@ -100,4 +101,20 @@ def picture_from_description(description: str) -> Picture:
     cls = _KINDS[kind]
     if version != cls.version:
         raise ValueError(f"picture of kind {kind!r} has version {version}; this renderer is version {cls.version}")
-    return cls.from_json(fields)
+    try:
+        return cls.from_json(fields)
+    except Exception as error:  # a description may be anybody's, and hold anything in place of a field
+        raise ValueError(f"no description of a picture of kind {kind!r}: {error}") from error
+
+
+def render_description(description: str) -> tuple[Picture, NDArray[np.uint8]]:
+    """A stored picture and its pixels, for showing: whatever is wrong with it is one kind of error.
+
+    Raises:
+        ValueError: it cannot be rebuilt or rendered.
+    """
+    picture = picture_from_description(description)
+    try:
+        return picture, picture.render()
+    except Exception as error:  # as above: values of the right type may still be nonsense
+        raise ValueError(f"this picture of kind {picture.kind!r} cannot be drawn: {error}") from error

@@ -18,16 +18,18 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from envs.files import FileError, read_toml
+from envs.files import FileError, read_text, read_toml
 from envs.suggest import did_you_mean
 
 VARIABLE = "RAYCADE_PLUGINS"
+_NAME = re.compile(r"\w[\w.-]*")
 
 
 def folders() -> list[Path]:
@@ -107,6 +109,9 @@ def _listed(folder: Path, group: str) -> dict[str, str]:
         raise ValueError(f"{VARIABLE}: {error}") from error
     if not isinstance(section, dict) or not all(isinstance(value, str) for value in section.values()):
         raise ValueError(f'{VARIABLE}: {path}: ["{group}"] must hold lines like name = "module:Class"')
+    for name in section:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f'{VARIABLE}: {path}: ["{group}"]: {name!r} is no name: letters, digits, _ - . only')
     return section
 
 
@@ -121,8 +126,8 @@ def summary(group: str, name: str) -> str:
     if rest:
         path = path.parent.joinpath(*rest).with_suffix(".py")
     try:
-        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    except (OSError, ValueError, SyntaxError):
+        text = ast.get_docstring(ast.parse(read_text(path))) or ""
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # how the parser refuses, or ends on deep nesting
         return ""
     return text.partition("\n")[0].rpartition("``: ")[2].removesuffix(".").replace("%", "%%")
 
@@ -143,5 +148,15 @@ def load(group: str, name: str, built_in: Mapping[str, str] = MappingProxyType({
         return getattr(found, attribute) if attribute else found
     except ModuleNotFoundError as error:
         raise ValueError(missing_package(group, name, error)) from error
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{name} ({names[name]}) cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:  # what a module of others does while it is imported
+        reason = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{name} ({names[name]}{_file_of(module)}) cannot be imported: {reason}") from error
+
+
+def _file_of(module: str) -> str:
+    """``, in FILE`` for the package that a module lies in; empty where it cannot be found."""
+    try:
+        spec = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return ""
+    return f", in {spec.origin}" if spec is not None and spec.origin else ""

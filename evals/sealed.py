@@ -13,6 +13,8 @@ import re
 import secrets
 from pathlib import Path
 
+from envs.files import FileError, read_bytes
+
 PREFIX = "sealed:"
 """As in ``suite.seeds=sealed:FILE``."""
 _SECRET = re.compile(r"raycade-challenge-1 ([0-9a-f]{64})")
@@ -38,10 +40,11 @@ def read_secret(path: Path) -> str:
         ValueError: there is none; the message does not quote the file.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(_LARGEST).decode("ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read as a challenge ({type(error).__name__})") from None
+        text = read_bytes(path, _LARGEST).decode("ascii")
+    except FileError as error:
+        raise ValueError(f"{path}: cannot be read as a challenge: {error.reason}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: cannot be read as a challenge: is not ASCII") from None
     found = _SECRET.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{path}: is no challenge; `raycade challenge new FILE` writes one")

@@ -60,6 +60,9 @@ class Suite(abc.ABC):
     """What the suite adds to the ledger."""
     shortcuts: ClassVar[Mapping[str, str]] = {}
     """Built-in players that cheat as a model could, by name, each with one line on what it does (``Turn.shortcuts``)."""
+    given_again: ClassVar[frozenset[str]] = frozenset()
+    """Settings that name a program which playing starts: commands that play stored replies take these from their command
+    line, not from a stored configuration, which may be somebody else's."""
 
     @abc.abstractmethod
     def plan(self) -> Sequence[Episode]:

@@ -32,14 +32,14 @@ def main(options: argparse.Namespace) -> None:
     table = list_runs(options.folder)
     console = Console()
     console.print(Text(printable(table.title), style="bold"))
-    shown = [tuple(format_cell(cell) for cell in row[2:]) for row in table.rows]
+    shown = [tuple(printable(format_cell(cell)) for cell in row[2:]) for row in table.rows]
     titles = table.columns[2:]
     widths = [max(map(cell_len, column)) for column in zip(titles, *shown, strict=True)]
     console.print(Text(f"  {_aligned(titles, widths)}", style="dim"), soft_wrap=True)
     for row, cells in zip(table.rows, shown, strict=True):
         name, began = map(str, row[:2])
         if name:
-            console.print(Text.assemble((printable(name), "bold"), f"  {began}"), soft_wrap=True)
+            console.print(Text.assemble((printable(name), "bold"), f"  {printable(began)}"), soft_wrap=True)
         console.print(Text(f"  {_aligned(cells, widths)}"), soft_wrap=True)
     for note in table.notes:
         console.print(Text(printable(note), style="dim"))

@@ -7,14 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
 from cluster.config.settings import make_suite
+from cluster.config.stored import stored_sections
 from cluster.console import show
-from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs
-from envs.files import parse_yaml
 from evals.analysis.rescore import changes_table, rescore, rescored_run, rescored_table
 from evals.ledger.run_data import RunData
 from evals.suite import suite_results
@@ -26,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Plays the stored replies through the suite again, with its present decoder and the settings that are named, and "
         "shows old and new success side by side. The ledger stays as it is. Settings of one suite are named by "
-        "suite.KEY=VALUE, those of a suite in a bundle by its place: suite.suites.0.decoder=strict."
+        "suite.KEY=VALUE, those of a suite in a bundle by its place: suite.suites.0.decoder=strict. Programs that the suite "
+        "starts must be named so."
     )
     parser.add_argument("run_dir", type=Path, metavar="RUN")
     parser.add_argument("overrides", nargs="*", metavar="suite.KEY=VALUE")
@@ -46,9 +43,10 @@ def rescored_tables(run: Run, overrides: Sequence[str], turns: int = 10, full: b
     """Old and new success, the turns that are read differently and, if asked for, the new score tables.
 
     Raises:
-        UserError: there is no run, or the suite rejects the settings.
+        UserError: there is no run, the suite rejects the settings, or it would start a program that only the stored
+            configuration names.
     """
-    suite = make_suite(changed(run.config["suite"], overrides))
+    suite = make_suite(stored_sections(run.path, run.config, ["suite"], overrides)["suite"])
     episodes = {episode.id: episode for episode in run.plan}
     found = rescore(suite, episodes, _rows(run.data))
     tables = [rescored_table(found), changes_table(found, turns)]
@@ -60,22 +58,3 @@ def rescored_tables(run: Run, overrides: Sequence[str], turns: int = 10, full: b
 def _rows(run: RunData) -> Iterator[Mapping[str, Any]]:
     for batch in run.batches(["episode_id", "error", "error_kind", "success", "turns"]):
         yield from batch.to_pylist()
-
-
-def changed(section: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """The suite's section with other values for some of its keys.
-
-    Raises:
-        UserError: an override is not suite.KEY=VALUE, or there is no such place.
-    """
-    config = OmegaConf.create({"suite": dict(section)})
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key.startswith("suite."):
-            raise UserError(f"{override}: name settings of the suite, as suite.KEY=VALUE")
-        try:
-            OmegaConf.update(config, key, parse_yaml(value, override), force_add=False)
-        except (OmegaConfBaseException, TypeError, ValueError) as error:
-            raise UserError(f"{override}: {str(error).splitlines()[0]}") from error
-    found: dict[str, Any] = OmegaConf.to_container(config, resolve=True)["suite"]  # type: ignore[index, call-overload, assignment]
-    return found

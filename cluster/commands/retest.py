@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from cluster.config.settings import ModelSettings, make_model, make_suite
+from cluster.config.stored import stored_sections
 from cluster.console import show
 from cluster.engines.base import Engine, EngineError
 from cluster.errors import RunFailedError, UserError
@@ -33,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sampling and seeds, and reports how many replies and decoded actions agree. Nothing is stored."
     )
     parser.add_argument("run_dir", type=Path, metavar="RUN")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="settings of suite and model.engine; an address other than the engine's own, keys, headers and programs of the "
+        "run's configuration must be given again",
+    )
     parser.add_argument("--share", type=float, default=0.05, help="share of the model's turns (default 0.05)")
     parser.add_argument("--seed", type=int, default=0, help="another seed draws another sample")
     parser.add_argument("--turns", type=int, default=10, metavar="N", help="differing turns to list (default 10)")
@@ -42,18 +50,20 @@ def main(options: argparse.Namespace) -> None:
     """Ask, and print the tables."""
     if not 0 < options.share <= 1:
         raise UserError(f"--share {options.share:g}: must be above 0 and at most 1")
-    asked, failed = retest(Run(options.run_dir), options.share, options.seed)
+    asked, failed = retest(Run(options.run_dir), options.share, options.seed, options.overrides)
     show([agreement_table(asked, failed), disagreement_table(asked, options.turns)])
 
 
-def retest(run: Run, share: float, seed: int = 0) -> tuple[list[Again], int]:
+def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ()) -> tuple[list[Again], int]:
     """Ask a share of a run's turns again; returns what came back, and how many turns could not be answered.
 
     Raises:
-        UserError: there is no run, it was played without an engine, or has no turns yet.
+        UserError: there is no run, it was played without an engine, or has no turns yet; or its configuration names
+            programs, or where keys are sent, and ``overrides`` do not repeat that.
         RunFailedError: the engine does not start.
     """
-    suite, model = make_suite(run.config["suite"]), make_model(run.config["model"])
+    sections = stored_sections(run.path, run.config, ["suite", "model"], overrides)
+    suite, model = make_suite(sections["suite"]), make_model(sections["model"])
     if model.engine is None:
         raise UserError(f"{run.path}: played by {model.name}, a built-in player; there is no engine to ask again")
     chosen = sample_turns_to_ask(read_runs([run], lambda: _turn_counts(run.data, model.name)), share, seed)

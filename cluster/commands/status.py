@@ -9,6 +9,7 @@ from cluster.console import show
 from cluster.observe.progress import clock
 from cluster.observe.run_status import Pace, run_status
 from cluster.storage.stored_run import Run, read_runs
+from evals.printable import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +25,9 @@ def main(options: argparse.Namespace) -> None:
     """Print the status."""
     run = Run(options.run_dir)
     status = read_runs([run], lambda: run_status(run))
-    print(f"{run.path}: {status.state}")
+    print(printable(f"{run.path}: {status.state}"))
     for line in status.stopping:
-        print(line)
+        print(printable(line))
     if status.pace is not None:
         print(_pace(status.pace))
     if status.money:

@@ -117,6 +117,9 @@ class Engine(abc.ABC):
     mapping are named with a dot: ``vllm.enable_prefix_caching``."""
     fixed_for_run: ClassVar[frozenset[str]] = frozenset()
     """Operational settings that must not change within a run: another endpoint may serve another model of that name."""
+    given_again: ClassVar[frozenset[str]] = frozenset()
+    """Settings that run code or say which keys are sent where: commands that ask a stored run's engine take these from
+    their command line, not from a stored configuration, which may be somebody else's."""
 
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:

@@ -68,6 +68,7 @@ class OpenAIEngine(Engine):
         }
     )
     fixed_for_run: ClassVar[frozenset[str]] = frozenset({"base_url"})
+    given_again: ClassVar[frozenset[str]] = frozenset({"api_key_env", "base_url", "headers"})
 
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:

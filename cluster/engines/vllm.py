@@ -61,6 +61,8 @@ class VLLMEngine(Engine):
             *(f"vllm.{name}" for name in OPERATIONAL),
         }
     )
+    # Among the further fields of vLLM are classes and modules that it imports.
+    given_again: ClassVar[frozenset[str]] = frozenset({"trust_remote_code", "vllm"})
 
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:

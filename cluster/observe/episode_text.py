@@ -10,7 +10,7 @@ from PIL import Image
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from envs.picture import picture_from_description
+from envs.picture import picture_from_description, render_description
 from evals.printable import printable
 from evals.suite import Suite
 from evals.view import StepView
@@ -96,13 +96,15 @@ class _Printer:
 
     def picture(self, description: str) -> None:
         try:
-            picture = picture_from_description(description)
-        except (ValueError, OSError) as error:
+            if self.pictures == "none":
+                picture = picture_from_description(description)
+            else:
+                picture, pixels = render_description(description)
+                self.console.print(_drawn(Image.fromarray(pixels), self.pictures, self.console.width))
+            width, height = picture.size
+        except Exception as error:  # a ledger may be anybody's; what is wrong with a picture must not hide the episode
             self.console.print(Text(f"[a picture that cannot be drawn: {printable(str(error))}]", style="italic"))
             return
-        width, height = picture.size
-        if self.pictures != "none":
-            self.console.print(_drawn(Image.fromarray(picture.render()), self.pictures, self.console.width))
         self.console.print(Text(f"[picture: {picture.kind}, {width} x {height}, {picture.key[:12]}]", style="italic"))
 
 

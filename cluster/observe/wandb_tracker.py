@@ -15,7 +15,7 @@ from annotated_types import Ge, Unit
 from numpy.typing import NDArray
 
 from cluster.observe.tracker import FinalResults
-from envs.picture import picture_from_description
+from envs.picture import render_description
 from envs.settings import Index
 from evals.analysis.samples import SampledTurn
 from evals.printable import printable
@@ -181,8 +181,8 @@ def _side_by_side(descriptions: Sequence[str]) -> NDArray[np.uint8] | None:
     pictures = []
     for description in descriptions:
         try:
-            pictures.append(picture_from_description(description).render())
-        except (ValueError, OSError):
+            pictures.append(render_description(description)[1])
+        except ValueError:
             continue
     if not pictures:
         return None

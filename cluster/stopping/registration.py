@@ -16,6 +16,7 @@ from cluster.storage.durable import write_durably
 from cluster.storage.provenance import versions
 from cluster.storage.stop_rule import read_rule
 from cluster.storage.stored_run import Run
+from envs.files import Bounds, read_bytes, read_json
 from evals.stopping.rules import StopRule
 from evals.tables import Cell, Table
 from evals.types import stable_hash
@@ -54,9 +55,7 @@ class Registration:
             UserError: there is none, or it cannot be read.
         """
         try:
-            if path.stat().st_size > _LARGEST:
-                raise ValueError("it is too large")
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path, Bounds(_LARGEST))
             rule = None if values["rule"] is None else StopRule.of_json(values["rule"])
             texts = {name: str(values[name]) for name in ("hypothesis", "measure", "plan", "registered")}
             used = {str(name): str(version) for name, version in values["versions"].items()}
@@ -92,9 +91,9 @@ def keep(run: Run, path: Path) -> str:
         UserError: the run has another one already, or has played without one.
     """
     Registration.read(path)
-    content = path.read_bytes()
+    content = read_bytes(path, _LARGEST)
     kept = run.path / KEPT_AS
-    if kept.exists() and kept.read_bytes() != content:
+    if kept.exists() and read_bytes(kept, _LARGEST) != content:
         raise UserError(f"preregistration={path}: {run.path} began with another one, {kept}")
     if not kept.exists():
         if run.sessions:
@@ -126,7 +125,7 @@ def registration_table(run: Run, label: str, measure: str | None = None) -> Tabl
         title=f"Preregistration of {label}: {registered.hypothesis}",
         columns=("what", "registered", "done", "kept"),
         rows=tuple(rows),
-        notes=(f"SHA-256 of the file: {sha256(path.read_bytes())}.",),
+        notes=(f"SHA-256 of the file: {sha256(read_bytes(path, _LARGEST))}.",),
     )
 
 

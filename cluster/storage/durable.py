@@ -10,13 +10,19 @@ import os
 import secrets
 from pathlib import Path
 
+from envs.files import FileError, regular
+
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file atomically.
+    """Replace a file atomically; a link to a file is replaced itself, and what it leads to stays.
 
     Raises:
-        OSError: it cannot be written; the old content is still there.
+        OSError: a folder, a device or a pipe is there, or it cannot be written; the old content is still there.
     """
+    try:
+        regular(path)
+    except FileError as error:
+        raise OSError(str(error)) from error
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         _write(beside, content, os.O_TRUNC)

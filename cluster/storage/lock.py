@@ -22,6 +22,7 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 import threading
 import time
 from dataclasses import dataclass
@@ -95,7 +96,12 @@ class RunLock:
             UserError: another process has it, or the file system does not support file locking.
             OSError: the folder cannot be written.
         """
-        file = (self.folder / ".lock").open("a+")
+        # A folder of somebody else's may hold a link or a pipe of this name, which must be neither emptied nor waited for.
+        handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        file = os.fdopen(handle, "r+", encoding="utf-8") if stat.S_ISREG(os.fstat(handle).st_mode) else None
+        if file is None:
+            os.close(handle)
+            raise OSError(f"{self.folder / '.lock'} is not a regular file")
         try:
             _lock(file, self.folder)
             lease, content = _take_lease(self.folder, _clock(file))

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
+from envs.files import Bounds, read_json, regular
 from evals.ledger.ledger import Ledger
 from evals.stopping.outcomes import PAIR_COLUMNS, Outcomes, Pair
 from evals.stopping.rules import StopRule
@@ -59,9 +60,7 @@ def read_rule(folder: Path) -> StoredRule | None:
     if not path.exists():
         return None
     try:
-        if path.stat().st_size > _LARGEST_RULE:
-            raise ValueError("too large")
-        stored = json.loads(path.read_text())
+        stored = read_json(path, Bounds(_LARGEST_RULE))
         rule, player = StopRule.of_json(stored["rule"]), str(stored["player"])
         other = _read_other(folder / AGAINST) if stored["other_run"] else None
     except (ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
@@ -70,7 +69,7 @@ def read_rule(folder: Path) -> StoredRule | None:
 
 
 def _read_other(path: Path) -> dict[Pair, float]:
-    table = pq.read_table(path, columns=[*PAIR_COLUMNS, "value"], page_checksum_verification=True)
+    table = pq.read_table(regular(path), columns=[*PAIR_COLUMNS, "value"], page_checksum_verification=True)
     *pair, values = (table[name].to_pylist() for name in (*PAIR_COLUMNS, "value"))
     return dict(zip(zip(*pair, strict=True), values, strict=True))
 

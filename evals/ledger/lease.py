@@ -13,8 +13,6 @@ and plays its episodes again, so it must not count.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -23,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+
+from envs.files import FileError, MissingFileError, open_regular, parse_json, regular
 
 LEASE_KEY = b"raycade.lease"
 """Where a part names its writer's lease in its metadata: ``NUMBER-NONCE``."""
@@ -60,15 +60,24 @@ def find_leases(run_dir: Path) -> list[Lease]:
         number = re.fullmatch(r"\.lease-(\d{1,18})", path.name)
         if number is None:
             continue
-        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-            found.append(Lease(path, int(number[1]), _content(file.read(MOST_BYTES)), os.fstat(file.fileno()).st_mtime))
+        try:
+            regular(path)
+        except FileError:
+            continue  # a folder or a pipe is no lease: no driver writes one
+        try:
+            with open_regular(path, MOST_BYTES) as file:
+                found.append(Lease(path, int(number[1]), _content(file.read(), path), os.fstat(file.fileno()).st_mtime))
+        except MissingFileError:
+            continue  # removed meanwhile
+        except FileError as error:  # of a lease that is there but cannot be read, it is not known who holds it
+            raise OSError(str(error)) from error
     return sorted(found, key=lambda lease: lease.number)
 
 
-def _content(text: bytes) -> Mapping[str, Any]:
+def _content(text: bytes, path: Path) -> Mapping[str, Any]:
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+        content = parse_json(text, path)
+    except FileError:
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from PIL import Image
 
-from envs.picture import picture_from_description
+from envs.picture import render_description
 
 _WIDEST = 360
 """Pixels; larger pictures are shown smaller."""
@@ -40,8 +40,8 @@ class Album:
 
 def _shown(description: str) -> Shown:
     try:
-        pixels = picture_from_description(description).render()
-    except (ValueError, OSError) as error:
+        _, pixels = render_description(description)
+    except ValueError as error:
         return Shown("", obstacle=str(error))
     image = Image.fromarray(pixels)
     if image.width > _WIDEST:

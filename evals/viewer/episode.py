@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
-from envs.picture import Picture, picture_from_description
+from envs.picture import picture_from_description, render_description
 from evals.ledger.ledger import LedgerChangedError, open_part
 from evals.suite import Suite
 from evals.view import EpisodeView, default_view
@@ -74,7 +76,7 @@ class Episodes:
         """A picture of an episode as PNG; None if the episode has no such picture, or it cannot be rendered any more."""
         description = self.open(run, row)["pictures"].get(key, {}).get("description")
         try:
-            return png_of(picture_from_description(description)) if description else None
+            return png_of(render_description(description)[1]) if description else None
         except ValueError:
             return None
 
@@ -148,16 +150,16 @@ def _picture(description: str, pictures: dict[str, dict[str, Any]]) -> str:
         try:
             width, height = picture_from_description(description).size
             known: dict[str, Any] = {"width": width, "height": height, "error": ""}
-        except (ValueError, KeyError, TypeError) as error:
+        except Exception as error:  # a ledger may be anybody's; what is wrong with a picture must not hide the episode
             known = {"width": 0, "height": 0, "error": str(error)}
         pictures[key] = {"description": description, **known}
     return key
 
 
-def png_of(picture: Picture) -> bytes:
+def png_of(pixels: NDArray[np.uint8]) -> bytes:
     """A picture's pixels as a PNG file."""
     out = io.BytesIO()
-    Image.fromarray(picture.render()).save(out, "PNG", compress_level=1)
+    Image.fromarray(pixels).save(out, "PNG", compress_level=1)
     return out.getvalue()
 
 

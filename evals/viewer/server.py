@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import secrets
 import threading
 import time
@@ -32,6 +33,8 @@ from evals.viewer.search import TextSearches
 STATIC = Path(__file__).with_name("static")
 MOST_ROWS = 500
 """Rows of the list in one answer."""
+MOST_DIGITS = 18
+"""Of a number in a request: it fits into the 64 bits of a database's whole numbers."""
 REFRESH_SECONDS = 2.0
 CLOSE_SECONDS = 5.0
 """How long ending waits for a ledger that is being read."""
@@ -221,7 +224,7 @@ def _guard(token: str, cookie: str, hosts: Collection[str]) -> Callable[[Request
     async def guard(request: Request, call_next: Next) -> Response:
         given = request.query_params.get("token")
         response: Response
-        if not _is_address(request.url.hostname) and request.url.hostname not in hosts:
+        if not _is_known(request.headers.getlist("host"), hosts):
             text = "This viewer is not known under this host name: open the address that `raycade view` has printed."
             response = Response(text, 400, media_type="text/plain; charset=utf-8")
         elif token and given is not None and knows(given) and request.url.path == "/":
@@ -241,12 +244,23 @@ def _guard(token: str, cookie: str, hosts: Collection[str]) -> Callable[[Request
     return guard
 
 
-def _is_address(host: str | None) -> bool:
+_HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
+"""A ``Host`` header, HOST or HOST:PORT (RFC 9110, section 7.2), without what browsers never send: user names, paths."""
+
+
+def _is_known(headers: Collection[str], hosts: Collection[str]) -> bool:
+    """Whether a request has one ``Host`` header, and it holds an IP address or one of the names."""
+    found = _HOST.fullmatch(next(iter(headers))) if len(headers) == 1 else None
+    if found is None:
+        return False
+    if found["name"] is not None and found["name"].lower() in hosts:
+        return True
     try:
-        ipaddress.ip_address(host or "")
+        address = ipaddress.ip_address(found["name"] or found["ipv6"])
     except ValueError:
         return False
-    return True
+    # IPv6 addresses stand in brackets, and only they do.
+    return (address.version == 6) == (found["ipv6"] is not None)
 
 
 def _page(request: Request) -> Response:
@@ -267,6 +281,7 @@ def _or_400(work: Callable[[], Any]) -> Any:
 
 def _whole_number(request: Request, name: str, default: int) -> int:
     given = request.query_params.get(name, "")
-    if given and not given.isdecimal():
-        raise HTTPException(400, f"{name}: {json.dumps(given)} is not a whole number")
+    if given and not (given.isdecimal() and len(given) <= MOST_DIGITS):
+        shown = json.dumps(given[:MOST_DIGITS])
+        raise HTTPException(400, f"{name}: {shown} is not a whole number of at most {MOST_DIGITS} digits")
     return int(given) if given else default

@@ -323,10 +323,30 @@ def test_a_plugin_folder_of_brackets_is_refused(tmp_path, monkeypatch):
         plugins.registered("raycade.suites", {})
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "7", "{}", '{"kind": "file", "version": {}}'])
+FILE = '{"kind": "file", "version": 1, "path": "/etc/passwd", "digest": "", "width": '
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[" * 100_000, "7", "{}", '{"kind": "file", "version": {}}'),
+        *(
+            FILE + end
+            for end in ('8, "height": 8, "more": 1}', "8}", '8, "height": "8"}', '8, "height": 100000000000}')
+        ),
+        '{"kind": "kidgym", "version": 2, "more": 1}',
+    ],
+)
 def test_a_description_that_is_no_picture_is_refused(text):
     with pytest.raises(ValueError, match="picture"):
         picture_from_description(text)
+
+
+def test_of_a_file_that_is_no_picture_only_the_beginning_is_read(tmp_path, monkeypatch):
+    (tmp_path / "secret").write_bytes(b"secret" * 1000)
+    monkeypatch.setattr("envs.file_picture.read_bytes", lambda *each: pytest.fail("read whole"))
+    with pytest.raises(ValueError, match="no PNG or JPEG picture"):
+        FilePicture(str(tmp_path / "secret"), "", 8, 8).render()
 
 
 def test_a_picture_that_is_a_pipe_is_refused(tmp_path):

@@ -470,6 +470,22 @@ def test_a_page_elsewhere_cannot_read_episodes_by_resolving_its_name_to_this_mac
     assert answer.status_code == (200 if let_in else 400) and ("runs" in answer.text) == let_in
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["[::1", "localhost@evil.com", "evil.com/localhost", "", "localhost:", "localhost:x", "[127.0.0.1]", "::1", "a b"],
+)
+def test_a_malformed_host_is_refused(folder, header):
+    client = TestClient(make_app(open_viewer(folder / "calm"), token=""))
+    assert client.get("/api/state", headers={"host": header}).status_code == 400
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 19, "-1", "x"])
+def test_a_number_that_no_list_has_is_refused(folder, number):
+    client = TestClient(make_app(open_viewer(folder / "calm"), token=""))
+    answer = client.get("/api/episodes", params={"from": number})
+    assert answer.status_code == 400 and len(answer.text) < 200
+
+
 def test_the_model_stands_before_the_baselines(tmp_path):
     write_run(tmp_path / "run", *calm_rows())
     players = open_viewer(tmp_path / "run").index.status()[0]["players"]

@@ -104,6 +104,7 @@ class KidGymSuite(Suite):
     version: ClassVar[int] = 2
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
+    given_again: ClassVar[frozenset[str]] = frozenset({"checkout", "python"})
 
     tasks: str | Several[str] = PAPER_TASKS
     levels: int | Several[int] = (1, 2, 3)

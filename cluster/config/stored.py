@@ -1,0 +1,92 @@
+"""The stored configuration of a run, used again by a command: it may be somebody else's, so it is not trusted with everything.
+
+Playing stored replies, or asking a model again, acts on settings: a suite may start a program that one names, an engine
+may send a key to an address. Classes list such settings as ``given_again``. A stored value of theirs is refused unless the
+user repeats the setting on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from cluster.config.registry import class_of
+from cluster.errors import UserError
+from envs.files import parse_yaml
+from envs.settings import settings_of, shown
+
+
+def stored_sections(
+    run_dir: Path, config: Mapping[str, Any], names: Sequence[str], overrides: Sequence[str]
+) -> dict[str, Any]:
+    """Sections of a stored configuration with the values that the command line gives.
+
+    Args:
+        run_dir: Where the configuration is stored, for errors.
+        config: All of it.
+        names: Of the sections that the command acts on: ``suite``, ``model``.
+        overrides: KEY=VALUE of the command line, keys with their section.
+
+    Raises:
+        UserError: an override names nothing, or a stored setting must be given again.
+    """
+    found = _with_overrides({name: config.get(name) for name in names}, overrides)
+    given = [override.partition("=")[0] for override in overrides]
+    missing = []
+    for key, value in _to_be_given(found):
+        # A whole section on the command line gives all settings within it.
+        if not any(key == name or key.startswith(f"{name}.") for name in given):
+            missing.append(f"{key}={shown(value)}")
+    if missing:
+        raise UserError(
+            f"{run_dir}: its stored configuration sets {' '.join(missing)}, which starts programs or says where keys are "
+            "sent; if you trust these values, give each of them again on the command line"
+        )
+    return found
+
+
+def _with_overrides(sections: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The sections with other values for some of their keys; stored references to other values are not resolved."""
+    choice = " or ".join(f"{name}.KEY=VALUE" for name in sections)
+    try:
+        config = OmegaConf.create(dict(sections))
+    except OmegaConfBaseException as error:
+        raise UserError(f"config.yaml: {str(error).splitlines()[0]}") from error
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or key.partition(".")[0] not in sections or "." not in key:
+            raise UserError(f"{override}: name settings as {choice}")
+        try:
+            # Replaced as a whole: a mapping that is given keeps nothing of the stored one.
+            OmegaConf.update(config, key, parse_yaml(value, override), merge=False, force_add=False)
+        except (OmegaConfBaseException, TypeError, ValueError) as error:
+            raise UserError(f"{override}: {str(error).splitlines()[0]}") from error
+    found: dict[str, Any] = OmegaConf.to_container(config, resolve=False)  # type: ignore[assignment]
+    return found
+
+
+def _to_be_given(sections: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    if "suite" in sections:
+        yield from _to_be_given_of("suite", "suite", sections["suite"])
+    model = sections.get("model")
+    if isinstance(model, Mapping) and model.get("engine") is not None:
+        yield from _to_be_given_of("model.engine", "model.engine", model["engine"])
+
+
+def _to_be_given_of(kind: str, place: str, section: Any) -> Iterator[tuple[str, Any]]:
+    """Keys and values of a section, and of the suites in a bundle, that differ from the defaults of their class."""
+    if not isinstance(section, Mapping):
+        return
+    parts = section.get("suites")
+    for number, part in enumerate(parts if isinstance(parts, list) else ()):
+        yield from _to_be_given_of(kind, f"{place}.suites.{number}", part)
+    cls = class_of(kind, section)
+    defaults = settings_of(cls)
+    for name in sorted(cls.given_again & section.keys()):
+        value = section[name]
+        if value and value != defaults[name].default:
+            yield f"{place}.{name}", value
