@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
@@ -18,12 +21,14 @@ SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")
 
 def total_usage(run: RunData) -> dict[str, float]:
     """The sums over all players, failed episodes included; those that are 0 are left out."""
-    totals = dict.fromkeys(SUMS, 0.0)
+    totals: dict[str, float] = dict.fromkeys(SUMS, 0)
+    costs: list[npt.NDArray[np.float64]] = []
     for rows in run.batches(SUMS):
-        sums = rows.group_by([]).aggregate([(name, "sum") for name in SUMS]).to_pylist()[0]
-        for name in SUMS:
-            totals[name] += sums[f"{name}_sum"] or 0
-    return {name: total if name == "cost" else int(total) for name, total in totals.items() if total}
+        for name in SUMS[:-1]:
+            totals[name] += pc.sum(rows[name]).as_py() or 0
+        costs.append(rows["cost"].drop_null().to_numpy())
+    totals["cost"] = math.fsum(itertools.chain.from_iterable(costs))  # exact, so the same in any order of the rows
+    return {name: total for name, total in totals.items() if total}
 
 
 @dataclass(frozen=True)

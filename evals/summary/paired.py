@@ -279,7 +279,10 @@ def sign_flip_p(sums: Sequence[float]) -> float:
 
     Exact where all are whole numbers (up to ``EXACT_TOTAL`` where their sizes differ); else by ``DRAWS`` seeded draws.
     """
-    counts = Counter(abs(each) for each in sums if each)
+    sizes = sorted(abs(each) for each in sums if each)
+    counts = Counter(
+        sizes
+    )  # in the order of size: the same numbers are drawn for each, whatever the order of the games
     observed = abs(math.fsum(sums))
     if not counts:
         return 1.0
@@ -351,8 +354,10 @@ def _shuffle_p(first: Sequence[Observation], second: Sequence[Observation]) -> f
             games[one.game].append(one.value)
         for values in games.values():
             kinds[math.fsum(values), len(values)][side] += 1
-    sums, sizes = (np.array(column) for column in zip(*kinds, strict=True))
-    here, there = (np.array(column) for column in zip(*kinds.values(), strict=True))
+    # In the order of their values: the same numbers are drawn for each, whatever the order of the games.
+    ordered = sorted(kinds.items())
+    sums, sizes = (np.array(column) for column in zip(*(kind for kind, _ in ordered), strict=True))
+    here, there = (np.array(column) for column in zip(*(found for _, found in ordered), strict=True))
 
     def distance(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         rest = here + there - counts
@@ -360,7 +365,9 @@ def _shuffle_p(first: Sequence[Observation], second: Sequence[Observation]) -> f
         return np.abs(means)
 
     generator = np.random.default_rng(0)
-    drawn = generator.multivariate_hypergeometric(here + there, here.sum(), DRAWS, method="marginals")
+    # The smaller side is drawn: the distance is the same for its rest, so p does not depend on which side is first.
+    smaller = min(here.sum(), there.sum())
+    drawn = generator.multivariate_hypergeometric(here + there, smaller, DRAWS, method="marginals")
     extreme = distance(drawn) >= distance(here) * (1 - 1e-9)
     return float((1 + extreme.sum()) / (DRAWS + 1))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
 
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import UNIT, intraclass_correlation, mean_estimate
@@ -22,12 +24,13 @@ def reliability_table(run: RunData) -> Table | None:
     Games that were played less often than the others of their row are left out, since k runs cannot be drawn from them;
     a failed episode counts as no success.
     """
-    won: defaultdict[tuple[str, ...], defaultdict[tuple[object, ...], list[bool]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for row in run.episodes([*_GROUP, *_GAME, "success"]).to_pylist():
-        group, game = tuple(row[name] for name in _GROUP), tuple(row[name] for name in _GAME)
-        won[group][game].append(bool(row["success"]))
+    won: defaultdict[tuple[str, ...], defaultdict[tuple[str, ...], list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for group, game in zip(_keys(run.plan, _GROUP), _keys(run.plan, _GAME), strict=True):
+        won[group][game] = []  # rows in the order of the plan: that of the ledger depends on who finished first
+    episodes = run.episodes([*_GROUP, *_GAME, "success"])
+    outcomes = episodes["success"].to_pylist()
+    for group, game, success in zip(_keys(episodes, _GROUP), _keys(episodes, _GAME), outcomes, strict=True):
+        won[group][game].append(bool(success))
     most = max((len(runs) for games in won.values() for runs in games.values()), default=0)
     if most < 2:
         return None
@@ -35,6 +38,8 @@ def reliability_table(run: RunData) -> Table | None:
     rows: list[tuple[Cell, ...]] = []
     for group, games in won.items():
         repeats = max(map(len, games.values()))
+        if not repeats:
+            continue  # planned, and not played yet
         whole = {game: runs for game, runs in games.items() if len(runs) == repeats}
         counts = [sum(runs) for runs in whole.values()]
         values = [float(each) for runs in whole.values() for each in runs]
@@ -69,6 +74,10 @@ def reliability_table(run: RunData) -> Table | None:
             "error that as many different games, played once each, would give.",
         ),
     )
+
+
+def _keys(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return zip(*(rows[name].to_pylist() for name in names), strict=True)
 
 
 def _mean(chance: Callable[[int, int, int], float], counts: list[int], repeats: int, k: int) -> Cell:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings, strategies
 from scipy import stats
 
 from evals.ledger.run_data import RunData
@@ -35,6 +36,31 @@ CELL = ("model", "CL")
 def side(values, cell=CELL, repeats=1):
     """Observations of games in turn, ``repeats`` of each."""
     return [Observation(cell, place // repeats, place % repeats, float(value)) for place, value in enumerate(values)]
+
+
+# --- the order of rows, and which side is first ---------------------------------------------------------------------
+
+
+VALUES = strategies.one_of(
+    strategies.lists(strategies.floats(0, 1000, allow_subnormal=False), min_size=2, max_size=24),
+    strategies.lists(strategies.integers(0, 30_000).map(float), min_size=2, max_size=24),
+    strategies.lists(strategies.sampled_from([0.0, 1.0]), min_size=2, max_size=24),
+)
+
+
+@pytest.mark.parametrize("effects_of", [paired_effects, independent_effects])
+@settings(max_examples=30, deadline=None)
+@given(VALUES, VALUES, strategies.integers(1, 3), strategies.randoms(use_true_random=False))
+def test_effects_depend_neither_on_the_order_of_rows_nor_on_which_side_is_first(
+    effects_of, values, others, repeats, chance
+):
+    first, second = side(values, repeats=repeats), side(others, repeats=repeats)
+    (effect,) = effects_of(first, second)
+    (exchanged,) = effects_of(second, first)
+    assert exchanged.p == effect.p
+    assert exchanged.difference.mean == -effect.difference.mean
+    shuffled = [chance.sample(each, len(each)) for each in (first, second)]
+    assert str(effects_of(*shuffled)) == str([effect]), "as text: nan differs from itself"
 
 
 # --- equal to what others compute -----------------------------------------------------------------------------------

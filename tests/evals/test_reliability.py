@@ -1,9 +1,13 @@
 import itertools
 import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from cluster.commands.report import coverage, summarize
+from evals.analysis.compare import Side, comparison_tables
+from evals.analysis.evidence import evidence_table
 from evals.ledger.run_data import RunData
 from evals.stats.anytime import confidence_sequence
 from evals.stats.reliability import (
@@ -13,7 +17,13 @@ from evals.stats.reliability import (
     pass_power_k,
     what_a_plan_buys,
 )
+from evals.summary.cost import cost_table, costs_of
+from evals.summary.failures import causes_of, failure_table
+from evals.summary.overview import overview
 from evals.summary.reliability import reliability_table
+from evals.summary.reply_health import reply_health, reply_table
+from evals.summary.usage import usage_table
+from tests.small_runs import MODELS, SUITES, small_run
 
 
 @pytest.mark.parametrize("repeats", [1, 4, 5])
@@ -83,3 +93,36 @@ def test_the_table_of_reliability():
 
 def test_without_repeats_there_is_no_table_of_reliability():
     assert reliability_table(ledger([[True], [False]])) is None
+
+
+def test_no_table_that_all_suites_share_depends_on_the_order_of_the_ledger():
+    """Parts come in the order in which drivers finished, or were merged; ``check_suite`` sees to the suites' own tables."""
+    run = small_run("kumo")
+    whole = run.episodes([*run.episodes().column_names, "turns"])
+    shuffled = whole.take(np.random.default_rng(1).permutation(len(whole)))
+
+    def shown(rows):
+        data = RunData.of_tables(run.plan, rows)
+        causes, health = causes_of(data), reply_health(data)
+        tables = [
+            coverage(data),
+            failure_table(causes),
+            reply_table(health),
+            reliability_table(data),
+            usage_table(data),
+        ]
+        tables.append(cost_table(costs_of(data)))
+        sides = [Side(player, player, data, SUITES["kumo"]) for player in MODELS]
+        tables += [
+            *comparison_tables(*sides),
+            *comparison_tables(*sides, column="seconds"),
+            evidence_table(sides[0], sides[1:]),
+        ]
+        return {
+            **{table.name: table.to_json() for table in tables if table is not None},
+            **{"summary": summarize(data, [], causes), "overview": list(overview(data))},
+        }
+
+    before, after = shown(whole), shown(shuffled)
+    assert [what for what in before if str(before[what]) != str(after[what])] == []
+    assert {"reliability", "failures", "usage"} <= before.keys()
