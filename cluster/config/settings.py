@@ -43,8 +43,10 @@ from envs.settings import (
 )
 from envs.suggest import did_you_mean
 from evals.human import is_human
+from evals.ledger.columns import ledger_schema
+from evals.stopping.outcomes import measurable
 from evals.stopping.rules import StopRule
-from evals.suite import Suite, built_in_players, check_openings, plan_for
+from evals.suite import Suite, built_in_players, check_openings, ledger_columns, plan_for
 from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
@@ -300,8 +302,9 @@ def check_config(config: DictConfig) -> dict[str, Any]:
         missing = re.search(r"Missing mandatory value: ([\w.]+)", str(error))
         raise UserError(f"{missing[1]}: is missing; set {missing[1]}=..." if missing else _tidy(error)) from error
     _checked("", ROOT_KINDS, plain)
-    _stop_rule(plain["stop"])
-    _players(plain, make_suite(plain["suite"]), make_model(plain["model"]))
+    suite = make_suite(plain["suite"])
+    _check_measure(_stop_rule(plain["stop"]), suite)
+    _players(plain, suite, make_model(plain["model"]))
     _section("cluster", ClusterSettings, plain["cluster"] or {})
     if plain["tracker"]:
         check_section("tracker", plain["tracker"])
@@ -322,6 +325,20 @@ def _stop_rule(section: Any) -> StopRule | None:
         return _section("stop", StopRule, section)
     except ValueError as error:
         raise UserError(str(error)) from error
+
+
+def _check_measure(rule: StopRule | None, suite: Suite) -> None:
+    """See that the suite's ledger will have the column that a rule measures.
+
+    Raises:
+        UserError: it will not; the message names those that it will have.
+    """
+    columns = measurable(ledger_schema(ledger_columns(suite)))
+    if rule is not None and rule.measure not in columns:
+        near = did_you_mean(rule.measure, columns)
+        raise UserError(
+            f"stop.measure={rule.measure}: is no numeric column of the ledger; these are {', '.join(columns)}{near}"
+        )
 
 
 def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[Episode, ...]]:

@@ -19,7 +19,7 @@ from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from envs.files import Bounds, read_json, regular
 from evals.ledger.ledger import Ledger
-from evals.stopping.outcomes import PAIR_COLUMNS, Outcomes, Pair
+from evals.stopping.outcomes import PAIR_COLUMNS, Outcomes, Pair, measurable
 from evals.stopping.rules import StopRule
 
 RULE = "stopping.json"
@@ -43,7 +43,17 @@ class StoredRule:
         return Outcomes(self.rule, plan, self.player, self.other)
 
     def outcomes_of(self, plan: pa.Table, ledger: Ledger, without: Collection[str] = ()) -> Outcomes:
-        """A collector with the outcomes of a ledger, but those of episodes ``without`` (ids) that are played again."""
+        """A collector with the outcomes of a ledger, but those of episodes ``without`` (ids) that are played again.
+
+        Raises:
+            UserError: the ledger has no such measure.
+        """
+        columns = measurable(ledger.schema)
+        if ledger.parts and self.rule.measure not in columns:
+            raise UserError(
+                f"{RULE}: cannot be followed: measure={self.rule.measure} is no numeric column of the ledger "
+                f"({', '.join(columns)})"
+            )
         found, left_out = self.outcomes(plan), pa.array(list(without), pa.string())
         for rows in ledger.batches(["episode_id", "status", self.rule.measure]):
             found.add(rows.filter(pc.invert(pc.is_in(rows["episode_id"], left_out))))

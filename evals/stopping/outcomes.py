@@ -26,6 +26,12 @@ COUNTED_AS_LOST = ("success", "score")
 """Measures in which a failed episode counts as 0, as in the tables of results; of others it is left out."""
 
 
+def measurable(schema: pa.Schema) -> list[str]:
+    """The columns of a ledger that a rule can measure: those of numbers and truth values."""
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return [column.name for column in schema if any(is_kind(column.type) for is_kind in kinds)]
+
+
 @dataclass(frozen=True)
 class GroupState:
     """One decision of a run."""

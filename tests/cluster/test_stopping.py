@@ -200,6 +200,8 @@ def test_a_run_is_compared_with_what_the_other_had_reached_at_its_beginning(few_
         (["stop=decided"], "against"),
         (["stop=precise", "precision=2"], "precision=2"),
         (["stop=precise", "precision=.1", "stop.by=galaxy"], "galaxy"),
+        (["stop=precise", "precision=.1", "stop.measure=sucess"], "these are .*success.*Did you mean success"),
+        (["stop=precise", "precision=.1", "stop.measure=task"], "no numeric column"),
         (["order=shortest"], "order=shortest"),
     ],
 )
@@ -207,6 +209,16 @@ def test_a_rule_that_cannot_be_followed_is_refused(few_at_once, tmp_path, overri
     with pytest.raises(UserError, match=said):
         start(tmp_path / "run", *overrides)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("measure", ["task", "no_such"])
+def test_a_stored_rule_that_measures_no_number_is_named(few_at_once, tmp_path, measure):
+    few_at_once.episodes = 4
+    start(tmp_path / "run", "stop=precise", "precision=.1")
+    path = tmp_path / "run" / "stopping.json"
+    path.write_text(path.read_text().replace('"measure": "success"', f'"measure": "{measure}"'))
+    with pytest.raises(UserError, match=f"stopping.json.*measure={measure}"):
+        _ = Run(tmp_path / "run").stopping
 
 
 def test_parts_that_stopped_are_not_merged(few_at_once, tmp_path):
