@@ -7,12 +7,14 @@ of the driver, the journal holds at least what was paid; what was in flight coun
 from __future__ import annotations
 
 import json
-import math
+import os
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster.console import warn
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from envs.files import read_json
@@ -43,17 +45,47 @@ def read_spending(run_dir: Path) -> Spending:
         UserError: the journal is damaged: starting at 0 would let the spend cap be exceeded.
     """
     path = run_dir / SPENDING
-    if not path.exists():
+    if not os.path.lexists(path):
         return Spending()
     try:
         stored = read_json(path)
         # older versions have written nothing but ``spent``
-        amounts = [float(stored["spent"]), float(stored.get("in_flight", 0)), float(stored.get("highest", 0))]
+        noted = [stored["spent"], stored.get("in_flight", 0), stored.get("highest", 0)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path}: damaged, cannot be read as what the run has spent: {error}") from error
-    if not all(math.isfinite(amount) and amount >= 0 for amount in amounts):
-        raise UserError(f"{path}: damaged: no amounts of money: {amounts}")
-    return Spending(*amounts)
+    if not all(map(_is_amount, noted)):
+        raise UserError(f"{path}: damaged: no amounts of money: {noted}")
+    return Spending(*map(float, noted))
+
+
+def _is_amount(value: object) -> bool:
+    """Whether a JSON value is an amount of money: a number, neither a text of digits nor a truth value."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 <= value <= sys.float_info.max
+
+
+def check_journal(run_dir: Path, cost: float, capped: bool) -> None:
+    """See that the journal is there if rows of the ledger have cost money.
+
+    Args:
+        run_dir: Of the run.
+        cost: What the rows of its ledger cost.
+        capped: Whether there is a spend cap, which would count from 0.
+
+    Raises:
+        UserError: it is missing, and there is a spend cap; without one, a warning says so.
+    """
+    path = run_dir / SPENDING
+    if not cost or os.path.lexists(path):
+        return
+    missing = (
+        f"{path}: missing, though the ledger's episodes cost {cost:.2f}. Restore it, or write into it what was spent, at "
+        f'least: {{"spent": {cost:.6f}}}'
+    )
+    if capped:
+        raise UserError(f"{missing}. Without it, the run could spend more than model.engine.spend_cap")
+    warn(missing)
 
 
 class SpendingJournal:

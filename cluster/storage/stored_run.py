@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -145,7 +146,7 @@ class Run:
         Raises:
             UserError: the note is damaged.
         """
-        return read_spending(self.path).total if (self.path / SPENDING).exists() else None
+        return read_spending(self.path).total if os.path.lexists(self.path / SPENDING) else None
 
     @cached_property
     def ledger(self) -> Ledger:

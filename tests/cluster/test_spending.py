@@ -10,7 +10,7 @@ from cluster.errors import UserError
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts, Report
 from cluster.storage.lock import LeaseLostError
-from cluster.storage.spending import SPENDING, Spending, SpendingJournal, read_spending
+from cluster.storage.spending import SPENDING, Spending, SpendingJournal, check_journal, read_spending
 from tests.recorded_disk import RecordedDisk
 
 
@@ -42,6 +42,7 @@ def test_a_journal_of_an_older_version_is_gone_on_with(tmp_path):
     "text",
     [
         *("", "{}", "[]", '{"spent": "x"}', '{"spent": NaN}', '{"spent": -1}', '{"spent": null}', "[" * 100_000),
+        *('{"spent": true}', '{"spent": "5"}', '{"spent": 1' + 400 * "0" + "}"),
         *('{"spent": 1, "in_flight": -1}', '{"spent": 1, "highest": Infinity}', '{"spent": 1, "in_flight": [2]}'),
     ],
 )
@@ -49,6 +50,23 @@ def test_a_damaged_journal_is_refused_rather_than_read_as_nothing(tmp_path, text
     (tmp_path / SPENDING).write_text(text)
     with pytest.raises(UserError, match=SPENDING):
         read_spending(tmp_path)
+
+
+def test_a_journal_that_leads_nowhere_is_refused(tmp_path):
+    (tmp_path / SPENDING).symlink_to("nowhere")
+    with pytest.raises(UserError, match=SPENDING):
+        read_spending(tmp_path)
+
+
+def test_a_journal_that_is_missing_is_told_from_one_that_is_not_needed(tmp_path, capsys):
+    check_journal(tmp_path, 0.0, capped=True)
+    assert not capsys.readouterr().err
+    check_journal(tmp_path, 1.5, capped=False)
+    assert '"spent": 1.5' in capsys.readouterr().err
+    with pytest.raises(UserError, match="spend_cap"):
+        check_journal(tmp_path, 1.5, capped=True)
+    (tmp_path / SPENDING).write_text('{"spent": 1.5}')
+    check_journal(tmp_path, 1.5, capped=True)
 
 
 def test_a_driver_that_was_taken_over_writes_no_account(tmp_path):
