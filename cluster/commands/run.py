@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pyarrow.compute as pc
 import ray
 import yaml
 
@@ -27,6 +27,7 @@ from cluster.ray_backend import actors, capacity
 from cluster.stopping.begin import begin_rule
 from cluster.stopping.registration import keep
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.spending import check_journal
 from cluster.storage.stored_run import Run
 from evals.human import is_human
 from evals.ledger.ledger import LedgerDamagedError
@@ -52,6 +53,8 @@ def run_and_show(settings: Settings, play: Play | None = None) -> int:
         text = (
             f"error: {error}\nFinished episodes are saved in {settings.run_dir}; run the same command again to resume."
         )
+        if not settings.run_dir.exists():  # someone deleted or renamed it
+            text = f"error: {error}"
         print(text, file=sys.stderr)
         return CONTINUE if isinstance(error, SpendCapError) else RUN_FAILED
     show_results(settings, results)
@@ -91,13 +94,17 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     if play is None and is_human(settings.model.name):
         raise UserError(f"model={settings.model.name}: a person plays with `raycade play`")
     directory = RunDirectory(settings.run_dir)
+    begun = directory.begun
     directory.check_plan(settings.plan)
     config: dict[str, Any] = yaml.safe_load(settings.config)
     _check_answering(settings.model, directory, config)
-    new = not directory.path.exists()
     watcher = Watcher(make_tracker(settings.tracker))
     directory.claim()
     try:
+        if directory.begun != begun:  # the checks above were of another state
+            raise UserError(f"run_dir={directory.path}: another driver has just begun a run here; start this one again")
+        engine = config["model"].get("engine") or {}
+        check_journal(directory.path, _ledger_cost(directory), capped=engine.get("spend_cap") is not None)
         directory.begin(settings.plan, {"config.yaml": settings.config})
         directory.write_suite(config["suite"])
         stats = RunStatistics(
@@ -110,8 +117,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             if settings.preregistration is not None:
                 keep(directory, settings.preregistration)
         except UserError:
-            if new:
-                shutil.rmtree(directory.path)
+            directory.discard()
             raise
         resume = scan_resume(directory, settings.plan, stats, settings.retry_failed)
         directory.remove(resume.replaced)
@@ -128,8 +134,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             except stop_signals.StoppedError:
                 stopped = True
             except UserError:
-                if new and not any(directory.parts.iterdir()):
-                    shutil.rmtree(directory.path)  # ours, and nothing was played: a failed start leaves no folder
+                directory.discard()
                 raise
         if stopped:
             watcher.finish(unscored_results(stats.to_json()))
@@ -158,6 +163,11 @@ def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) 
                 f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
                 f"model; use the original setting, or another run_dir than {run.path}"
             )
+
+
+def _ledger_cost(run: Run) -> float:
+    """What the episodes in a run's ledger cost; 0 before it has begun."""
+    return float(pc.sum(run.ledger.table(["cost"])["cost"]).as_py() or 0.0) if run.begun else 0.0
 
 
 def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracked: bool) -> None:

@@ -38,10 +38,16 @@ def create_durably(path: Path, content: bytes) -> None:
 
     Raises:
         FileExistsError: it is there.
-        OSError: it cannot be written; it may be there with a part of its content.
+        OSError: it cannot be written, and is not there.
     """
-    _write(path, content, os.O_EXCL)
-    sync_directory(path.parent)
+    try:
+        _write(path, content, os.O_EXCL)
+        sync_directory(path.parent)
+    except FileExistsError:
+        raise
+    except OSError:
+        path.unlink(missing_ok=True)  # half a file would stand for a whole one
+        raise
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

@@ -41,11 +41,15 @@ HEARTBEAT_SECONDS = 15.0
 STALE_SECONDS = 180.0
 """A writer that cannot be seen from here is considered dead when its heartbeat has not changed for this long."""
 WATCH_SECONDS = 1.0
-"""Between looks at a heartbeat in the future."""
+"""Between looks at a heartbeat in the future, or at an empty lease."""
 
 
 class LeaseLostError(RunFailedError):
-    """Another driver took over: this one missed its heartbeats (it was suspended, say) and must not write anymore."""
+    """This driver no longer holds its folder, and must not write anymore.
+
+    Another driver took over since this one missed its heartbeats (it was suspended, say), or the folder or the lease was
+    removed.
+    """
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,11 @@ class RunLock:
         self._ended = threading.Event()
         self._heart: threading.Thread | None = None
 
-    def acquire(self) -> None:
+    def acquire(self, created: bool = False) -> None:
         """Acquire the lock, and send heartbeats until it is released.
+
+        Args:
+            created: This process has created the folder; it is removed if nobody can lock it.
 
         Raises:
             UserError: another process has it, or the file system does not support file locking.
@@ -103,7 +110,9 @@ class RunLock:
             os.close(handle)
             raise OSError(f"{self.folder / '.lock'} is not a regular file")
         try:
-            _lock(file, self.folder)
+            _lock(file, self.folder, created)
+            if any(map(_is_empty, find_leases(self.folder)[-1:])):
+                time.sleep(WATCH_SECONDS)  # its writer is about to write its content, or died before it could
             lease, content = _take_lease(self.folder, _clock(file))
         except BaseException:
             file.close()
@@ -121,10 +130,17 @@ class RunLock:
         """Check that the lock is still held.
 
         Raises:
-            LeaseLostError: another process took it over.
+            LeaseLostError: another process took it over, or the folder or the lease was removed.
         """
-        if not self._is_held():
-            raise LeaseLostError(f"{self.folder}: another driver took over this run; nothing more is written here")
+        if self._is_held():
+            return
+        if not self.folder.exists():
+            reason = "the run directory is gone; it was deleted or renamed while this driver wrote to it"
+        elif not find_leases(self.folder):
+            reason = "its lease is gone; someone removed it while this driver held it"
+        else:
+            reason = "another driver took over this run"
+        raise LeaseLostError(f"{self.folder}: {reason}; nothing more is written here")
 
     def release(self) -> None:
         """Release the lock."""
@@ -153,7 +169,7 @@ class RunLock:
                     os.utime(lease)
 
 
-def _lock(file: IO[str], folder: Path) -> None:
+def _lock(file: IO[str], folder: Path, created: bool) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -161,6 +177,10 @@ def _lock(file: IO[str], folder: Path) -> None:
         owner = file.read().strip() or "unknown"
         raise UserError(f"run_dir={folder}: another driver is running here (process {owner})") from error
     except OSError as error:
+        if created:
+            with contextlib.suppress(OSError):  # nobody can hold a lock here, so this removes nobody's
+                Path(file.name).unlink()
+                folder.rmdir()
         raise UserError(
             f"run_dir={folder}: this file system does not support file locking ({error}), so two drivers could write at "
             "once; choose a folder elsewhere, or have it mounted with locks (Lustre: -o flock)"
@@ -190,7 +210,7 @@ def _take_lease(folder: Path, now: float) -> tuple[Lease, bytes]:
     except FileExistsError as error:
         raise UserError(f"run_dir={folder}: another driver is starting here") from error
     if any(lease.number > number for lease in find_leases(folder)):  # this number had come and gone
-        mine.path.unlink()
+        mine.path.unlink(missing_ok=True)
         raise UserError(f"run_dir={folder}: another driver is starting here")
     for lease in leases:
         lease.path.unlink(missing_ok=True)
@@ -219,12 +239,20 @@ def _counted_parts(folder: Path, fence: Fence) -> tuple[list[str], int]:
 
 
 def _is_free(lease: Lease, now: float) -> bool:
-    """Whether a lease may be taken over: it was released, its process is dead, or its heartbeat is old."""
-    if lease.content.get("released"):
+    """Whether a lease may be taken over: it names nobody, was released, its process is dead, or its heartbeat is old."""
+    if lease.content.get("released") or _is_empty(lease):
         return True
     if is_visible(lease.content):
         return not is_alive(lease.content)
     return now - lease.heartbeat > STALE_SECONDS
+
+
+def _is_empty(lease: Lease) -> bool:
+    """Whether a lease's file has no content, so no process has come to hold it."""
+    try:
+        return lease.path.stat().st_size == 0
+    except FileNotFoundError:
+        return False
 
 
 def _stays_silent(lease: Lease, now: float) -> bool:

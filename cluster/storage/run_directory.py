@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,8 @@ class RunDirectory(Run):
         self.attempts: Mapping[str, int] = {}
         """Attempts that the ledger has of episodes that are played again."""
         self._lock = RunLock(path)
+        self._created = False
+        """Whether this process created the directory, and nobody has begun a run in it before it was claimed."""
         self._numbers: Iterator[int]
         self._commits = 0
         """Parts written since parts were last looked at for merging."""
@@ -79,18 +82,15 @@ class RunDirectory(Run):
         Raises:
             UserError: another driver is running here, or the folder does not support locking or cannot be written.
         """
-        new = not self.path.exists()
         try:
-            self.parts.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
+            created = _create(self.path)
+            self._lock.acquire(created)
+            self.parts.mkdir(exist_ok=True)
         except OSError as error:
+            self._lock.release()
             raise UserError(f"run_dir={self.path}: cannot be written: {error}") from error
-        except UserError:
-            if new:
-                (self.path / ".lock").unlink()
-                self.parts.rmdir()
-                self.path.rmdir()
-            raise
+        # Whoever created it need not be the first to lock it.
+        self._created = created and not self.begun and not any(self.parts.iterdir())
         for leftover in self.path.rglob(".*.tmp"):
             leftover.unlink(missing_ok=True)
         last = max((part_order(part)[0] for part in self.parts.glob("*.parquet")), default=0)
@@ -109,6 +109,18 @@ class RunDirectory(Run):
         with contextlib.suppress(OSError, LeaseLostError):  # else the next driver removes it
             self.remove_replaced(KEEP_REPLACED_SECONDS)
         self._lock.release()
+
+    def discard(self) -> None:
+        """Remove the directory if this process created it and nothing was played: a failed start leaves no folder.
+
+        It is renamed first, so that another driver that starts now finds none of it and makes its own.
+        """
+        with contextlib.suppress(OSError, LeaseLostError):
+            if self._created and not any(self.parts.iterdir()):
+                self.check_claim()
+                aside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.tmp")
+                self.path.rename(aside)
+                shutil.rmtree(aside)
 
     def begin(self, plan: Sequence[Episode], files: Mapping[str, str]) -> None:
         """Write the plan and what describes the run; those of a run that has begun stay as they are."""
@@ -231,6 +243,15 @@ class RunDirectory(Run):
         path = self.parts / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"
         write_durably(path, content)
         return path
+
+
+def _create(path: Path) -> bool:
+    """Create a folder unless it is there; of several processes that try, one is told that it did."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _other_plan(path: Path, theirs: dict[str, Episode], ours: dict[str, Episode]) -> str:

@@ -1,5 +1,6 @@
 """One writer to a run directory: a lock where the file system has them, a lease where it only says so."""
 
+import errno
 import itertools
 import json
 import os
@@ -132,10 +133,63 @@ def test_a_lease_is_free_when_its_process_is_seen_to_be_dead_or_silent_for_long(
     assert lease(tmp_path).name == (".lease-000008" if free else old.name)
 
 
-def test_a_lease_that_is_only_being_written_holds(tmp_path):
-    (tmp_path / ".lease-000001").touch()
-    with pytest.raises(UserError):
-        RunLock(tmp_path).acquire()
+@pytest.mark.parametrize("written", [True, False])
+def test_an_empty_lease_holds_only_if_its_content_is_about_to_be_written(tmp_path, monkeypatch, without_flock, written):
+    path = tmp_path / ".lease-000001"
+    path.touch()
+
+    def sleep(seconds):
+        if written:
+            path.write_text(json.dumps(ELSEWHERE))
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=sleep, time=time.time))
+    assert taken_over(tmp_path) != written
+    assert writer_of(tmp_path).state == "at work", "of whoever holds it now"
+
+
+def test_a_claim_that_finds_the_disk_full_leaves_no_lease(tmp_path, monkeypatch):
+    def write(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("cluster.storage.durable.os.write", write)
+        with pytest.raises(OSError, match="No space"):
+            RunLock(tmp_path).acquire()
+    assert module.find_leases(tmp_path) == []
+    RunLock(tmp_path).acquire()
+
+
+def test_of_two_who_start_together_the_slower_removes_nothing(tmp_path, monkeypatch):
+    """The slower one makes the folder, and the faster one locks it."""
+    faster, slower = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "run")
+    mkdir = Path.mkdir
+
+    def claimed_meanwhile(path, *arguments, **named):
+        monkeypatch.undo()
+        mkdir(path, *arguments, **named)
+        faster.claim()
+
+    monkeypatch.setattr(Path, "mkdir", claimed_meanwhile)
+    with pytest.raises(UserError, match="another driver"):
+        slower.claim()
+    committed(faster)
+    assert (tmp_path / "run" / ".lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda run: run.rename(run.with_name("moved")), "run: the run directory is gone"),
+        (lambda run: lease(run).unlink(), "its lease is gone"),
+        (lambda run: lease(run).rename(run / ".lease-000002"), "another driver took over"),
+    ],
+)
+def test_a_driver_that_may_no_longer_write_says_why(tmp_path, change, said):
+    directory = RunDirectory(tmp_path / "run")
+    directory.claim()
+    change(directory.path)
+    with pytest.raises(LeaseLostError, match=said):
+        directory.check_claim()
 
 
 def test_of_two_who_take_over_at_once_one_succeeds(tmp_path, monkeypatch, without_flock):

@@ -12,11 +12,13 @@ from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, SpendCapError, UserError
 from cluster.storage.provenance import read_versions
+from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
 from tests.cluster.test_cli import SMALL
+from tests.small_runs import Random
 
 CHAIN = [
     "suite=multistar",
@@ -110,6 +112,39 @@ def test_a_failed_start_leaves_no_folder_but_keeps_one_that_was_there(monkeypatc
         with pytest.raises(UserError):
             start(run_dir)
     assert not (tmp_path / "new").exists() and there.exists()
+
+
+def test_a_failed_start_leaves_what_another_driver_began_meanwhile(monkeypatch, tmp_path):
+    settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
+
+    def make_tracker(_):
+        other = RunDirectory(settings.run_dir)
+        other.claim()
+        other.begin(settings.plan, {"config.yaml": settings.config})
+        other.release()
+
+    def begin_rule(*_):
+        raise UserError("no such rule")
+
+    monkeypatch.setattr(module, "make_tracker", make_tracker)
+    monkeypatch.setattr(module, "begin_rule", begin_rule)
+    with pytest.raises(UserError):
+        run(settings)
+    assert Run(settings.run_dir).begun
+
+
+def test_a_run_whose_spending_journal_was_removed_says_so(tmp_path, capsys):
+    settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
+    directory = RunDirectory(settings.run_dir)
+    directory.claim()
+    directory.begin(settings.plan, {"config.yaml": settings.config})
+    record = asyncio.run(play_episode(settings.suite, settings.plan[0], Random()))
+    rows = records_to_table([record], ledger_columns(settings.suite))
+    directory.commit(rows)
+    directory.release()
+    assert run(settings)[0] == 0
+    cost = sum(rows["cost"].to_pylist())
+    assert cost and f"spending.json: missing, though the ledger's episodes cost {cost:.2f}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
