@@ -127,7 +127,7 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
     """
     first, *others = runs
     one = dict(_flat(first.config))
-    engine = first.config["model"].get("engine")
+    engine = (first.config.get("model") or {}).get("engine")
     cls: type[Engine] | None = class_of("model.engine", engine) if engine else None
     operational = {f"model.engine.{name}" for name in (cls.operational if cls else ())}
     may_differ = {*SHARD_SETTINGS, *operational}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cluster.config.settings import Settings, check_pictures
 from cluster.errors import UserError
@@ -101,8 +102,10 @@ def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | Non
     found = [("cost of the prompts", f"{prompts:.2f}"), ("cost (upper bound)", f"{prompts + longest:.2f}")]
     if like is not None:
         sessions = Run(like).timings
-        turns = sum(session["turns"] for session in sessions)
-        length = sum(session["completion_tokens"] for session in sessions) / turns
+        turns = _total(sessions, "turns")
+        if not turns:
+            raise _nothing_played(like)
+        length = _total(sessions, "completion_tokens") / turns
         expected = prompts + calls * length * completion_price / 1e6
         found.append((f"cost at the {length:.0f} tokens a reply of {like}", f"{expected:.2f}"))
     return found
@@ -115,8 +118,16 @@ def _load(episodes: Sequence[Episode]) -> tuple[int, int]:
 def _speed(run_dir: Path) -> float:
     """Model calls per second and replica of a past run."""
     sessions = Run(run_dir).timings
-    replica_seconds = sum(session["playing_seconds"] * session["replicas"] for session in sessions)
-    turns = sum(session["turns"] for session in sessions)
-    if not replica_seconds or not turns:
-        raise UserError(f"--like {run_dir}: no finished session found there (no {TIMINGS}, or nothing was played)")
-    return float(turns / replica_seconds)
+    replica_seconds = sum(session.get("playing_seconds", 0) * session.get("replicas", 0) for session in sessions)
+    turns = _total(sessions, "turns")
+    if replica_seconds <= 0 or turns <= 0:
+        raise _nothing_played(run_dir)
+    return turns / replica_seconds
+
+
+def _total(sessions: Sequence[Mapping[str, Any]], name: str) -> float:
+    return float(sum(session.get(name, 0) for session in sessions))  # a line may lack what later versions wrote
+
+
+def _nothing_played(run_dir: Path) -> UserError:
+    return UserError(f"--like {run_dir}: no finished session found there (no {TIMINGS}, or nothing was played)")

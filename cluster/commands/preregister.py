@@ -36,7 +36,11 @@ def main(options: argparse.Namespace) -> None:
     if not 0 < options.alpha < 1:
         raise UserError(f"--alpha {options.alpha:g}: must be above 0 and below 1")
     settings = load_settings(options.overrides)
-    content = register(settings, options.hypothesis, options.measure, options.alpha).to_json().encode()
+    registration = register(settings, options.hypothesis, options.measure, options.alpha)
+    try:
+        content = registration.to_json().encode()
+    except UnicodeEncodeError as error:
+        raise UserError("--hypothesis or --measure: is no UTF-8 text") from error
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_durably(options.out, content)
     rule = "the whole plan" if settings.stop is None else f"stop={settings.stop.kind}"

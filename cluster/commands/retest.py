@@ -73,7 +73,7 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
     episodes = {episode.id: episode for episode in run.plan if episode.id in chosen}
     print(f"asking {sum(map(len, chosen.values()))} turns of {len(chosen)} episodes again", file=sys.stderr)
     jobs = [_Job(suite, episodes[name], rows[name], number) for name, numbers in chosen.items() for number in numbers]
-    return asyncio.run(_ask_all(model, run.config["decoding"], jobs))
+    return asyncio.run(_ask_all(model, run.config.get("decoding") or "free", jobs))
 
 
 def _turn_counts(run: RunData, player: str) -> dict[str, int]:

@@ -75,6 +75,8 @@ def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except OverrideParseException as error:
         raise UserError(f"{error.override.partition('=')[0]}: cannot be read as KEY=VALUE") from error
+    except RecursionError as error:
+        raise UserError("an override is nested too deep to be read") from error
     several = [
         [f"{each.get_key_element()}={value}" for value in each.sweep_string_iterator()]
         if each.is_sweep_override()

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from cluster.commands.report import score_run
 from cluster.config.registry import check_section
-from cluster.config.settings import compose_config, make_suite
+from cluster.config.settings import compose_config, make_suite, plain_values
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import final_results, make_tracker, tracked_id
@@ -110,10 +110,8 @@ def tracker_section(stored: Mapping[str, Any] | None, overrides: Sequence[str]) 
             raise UserError(f"{override}: only the tracker's settings can be given here, as tracker.KEY=VALUE")
         named.add(name)  # an empty one for tracker=NAME
     default = [] if "" in named else ["tracker=wandb"]
-    composed = OmegaConf.to_container(
-        compose_config([*default, *overrides]).tracker or OmegaConf.create(), resolve=True
-    )
-    if not isinstance(composed, dict) or not composed:
+    composed = plain_values(compose_config([*default, *overrides]).tracker or OmegaConf.create())
+    if not composed:
         raise UserError("tracker=none: there is nothing to send to")
     settings = {str(name): value for name, value in composed.items()}
     for name, value in (stored or {}).items():

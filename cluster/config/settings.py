@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,6 +16,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from omegaconf.resolvers import oc
 
 from cluster.config.registry import (
     FOLDERS,
@@ -196,7 +198,11 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
     """
     logging.getLogger("hydra").setLevel(logging.ERROR)
     offer_plugins()
-    with initialize_config_module("conf", version_base="1.3"):
+    try:
+        "".join(overrides).encode()
+    except UnicodeEncodeError as error:
+        raise UserError("an override is no UTF-8 text") from error
+    with initialize_config_module("conf", version_base="1.3"), _environment_unread():
         try:
             config: DictConfig = compose("config", overrides=with_new_keys(overrides))
         except OverrideParseException as error:
@@ -208,7 +214,41 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
             ) from error
         except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
             raise _composition_error(error) from error
+        except RecursionError as error:
+            raise UserError("an override is nested too deep to be read") from error
     return config
+
+
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """A composed configuration as plain values, its interpolations resolved.
+
+    Raises:
+        UserError: a value is missing, or an interpolation cannot be resolved or reads the environment.
+    """
+    try:
+        with _environment_unread():
+            plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        missing = re.search(r"Missing mandatory value: ([\w.]+)", str(error))
+        raise UserError(f"{missing[1]}: is missing; set {missing[1]}=..." if missing else _tidy(error)) from error
+    return plain
+
+
+@contextlib.contextmanager
+def _environment_unread() -> Iterator[None]:
+    """Within it ``${oc.env:NAME}`` is refused: resolved values are stored and sent to trackers, and this may be a secret."""
+    OmegaConf.register_new_resolver("oc.env", _refuse_environment, replace=True)
+    try:
+        yield
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
+
+
+def _refuse_environment(*_: Any) -> None:
+    raise ValueError(
+        "would be stored with the run as it reads now. For a secret write env:NAME where the setting takes it, such as "
+        "model.engine.headers; else let the shell insert the value"
+    )
 
 
 def with_new_keys(overrides: Sequence[str]) -> list[str]:
@@ -296,11 +336,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     Raises:
         UserError: something in it is unknown or invalid; values of unknown keys, which may be secrets, are not quoted.
     """
-    try:
-        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
-    except OmegaConfBaseException as error:
-        missing = re.search(r"Missing mandatory value: ([\w.]+)", str(error))
-        raise UserError(f"{missing[1]}: is missing; set {missing[1]}=..." if missing else _tidy(error)) from error
+    plain = plain_values(config)
     _checked("", ROOT_KINDS, plain)
     suite = make_suite(plain["suite"])
     _check_measure(_stop_rule(plain["stop"]), suite)

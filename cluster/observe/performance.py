@@ -90,7 +90,8 @@ def replica_use(sessions: Sequence[Mapping[str, Any]]) -> dict[str, ReplicaUse]:
     use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
     for session in sessions:
         for name, part in session.get("use", {}).items():
-            add(use[name.partition(".")[0]], ReplicaUse(**part))
+            known = {key: part[key] for key in vars(ReplicaUse()) if key in part}  # other versions may note more
+            add(use[name.partition(".")[0]], ReplicaUse(**known))
     return use
 
 

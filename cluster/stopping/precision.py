@@ -20,6 +20,9 @@ KUMO show for 14 models (.07 to .55)."""
 DISCORDANT = 0.3
 """Share of the games that exactly one of two players wins, where no past run tells."""
 
+SMALLEST = 0.0001
+"""Precision and difference that may be asked for: a smaller one takes more than a hundred million games."""
+
 
 def precision_table(
     settings: Settings, like: Path | None, precision: float | None = None, detect: float | None = None
@@ -33,11 +36,11 @@ def precision_table(
         detect: A difference, to say how many games it takes to find it.
 
     Raises:
-        UserError: a wanted precision is not between 0 and 1.
+        UserError: a wanted precision or difference is not from ``SMALLEST`` up and below 1.
     """
     for name, value in (("--precision", precision), ("--detect", detect)):
-        if value is not None and not 0 < value < 1:
-            raise UserError(f"{name} {value:g}: must be above 0 and below 1")
+        if value is not None and not SMALLEST <= value < 1:
+            raise UserError(f"{name} {value:g}: must be from {SMALLEST:g} up and below 1")
     suites: defaultdict[str, list[Episode]] = defaultdict(list)
     for episode in settings.plan:
         if episode.player == settings.model.name:

@@ -15,9 +15,9 @@ def read_shard(shard: object) -> tuple[int, int]:
     Raises:
         UserError: the shard is not of that form with 1 <= i <= n.
     """
-    found = re.fullmatch(r"(\d+)/(\d+)", str(shard))
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(shard))
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise UserError(f"shard={shard}: must be i/n with i from 1 to n, such as shard=2/8")
+        raise UserError(f"shard={str(shard)[:200]}: must be i/n with i from 1 to n, such as shard=2/8")
     return int(found[1]), int(found[2])
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
-from cluster.storage.provenance import read_versions
+from cluster.storage.provenance import VERSIONS, read_versions
 from cluster.storage.spending import SPENDING, read_spending
 from cluster.storage.stop_rule import read_rule
 from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, regular
@@ -110,6 +110,8 @@ class Run:
             raise UserError(str(error)) from error
         if not isinstance(config, dict) or "suite" not in config:
             raise UserError(f"{path}: names no suite")
+        if wrong := _wrong_shape("StoredConfig", config):
+            raise UserError(f"{path}: not the configuration of a run: {wrong}")
         return config
 
     @cached_property
@@ -117,26 +119,40 @@ class Run:
         """The sessions that played here, in their order, each with its versions (``cluster.storage.provenance``).
 
         Raises:
-            UserError: the file cannot be read.
+            UserError: the file cannot be read, or a session has no id or a beginning that is no time.
         """
-        return read_versions(self.path)
+        found = read_versions(self.path)
+        for number, session in enumerate(found, 1):
+            if wrong := _wrong_shape("StoredSession", session):
+                raise UserError(f"{self.path / VERSIONS}: session {number} is damaged: {wrong}")
+        return found
 
     @cached_property
     def timings(self) -> list[dict[str, Any]]:
-        """The statistics of each session that came to its end; a killed one has none, and a torn line is left out."""
+        """The statistics of each session that came to its end; a killed one has none, and a damaged line is left out.
+
+        Raises:
+            UserError: the file cannot be read.
+        """
         path = self.path / TIMINGS
         if not path.exists():
             return []
+        try:
+            lines = list(read_lines(path))
+        except FileError as error:
+            raise UserError(str(error)) from error
         found = []
-        for number, line in read_lines(path):
+        for number, line in lines:
+            place = f"{path}, line {number}"
             try:
-                session = parse_json(line, f"{path}, line {number}")
-            except FileError:
-                session = None
-            if isinstance(session, dict):
-                found.append(session)
+                session = parse_json(line, place)
+            except FileError as error:
+                warn(f"{error}; the line is skipped")
+                continue
+            if wrong := _wrong_shape("StoredTimings", session):
+                warn(f"{place}: no timings of a session, and skipped: {wrong}")
             else:
-                warn(f"{path}: skipping a line of timings that is not a JSON object: {line[:60]}")
+                found.append(session)
         return found
 
     @property
@@ -218,6 +234,12 @@ def read_runs(runs: Sequence[Run], read: Callable[[], T]) -> T:
         raise RunFailedError(
             f"parts of the ledger were merged at each attempt to read it ({error}); try again"
         ) from error
+
+
+def _wrong_shape(name: str, value: object) -> str:
+    from cluster.storage import stored_shapes  # here, since it takes a tenth of a second, for pydantic
+
+    return stored_shapes.wrong_shape(getattr(stored_shapes, name), value)
 
 
 def _read_or_refresh(runs: Sequence[Run], read: Callable[[], T]) -> T:

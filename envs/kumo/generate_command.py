@@ -45,7 +45,11 @@ def _generate(options: argparse.Namespace) -> int:
     if options.out.exists() and not options.overwrite:
         raise FileExistsError(f"{options.out} is there already; --overwrite replaces it")
     truths, actions = DIFFICULTIES[options.difficulty]
-    truths, actions = options.truths or truths, options.actions or actions
+    truths = truths if options.truths is None else options.truths
+    actions = actions if options.actions is None else options.actions
+    for name, count in (("truths", truths), ("actions", actions)):
+        if count < 1:
+            raise ValueError(f"--{name} {count}: must be from 1 up")
     check_size(truths, actions)  # what the search cannot solve, no run plays
     domain = load_domain(options.domain)
     tasks = generate_tasks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 from envs.files import read_json_lines
 from envs.kumo.domain import Action, Domain, Observation, State
+from envs.settings import check_keys
 
 
 @dataclass(frozen=True)
@@ -166,13 +168,19 @@ def read_tasks(path: Path, domains: Sequence[Domain]) -> list[Task]:
         domains: published lines hold neither a domain nor outcome tables; they are read as tasks of the one domain given.
 
     Raises:
-        ValueError: the file cannot be read (`FileError`), a line is no task, or its observations do not leave just its
-            valid truth; the line is named.
+        ValueError: the file cannot be read (`FileError`), a line is no task, has an unknown key or stands twice, or its
+            observations do not leave just its valid truth; the line is named.
     """
     tasks = []
+    lines = dict[Task, int]()
     for number, fields in read_json_lines(path):
         try:
-            tasks.append(_from_line(fields, domains))
+            task = _from_line(fields, domains)
+            tasks.append(task)
+            # A game that stands twice would count as two independent ones; another index does not make it another.
+            first = lines.setdefault(dataclasses.replace(task, index=0), number)
+            if first != number:
+                raise ValueError(f"the same task as in line {first}")
         except (AttributeError, KeyError, TypeError) as cause:
             raise ValueError(f"{path}, line {number}: not a task ({type(cause).__name__}: {cause})") from None
         except ValueError as cause:
@@ -180,8 +188,16 @@ def read_tasks(path: Path, domains: Sequence[Domain]) -> list[Task]:
     return tasks
 
 
+_KEYS = (
+    *("domain", "truths", "actions", "observations", "seed", "index", "valid_truth"),
+    *("action_types", "units", "outcomes", "accepted", "book", "book_accepted_by"),
+)
+"""Of a line with outcome tables."""
+
+
 def _from_line(fields: Mapping[str, Any], domains: Sequence[Domain]) -> Task:
     if "outcomes" in fields:
+        check_keys("", _KEYS, fields)
         task = Task.from_json(fields)
     elif len(domains) == 1:
         task = from_official(fields, domains[0].name, {action.name: action for action in domains[0].actions})

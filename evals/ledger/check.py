@@ -22,6 +22,12 @@ PLANNED = ("suite", "task", "level", "mode", "index", "repeat", "seed", "player"
 IDENTITY = ("episode_id", *PLANNED, "status", "error", "success", "attempt")
 """The columns that decide whether a row counts."""
 
+AMOUNTS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "seconds", "cost")
+"""What is summed over rows; null where nothing was measured."""
+
+MOST = 2**53
+"""Of an amount: up to here floating-point numbers count every integer, and sums of 64-bit integers do not overflow."""
+
 
 @dataclass(frozen=True)
 class CheckedRows:
@@ -46,17 +52,18 @@ def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table |
     """Check every row of a ledger.
 
     Args:
-        parts: The columns ``IDENTITY`` of each part.
+        parts: The columns ``IDENTITY`` and ``AMOUNTS`` of each part.
         names: The parts' names, for messages.
         plan: What was planned; None to take every episode.
     """
     if not parts:
         return CheckedRows.of_none()
-    rows = pa.concat_tables([part.select(IDENTITY) for part in parts]).combine_chunks()
+    rows = pa.concat_tables([part.select([*IDENTITY, *AMOUNTS]) for part in parts]).combine_chunks()
     sizes = tuple(len(part) for part in parts)
     part_of = np.repeat(np.arange(len(parts)), sizes)
     found = _Problems(rows["episode_id"], part_of)
     _check_outcomes(rows, found)
+    _check_amounts(rows, found)
     attempts = _numbers(rows["attempt"])
     found.add(attempts < 1, lambda row: "has no number of its attempt")
     if plan is None:
@@ -87,6 +94,17 @@ def _check_outcomes(rows: pa.Table, found: _Problems) -> None:
     found.add(~(done | failed), lambda row: f"has status {status[row]}")
     found.add(failed & _is_one_of(rows["error"], "", None), lambda row: "failed without a cause")
     found.add(done & np.asarray(pc.is_null(rows["success"])), lambda row: "is done but has no success")
+
+
+def _check_amounts(rows: pa.Table, found: _Problems) -> None:
+    for name in AMOUNTS:
+        values = rows[name]
+        sane = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, MOST))  # false for nan
+        found.add(~np.asarray(pc.fill_null(sane, True)), functools.partial(_is_no_amount, name, values))
+
+
+def _is_no_amount(name: str, values: pa.ChunkedArray, row: int) -> str:
+    return f"has {name} {values[row]}, which is no number from 0 to 2**53"
 
 
 def _same_as_before(values: npt.NDArray[np.int64]) -> Mask:

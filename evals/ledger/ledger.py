@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from envs.files import parse_json, regular
-from evals.ledger.check import IDENTITY, CheckedRows, check_rows
+from evals.ledger.check import AMOUNTS, IDENTITY, CheckedRows, check_rows
 from evals.ledger.columns import COLUMNS, METADATA, SCHEMA_VERSION, check_version, ledger_schema
 from evals.ledger.lease import LEASE_KEY, read_fence
 from evals.ledger.records import PARQUET_OPTIONS
@@ -39,6 +39,9 @@ MERGED_KEY = b"raycade.merged"
 
 READERS: Mapping[int, Callable[[pa.Table], pa.Table]] = {SCHEMA_VERSION: lambda table: table}
 """For each schema version that can be read: makes rows of a part rows of today's. Those of older versions come whole."""
+
+_NEVER_NULL = {"kept", "prompt", "role", "parts", "reply", "rule"}
+"""Fields of a turn, and of its messages, without which it cannot be shown or read again."""
 
 OF_TURNS = "turns."
 """Before the name of a field of ``turns`` that is read without the others, such as ``turns.finish``."""
@@ -241,8 +244,9 @@ def _read_fingerprint(path: Path) -> tuple[LedgerPart, pa.Table]:
     """
     with open_part(path) as file:
         part = _describe(path, file)
-        upgrade, names = _reader(file, IDENTITY)
-        return part, upgrade(file.read(columns=names)).select(IDENTITY).replace_schema_metadata(None)
+        columns = [*IDENTITY, *AMOUNTS]
+        upgrade, names = _reader(file, columns)
+        return part, upgrade(file.read(columns=names)).select(columns).replace_schema_metadata(None)
 
 
 def describe_part(path: Path) -> LedgerPart:
@@ -385,6 +389,7 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             upgrade, names = _reader(file, [*_parquet_names(schema), "episode_id"])
             for batch in file.iter_batches(batch_size=size, columns=names):
                 table = upgrade(pa.Table.from_batches([batch]))
+                _check_turns(table)
                 columns = [
                     table[item.name] if item.name in table.column_names else pa.nulls(len(table), item.type)
                     for item in schema
@@ -392,6 +397,28 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
                 yield pa.Table.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([_damage(path, error)]) from error
+
+
+def _check_turns(table: pa.Table) -> None:
+    """See that the turns hold what every reader of them needs.
+
+    Raises:
+        ValueError: something of it is null.
+    """
+    if "turns" in table.column_names:
+        for chunk in table["turns"].chunks:
+            _check_filled(chunk, "turns")
+
+
+def _check_filled(values: pa.Array, place: str) -> None:
+    if values.null_count:
+        raise ValueError(f"{place} is null")
+    if pa.types.is_list(values.type):
+        _check_filled(values.flatten(), place)
+    elif pa.types.is_struct(values.type):
+        parts = dict(zip(values.type.names, values.flatten(), strict=True))
+        for name in _NEVER_NULL & parts.keys():
+            _check_filled(parts[name], f"{place}.{name}")
 
 
 def _parquet_names(schema: pa.Schema) -> list[str]:
@@ -418,6 +445,7 @@ def _rows_at(path: Path, schema: pa.Schema, places: npt.NDArray[np.int64]) -> li
                 first += rows
                 if len(here):
                     table = upgrade(file.read_row_group(group, columns=names)).take(here)
+                    _check_turns(table)
                     found += [dict.fromkeys(schema.names) | row for row in table.to_pylist()]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([_damage(path, error)]) from error

@@ -113,13 +113,24 @@ class ConfidenceSequence:
         """The mean of the first so many clusters, with its interval."""
         many = np.bincount(self._places[:clusters], minlength=len(self._totals)).astype(np.float64)
         kinds = (self._totals[many > 0], self._sizes[many > 0], many[many > 0])
-        count = math.fsum(kinds[1] * kinds[2])
-        if not count:
-            return Estimate(math.nan, 0.0, 1.0, 0)
-        mean = math.fsum(kinds[0] * kinds[2]) / count
-        low = _end(kinds, self._largest, self._limit, side=0, refuted=0.0, kept=mean)
-        high = _end(kinds, self._largest, self._limit, side=1, refuted=1.0, kept=mean)
-        return Estimate(mean, low, high, round(count))
+        return _estimate(kinds, self._largest, self._limit)
+
+
+def success_sequence(won: int, games: int, alpha: float = 0.05) -> Estimate:
+    """As ``confidence_sequence`` of games that were won or lost, from their numbers alone."""
+    many = np.array([games - won, won], np.float64)
+    outcomes = np.array([0.0, 1.0])[many > 0]
+    return _estimate((outcomes, np.ones(len(outcomes)), many[many > 0]), 1.0, math.log(2 / alpha))
+
+
+def _estimate(kinds: _Kinds, largest: float, limit: float) -> Estimate:
+    count = math.fsum(kinds[1] * kinds[2])
+    if not count:
+        return Estimate(math.nan, 0.0, 1.0, 0)
+    mean = math.fsum(kinds[0] * kinds[2]) / count
+    low = _end(kinds, largest, limit, side=0, refuted=0.0, kept=mean)
+    high = _end(kinds, largest, limit, side=1, refuted=1.0, kept=mean)
+    return Estimate(mean, low, high, round(count))
 
 
 def difference_sequence(differences: Sequence[float], alpha: float = 0.05) -> Estimate:

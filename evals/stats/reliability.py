@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.stats.anytime import confidence_sequence
+from evals.stats.anytime import success_sequence
 from evals.stats.power import POWER, games_needed
 
 
@@ -85,8 +84,7 @@ def games_for_precision(precision: float, success: float = 0.5, alpha: float = 0
     """
 
     def narrow(games: int) -> bool:
-        won = round(success * games)
-        interval = confidence_sequence(_outcomes(won, games), alpha)
+        interval = success_sequence(round(success * games), games, alpha)
         return interval.high - interval.low <= 2 * precision
 
     most = 1
@@ -100,10 +98,6 @@ def games_for_precision(precision: float, success: float = 0.5, alpha: float = 0
         else:
             least = middle
     return most
-
-
-def _outcomes(won: int, games: int) -> Sequence[float]:
-    return [1.0] * won + [0.0] * (games - won)
 
 
 def games_to_detect(difference: float, discordant: float, power: float = POWER, alpha: float = 0.05) -> int:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from cluster import cli
+from cluster.commands.view import listen
+from cluster.errors import UserError
 from cluster.storage.stored_run import Run
 from tests.cluster.conftest import raycade
 
@@ -98,6 +100,49 @@ def test_a_key_in_the_overrides_is_refused_and_repeated_nowhere(capsys, tmp_path
     code, out, err = run_here(capsys, "run", f"run_dir={run_dir}", "model=openai", "model.engine.model=m", override)
     assert code == 2 and "api_key_env" in err
     assert "sk-1-secret" not in out + err and not run_dir.exists()
+
+
+@pytest.mark.parametrize("command", [["run"], ["run", "-m"], ["preregister", "--hypothesis=h", "--out=o"]])
+@pytest.mark.parametrize(
+    "override",
+    [
+        "model.engine.headers={x: '${oc.env:MYPASS}'}",
+        "tracker.project=${oc.env:MYPASS}",
+        "run_dir='${oc.decode:${oc.env:MYPASS}}'",
+    ],
+)
+def test_an_override_that_reads_the_environment_is_refused(capsys, tmp_path, monkeypatch, command, override):
+    monkeypatch.setenv("MYPASS", "hunter2")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run_here(capsys, *command, "model=openai", "model.engine.model=m", "tracker=wandb", override)
+    assert code == 2 and "would be stored with the run" in err
+    assert "hunter2" not in out + err and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["run", "run_dir=" + "[" * 3000 + "]" * 3000], "nested too deep"),
+        (["run", "-m", "run_dir=" + "[" * 3000 + "]" * 3000], "nested too deep"),
+        (["run", "run_dir=h\udcff"], "no UTF-8"),
+        (["plan", "shard=1/" + "9" * 5000], "must be i/n"),
+        (["plan", "--detect=1e-200", *SMALL], "--detect 1e-200: must be from 0.0001 up"),
+        (["plan", "--precision=1e-5", *SMALL], "--precision 1e-05: must be from 0.0001 up"),
+        (["preregister", "--hypothesis=h\udcff", "--out=o", *SMALL], "--hypothesis"),
+    ],
+    ids=lambda value: " ".join(value)[:30].encode("ascii", "replace").decode() if isinstance(value, list) else None,
+)
+def test_odd_arguments_are_refused_on_one_line(capsys, tmp_path, monkeypatch, arguments, named):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run_here(capsys, *arguments)
+    assert code == 2 and named in err and err.count("\n") == 1 and len(err) < 1000
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("host", ["a" * 80, ".."])
+def test_a_host_that_can_have_no_name_is_refused(host):
+    with pytest.raises(UserError, match="cannot listen on"):
+        listen(host, 0)
 
 
 @pytest.mark.parametrize(

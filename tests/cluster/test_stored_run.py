@@ -1,11 +1,18 @@
 """What is said of a run directory that cannot be read, and what is read of one that can."""
 
+import json
+import math
+import os
 from operator import attrgetter
 
 import pyarrow.parquet as pq
 import pytest
 
+from cluster.commands.list_runs import list_runs
+from cluster.commands.plan import _speed
 from cluster.errors import RunFailedError, UserError
+from cluster.observe.performance import replica_use
+from cluster.observe.run_status import run_status
 from cluster.storage.stored_run import DAMAGE_SHOWN, Run, damaged, read_runs
 from evals.ledger.ledger import OPENINGS, Damage, LedgerChangedError, LedgerDamagedError
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
@@ -119,3 +126,62 @@ def test_a_misspelled_run_is_answered_with_the_nearest_and_a_folder_of_runs_with
         _ = Run(directory.path.parent / "rum").data
     with pytest.raises(UserError, match=f"raycade list {directory.path.parent}"):
         _ = Run(directory.path.parent).data
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("suite: 5", "suite"),
+        ("suite: {}\nmodel: [1]", "model"),
+        ("suite: {}\nmodel: {engine: null}", "model.name"),
+        ("suite: {}\nmodel: {name: [x], engine: {}}", "model.name"),
+        ("suite: {}\nmodel: {name: x, engine: 5}", "model.engine"),
+        ("suite: {}\nmodel: {name: x, engine: {prompt_price: .nan}}", "model.engine.prompt_price"),
+        ("suite: {}\nmodel: {name: x, sampling: {max_tokens: many}}", "model.sampling.max_tokens"),
+        ("suite: {}\ntracker: [1]", "tracker"),
+    ],
+)
+def test_a_configuration_of_another_shape_is_refused_where_it_is_read(directory, text, place):  # noqa: F811
+    (directory.path / "config.yaml").write_text(text)
+    with pytest.raises(UserError, match=rf"config\.yaml: not the configuration of a run: {place}: ") as refused:
+        _ = Run(directory.path).config
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        {"id": "s", "began": "\x1b[31mRED"},
+        {"id": "s", "began": 5},
+        {"began": "2026-01-01T00:00:00+00:00"},
+        {"id": "s", "vllm": [1]},
+    ],
+)
+def test_a_damaged_session_is_refused_and_one_such_run_does_not_stop_the_list(directory, session):  # noqa: F811
+    good = json.dumps([{"id": "s", "began": "2026-01-01T00:00:00+00:00", "vllm": None}])
+    (directory.path / "versions.json").write_text(good)
+    assert Run(directory.path).sessions == json.loads(good)
+    (directory.path / "versions.json").write_text(json.dumps([session]))
+    with pytest.raises(UserError, match=r"versions\.json: session 1 is damaged") as refused:
+        run_status(Run(directory.path))
+    assert str(refused.value).isprintable()
+    assert "unreadable" in list_runs(directory.path).rows[0]
+
+
+def test_damaged_lines_of_timings_are_skipped_with_a_warning(directory, capsys):  # noqa: F811
+    sound = {"seconds": 2, "turns": 3, "use": {"replica": {"slot_seconds": 2.0, "of_a_later_version": 1}}}
+    damage = [{"use": 5}, {"use": {"a": {"b": "c"}}}, {"turns": "x"}, {"seconds": 10**300}, [], {"moves": math.nan}]
+    lines = [json.dumps(line) for line in (*damage, sound)]
+    (directory.path / "timings.jsonl").write_text("\n".join(lines))
+    run = Run(directory.path)
+    assert run.timings == [sound] and replica_use(run.timings)["replica"].slot_seconds == 2
+    assert capsys.readouterr().err.count("timings.jsonl, line ") == len(damage)
+    with pytest.raises(UserError, match="no finished session"):
+        _speed(directory.path)
+
+
+@pytest.mark.parametrize(("name", "read"), [("timings.jsonl", "timings"), ("stopping.json", "stopping")])
+def test_a_pipe_in_place_of_a_file_is_refused(directory, name, read):  # noqa: F811
+    os.mkfifo(directory.path / name)
+    with pytest.raises(UserError, match=name):
+        getattr(Run(directory.path), read)

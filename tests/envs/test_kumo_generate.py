@@ -195,6 +195,12 @@ def test_sizes_that_no_run_plays_are_not_written(tmp_path, capsys):
     assert "at most 13 truths and 18 actions" in capsys.readouterr().err and not out.exists()
 
 
+@pytest.mark.parametrize("option", ["--truths=0", "--actions=0", "--truths=-1"])
+def test_a_size_of_nothing_is_refused(tmp_path, capsys, option):
+    assert command("medical", str(tmp_path / "tasks.jsonl"), option) == 2
+    assert option.replace("=", " ") in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 def test_a_file_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path, capsys):
     out = tmp_path / "tasks.jsonl"
     out.write_text("precious")
@@ -257,6 +263,7 @@ def test_published_lines_take_their_outcome_tables_from_the_domain(tmp_path):
     [
         (lambda fields: fields.pop("truths"), "not a task (KeyError: 'truths')"),
         (lambda fields: fields.update(observations=3), "not a task"),
+        (lambda fields: fields.update(valid_truths="Fig"), "unknown key valid_truths. Did you mean valid_truth"),
         (lambda fields: fields.update(valid_truth="Fig"), "where only Fig should be left"),
         (lambda fields: fields["observations"].update({fields["actions"][0]: "Fig"}), "has no outcome 'Fig'"),
         (lambda fields: fields["outcomes"].pop(fields["actions"][0]), "not a task"),
@@ -270,6 +277,16 @@ def test_a_line_that_is_no_task_is_named(tmp_path, change, words):
     with pytest.raises(ValueError) as error:
         read_tasks(path, [])
     assert f"{path}, line 3: " in str(error.value) and words in str(error.value)
+
+
+@pytest.mark.parametrize("index", [0, 7])
+def test_a_task_that_stands_twice_is_refused_with_both_lines(tmp_path, index):
+    first, second = (task.to_json() for task in generate_tasks(made_domain(6), count=2))
+    path = tmp_path / "tasks.jsonl"
+    again = {**first, "index": index, "book": "another"}
+    path.write_text("\n".join(json.dumps(fields) for fields in (first, second, again)))
+    with pytest.raises(ValueError, match=r"tasks\.jsonl, line 3: the same task as in line 1"):
+        read_tasks(path, [])
 
 
 @pytest.mark.skipif(not FIXTURES.exists(), reason="needs the published fixtures")

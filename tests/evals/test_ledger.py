@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,6 +81,34 @@ def test_a_row_that_was_tampered_with_is_named_and_does_not_count(tmp_path, name
     [damage] = ledger.damage
     assert damage.path == path and "more" not in damage.reason
     assert name in damage.reason or value is None or name == "attempt"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cost", math.nan), ("cost", math.inf), ("seconds", -1.0), ("prompt_tokens", 2**63 - 1), ("cached_tokens", -1)],
+)
+def test_an_amount_that_is_no_measurement_is_named_and_its_row_does_not_count(tmp_path, name, value):
+    part = write_records(tmp_path, "a", [done(0), done(1)])
+    change(part, name, [None, value])
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [0] and [damage.path for damage in ledger.damage] == [part]
+    assert f"has {name} {value}" in ledger.damage[0].reason
+
+
+@pytest.mark.parametrize("field", ["turns", "turns.prompt", "turns.prompt.parts", "turns.reply"])
+def test_turns_that_are_null_are_damage_of_their_part(tmp_path, field):
+    part = write_records(tmp_path, "a", [done(0)])
+    row = pq.read_table(part).to_pylist()[0]
+    place, (*way, last) = row, field.split(".")
+    for name in way:
+        place = place[name][0]
+    place[last] = None
+    change(part, "turns", [row["turns"]])
+    ledger = open_ledger(tmp_path, PLAN)
+    for read in (lambda: ledger.table(["turns"]), lambda: ledger.find([row["episode_id"]])):
+        with pytest.raises(LedgerDamagedError, match=f"{part.name}: {field} is null"):
+            read()
+    assert len(ledger.table()) == 1
 
 
 @pytest.mark.parametrize("error", ["", None])
@@ -345,11 +374,11 @@ def test_a_damaged_part_that_appears_meanwhile_is_left_to_the_next_reading(tmp_p
 
 def test_a_column_that_is_not_asked_for_is_not_read(tmp_path):
     path = write_records(tmp_path, "a", [done(0), done(1)])
-    flip_a_byte(path, "seconds")
+    flip_a_byte(path, "score")
     ledger = open_ledger(tmp_path, PLAN)
     assert numbers(ledger) == [0, 1]
     with pytest.raises(LedgerDamagedError) as raised:
-        ledger.table(["seconds"])
+        ledger.table(["score"])
     assert [damage.path for damage in raised.value.damage] == [path] and "None" not in raised.value.damage[0].reason
 
 
