@@ -122,7 +122,7 @@ def _speed(run_dir: Path) -> float:
     turns = _total(sessions, "turns")
     if replica_seconds <= 0 or turns <= 0:
         raise _nothing_played(run_dir)
-    return turns / replica_seconds
+    return float(turns / replica_seconds)
 
 
 def _total(sessions: Sequence[Mapping[str, Any]], name: str) -> float:
