@@ -15,7 +15,6 @@ from cluster.observe.performance import (
 )
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
-from cluster.storage import stored_run
 from cluster.storage.stored_run import Run
 
 COUNTS = PlayerCounts(
@@ -73,16 +72,6 @@ def test_timings_that_cannot_be_written_stop_nothing(tmp_path, monkeypatch):
 def test_a_run_without_sessions_has_no_tables(tmp_path):
     assert Run(tmp_path).timings == []
     assert performance_table(Run(tmp_path).timings) is None and replica_table(Run(tmp_path).timings) is None
-
-
-def test_damaged_lines_are_left_out_and_the_others_count(tmp_path, monkeypatch):
-    said = []
-    monkeypatch.setattr(stored_run, "warn", said.append)
-    lines = ['{"turns": 1}', "[1, 2]", '{"turns": 2', "3", '{"turns": 4}']
-    (tmp_path / TIMINGS).write_text("\n".join(lines) + "\n")
-    assert Run(tmp_path).timings == [{"turns": 1}, {"turns": 4}]
-    assert len(said) == 3 and all(str(tmp_path / TIMINGS) in each for each in said)
-    assert lines[1] in said[0] and lines[2] in said[1]
 
 
 def test_the_table_sums_all_sessions(tmp_path):

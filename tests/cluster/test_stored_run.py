@@ -171,11 +171,11 @@ def test_a_damaged_session_is_refused_and_one_such_run_does_not_stop_the_list(di
 def test_damaged_lines_of_timings_are_skipped_with_a_warning(directory, capsys):  # noqa: F811
     sound = {"seconds": 2, "turns": 3, "use": {"replica": {"slot_seconds": 2.0, "of_a_later_version": 1}}}
     damage = [{"use": 5}, {"use": {"a": {"b": "c"}}}, {"turns": "x"}, {"seconds": 10**300}, [], {"moves": math.nan}]
-    lines = [json.dumps(line) for line in (*damage, sound)]
+    lines = ['{"turns": 2', *(json.dumps(line) for line in (*damage, sound))]
     (directory.path / "timings.jsonl").write_text("\n".join(lines))
     run = Run(directory.path)
     assert run.timings == [sound] and replica_use(run.timings)["replica"].slot_seconds == 2
-    assert capsys.readouterr().err.count("timings.jsonl, line ") == len(damage)
+    assert capsys.readouterr().err.count("timings.jsonl, line ") == 1 + len(damage)
     with pytest.raises(UserError, match="no finished session"):
         _speed(directory.path)
 
