@@ -115,8 +115,8 @@ def read_mark(part: Path) -> str:
     """The lease that a part names; empty if it names none.
 
     Raises:
-        OSError, pyarrow.ArrowException: it cannot be read.
+        FileError, OSError, pyarrow.ArrowException: it cannot be read.
     """
-    metadata = pq.read_metadata(part).metadata or {}
+    metadata = pq.read_metadata(regular(part)).metadata or {}
     mark: bytes = metadata.get(LEASE_KEY, b"")
     return mark.decode(errors="replace")

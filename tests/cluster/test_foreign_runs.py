@@ -16,8 +16,10 @@ from cluster.storage.lock import RunLock
 from cluster.storage.stop_rule import read_rule
 from envs import plugins
 from envs.files import parse_yaml
-from evals.ledger.lease import find_leases
+from evals.ledger.lease import find_leases, read_mark
 from evals.sealed import read_secret
+from evals.suites.kidgym.published_environment.recording import checkout_digest
+from evals.suites.kidgym.templates import load_templates
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_replay import run_dir as run_dir  # a fixture
 
@@ -170,6 +172,19 @@ def test_what_is_no_file_is_no_lease(run_dir, made, capsys):
     made(run_dir / ".lease-5")
     assert find_leases(run_dir) == before
     assert run_here(capsys, "status", str(run_dir))[0] == 0
+
+
+def test_a_part_a_template_and_a_source_that_are_pipes_are_refused(tmp_path):
+    pipe(tmp_path / "rules.txt")
+    (tmp_path / "src").mkdir()
+    pipe(tmp_path / "src/game.py")
+    for read, path in (
+        (read_mark, tmp_path / "rules.txt"),
+        (load_templates, str(tmp_path)),
+        (checkout_digest, str(tmp_path)),
+    ):
+        with pytest.raises(ValueError, match="is not a regular file"):
+            read(path)
 
 
 def test_a_lease_of_brackets_says_nothing(tmp_path):

@@ -20,7 +20,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, Final, Literal
 
-from envs.files import read_yaml
+from envs.files import read_text, read_yaml
 from envs.picture import Picture
 from evals.suites.kidgym.wording import BUILT_IN, Wording, wording_of
 from evals.types import Chat, Part, message, stable_hash
@@ -149,7 +149,7 @@ def load_templates(folder: str = "") -> Templates:
     for name, path in own.items():
         if name not in FIELDS:
             raise ValueError(f"{path} is no template of KidGym: there are {_names()}")
-        texts[name] = path.read_text(encoding="utf-8").strip()
+        texts[name] = read_text(path).strip()
         required, optional = FIELDS[name]
         _check(str(path), texts[name], required, optional)
     return Templates(

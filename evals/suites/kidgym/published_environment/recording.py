@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from envs.file_picture import FilePicture
-from envs.files import read_json, read_json_lines
+from envs.files import read_bytes, read_json, read_json_lines
 from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
 from evals.types import stable_hash, stable_seed
 
@@ -124,7 +124,7 @@ def checkout_digest(checkout: str) -> str:
     """Hash of the code and the layouts of a checkout: another version is another environment."""
     home, found = Path(checkout), hashlib.blake2b(digest_size=16)
     for path in _sources(home):
-        found.update(str(path.relative_to(home)).encode() + b"\0" + path.read_bytes() + b"\0")
+        found.update(str(path.relative_to(home)).encode() + b"\0" + read_bytes(path) + b"\0")
     return found.hexdigest()
 
 
