@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cluster.completion import complete_overrides, completed_command, offer_completion
-from cluster.console import show
+from cluster.console import show, warn
 from cluster.errors import BAD_INPUT, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
 from envs import plugins
 from envs.files import FileError
@@ -247,10 +247,14 @@ def _run(options: argparse.Namespace) -> int:
 
 def _plan(options: argparse.Namespace) -> int:
     from cluster.commands.plan import describe_plan
-    from cluster.config.settings import load_settings
+    from cluster.config.settings import check_environment, load_settings
     from cluster.stopping.precision import precision_table
 
     settings = load_settings(options.overrides)
+    try:
+        check_environment(settings)
+    except UserError as error:  # a plan needs no key, but the run will
+        warn(str(error))
     bought = precision_table(settings, options.like, options.precision, options.detect)
     show([*describe_plan(settings, options.like), bought])
     return 0

@@ -19,6 +19,7 @@ from cluster.errors import UserError
 from cluster.storage.provenance import mixtures
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
+from cluster.storage.spending import MergedPart, Spending, read_spending, write_spending
 from cluster.storage.stored_run import Run, read_runs
 from evals.ledger.ledger import LedgerChangedError
 from evals.types import Episode
@@ -105,6 +106,9 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         sessions = _joined_sessions(runs)
         if sessions != directory.sessions:
             directory.write_sessions(sessions)
+        spending = _joined_spending(directory, others)
+        if spending.total and spending != read_spending(target):
+            write_spending(target, spending)
         for run in others:
             _copy_rows(run, directory, owners)
         directory.remove(replaced)
@@ -252,6 +256,34 @@ def _check_versions(runs: Sequence[Run]) -> list[str]:
     """What the runs' sessions were played with that was not the same."""
     found = mixtures([session for run in runs for session in run.sessions])
     return [f"the parts were played with different versions: {'; '.join(found)}"] if found else []
+
+
+def _parts_bought(run: Run) -> list[MergedPart]:
+    """What a run has spent: what was merged into it, each part for itself, and its own."""
+    spending = read_spending(run.path)
+    merged = {session for part in spending.merged for session in part.sessions}
+    own = tuple(str(session.get("id")) for session in run.sessions if str(session.get("id")) not in merged)
+    parts = list(spending.merged)
+    if spending.own:
+        parts.append(MergedPart(own or (str(run.path.resolve()),), spending.own))
+    return parts
+
+
+def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
+    """What the target and the runs that are merged into it have spent, each part once.
+
+    A part of which another one holds all sessions is that one, at an earlier time. Parts that share only some sessions are
+    copies of a run that were played on apart: both count, rather too much than too little for a spend cap.
+    """
+    before = read_spending(target.path)
+    found = [*before.merged, *(part for run in others for part in _parts_bought(run))]
+    parts: list[MergedPart] = []
+    # the longest and dearest first, so that earlier states of a run meet the latest one
+    for part in sorted(found, key=lambda part: (len(part.sessions), part.total), reverse=True):
+        if not any(set(part.sessions) <= set(kept.sessions) for kept in parts):
+            parts.append(part)
+    highest = max([before.highest, *(read_spending(run.path).highest for run in others)])
+    return Spending(before.own + sum(part.total for part in parts), 0.0, highest, tuple(parts))
 
 
 def _joined_sessions(runs: Sequence[Run]) -> list[dict[str, Any]]:

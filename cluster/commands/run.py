@@ -15,7 +15,7 @@ from cluster import stop_signals
 from cluster.commands.report import Results, score_run, write_results
 from cluster.commands.resume import Resume, first_of_retry, scan_resume
 from cluster.commands.upload import sent_by_another_process
-from cluster.config.settings import ModelSettings, Settings
+from cluster.config.settings import ModelSettings, Settings, check_environment
 from cluster.console import say_status, show_summary, warn
 from cluster.driver.driver import Driver, plays_locally
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
@@ -97,6 +97,8 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     begun = directory.begun
     directory.check_plan(settings.plan)
     config: dict[str, Any] = yaml.safe_load(settings.config)
+    if play is None:
+        check_environment(settings)
     _check_answering(settings.model, directory, config)
     watcher = Watcher(make_tracker(settings.tracker))
     directory.claim()

@@ -28,6 +28,7 @@ from cluster.config.registry import (
     make,
     names_without_file,
 )
+from cluster.engines.api_secrets import check_no_keys
 from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
 from cluster.errors import UserError
 from cluster.runner.model_player import Decoding
@@ -330,6 +331,20 @@ def check_pictures(settings: Settings) -> int:
         raise UserError(str(error)) from error
 
 
+def check_environment(settings: Settings) -> None:
+    """See that the environment holds the keys that the engine reads, where the engine runs on this machine.
+
+    Raises:
+        UserError: it lacks one.
+    """
+    if settings.model.engine is None or settings.cluster.address is not None:
+        return
+    try:
+        settings.model.engine_class.check_environment(settings.model.engine)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
 def check_config(config: DictConfig) -> dict[str, Any]:
     """The plain values of a composed configuration, checked as far as possible without planning.
 
@@ -337,6 +352,10 @@ def check_config(config: DictConfig) -> dict[str, Any]:
         UserError: something in it is unknown or invalid; values of unknown keys, which may be secrets, are not quoted.
     """
     plain = plain_values(config)
+    try:  # first: the messages of later checks quote settings, which may be secrets
+        check_no_keys(plain)
+    except ValueError as error:
+        raise UserError(str(error)) from None
     _checked("", ROOT_KINDS, plain)
     suite = make_suite(plain["suite"])
     _check_measure(_stop_rule(plain["stop"]), suite)

@@ -80,12 +80,16 @@ def read_answer(data: Any, scored: bool = False) -> Answer:
     finish = _finish(choice.get("finish_reason"))
     if refusal := _text(message, "refusal"):
         text, finish = "\n".join(part for part in (text, refusal) if part), "refusal"
+    top: dict[str, float] = {}
+    if scored and finish != "content_filter":
+        # A whole answer without any is what the endpoint does; an empty or refused one may have had nothing to score.
+        top = _top_logprobs(choice.get("logprobs"), whole_answer=bool(text) and finish != "refusal")
     return Answer(
         text=whole(text),
         finish=finish,
         reasoning=whole(_reasoning(message) or thought),
         usage=read_usage(data, wrote=bool(text or thought)),
-        top=_top_logprobs(choice.get("logprobs")) if scored and finish != "content_filter" else {},
+        top=top,
     )
 
 
@@ -167,12 +171,18 @@ def _finish(reason: Any) -> Finish:
     return _FINISHES.get(word, "stop")
 
 
-def _top_logprobs(logprobs: Any) -> dict[str, float]:
-    """The first token's most likely values, by token."""
+def _top_logprobs(logprobs: Any, whole_answer: bool) -> dict[str, float]:
+    """The first token's most likely values, by token; ``whole_answer`` is whether there must be some."""
     tokens = _inner(logprobs, "content")
-    entries = _inner(tokens[0], "top_logprobs") if isinstance(tokens, list) and tokens else None
+    first = tokens[0] if isinstance(tokens, list) and tokens else None
+    entries = _inner(first, "top_logprobs")
     if not isinstance(entries, list) or not entries:
-        raise _unreadable("the answer has no top_logprobs: this endpoint or model gives no token probabilities")
+        none_at_all = not logprobs or (isinstance(first, dict) and not entries)
+        raise EndpointError(
+            "the answer has no top_logprobs: this endpoint or model gives no token probabilities",
+            unreadable=True,
+            unscored=whole_answer and none_at_all,
+        )
     top: dict[str, float] = {}
     for entry in entries:
         token, value = _inner(entry, "token"), _inner(entry, "logprob")

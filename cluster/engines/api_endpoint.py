@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from
+from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from, redacted
 
 MOST_BYTES = 2**24
 """An answer that is larger is no reply; reading it could fill the memory."""
@@ -38,7 +38,7 @@ class Endpoint:
             base_url: without a slash at its end.
             key: sent as a bearer token; none is sent if it is empty.
             headers: sent with every request; an ``Authorization`` of theirs takes the key's place.
-            secrets: what no error may show.
+            secrets: what no error and no reply may show.
             timeout_seconds: for one whole exchange, from connecting to the answer's last byte.
             connections: most at once.
 
@@ -68,6 +68,12 @@ class Endpoint:
         """Since the endpoint last answered anything but that it is out of order."""
         return time.monotonic() - self._heard
 
+    def redacted(self, text: str) -> str:
+        """What a model wrote, without the secrets that the endpoint may have repeated in it."""
+        for secret in self._secrets:
+            text = redacted(text, secret)
+        return text
+
     async def complete(self, body: Mapping[str, Any]) -> Any:
         """The JSON that answers one chat completion request.
 
@@ -94,26 +100,28 @@ class Endpoint:
         await self._client.aclose()
 
     async def _exchange(self, method: str, path: str, seconds: float, content: bytes | None = None) -> Any:
-        began = False
+        refused = False
         try:
             async with asyncio.timeout(seconds):
                 headers = {"content-type": "application/json"} if content else {}
                 async with self._client.stream(
                     method, self.base_url + path, content=content, headers=headers
                 ) as response:
-                    began = response.status_code < 300
+                    refused = response.status_code >= 300
                     if response.status_code < 500:
                         self._heard = time.monotonic()
-                    if not began:
+                    if refused:
                         said = (await _read(response, MOST_ERROR_BYTES)).decode("utf-8", "replace")
                         raise error_from(response.status_code, response.headers, said, self._secrets)
                     answer = await _read(response, MOST_BYTES)
         except TimeoutError:
             error = EndpointError(f"no whole answer within {seconds:g} s", may_cost=True)
         except self._http_error as caught:
-            what = "no connection" if isinstance(caught, self._no_connection) else "the connection broke"
+            unsent = isinstance(caught, self._no_connection)
+            what = "no connection" if unsent else "the connection broke"
             why = clean(str(caught), self._secrets)[:WORDS_SHOWN] or "no reason given"
-            error = EndpointError(f"{what}: {why}", may_cost=began)
+            # A request that was sent may have been answered and billed, whatever became of the connection.
+            error = EndpointError(f"{what}: {why}", may_cost=not (unsent or refused))
         else:
             return self._parse(answer)
         raise error  # out of the handlers, so that the client's own words, key and all, do not come along

@@ -50,6 +50,7 @@ class EndpointError(EngineError):
         param: str = "",
         retry_after: float = 0.0,
         unreadable: bool = False,
+        unscored: bool = False,
         may_cost: bool = False,
     ) -> None:
         """Nothing is cleaned here: texts of an endpoint come through ``error_from``.
@@ -61,6 +62,7 @@ class EndpointError(EngineError):
             param: the parameter that it names; compared, never shown.
             retry_after: seconds that it asks to wait.
             unreadable: it answered, but the answer is not one.
+            unscored: it answered, but without the log-probabilities that were asked for.
             may_cost: tokens may have been charged.
         """
         super().__init__(message)
@@ -68,8 +70,9 @@ class EndpointError(EngineError):
         self.words = words or message
         self.param = param
         self.retry_after = retry_after
-        self.unreadable = unreadable
-        self.may_cost = may_cost or unreadable
+        self.unreadable = unreadable or unscored
+        self.unscored = unscored
+        self.may_cost = may_cost or self.unreadable
         self.price = 0.0
         """What the try cost, as far as that can be known."""
 
@@ -173,9 +176,35 @@ def clean(text: str, secrets: Collection[str]) -> str:
 
 def without_secret(text: str, secret: str) -> str:
     """``text`` with stars for every run of six characters of the secret, and for its last four."""
-    pieces = {secret[start : start + 6] for start in range(len(secret) - 5)} | {secret[-4:]}
-    hidden: set[int] = set()
-    for piece in pieces if len(secret) >= 4 else ():
-        for found in re.finditer(re.escape(piece), text):
-            hidden.update(range(*found.span()))
-    return "".join("*" if position in hidden else sign for position, sign in enumerate(text))
+    hidden = _places(text, _runs(secret, 6) | {secret[-4:]}) if len(secret) >= 4 else set()
+    return "".join("*" if place in hidden else sign for place, sign in enumerate(text))
+
+
+def redacted(text: str, secret: str) -> str:
+    """A reply with ``[redacted]`` for the secret and every run of twelve of its characters.
+
+    A secret of less than eight characters, as some servers of one's own have (``EMPTY``), may be a word of the game.
+    """
+    if len(secret) < 8:
+        return text
+    hidden = _places(text, _runs(secret, min(len(secret), 12)))
+    shown = []
+    for place, sign in enumerate(text):
+        if place not in hidden:
+            shown.append(sign)
+        elif place - 1 not in hidden:
+            shown.append("[redacted]")
+    return "".join(shown)
+
+
+def _runs(secret: str, length: int) -> set[str]:
+    return {secret[start : start + length] for start in range(len(secret) - length + 1)}
+
+
+def _places(text: str, pieces: Collection[str]) -> set[int]:
+    """Positions in ``text`` that belong to one of the pieces, those that overlap included."""
+    places: set[int] = set()
+    for piece in pieces:
+        for found in re.finditer(f"(?={re.escape(piece)})", text):
+            places.update(range(found.start(), found.start() + len(piece)))
+    return places

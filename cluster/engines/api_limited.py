@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,8 @@ class LimitedEndpoint:
             payment.price = error.price = payment.price if error.may_cost else 0.0
             raise
         payment.price = self._price(answer.usage, most)
-        return answer
+        text, reasoning = self.http.redacted(answer.text), self.http.redacted(answer.reasoning)
+        return dataclasses.replace(answer, text=text, reasoning=reasoning)
 
     def _price(self, usage: Usage, most: Usage) -> float:
         """What a request costs; tokens that are not told count with the most that they may be."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,10 +16,13 @@ FROM_ENVIRONMENT = "env:"
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _KEY = re.compile(
-    r"\b(?:sk|pk|rk|gsk|csk|xai|hf|nvapi|pplx|r8|tgp)[-_][\w-]{16,}|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|\bBearer\s+\S{8,}",
+    r"\b(?:sk|pk|rk|gsk|csk|xai|nvapi|pplx|r8|tgp)[-_](?=[\w-]*\d)[\w-]{16,}|\bhf_\w{16,}|\bwandb_v1_\w{16,}"
+    r"|\bAIza[\w-]{20,}|\beyJ[\w-]{20,}|\bBearer\s+\S{8,}",
     re.I,
 )
 """The forms of keys that providers give out, and of tokens in general."""
+_SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD)$", re.I)
+"""What variables of the environment are called that hold secrets: ``WANDB_API_KEY``, ``HF_TOKEN``."""
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password|credential", re.I)
 _SECRET_FIELD = re.compile(r"api[-_]?key|secret|password|authorization|access[-_]?token|credential", re.I)
@@ -37,20 +40,49 @@ def check_no_secrets(settings: Mapping[str, Any]) -> None:
     variable = check_variable(settings.get("api_key_env", "OPENAI_API_KEY"))
     check_base_url(settings.get("base_url"))
     check_headers(settings.get("headers") or {})
-    key = os.environ.get(variable, "").strip()
+    keys = [os.environ.get(variable, "").strip()]
     for name, value in settings.items():
-        for text in _texts(value):
-            if _KEY.search(text) or (len(key) >= 8 and key in text):
-                raise ValueError(
-                    f"model.engine.{name} holds what looks like an API key, which would be stored with the run: put the "
-                    "key into the environment (model.engine.api_key_env names the variable)"
-                )
+        if _holds_key(value, keys):
+            raise ValueError(
+                f"model.engine.{name} holds what looks like an API key, which would be stored with the run: put the "
+                "key into the environment (model.engine.api_key_env names the variable)"
+            )
     for name in _fields(settings.get("extra_body") or {}):
         if _SECRET_FIELD.search(name):
             raise ValueError(
                 "model.engine.extra_body has a field for a secret, which would be stored with the run: send it as a "
                 "header with a value from the environment (model.engine.headers)"
             )
+
+
+def check_no_keys(config: Mapping[str, Any]) -> None:
+    """See that no setting of a whole configuration holds a key, be it by its form or one of the environment's.
+
+    Raises:
+        ValueError: one does; the message names the setting and never its value.
+    """
+    keys = [value.strip() for name, value in os.environ.items() if _SECRET_VARIABLE.search(name)]
+    _check_texts("", config, keys)
+
+
+def _check_texts(where: str, value: Any, keys: Collection[str]) -> None:
+    """See that a setting, and what is within it, holds no key; a name that holds one is not repeated either."""
+    names_sound = isinstance(value, Mapping) and not any(_holds_key(name, keys) for name in value)
+    if names_sound:
+        for name, inner in value.items():
+            _check_texts(f"{where}.{name}" if where else str(name), inner, keys)
+    elif _holds_key(value, keys):
+        raise ValueError(
+            f"{where} holds what looks like an API key, which would be stored with the run: put the key into the "
+            "environment (model.engine.api_key_env and model.engine.headers name its variables)"
+        )
+
+
+def _holds_key(value: Any, keys: Collection[str]) -> bool:
+    """Whether a text within ``value`` has the form of a key, or is one of ``keys``, which have eight characters at least."""
+    texts = list(_texts(value))
+    by_form = any(_KEY.search(text) for text in texts)
+    return by_form or any(len(key) >= 8 and key in text for key in keys for text in texts)
 
 
 def check_variable(name: Any) -> str:

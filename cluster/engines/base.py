@@ -143,6 +143,18 @@ class Engine(abc.ABC):
         return
 
     @classmethod
+    def check_environment(cls, settings: Mapping[str, Any]) -> None:
+        """See, before Ray starts on this machine, that the environment holds what the engine reads from it.
+
+        Args:
+            settings: the ``model.engine`` section, checked.
+
+        Raises:
+            ValueError: a key is missing, or can be none; the message shows nothing of it.
+        """
+        return
+
+    @classmethod
     def keys_within(cls) -> Mapping[str, Mapping[str, Any]]:
         """For settings that are mappings with known keys: the keys with their types; none known is any."""
         return {}

@@ -74,7 +74,8 @@ class OpenAIEngine(Engine):
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
         """Pictures as the endpoint's model takes them; label scores except from models that reason first."""
         server = settings.get("choices") == "vllm"
-        return Capabilities(pictures=MANY, options=server, label_scores=not settings.get("reasoning"))
+        reasons = _reasons(bool(settings.get("reasoning")), settings.get("reasoning_effort"))
+        return Capabilities(pictures=MANY, options=server, label_scores=not reasons)
 
     def __init__(
         self,
@@ -114,8 +115,8 @@ class OpenAIEngine(Engine):
             prompt_price: per million prompt tokens.
             completion_price: per million completion tokens, reasoning included.
             spend_cap: the run stops when this much was spent (see ``add_spent_elsewhere``) and can be resumed; the
-                last request may exceed it. A try that is given up, or reports no tokens, counts with the most it can
-                cost.
+                last request may exceed it. A try that was sent and is given up, breaks off, or reports no tokens,
+                counts with the most it can cost.
             choices: whether the server can constrain replies to options: ``vllm`` servers can.
             reasoning: the model reasons before it answers, as the o-series does: the limit of tokens, reasoning
                 included, is sent as ``max_completion_tokens``; temperature and top_p, which must be 1, are not sent.
@@ -142,9 +143,7 @@ class OpenAIEngine(Engine):
         self.max_tries = max_tries
         self._most = max_num_seqs
         self._form = RequestForm(model, sampling, choices, reasoning, reasoning_effort, dict(extra_body or {}))
-        sent, secrets = read_headers(headers or {})
-        has_own = any(name.lower() == "authorization" for name in sent)
-        key = "" if has_own else read_key(api_key_env, needed=base_url is None)
+        key, sent, secrets = _read_secrets(api_key_env, headers or {}, base_url)
         url = check_base_url(base_url) or OPENAI_URL
         self._closed_as: type[EngineClosedError] = EngineClosedError
         self._spend = Spend(prompt_price, completion_price, spend_cap)
@@ -174,6 +173,12 @@ class OpenAIEngine(Engine):
         check_no_secrets(settings)
         if importlib.util.find_spec("httpx") is None:
             raise ValueError("model=openai needs the Python package httpx: pip install httpx")
+
+    @classmethod
+    def check_environment(cls, settings: Mapping[str, Any]) -> None:
+        """As ``Engine.check_environment``: the key, and headers with values from the environment."""
+        variable = settings.get("api_key_env", "OPENAI_API_KEY")
+        _read_secrets(variable, settings.get("headers") or {}, settings.get("base_url"))
 
     @property
     def max_num_seqs(self) -> int:
@@ -245,6 +250,9 @@ class OpenAIEngine(Engine):
             if error.meaning == "filtered":
                 filtered = Answer("", "content_filter", "", Usage(), {})
                 return self._reply(request, filtered, cost, time.monotonic() - start)
+            # An endpoint that gave probabilities before may have passed this request to a server that does not.
+            if error.unscored and "top_logprobs" not in self._accepted:
+                raise self._close(f"{error}; the suite asks for probabilities of labels, written answers need none")
             if error.meaning != "passing":
                 self._refuse(error, body)
             # tries count while other requests are answered; when none is, the endpoint is at fault
@@ -261,8 +269,10 @@ class OpenAIEngine(Engine):
         """Refuse what the endpoint cannot do for any request."""
         if (request.options or request.schema) and self._form.choices == "refuse":
             raise EngineClosedError("this endpoint cannot constrain replies: use decoding=free")
-        if request.labels and self._form.reasoning:
-            raise EngineClosedError("a model that reasons first (reasoning=true) gives no label probabilities")
+        if request.labels and _reasons(self._form.reasoning, self._form.reasoning_effort):
+            raise EngineClosedError(
+                "a model that reasons first (reasoning=true, or reasoning_effort) gives no label probabilities"
+            )
 
     def _refuse(self, error: EndpointError, body: Mapping[str, Any]) -> NoReturn:
         """Raise what a refusal means to its request, or to all of them."""
@@ -373,3 +383,22 @@ class OpenAIEngine(Engine):
             reasoning_tokens=answer.usage.reasoning,
             cost=cost,
         )
+
+
+def _reasons(reasoning: bool, effort: str | None) -> bool:
+    """Whether the settings say that the model reasons before it answers."""
+    return reasoning or effort not in (None, "none")
+
+
+def _read_secrets(
+    variable: str, headers: Mapping[str, str], base_url: str | None
+) -> tuple[str, dict[str, str], list[str]]:
+    """The key, headers as they are sent, and which of their values are secret.
+
+    Raises:
+        ValueError: a variable of the environment is missing; only an endpoint of one's own does without a key.
+    """
+    sent, secrets = read_headers(headers)
+    if any(name.lower() == "authorization" for name in sent):
+        return "", sent, secrets
+    return read_key(variable, needed=base_url is None), sent, secrets

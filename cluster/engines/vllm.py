@@ -287,7 +287,7 @@ class VLLMEngine(Engine):
             reply = self._read(request, reply, answer.token_ids, opened)
         return dataclasses.replace(reply, seconds=time.monotonic() - start)
 
-    def _read(self, request: Request, reply: Reply, ids: Sequence[int], opened: bool) -> Reply:
+    def _read(self, request: Request, reply: Reply, ids: Sequence[int], opened: str) -> Reply:
         """Separate the reasoning of a written reply; without a parser, constrained replies have none."""
         if not request.options:
             return self._reasoning.separate(reply, ids, opened)
@@ -297,7 +297,7 @@ class VLLMEngine(Engine):
             raise PlayerError(f"the context ended within the reply {reply.text!r}, which is none of the options")
         return reply
 
-    def _check_thought(self, request: Request, opened: bool) -> None:
+    def _check_thought(self, request: Request, opened: str) -> None:
         """Refuse what a template that opens a thought makes meaningless, for all requests alike."""
         remedy = "switch thinking off (model.chat_template_kwargs={enable_thinking: false})"
         if opened and request.labels:
@@ -317,7 +317,7 @@ class VLLMEngine(Engine):
             self.sampling,
             request,
             room,
-            lossless=self._tokens.lossless and not self._reasoning.parsed,
+            lossless=self._tokens.lossless and not self._reasoning.parsed and self._reasoning.skip_special_tokens,
             skip_special_tokens=self._reasoning.skip_special_tokens,
             reasons=self._reasoning.parsed,
         )

@@ -13,12 +13,14 @@ from typing import Any
 
 from cluster.engines.base import EngineError
 from cluster.engines.chat_tokens import ChatTokens
-from evals.replies.reasoning import separate_reasoning
+from evals.replies.reasoning import THINKING_MARKS, separate_reasoning
 from evals.types import Reply
 
-_OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")
+# Marks that are plain words are what is left of others in a text without special tokens; prompts and tokens have those.
+_MARKS = tuple(marks for marks in THINKING_MARKS if not marks[0].isalpha())
+_OPENED = re.compile(rf"({'|'.join(re.escape(opening) for opening, _ in _MARKS)})\s*\Z")
 """The end of a prompt whose template opened a thought."""
-_ENDS: tuple[str, ...] = ("</think>", "</thinking>", "</reasoning>")
+_ENDS: tuple[str, ...] = tuple(closing for _, closing in _MARKS)
 
 
 def thinks(parser: str | None, chat_template_kwargs: Mapping[str, Any]) -> bool:
@@ -47,6 +49,11 @@ class Reasoning:
         self._tokens = tokens
         self._parser: Any = None
         self._request: Any = None
+        self._separates = False
+        """Whether the parser separates replies; gpt-oss's only finds where the reasoning ends."""
+        special = set(getattr(tokenizer, "all_special_tokens", ()))
+        self._special = any(mark in special for marks in _MARKS for mark in marks)
+        """Whether the model's marks are special tokens, as Mistral's are: the text would lack them."""
         ends = _ENDS
         if parser:
             try:
@@ -54,7 +61,9 @@ class Reasoning:
             except (KeyError, RuntimeError, ValueError) as error:
                 raise EngineError(f"model.engine.vllm.reasoning_parser={parser}: {error.args[0]}") from error
             self._request = self._parser.adjust_request(_empty_request())
-            ends = (self._parser.reasoning_end_str or _ENDS[0],)
+            self._separates = _separates(self._parser, self._request)
+            if self._separates:
+                ends = (self._parser.reasoning_end_str or _ENDS[0],)
         self._ends = [tokens.encode(end) for end in ends]
 
     @property
@@ -64,26 +73,29 @@ class Reasoning:
 
     @property
     def skip_special_tokens(self) -> bool:
-        """Whether the text of replies may lack special tokens; some parsers look for them."""
-        return self._request is None or bool(self._request.skip_special_tokens)
+        """Whether the text of replies may lack special tokens; some parsers look for them, as do marks in their place."""
+        if self._separates:
+            return bool(self._request.skip_special_tokens)
+        return not self.parsed and not self._special
 
-    def opened(self, prompt: str) -> bool:
-        """Whether the rendered prompt ends with an open thought."""
-        return _OPENED.search(prompt) is not None
+    def opened(self, prompt: str) -> str:
+        """The mark with which the rendered prompt opened a thought; empty if it ends with none."""
+        found = _OPENED.search(prompt)
+        return found[1] if found else ""
 
-    def separate(self, reply: Reply, ids: Sequence[int], opened: bool) -> Reply:
+    def separate(self, reply: Reply, ids: Sequence[int], opened: str) -> Reply:
         """Move the reasoning out of a reply's text, and count its tokens.
 
         Args:
             reply: With all that the model wrote as its text.
             ids: The same as tokens.
-            opened: Whether the prompt had opened a thought.
+            opened: The mark with which the prompt had opened a thought, if any.
         """
-        if self._parser is not None:
+        if self._separates:
             thought, answer = self._parser.extract_reasoning(reply.text, self._request)
             found = dataclasses.replace(reply, text=(answer or "").lstrip(), reasoning=(thought or "").strip())
         else:
-            found = separate_reasoning(dataclasses.replace(reply, text="<think>" * opened + reply.text))
+            found = separate_reasoning(dataclasses.replace(reply, text=opened + reply.text))
         if not found.reasoning and found.text == reply.text.lstrip():
             return reply
         return dataclasses.replace(found, reasoning_tokens=self._count(found, list(ids)))
@@ -101,8 +113,17 @@ class Reasoning:
             for place in range(len(ids) - len(end) + 1)
             if ids[place : place + len(end)] == end
         ]
-        last = min if self.parsed else max
+        last = min if self._separates else max
         return last(ended, default=max(0, len(ids) - len(self._tokens.encode(reply.text))))
+
+
+def _separates(parser: Any, request: Any) -> bool:
+    """Whether a parser can separate a reply; vLLM's for gpt-oss leaves that to another part of its server."""
+    try:
+        parser.extract_reasoning("", request)
+    except NotImplementedError:
+        return False
+    return True
 
 
 def _parser_class(name: str) -> Any:

@@ -6,6 +6,7 @@ of the driver, the journal holds at least what was paid; what was in flight coun
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cluster.console import warn
 from cluster.errors import UserError
@@ -20,6 +22,15 @@ from cluster.storage.durable import write_durably
 from envs.files import read_json
 
 SPENDING = "spending.json"
+
+
+@dataclass(frozen=True)
+class MergedPart:
+    """What a run had spent when it was merged into this one."""
+
+    sessions: tuple[str, ...]
+    """Ids of its sessions, which tell it from others wherever it lies."""
+    total: float
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,14 @@ class Spending:
     """The most that requests may cost whose answers are not there, or never came to the journal."""
     highest: float = 0.0
     """Price of the most expensive request."""
+    merged: tuple[MergedPart, ...] = ()
+    """Of ``spent``, what runs have spent that were merged into this one."""
+
+    @property
+    def own(self) -> float:
+        """What was spent in this run directory itself."""
+        # sums in another order differ in their last digits
+        return max(0.0, round(self.total - sum(part.total for part in self.merged), 12))
 
     @property
     def total(self) -> float:
@@ -51,11 +70,14 @@ def read_spending(run_dir: Path) -> Spending:
         stored = read_json(path)
         # older versions have written nothing but ``spent``
         noted = [stored["spent"], stored.get("in_flight", 0), stored.get("highest", 0)]
+        parts = [(tuple(map(str, part["sessions"])), part["total"]) for part in stored.get("merged", ())]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path}: damaged, cannot be read as what the run has spent: {error}") from error
-    if not all(map(_is_amount, noted)):
-        raise UserError(f"{path}: damaged: no amounts of money: {noted}")
-    return Spending(*map(float, noted))
+    amounts = [*noted, *(total for _, total in parts)]
+    if not all(map(_is_amount, amounts)):
+        raise UserError(f"{path}: damaged: no amounts of money: {amounts}")
+    spent, in_flight, highest = map(float, noted)
+    return Spending(spent, in_flight, highest, tuple(MergedPart(sessions, float(total)) for sessions, total in parts))
 
 
 def _is_amount(value: object) -> bool:
@@ -88,6 +110,26 @@ def check_journal(run_dir: Path, cost: float, capped: bool) -> None:
     warn(missing)
 
 
+def write_spending(run_dir: Path, spending: Spending) -> None:
+    """Replace a run's journal.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_durably(run_dir / SPENDING, _content(spending))
+
+
+def _content(spending: Spending) -> bytes:
+    stored: dict[str, Any] = {
+        "spent": spending.spent,
+        "in_flight": spending.in_flight,
+        "highest": spending.highest,
+    }
+    if spending.merged:
+        stored["merged"] = [dataclasses.asdict(part) for part in spending.merged]
+    return (json.dumps(stored) + "\n").encode()
+
+
 class SpendingJournal:
     """Keeps the accounts of a session's engines on disk."""
 
@@ -116,6 +158,7 @@ class SpendingJournal:
             spent=self.before.total + sum(account.spent for account in accounts),
             in_flight=sum(account.in_flight for account in accounts),
             highest=max([self.before.highest, *(account.highest for account in accounts)]),
+            merged=self.before.merged,
         )
 
     def write(self) -> None:
@@ -126,10 +169,9 @@ class SpendingJournal:
             LeaseLostError: another driver has taken over.
         """
         with self._writing:
-            now = self.now
-            content = json.dumps({"spent": now.spent, "in_flight": now.in_flight, "highest": now.highest}) + "\n"
-            if content.encode() == self._written or (not self._written and not self._accounts):
+            content = _content(self.now)
+            if content == self._written or (not self._written and not self._accounts):
                 return
             self._check()
-            write_durably(self._run_dir / SPENDING, content.encode())
-            self._written = content.encode()
+            write_durably(self._run_dir / SPENDING, content)
+            self._written = content

@@ -95,8 +95,8 @@ def cost_table(costs: Costs) -> Table:
         rows=(tuple(rounded(amount, digits) for amount in amounts),),
         notes=(
             "In the currency of the configured prices. scored: of the answers of the episodes that count. spent: by all "
-            "sessions, with earlier attempts and answers that were lost. planned: of the model's whole plan, with expected "
-            "prompts, and replies as long as they may be.",
+            "sessions, those of merged runs too, with earlier attempts and answers that were lost. planned: of the model's "
+            "whole plan, with expected prompts, and replies as long as they may be.",
         ),
         section="performance",
         headline=True,

@@ -17,6 +17,7 @@ from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of
+from cluster.storage.spending import Spending, SpendingJournal, read_spending
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.ledger import open_ledger
@@ -327,3 +328,35 @@ async def test_runs_with_rows_of_another_plan_are_refused(play, tmp_path):
     with pytest.raises(UserError, match=foreign.name):
         merge(tmp_path / "whole", [one])
     assert not (tmp_path / "whole").exists()
+
+
+def spend(run_dir, amount):
+    """Note spending of a further session."""
+    journal = SpendingJournal(run_dir)
+    journal.note("engine", Spending(amount, 0.0, 0.1))
+    journal.write()
+
+
+@pytest.mark.parametrize("steps", [["a b c"], ["a", "b", "c", "a b"], ["nested a", "b c"]], ids=str)
+async def test_spending_of_all_parts_is_joined_each_once(play, tmp_path, steps):
+    for number, name in enumerate("abc"):
+        spend(await play(name, f"shard={number + 1}/3"), 2.0**number)
+    merge(tmp_path / "nested", [tmp_path / "a", tmp_path / "b"])
+    target = tmp_path / "whole"
+    for step in steps:
+        merge(target, [tmp_path / name for name in step.split()])
+    assert read_spending(target).total == pytest.approx(7.0) and read_spending(target).highest == 0.1
+    assert Run(target).spent == pytest.approx(7.0)  # what the cost table shows and a cap starts from
+    # the target plays on, and so does a part
+    spend(target, 10.0)
+    write_versions(tmp_path / "a", [*read_versions(tmp_path / "a"), {"id": "later"}])
+    spend(tmp_path / "a", 0.5)
+    for _ in range(2):
+        merge(target, [tmp_path / "a", tmp_path / "nested"])
+        assert read_spending(target).total == pytest.approx(17.5)
+
+
+async def test_a_merge_of_runs_that_cost_nothing_notes_no_spending(play, tmp_path):
+    await play("a")
+    merge(tmp_path / "whole", [tmp_path / "a"])
+    assert Run(tmp_path / "whole").spent is None

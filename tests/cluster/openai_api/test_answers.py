@@ -112,11 +112,11 @@ async def test_a_malformed_answer_is_retried_and_then_fails_its_episode_in_plain
 
 
 UNSCORED = {
-    "no logprobs": completion(),
+    "null logprobs of a refusal": completion(content=None, message={"refusal": "No."}),
+    "no text": completion(content=""),
     "logprobs a list": {**completion(), "choices": [{**completion()["choices"][0], "logprobs": [1]}]},
     "no tokens": {**completion(), "choices": [{**completion()["choices"][0], "logprobs": {"content": []}}]},
     "token a number": {**completion(), "choices": [{**completion()["choices"][0], "logprobs": {"content": [1]}}]},
-    "none at the top": scored(),
     "null": scored({"token": "A", "logprob": None}),
     "text": scored({"token": "A", "logprob": "-1"}),
     "true": scored({"token": "A", "logprob": True}),
@@ -137,6 +137,20 @@ async def test_malformed_probabilities_are_no_probabilities(stub, answer):
     with pytest.raises(PlayerError, match=r"logprob|token probabilities") as error:
         await engine(stub, max_tries=2).complete(request(labels=("A", "B")))
     assert "Error" not in str(error.value)
+
+
+@pytest.mark.parametrize("answer", [completion(), scored()], ids=["no logprobs", "none at the top"])
+async def test_the_first_answer_without_probabilities_stops_the_run(stub, answer):
+    stub.script = [answer]
+    made = engine(stub)
+    for _ in range(2):
+        with pytest.raises(EngineClosedError, match="gives no token probabilities"):
+            await made.complete(request(labels=("A", "B")))
+    assert len(stub.bodies) == 1
+    stub.script = ["logprobs", answer, "logprobs"]  # it gave some before: another try may do so again
+    made = engine(stub)
+    for _ in range(2):
+        assert (await made.complete(request(labels=("A", "B")))).text == "B"
 
 
 async def test_a_probability_may_be_rounded_to_a_little_more_than_one(stub):

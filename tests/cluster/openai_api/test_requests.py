@@ -111,7 +111,11 @@ async def test_models_that_reason_first_are_not_asked_for_label_probabilities(st
     with pytest.raises(EngineClosedError, match="probabilities"):
         await made.complete(request(labels=("A", "B")))
     assert not stub.bodies
-    assert not OpenAIEngine.capabilities({"reasoning": True}).label_scores
+    for settings, scores in (({"reasoning": True}, False), ({"reasoning_effort": "low"}, False), ({}, True)):
+        assert OpenAIEngine.capabilities(settings).label_scores == scores
+    assert OpenAIEngine.capabilities({"reasoning_effort": "none"}).label_scores
+    with pytest.raises(EngineClosedError, match="probabilities"):
+        await engine(stub, reasoning_effort="low").complete(request(labels=("A", "B")))
 
 
 GAME = ["suite=kumo", "suite.domains=[medical]", "model=openai", "model.engine.model=stub"]

@@ -2,13 +2,13 @@
 
 import pytest
 
-from cluster.config.settings import load_settings
+from cluster.config.settings import load_settings, make_model
 from cluster.engines.api_errors import clean
 from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.openai_api import OpenAIEngine
 from cluster.errors import UserError
 from evals.types import PlayerError
-from tests.cluster.openai_api.stub import KEY, engine, request
+from tests.cluster.openai_api.stub import KEY, completion, engine, request
 
 
 @pytest.mark.parametrize("shown", [KEY, KEY[:20] + "*******", "sk-*******" + KEY[-4:], KEY[3:12]])
@@ -172,3 +172,63 @@ def test_a_key_is_found_between_control_characters(text):
 
 def test_long_errors_are_cut():
     assert len(clean("word " * 100_000, [])) <= 5000
+
+
+@pytest.mark.parametrize("echo", [KEY, f"Bearer {KEY}", KEY[:20], KEY[5:], "Basic hunter2-hunter2", "hunter2-hunter2"])
+async def test_a_secret_that_an_endpoint_repeats_in_a_reply_is_not_kept(stub, monkeypatch, echo):
+    monkeypatch.setenv("MY_TOKEN", "Basic hunter2-hunter2")
+    stub.script = [completion(content=f"I got {echo}. Move 3", message={"reasoning": f"Hm, {echo}!"})]
+    reply = await engine(stub, headers={"X-Other": "env:MY_TOKEN"}).complete(request())
+    for text in (reply.text, reply.reasoning):
+        assert "[redacted]" in text and "hunter2" not in text
+        assert not any(KEY[start : start + 12] in text for start in range(len(KEY) - 11))
+    assert reply.text.startswith("I got") and reply.text.endswith(". Move 3")
+
+
+async def test_words_that_a_reply_shares_with_a_short_secret_are_kept(stub, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
+    stub.script = [completion(content="The cell is EMPTY.")]
+    assert (await engine(stub).complete(request())).text == "The cell is EMPTY."
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "tracker.name=sk-proj-hunter2-hunter2-hunter2",
+        "tracker.notes=hunter2-hunter2",
+        "tracker.tags=[games, hunter2-hunter2]",
+        "tracker.project=hunter2-hunter2",
+        "model.name=hunter2-hunter2",
+        "cluster.address=hunter2-hunter2",
+        "run_dir=runs/hunter2-hunter2",
+        "baselines=hunter2-hunter2",
+    ],
+)
+def test_no_setting_of_any_run_holds_a_secret(monkeypatch, override):
+    monkeypatch.setenv("WANDB_API_KEY", "hunter2-hunter2")
+    with pytest.raises(UserError, match="looks like an API key") as error:
+        load_settings(["suite=kumo", "suite.domains=[medical]", "model=random", "tracker=wandb", override])
+    assert "hunter2" not in str(error.value) and override.partition("=")[0] in str(error.value)
+
+
+def test_names_that_begin_like_keys_are_no_secrets():
+    load_settings(
+        ["suite=kumo", "suite.domains=[medical]", "model=random", "run_dir=runs/hf-internal-testing-tiny-random"]
+    )
+
+
+def test_a_missing_key_is_told_before_anything_starts(monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    section = {"type": "openai", "model": "stub", "api_key_env": "MY_KEY"}
+    for engine_section, missing in (
+        (section, True),
+        ({**section, "base_url": "http://127.0.0.1:8000/v1"}, False),
+        ({**section, "headers": {"Authorization": "env:MY_KEY"}}, True),
+        ({**section, "base_url": "http://127.0.0.1:8000/v1", "headers": {"X-Team": "env:MY_KEY"}}, True),
+    ):
+        model = make_model({"name": "m", "engine": engine_section})
+        if missing:
+            with pytest.raises(ValueError, match="MY_KEY is not set"):
+                model.engine_class.check_environment(model.engine)
+        else:
+            model.engine_class.check_environment(model.engine)

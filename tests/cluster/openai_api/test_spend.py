@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from cluster.engines import openai_api
 from cluster.engines.base import EngineClosedError, SpendCapReachedError
 from cluster.engines.spend import Spend
 from evals.types import Reply
@@ -42,7 +43,7 @@ async def test_once_a_price_is_known_the_cap_holds_within_one_request(stub):
     assert len(stub.bodies) == 5 and made._spend.spent == pytest.approx(0.55)
 
 
-@pytest.mark.parametrize("trouble", [(500, "oops", {}), (429, "slow down", {}), "hang up"], ids=str)
+@pytest.mark.parametrize("trouble", [(500, "oops", {}), (429, "slow down", {})], ids=str)
 async def test_what_failed_is_not_paid_for(stub, trouble):
     stub.script = [trouble, "answer"]
     made = engine(stub, **PRICES, spend_cap=1.0)
@@ -50,12 +51,22 @@ async def test_what_failed_is_not_paid_for(stub, trouble):
     assert made._spend.spent == pytest.approx(0.11) and not made._spend._reserved
 
 
-@pytest.mark.parametrize("step", ["never", completion(usage=None)], ids=["given up", "no usage"])
+async def test_what_was_never_sent_is_not_paid_for(stub, monkeypatch):
+    monkeypatch.setattr(openai_api, "OUTAGE_SECONDS", 0.1)
+    stub.server.shutdown()
+    stub.server.server_close()
+    made = engine(stub, **PRICES, spend_cap=1.0)
+    with pytest.raises(EngineClosedError, match="no connection"):
+        await made.complete(request())
+    assert made._spend.spent == 0.0
+
+
+@pytest.mark.parametrize("step", ["never", "hang up", completion(usage=None)], ids=["given up", "hung up", "no usage"])
 async def test_what_does_not_tell_its_price_counts_with_the_most_it_may_cost(stub, step):
     stub.script = [step, "answer"]
-    made = engine(stub, **PRICES, spend_cap=1.0, timeout_seconds=0.2)
+    made = engine(stub, **PRICES, spend_cap=1.0, timeout_seconds=1.0 if step == "never" else 10.0)
     await made.complete(request())
-    assert made._spend.spent == pytest.approx(0.051 + (0.11 if step == "never" else 0.0))
+    assert made._spend.spent == pytest.approx(0.051 + (0.11 if isinstance(step, str) else 0.0))
 
 
 @pytest.mark.parametrize(
