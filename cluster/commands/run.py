@@ -169,7 +169,7 @@ def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) 
 
 def _ledger_cost(run: Run) -> float:
     """What the episodes in a run's ledger cost; 0 before it has begun."""
-    return float(pc.sum(run.ledger.table(["cost"])["cost"]).as_py() or 0.0) if run.begun else 0.0
+    return float(pc.sum(run.episodes(["cost"])["cost"]).as_py() or 0.0) if run.begun else 0.0
 
 
 def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracked: bool) -> None:

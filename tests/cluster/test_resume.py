@@ -194,13 +194,14 @@ def test_what_a_killed_merge_left_behind_is_removed(world, start, tmp_path, monk
     assert len(list((tmp_path / "run" / "episodes").iterdir())) == 1
 
 
-def test_damage_is_found_before_anything_is_played(world, start, tmp_path):
+@pytest.mark.parametrize("column", ["session", "cost"])
+def test_damage_is_found_before_anything_is_played(world, start, tmp_path, column):
     world.most = 5
     start()
     parts = sorted((tmp_path / "run" / "episodes").iterdir())
     whole = parts[0].read_bytes()
     parts[0].write_bytes(whole[:-10])
-    flip_a_byte(parts[1], "session")  # is found only when the rows are read
+    flip_a_byte(parts[1], column)  # is found only when the rows are read
     for part in parts[:2]:
         with pytest.raises(UserError, match=rf"{tmp_path / 'run'}: (.|\n)*{part.name}"):
             start()
