@@ -255,16 +255,18 @@ def ledger_columns(suite: Suite) -> dict[str, pa.DataType]:
 
 def suite_results(suite: Suite, run: RunData, section: Section) -> list[Table]:
     """The tables of one section, each suite's from its own part of the run."""
-    return [
-        dataclasses.replace(table, section=section)
-        for part in suite.parts
-        for table in part.results(run.of(part.name), section)
-    ]
+    with run.intervals():
+        return [
+            dataclasses.replace(table, section=section)
+            for part in suite.parts
+            for table in part.results(run.of(part.name), section)
+        ]
 
 
 def suite_figures(suite: Suite, run: RunData) -> list[Figure]:
     """The figures of each part, from its own part of the run."""
-    return [figure for part in suite.parts for figure in part.figures(run.of(part.name))]
+    with run.intervals():
+        return [figure for part in suite.parts for figure in part.figures(run.of(part.name))]
 
 
 async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record:

@@ -19,7 +19,6 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run, read_runs
 from evals.ledger.run_data import RunData, count_rows
 from evals.report.joint import Report, RunReport, relabeled
-from evals.stats.anytime import at_every_look
 from evals.suite import Suite, built_in_players, suite_results
 from evals.summary.cost import cost_table, costs_of, total_usage
 from evals.summary.failures import Cause, causes_of, failure_table, failures_to_json
@@ -157,10 +156,9 @@ def score_run(run: Run) -> Results:
 
 def _score(run: Run, data: RunData, suite: Suite) -> Results:
     """As ``score_run``; ``data`` may have other names of players than are stored."""
-    if data.stopping:
-        with at_every_look():
-            return _with_stopping(_scored(run, data, suite), run)
-    return _scored(run, data, suite)
+    with data.intervals():
+        results = _scored(run, data, suite)
+    return _with_stopping(results, run) if data.stopping else results
 
 
 def _with_stopping(results: Results, run: Run) -> Results:

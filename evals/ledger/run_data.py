@@ -5,8 +5,10 @@ A run is opened once (``cluster.storage.stored_run.Run``) and handed to all who 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evals.ledger.ledger import OF_TURNS, ROWS_AT_ONCE, Ledger
+from evals.stats.anytime import at_every_look
 
 ReadColumns = Callable[[Sequence[str] | None], Iterator[pa.Table]]
 """Reads the named columns of the ledger (all but ``turns`` for None), a part at a time, ``suite`` always among them."""
@@ -39,8 +42,11 @@ class RunData:
     parts: frozenset[str] = frozenset()
     """Names of the ledger's parts: as they never change, a ledger of the same names is the same."""
     stopping: tuple[str, ...] = ()
-    """What the run's stopping rule says, a sentence for each decision; empty without a rule. Intervals must then hold at
-    every look (``evals.stats.anytime.at_every_look``)."""
+    """What the run's stopping rule says, a sentence for each decision; empty without a rule."""
+
+    def intervals(self) -> AbstractContextManager[None]:
+        """Computes the intervals that hold for this run meanwhile: at every look where a rule may stop it."""
+        return at_every_look() if self.stopping else contextlib.nullcontext()
 
     @classmethod
     def of_ledger(

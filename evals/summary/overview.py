@@ -36,12 +36,14 @@ def overview(run: RunData) -> Iterator[Line]:
         mine = rows.filter(pc.equal(rows["suite"], suite))
         games = list(zip(*(mine[name].to_pylist() for name in ("task", "level", "index")), strict=True))
         failed = pc.sum(pc.equal(mine["status"], "failed")).as_py() or 0
+        with run.intervals():
+            success = proportion_estimate([bool(won) for won in mine["success"].to_pylist()], games)
         yield Line(
             suite=suite,
             player=player,
             planned=pc.sum(pc.equal(planned["suite"], suite)).as_py(),
             done=len(mine) - failed,
             failed=failed,
-            success=proportion_estimate([bool(won) for won in mine["success"].to_pylist()], games),
+            success=success,
             cost=pc.sum(mine["cost"]).as_py() or 0.0,
         )

@@ -14,7 +14,7 @@ from cluster.commands.list_runs import list_runs
 from cluster.commands.merge import merge
 from cluster.commands.run import run
 from cluster.commands.view import _Finder
-from cluster.config.settings import load_settings
+from cluster.config.settings import load_settings, make_suite
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.run_status import run_status
 from cluster.runner.episode_queue import EpisodeQueue
@@ -24,8 +24,9 @@ from cluster.storage.stop_rule import read_rule
 from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
 from evals.stats.anytime import confidence_sequence
+from evals.stats.intervals import Estimate
 from evals.stats.reliability import games_for_precision, games_to_detect
-from evals.suite import built_in_players, ledger_columns, play_episode
+from evals.suite import built_in_players, ledger_columns, play_episode, suite_figures
 from tests.toy import ToySuite
 
 GAMES = [
@@ -104,6 +105,19 @@ def test_tables_of_a_stopped_run_hold_at_every_look(few_at_once, tmp_path):
     games = share["n"]
     assert share["low"] == pytest.approx(confidence_sequence([1.0] * games).low)
     assert any("every look" in note for note in table["notes"])
+
+
+def test_list_and_figures_of_a_stopped_run_have_the_intervals_of_its_tables(few_at_once, tmp_path):
+    run_dir = tmp_path / "run"
+    start(run_dir, *DECIDED)
+    (table,) = (each for each in summary(run_dir)["tables"] if each["name"] == "kumo_success")
+    shares = [row[table["columns"].index("success")] for row in table["rows"]]
+    listed = dict(zip(list_runs(tmp_path).columns, list_runs(tmp_path).rows[0], strict=True))["success"]
+    assert (listed.low, listed.high) in [(share["low"], share["high"]) for share in shares]
+    run, suite = Run(run_dir), make_suite(Run(run_dir).config["suite"])
+    values = [value for figure in suite_figures(suite, run.data) for series in figure.series for value in series.y]
+    drawn = {(value.low, value.high) for value in values if isinstance(value, Estimate)}
+    assert {(share["low"], share["high"]) for share in shares} <= drawn
 
 
 def test_a_comparison_of_a_stopped_run_has_evidence_that_holds_at_every_look(few_at_once, tmp_path):
