@@ -25,6 +25,9 @@ IDENTITY = ("episode_id", *PLANNED, "status", "error", "success", "attempt")
 AMOUNTS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "seconds", "cost")
 """What is summed over rows; null where nothing was measured."""
 
+CHECKED = (*IDENTITY, *AMOUNTS)
+"""The columns that ``check_rows`` needs."""
+
 MOST = 2**53
 """Of an amount: up to here floating-point numbers count every integer, and sums of 64-bit integers do not overflow."""
 
@@ -52,13 +55,13 @@ def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table |
     """Check every row of a ledger.
 
     Args:
-        parts: The columns ``IDENTITY`` and ``AMOUNTS`` of each part.
+        parts: The columns ``CHECKED`` of each part.
         names: The parts' names, for messages.
         plan: What was planned; None to take every episode.
     """
     if not parts:
         return CheckedRows.of_none()
-    rows = pa.concat_tables([part.select([*IDENTITY, *AMOUNTS]) for part in parts]).combine_chunks()
+    rows = pa.concat_tables([part.select(CHECKED) for part in parts]).combine_chunks()
     sizes = tuple(len(part) for part in parts)
     part_of = np.repeat(np.arange(len(parts)), sizes)
     found = _Problems(rows["episode_id"], part_of)

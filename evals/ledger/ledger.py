@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from envs.files import parse_json, regular
-from evals.ledger.check import AMOUNTS, IDENTITY, CheckedRows, check_rows
+from evals.ledger.check import CHECKED, CheckedRows, check_rows
 from evals.ledger.columns import COLUMNS, METADATA, SCHEMA_VERSION, check_version, ledger_schema
 from evals.ledger.lease import LEASE_KEY, read_fence
 from evals.ledger.records import PARQUET_OPTIONS
@@ -244,7 +244,7 @@ def _read_fingerprint(path: Path) -> tuple[LedgerPart, pa.Table]:
     """
     with open_part(path) as file:
         part = _describe(path, file)
-        columns = [*IDENTITY, *AMOUNTS]
+        columns = list(CHECKED)
         upgrade, names = _reader(file, columns)
         return part, upgrade(file.read(columns=names)).select(columns).replace_schema_metadata(None)
 

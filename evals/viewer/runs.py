@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from envs.files import regular
-from evals.ledger.check import IDENTITY, PLANNED, check_rows
+from evals.ledger.check import CHECKED, PLANNED, check_rows
 from evals.ledger.columns import COLUMNS
 from evals.ledger.lease import read_fence
 from evals.ledger.ledger import (
@@ -114,7 +114,7 @@ def _rows(part: LedgerPart) -> pa.Table:
 def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan: pa.Table) -> Arrivals:
     names = tuple(part.path.name for part, _ in found)
     tables = [rows for _, rows in found]
-    checked = check_rows([rows.select(IDENTITY) for rows in tables], names, plan)
+    checked = check_rows([rows.select(CHECKED) for rows in tables], names, plan)
     reasons: dict[int, list[str]] = {}
     for number, reason in checked.problems:
         reasons.setdefault(number, []).append(reason)
