@@ -179,7 +179,7 @@ def _lock(file: IO[str], folder: Path, created: bool) -> None:
     except OSError as error:
         if created:
             with contextlib.suppress(OSError):  # nobody can hold a lock here, so this removes nobody's
-                Path(file.name).unlink()
+                (folder / ".lock").unlink()
                 folder.rmdir()
         raise UserError(
             f"run_dir={folder}: this file system does not support file locking ({error}), so two drivers could write at "

@@ -78,7 +78,7 @@ async def test_it_shows_where_nothing_can_be_written(run_dir, capsys, monkeypatc
 
 
 async def test_it_shows_what_only_may_be_read(run_dir, capsys, monkeypatch):
-    def read_only(self):
+    def read_only(self, created=False):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr("cluster.storage.lock.RunLock.acquire", read_only)
