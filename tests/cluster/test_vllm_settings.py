@@ -112,7 +112,7 @@ def test_what_is_refused_is_a_setting_of_vllm():
 
 def test_further_sampling_parameters_reach_the_engine_and_the_ids():
     plain, further = model(), model("model.sampling.min_tokens=4", "model.sampling.logit_bias={5: 1.5}")
-    assert further.sampling.extra == {"min_tokens": 4, "logit_bias": {5: 1.5}}
+    assert further.sampling.extra == {"min_tokens": 4, "logit_bias": {"5": 1.5}}
     assert plain.sampling.extra == {}
     assert further.fingerprint != plain.fingerprint
     assert further.sampling.max_tokens == plain.sampling.max_tokens

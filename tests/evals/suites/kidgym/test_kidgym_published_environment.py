@@ -266,7 +266,7 @@ def scored(suite, player):
         ({"episodes": 4}, "holds 3 games of CL level 1, not 4"),
         ({"recording": "nowhere"}, "suite.recording: .*nowhere holds no recording"),
         ({"checkout": ""}, "suite.checkout must be"),
-        ({"environments": ["old"]}, "no environment 'old'; there are own, published"),
+        ({"environments": ["old"]}, "must be one of own, published"),
         ({"environments": ["own"]}, "suite.recording is set, but suite.environments has no published"),
     ],
 )
@@ -327,5 +327,5 @@ def test_pictures_are_told_by_content_and_refused_by_name(tmp_path):
     for bad, named in ((b"GIF89a", "no PNG"), (png(0, (5000, 1)), "5000x1 pixels"), (png(0)[:40], "no PNG")):
         with pytest.raises(ValueError, match=named):
             FilePicture.store(bad, tmp_path)
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="there is no such file"):
         FilePicture.read(tmp_path / "absent.png")
