@@ -292,7 +292,7 @@ def simulated_tables(runs: int) -> Iterator[Table]:
             differences = draw(np.random.default_rng(1), runs, gap)
             for name in ("stop=decided", "stop=decided delta=.05", "usual test, peeked at"):
                 if name.startswith("usual") and kind == "five repeats":
-                    continue  # McNemar's test knows no repeats
+                    continue  # McNemar's test takes one outcome per game
                 taken, verdict = METHODS[name](differences)
                 wrong = np.abs(verdict) == 1 if gap == 0 else verdict == -1
                 rows.append(

@@ -86,7 +86,7 @@ def _turn_counts(run: RunData, player: str) -> dict[str, int]:
 
 
 class _Job:
-    """One stored turn to be asked again."""
+    """One stored turn that is sampled for the retest."""
 
     def __init__(self, suite: Suite, episode: Episode, row: Mapping[str, Any], number: int) -> None:
         self.part = next(part for part in suite.parts if part.name == episode.suite)

@@ -115,7 +115,7 @@ class _Finder:
 
 
 def _stopping_of(run: Run) -> Callable[[], Sequence[str]]:
-    """What a run's stopping rule says, asked again only when the ledger has grown."""
+    """What a run's stopping rule says, evaluated again only when the ledger has grown."""
     known: frozenset[str] = frozenset()
     said: tuple[str, ...] = ()
 
