@@ -4,6 +4,8 @@ const at = (id) => document.getElementById(id);
 let version = -1;
 let options = [];
 let turns = 0;
+// beside the game the rules stay open; on a narrow screen they would push it out of sight
+at("rules").open = matchMedia("(min-width: 50rem)").matches;
 
 function shape(parts) {
   return parts.map((part) => {
@@ -40,7 +42,7 @@ function button(caption, index) {
 function show(state) {
   version = state.version;
   at("progress").textContent = state.over
-    ? "The game is over. The scores are in the terminal; you can close this page."
+    ? "The games are over. Thank you! You can close this page."
     : `Game ${state.game} of ${state.games}`;
   at("quit").hidden = state.over;
   const question = state.question;

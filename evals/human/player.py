@@ -49,7 +49,7 @@ class Question:
     past: tuple[Message, ...]
     """What was said earlier in the game, where it is still part of the prompt."""
     shown: tuple[Part, ...]
-    """What this turn adds."""
+    """What this turn adds, without the lines that are the options' captions."""
     options: tuple[str, ...]
     captions: tuple[str, ...]
     """What each option stands for, as far as the texts say; else the option itself."""
@@ -109,14 +109,15 @@ class HumanPlayer:
         if kept < len(turn.chat) and turn.chat[kept].role == "assistant":  # the person's own last reply
             kept += 1
         shown = _parts(turn.chat[kept:], "user")
+        captions = tuple(_caption(option, shown) for option in options)
         return Question(
             episode=turn.episode,
             number=turn.number,
             rules=_parts(turn.chat, "system"),
             past=tuple(message for message in turn.chat[:kept] if message.role != "system"),
-            shown=shown,
+            shown=_without_captions(shown, captions),
             options=options,
-            captions=tuple(_caption(option, shown) for option in options),
+            captions=captions,
         )
 
 
@@ -129,3 +130,16 @@ def _caption(option: str, shown: Sequence[Part]) -> str:
     line = re.compile(rf"^{re.escape(option)}[):] \S.*$", re.MULTILINE)
     found = [match for part in shown if isinstance(part, str) for match in line.findall(part)]
     return found[-1] if found else option
+
+
+def _without_captions(shown: Sequence[Part], captions: Sequence[str]) -> tuple[Part, ...]:
+    """The parts without the captions that follow one another in the last text: both interfaces show them as choices."""
+    parts = list(shown)
+    block = "\n".join(captions)
+    for place in reversed(range(len(parts))):
+        part = parts[place]
+        if isinstance(part, str) and f"\n{block}\n" in f"\n{part}\n":
+            before, _, after = f"\n{part}\n".rpartition(f"\n{block}\n")
+            parts[place] = f"{before.rstrip()}\n\n{after.lstrip()}".strip("\n")
+            break
+    return tuple(part for part in parts if part)

@@ -23,6 +23,7 @@ COLUMNS: Final = 80
 SIGNAL_SECONDS: Final = 0.2
 """How soon a signal is noticed while a person thinks."""
 HELP: Final = ":rules shows the rules again, :quit stops and keeps the finished games."
+NOTE: Final = "You answer by choosing; what the texts say about how to write or explain an answer is meant for models."
 
 
 class Terminal:
@@ -38,6 +39,8 @@ class Terminal:
     def begin(self, number: int, games: int) -> None:
         """Announce a game."""
         self._print(f"\n=== Game {number} of {games} ===  {HELP if number == 1 else ''}")
+        if number == 1:
+            self._print(NOTE)
 
     async def ask(self, question: Question) -> int:
         """Show a question and read the number of an option, or its text, until there is one.

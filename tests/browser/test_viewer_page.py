@@ -316,6 +316,16 @@ def test_axe_finds_no_violation_and_nothing_is_wider_than_the_window(page, front
     check("two side by side")
 
 
+def test_a_narrow_list_shows_first_what_tells_episodes_apart(page):
+    assert page.locator("[role=columnheader]").all_inner_texts()[:4] == ["outcome", "run", "suite", "task"]
+    page.set_viewport_size({"width": 400, "height": 900})
+    eventually(
+        page,
+        lambda: page.locator("[role=columnheader]").all_inner_texts()[:4],
+        ["outcome", "task", "level", "mode"],
+    )
+
+
 @pytest.mark.parametrize("late", ["state", "values", "cells", "episodes"])
 def test_nothing_jumps_while_the_page_loads(page, late):
     def slow(route):

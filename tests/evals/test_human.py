@@ -28,6 +28,7 @@ from tests.evals.test_records import an_episode
 from tests.toy import ToySuite
 
 FRAME = make("CL", 1, 0).frame
+CHOICES = "Actions:\n" + "\n".join(f"{letter}) go to {letter}" for letter in "ABCDEFGHIJ") + "\n\nWhich?"
 
 
 class Scripted:
@@ -111,6 +112,21 @@ async def test_captions_say_what_an_option_stands_for():
     text = "Example:\nA) wait\nB) go\n\nNow:\nA) open the door\nB: sing\nC)\nAB) no"
     await HumanPlayer(scripted).reply(turn(message("user", text), options=("A", "B", "C")))
     assert scripted.questions[0].captions == ("A) open the door", "B: sing", "C")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (CHOICES, ("Actions:\n\nWhich?",)),
+        ("Then:\n" + CHOICES + "\n" + CHOICES, ("Then:\n" + CHOICES + "\nActions:\n\nWhich?",)),
+        (CHOICES.removeprefix("Actions:\n").removesuffix("\n\nWhich?"), ()),
+        (CHOICES.replace("\nD)", "\nSo:\nD)"), None),
+    ],
+)
+async def test_what_is_shown_as_choices_does_not_stand_in_the_text_too(text, shown):
+    scripted = Scripted(0)
+    await HumanPlayer(scripted).reply(turn(message("user", text), options=tuple("ABCDEFGHIJ")))
+    assert scripted.questions[0].shown == ((text,) if shown is None else shown)
 
 
 async def test_questions_that_come_at_once_are_asked_one_at_a_time():
@@ -255,7 +271,7 @@ async def test_the_state_holds_texts_as_they_are_and_pictures_by_address(asked):
     state = client.get("/token/state").json()
     question = state["question"]
     assert (state["game"], state["games"], state["over"]) == (2, 5, False)
-    assert question["rules"] == [{"text": "Rules."}] and question["shown"][0] == {"text": HOSTILE}
+    assert question["rules"] == [{"text": "Rules."}] and question["shown"][0] == {"text": "<script>alert(1)</script>"}
     assert question["options"] == ["A", "B"] and question["captions"] == ["A) <b>go</b>", "B) stay"]
     picture = client.get(f"/token/pictures/{question['shown'][1]['picture']}.png")
     assert picture.headers["content-type"] == "image/png"

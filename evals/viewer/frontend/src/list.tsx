@@ -9,6 +9,7 @@ const HEIGHT = 32;
 const PAGE = 100;
 const TALLEST = 8_000_000; // pixels; browsers do not draw elements that are much taller
 const SEARCH_POLL = 400;
+const NARROW = 600; // pixels
 
 interface Column {
   name: string;
@@ -64,9 +65,14 @@ export function List({ address, go, version, loading, runs }: Given) {
   const grid = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
+  const [room, setRoom] = useState(NARROW);
   const [cursor, setCursor] = useState(0);
-  const extra = [...(address.has("versus") ? [OTHER] : []), ...(runs > 1 ? [RUN] : [])];
-  const columns = [COLUMNS[0], ...extra, ...COLUMNS.slice(1)];
+  const versus = address.has("versus") ? [OTHER] : [];
+  const run = runs > 1 ? [RUN] : [];
+  // what tells episodes apart comes first; where there is little room, the suite and the run come last
+  const [outcome, suite, ...others] = COLUMNS;
+  const columns =
+    room < NARROW ? [outcome, ...versus, ...others, suite, ...run] : [outcome, ...versus, ...run, suite, ...others];
   const width = columns.reduce((sum, column) => sum + column.width, 0);
   const total = known?.total ?? 0;
   const inSight = Math.max(1, Math.floor(height / HEIGHT));
@@ -77,7 +83,10 @@ export function List({ address, go, version, loading, runs }: Given) {
 
   useEffect(() => {
     const body = grid.current!;
-    const sized = new ResizeObserver(() => setHeight(body.clientHeight - HEIGHT));
+    const sized = new ResizeObserver(() => {
+      setHeight(body.clientHeight - HEIGHT);
+      setRoom(body.clientWidth);
+    });
     sized.observe(body);
     return () => sized.disconnect();
   }, []);
