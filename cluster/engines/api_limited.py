@@ -13,6 +13,7 @@ from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_request import expected_tokens
 from cluster.engines.base import Request
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
+from cluster.engines.prompt_bound import PromptBound
 from cluster.engines.spend import Payment, Spend
 
 
@@ -34,6 +35,7 @@ class LimitedEndpoint:
         self._requests = requests
         self._tokens = tokens
         self._spend = spend
+        self._bound = PromptBound()
 
     async def send(self, request: Request, body: Mapping[str, Any], most_completion: int) -> tuple[Answer, float]:
         """Ask once; returns the answer and its price.
@@ -47,7 +49,8 @@ class LimitedEndpoint:
             SpendCapReachedError, EndpointClosedError: nothing was sent, and nothing more will be.
             EndpointError: it failed; ``price`` says at what cost.
         """
-        most = Usage(expected_tokens(request), most_completion)
+        # money: the most that it can cost; rates: what is likely, since a provider counts what was used
+        most = Usage(self._bound.most_tokens(request, body), most_completion)
         tokens = expected_tokens(request) + most_completion
         while True:
             async with self.concurrency.slot():
@@ -76,6 +79,8 @@ class LimitedEndpoint:
             payment.price = error.price = payment.price if error.may_cost else 0.0
             raise
         payment.price = self._price(answer.usage, most)
+        if answer.usage.prompt is not None:
+            self._bound.learn(request, answer.usage.prompt)
         text, reasoning = self.http.redacted(answer.text), self.http.redacted(answer.reasoning)
         return dataclasses.replace(answer, text=text, reasoning=reasoning)
 

@@ -143,6 +143,9 @@ class OpenAIEngine(Engine):
         self.max_tries = max_tries
         self._most = max_num_seqs
         self._form = RequestForm(model, sampling, choices, reasoning, reasoning_effort, dict(extra_body or {}))
+        limit = "max_completion_tokens" if reasoning else "max_tokens"
+        if spend_cap is not None and limit in self._form.extra_body:
+            raise ValueError(f"spend_cap: without {limit} (model.engine.extra_body) nothing bounds what a reply costs")
         key, sent, secrets = _read_secrets(api_key_env, headers or {}, base_url)
         url = check_base_url(base_url) or OPENAI_URL
         self._closed_as: type[EngineClosedError] = EngineClosedError

@@ -39,7 +39,7 @@ class Spend:
         self.spent = 0.0
         self._elsewhere = 0.0
         self._reserved: dict[int, float] = {}
-        """Most prices of requests in flight, as estimated, by the requests' numbers."""
+        """The most that requests in flight can cost, by the requests' numbers."""
         self._number = 0
         """Of the latest request."""
         self._covered = math.inf
@@ -83,18 +83,18 @@ class Spend:
             return Account(self.spent, sum(self._reserved.values()), self._highest, self._number)
 
     @asynccontextmanager
-    async def payment(self, estimated: float) -> AsyncIterator[Payment]:
-        """Wait until a request of the ``estimated`` price fits under the cap with those in flight, and reserve that price.
+    async def payment(self, most: float) -> AsyncIterator[Payment]:
+        """Wait until a request that costs ``most`` at most fits under the cap with those in flight, and reserve that price.
 
         Where the driver keeps a journal, also wait until the reservation is on disk (``settle``).
 
-        At least the price of the most expensive request so far is reserved, in case an estimate (of pictures, for example) is
-        too low. The last request may exceed the cap, since its price is only known afterwards.
+        At least the price of the most expensive request so far is reserved, in case an endpoint bills more than it says.
+        A request that is in flight alone may exceed the cap, since most cost far less than they could.
 
         Raises:
             SpendCapReachedError: the cap is reached.
         """
-        number = await self._reserve(estimated)
+        number = await self._reserve(most)
         payment = Payment()
         try:
             async with self._changed:
@@ -108,20 +108,20 @@ class Spend:
                 self._highest = max(self._highest, payment.price)
                 self._changed.notify_all()
 
-    async def _reserve(self, estimated: float) -> int:
+    async def _reserve(self, most: float) -> int:
         """Wait until a request fits under the cap, and note what it may cost; returns its number."""
         async with self._changed:
-            await self._changed.wait_for(lambda: not self._reserved or self._fits(estimated) or self.total >= self.cap)
+            await self._changed.wait_for(lambda: not self._reserved or self._fits(most) or self.total >= self.cap)
             if self.total >= self.cap:
                 amounts = f"{money(self.total)} of {money(self.cap)}"
                 raise SpendCapReachedError(f"the spend cap is reached: {amounts} (model.engine.spend_cap)")
             self._number += 1
-            self._reserved[self._number] = max(estimated, self._highest)
+            self._reserved[self._number] = max(most, self._highest)
             self._changed.notify_all()
             return self._number
 
-    def _fits(self, estimated: float) -> bool:
-        return self.total + sum(self._reserved.values()) + max(estimated, self._highest) <= self.cap
+    def _fits(self, most: float) -> bool:
+        return self.total + sum(self._reserved.values()) + max(most, self._highest) <= self.cap
 
 
 @dataclass

@@ -1,18 +1,28 @@
 """What is spent, and the cap on it."""
 
 import asyncio
+import json
 import math
 
 import pytest
 
 from cluster.engines import openai_api
 from cluster.engines.base import EngineClosedError, SpendCapReachedError
+from cluster.engines.prompt_bound import PromptBound
 from cluster.engines.spend import Spend
+from envs.kidgym import make
 from evals.types import Reply
 from tests.cluster.openai_api.stub import completion, engine, request
 
+FRAME = make("CL", 1, 0).frame
 PRICES = {"prompt_price": 1000.0, "completion_price": 1000.0}
-"""At these the stub's answers cost 0.11 each, and are thought to cost 0.05 until the first one is back."""
+"""At these the stub's answers cost 0.11 each."""
+
+
+def most(said="Go."):
+    """The most that the prompt of a request can cost at these prices: as many tokens as it has bytes."""
+    body = {"model": "stub", "max_tokens": 50, "temperature": 0.0, "top_p": 1.0}
+    return PromptBound().most_tokens(request(said=said), body) / 1000
 
 
 async def test_the_spend_cap_stops_the_run(stub):
@@ -24,15 +34,42 @@ async def test_the_spend_cap_stops_the_run(stub):
     assert len(stub.bodies) == 2
 
 
-@pytest.mark.parametrize(("places", "cap", "most"), [(1, 0.11, 1), (1, 0.30, 3), (12, 0.30, 6), (12, 0.04, 1)])
-async def test_the_spend_cap_holds_for_requests_that_wait_and_are_out(stub, places, cap, most):
+@pytest.mark.parametrize(("places", "cap", "sent"), [(1, 0.11, 1), (1, 0.30, 3), (12, 0.30, 3), (12, 0.04, 1)])
+async def test_the_spend_cap_holds_for_requests_that_wait_and_are_out(stub, places, cap, sent):
     stub.script = ["slow"]
     made = engine(stub, **PRICES, spend_cap=cap, max_num_seqs=places)
     ends = await asyncio.gather(*(made.complete(request(n)) for n in range(12)), return_exceptions=True)
-    # the first requests go out at the price they are thought to have: 0.30 pays for five of 0.051, and one may exceed it
-    assert 1 <= len(stub.bodies) <= most
+    assert len(stub.bodies) == sent
     assert made._spend.spent == pytest.approx(0.11 * len(stub.bodies)) and made._spend.spent >= cap
     assert {type(end) for end in ends} == {SpendCapReachedError, Reply}
+
+
+def bytes_as_tokens(handler):
+    """Answers as the costliest tokenizer would: a token for each byte of the texts."""
+    texts = [message["content"] for message in handler.stub.bodies[-1]["messages"]]
+    words = sum(len(part.get("text", "").encode()) for text in texts if isinstance(text, list) for part in text)
+    words += sum(len(text.encode()) for text in texts if isinstance(text, str))
+    pictures = sum("image_url" in part for text in texts if isinstance(text, list) for part in text)
+    usage = {"prompt_tokens": words + 40_000 * pictures, "completion_tokens": 50}
+    handler.send(200, json.dumps(completion(usage=usage)).encode())
+
+
+@pytest.mark.parametrize(
+    ("said", "each"), [("x" * 5_000, 5.06), ("漢" * 4_000, 12.06), (FRAME, 40.06)], ids=["x", "漢", "picture"]
+)
+async def test_the_cap_holds_for_prompts_of_any_length_and_for_pictures(stub, said, each):
+    stub.script = [bytes_as_tokens]
+    made = engine(stub, **PRICES, spend_cap=2.5 * each, max_num_seqs=12)
+    await asyncio.gather(*(made.complete(request(n, said)) for n in range(12)), return_exceptions=True)
+    assert made._spend.spent == pytest.approx(3 * each, rel=0.01), "what one request costs beyond the cap, at most"
+
+
+async def test_answers_tell_what_pictures_of_their_size_cost_at_most(stub):
+    stub.script = [completion(usage={"prompt_tokens": 700, "completion_tokens": 10}), "hang up", "answer"]
+    made = engine(stub, **PRICES)
+    await made.complete(request(said=FRAME))
+    reply = await made.complete(request(said=FRAME))
+    assert 0.7 < reply.cost - 0.11 < 1.0
 
 
 async def test_once_a_price_is_known_the_cap_holds_within_one_request(stub):
@@ -66,13 +103,14 @@ async def test_what_does_not_tell_its_price_counts_with_the_most_it_may_cost(stu
     stub.script = [step, "answer"]
     made = engine(stub, **PRICES, spend_cap=1.0, timeout_seconds=1.0 if step == "never" else 10.0)
     await made.complete(request())
-    assert made._spend.spent == pytest.approx(0.051 + (0.11 if isinstance(step, str) else 0.0))
+    assert made._spend.spent == pytest.approx(most() + 0.05 + (0.11 if isinstance(step, str) else 0.0))
 
 
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
         ({"spend_cap": 5.0}, "would never be reached: give prompt_price"),
+        ({**PRICES, "spend_cap": 1.0, "extra_body": {"max_tokens": None}}, "without max_tokens"),
         ({**PRICES, "spend_cap": -1.0}, "spend_cap=-1.0: must be above 0"),
         ({**PRICES, "spend_cap": 0.0}, "spend_cap=0.0: must be above 0"),
         ({**PRICES, "spend_cap": math.nan}, "spend_cap=nan: must be above 0"),
@@ -125,18 +163,18 @@ async def test_near_the_cap_requests_wait_for_each_other_instead_of_stopping():
 @pytest.mark.parametrize(
     ("usage", "cost"),
     [
-        ({"prompt_tokens": -500, "completion_tokens": 10}, 0.001 + 0.01),
+        ({"prompt_tokens": -500, "completion_tokens": 10}, most() + 0.01),
         ({"prompt_tokens": 100, "completion_tokens": -(10**6)}, 0.1 + 0.05),
-        ({"prompt_tokens": "100", "completion_tokens": "10"}, 0.001 + 0.05),
-        ({"prompt_tokens": 1e308, "completion_tokens": True}, 0.001 + 0.05),
-        ({"prompt_tokens": 10**30, "completion_tokens": None}, 0.001 + 0.05),
-        ({"prompt_tokens": 0, "completion_tokens": 0}, 0.001 + 0.05),
+        ({"prompt_tokens": "100", "completion_tokens": "10"}, most() + 0.05),
+        ({"prompt_tokens": 1e308, "completion_tokens": True}, most() + 0.05),
+        ({"prompt_tokens": 10**30, "completion_tokens": None}, most() + 0.05),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, most() + 0.05),
         ({"prompt_tokens": 100}, 0.1 + 0.05),
         ({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 140}, 0.1 + 0.04),
         ({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": -140}, 0.11),
-        ([-5], 0.001 + 0.05),
-        ("-5", 0.001 + 0.05),
-        (None, 0.001 + 0.05),
+        ([-5], most() + 0.05),
+        ("-5", most() + 0.05),
+        (None, most() + 0.05),
     ],
     ids=str,
 )
@@ -173,7 +211,7 @@ async def test_an_answer_in_pieces_that_never_ends_is_paid_for(stub):
 
     stub.script = [half, "answer"]
     made = engine(stub, **PRICES)
-    assert (await made.complete(request())).cost == pytest.approx(0.051 + 0.11)
+    assert (await made.complete(request())).cost == pytest.approx(most() + 0.05 + 0.11)
 
 
 async def test_what_was_spent_elsewhere_counts_against_the_cap(stub):
