@@ -1,5 +1,7 @@
 """Sphinx: the pages of this folder and the API reference from docstrings; ``./launch.sh docs`` builds them."""
 
+from typing import Any
+
 project = "raycade"
 copyright = "2026, the raycade authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -38,5 +40,5 @@ def _list_pages(_app: object, name: str, source: list[str]) -> None:
         source[0] += "\n" + "\n".join(trees)
 
 
-def setup(app) -> None:  # noqa: ANN001, D103
+def setup(app: Any) -> None:  # noqa: D103
     app.connect("source-read", _list_pages)

@@ -1,7 +1,7 @@
 """The rules by which replies are read, in the order in which they are tried, each with its examples.
 
 A reading's rule is the name of the *place* where the answer stood and of the *manner* in which it was given (``tag,
-label``), or the reason why a reply is *unread*. The examples are tests; docs/replies.md shows this table.
+label``), or the reason why a reply is *unread*. The examples are tests; docs/replies.md shows them.
 """
 
 from __future__ import annotations
@@ -149,20 +149,3 @@ RULES: Final = (
         cut_off=True,
     ),
 )
-
-
-def as_markdown() -> str:
-    """The table of docs/replies.md."""
-    titles = {"place": "Where the answer stands", "manner": "How it is given", "unread": "Why nothing is read"}
-    parts = []
-    for part, title in titles.items():
-        rows = [f"## {title}", "", "| rule | reads | for example |", "| --- | --- | --- |"]
-        for rule in RULES:
-            if rule.part == part:
-                shown = []
-                for reply, label in rule.examples:
-                    text = reply.replace("\n", "⏎").replace("|", "\\|")
-                    shown.append(f"`{text}`" + (f" → {label}" if label else ""))
-                rows.append(f"| {rule.name} | {rule.reads} | {'<br>'.join(shown)} |")
-        parts.append("\n".join(rows))
-    return "\n\n".join(parts)

@@ -3,16 +3,16 @@
 import pytest
 
 from cluster.config.helps import helps_of
-from cluster.config.reference import PAGES, ROOT, SUITES, configuration_page, ledger_page
 from cluster.config.registry import TYPE, class_of, names_of
 from cluster.config.settings import SECTIONS, ClusterSettings
+from docs.generate import PAGES, ROOT, SUITES, configuration_page, ledger_page
 from evals.ledger.columns import COLUMNS, TurnRow
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_current(name):
     written = (ROOT / "docs" / name).read_text()
-    assert written == PAGES[name](), "run: python -m cluster.config.reference"
+    assert written == PAGES[name](), "run: python -m docs.generate"
 
 
 def test_every_column_stands_on_the_page():
