@@ -80,9 +80,9 @@ class Record:
     """Whose failure it was."""
 
     @classmethod
-    def of_defect(cls, episode: Episode, error: Exception, seconds: float = 0.0) -> Record:
+    def of_defect(cls, episode: Episode, error: Exception) -> Record:
         """The failed record of an episode whose suite raised an error that it should not."""
-        return cls(episode, None, f"{type(error).__name__}: {error}", (), seconds, "suite")
+        return cls(episode, None, f"{type(error).__name__}: {error}", (), 0.0, "suite")
 
     @property
     def done(self) -> bool:

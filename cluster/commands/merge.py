@@ -21,6 +21,7 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
 from cluster.storage.spending import MergedPart, Spending, read_spending, write_spending
 from cluster.storage.stored_run import Run, read_runs
+from evals.analysis.differences import flat_settings
 from evals.ledger.ledger import LedgerChangedError
 from evals.types import Episode
 
@@ -130,7 +131,7 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
     keeps fixed during a run (such as an endpoint's address) may hide another model, and is warned of.
     """
     first, *others = runs
-    one = dict(_flat(first.config))
+    one = dict(flat_settings(first.config))
     engine = (first.config.get("model") or {}).get("engine")
     cls: type[Engine] | None = class_of("model.engine", engine) if engine else None
     operational = {f"model.engine.{name}" for name in (cls.operational if cls else ())}
@@ -138,7 +139,7 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
     doubtful = {f"model.engine.{name}" for name in (cls.fixed_for_run if cls else ())}
     warnings = []
     for run in others:
-        other = dict(_flat(run.config))
+        other = dict(flat_settings(run.config))
         differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
         wrong = [key for key in differing if not is_among(key, may_differ)]
         if wrong:
@@ -148,14 +149,6 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
                 values = f"{run.path} has {key}={other.get(key)}, {first.path} {one.get(key)}"
                 warnings.append(f"{values}: is it the same model?")
     return warnings
-
-
-def _flat(config: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{above}{key}.")
-        elif value is not None:  # a key that is not there says the same
-            yield f"{above}{key}", value
 
 
 def _whole_plan(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[list[Episode], str]:

@@ -75,13 +75,10 @@ class Load:
     """Current load, and totals since the start."""
 
     running: int = 0
-    waiting: int = 0
     completed: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
-    busy_seconds: float = 0.0
-    """Time with at least one running request."""
     slot_seconds: float = 0.0
     """Sum of the requests' running times; divided by ``max_num_seqs``, the work done."""
 
@@ -189,11 +186,7 @@ class SimulatedEngine(Engine):
         rng = random.Random(request.seed)
         tokens = self._length(rng, self.max_model_len - prompt_tokens) if not request.labels else 1
         fails = rng.random() < self.failure_rate and request.id not in self._failed_once
-        self.load.waiting += 1
-        try:
-            await self._slots.acquire()
-        finally:
-            self.load.waiting -= 1
+        await self._slots.acquire()
         try:
             cached = self._cache.admit(request.chat)
             await self._decode(prompt_tokens - cached, tokens)
@@ -202,7 +195,10 @@ class SimulatedEngine(Engine):
         if fails:
             self._failed_once.add(request.id)
             raise EngineError("simulated failure")
-        self._account(prompt_tokens, cached, tokens, time.monotonic() - start)
+        self.load.completed += 1
+        self.load.prompt_tokens += prompt_tokens
+        self.load.cached_tokens += cached
+        self.load.completion_tokens += tokens
         text = self.answer(request)
         return Reply(
             text=text,
@@ -276,7 +272,6 @@ class SimulatedEngine(Engine):
         if not self._batch:
             self._prefill_debt = 0.0
             return
-        self.load.busy_seconds += elapsed
         self.load.slot_seconds += elapsed * len(self._batch)
         paid = min(elapsed, self._prefill_debt)
         self._prefill_debt -= paid
@@ -304,12 +299,6 @@ class SimulatedEngine(Engine):
                 await within(wait, self._changed.wait())
             except TimeoutError:
                 continue
-
-    def _account(self, prompt_tokens: int, cached: int, tokens: int, seconds: float) -> None:
-        self.load.completed += 1
-        self.load.prompt_tokens += prompt_tokens
-        self.load.cached_tokens += cached
-        self.load.completion_tokens += tokens
 
 
 class PrefixCache:

@@ -23,6 +23,7 @@ PORTS_PER_JOB = 16
 NODE_LABEL = "slurm-node"
 """The label with a Ray node's Slurm node name."""
 POLL_SECONDS = 0.5
+CONNECT_SECONDS = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,11 +91,11 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def listens(address: str, timeout: float = 5.0) -> bool:
+def listens(address: str) -> bool:
     """Whether HOST:PORT accepts connections."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except OSError:
         return False
     return True

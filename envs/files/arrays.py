@@ -30,24 +30,20 @@ _PLAIN = "?bhilqBHILQefdgSU"
 """Characters of dtypes: truth values, numbers and strings."""
 
 
-def read_npz(path: str | Path, most_bytes: int = MOST_BYTES) -> dict[str, NDArray[Any]]:
+def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
     """All arrays of an npz archive by name.
-
-    Args:
-        path: The archive.
-        most_bytes: Of the archive, and of all arrays together.
 
     Raises:
         FileError: the file cannot be read, is damaged or too large, or holds objects other than strings.
     """
-    content = read_bytes(path, most_bytes)
+    content = read_bytes(path, MOST_BYTES)
     arrays = {}
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             total = sum(member.file_size for member in members)
-            if total > most_bytes or len(members) > _MOST_MEMBERS:
-                raise FileError(path, f"would unpack to {total:,} bytes, where at most {most_bytes:,} are read")
+            if total > MOST_BYTES or len(members) > _MOST_MEMBERS:
+                raise FileError(path, f"would unpack to {total:,} bytes, where at most {MOST_BYTES:,} are read")
             for member in members:
                 if member.filename.endswith(".npy"):
                     data = _unpacked(archive, member)

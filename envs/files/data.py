@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from envs.files.regular import MIB, MOST_LINE_BYTES, MOST_LINES_BYTES, FileError, read_lines, read_text
+from envs.files.regular import MIB, MOST_LINE_BYTES, FileError, read_lines, read_text
 
 _LONGEST_NUMBER = 400
 """Characters: Python refuses to print integers of more than 4,300 digits, and YAML can write them in hexadecimal."""
@@ -36,6 +36,7 @@ class Bounds:
 
 YAML_BOUNDS = Bounds(8 * MIB, 64, 200_000)
 """A YAML node takes about one kilobyte while it is read."""
+TOML_BOUNDS = Bounds(MIB)
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
@@ -50,13 +51,13 @@ def read_json(path: str | Path, bounds: Bounds = Bounds()) -> Any:
     return parse_json(read_text(path, bounds.size), path, bounds)
 
 
-def read_json_lines(path: str | Path, most_bytes: int = MOST_LINES_BYTES) -> Iterator[tuple[int, Any]]:
+def read_json_lines(path: str | Path) -> Iterator[tuple[int, Any]]:
     """The values of a file of JSON lines with their line numbers from 1; blank lines are skipped.
 
     Raises:
         FileError: as of `read_json`; it names the line.
     """
-    for number, line in read_lines(path, most_bytes):
+    for number, line in read_lines(path):
         yield number, parse_json(line, f"{path}, line {number}")
 
 
@@ -175,13 +176,13 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
 
 
-def read_yaml(path: str | Path, bounds: Bounds = YAML_BOUNDS) -> Any:
+def read_yaml(path: str | Path) -> Any:
     """The value in a YAML file; None if it is empty.
 
     Raises:
         FileError: it cannot be read, is no YAML, repeats a key, or exceeds the bounds.
     """
-    return parse_yaml(read_text(path, bounds.size), path, bounds)
+    return parse_yaml(read_text(path, YAML_BOUNDS.size), path)
 
 
 def parse_yaml(text: str, place: object, bounds: Bounds = YAML_BOUNDS, plain: bool = False) -> Any:
@@ -258,19 +259,19 @@ def _check_events(text: str, place: object, bounds: Bounds, plain: bool) -> None
 # --- TOML ------------------------------------------------------------------------------------------------------------
 
 
-def read_toml(path: str | Path, bounds: Bounds = Bounds(MIB)) -> dict[str, Any]:
+def read_toml(path: str | Path) -> dict[str, Any]:
     """The tables of a TOML file.
 
     Raises:
         FileError: it cannot be read, is no TOML, or is nested too deeply.
     """
     try:
-        value = tomllib.loads(read_text(path, bounds.size))
+        value = tomllib.loads(read_text(path, TOML_BOUNDS.size))
     except RecursionError:
-        raise FileError(path, f"is nested deeper than {bounds.depth} levels") from None
+        raise FileError(path, f"is nested deeper than {TOML_BOUNDS.depth} levels") from None
     except FileError:
         raise
     except ValueError as error:
         raise FileError(path, f"is not TOML: {error}") from None
-    _check_depth(value, path, bounds.depth)
+    _check_depth(value, path, TOML_BOUNDS.depth)
     return value

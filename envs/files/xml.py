@@ -15,19 +15,19 @@ XML_BOUNDS = Bounds(8 * MIB, 64, 50_000)
 
 
 class _BoundedBuilder(ET.TreeBuilder):
-    def __init__(self, place: object, bounds: Bounds) -> None:
+    def __init__(self, place: object) -> None:
         super().__init__()
-        self.place, self.bounds = place, bounds
+        self.place = place
         self.depth = self.nodes = 0
 
     def start(self, tag: str, attrs: dict[Any, Any]) -> ET.Element:  # type: ignore[override]
         """Count an element, with its attributes, and build it."""
         self.depth += 1
         self.nodes += 1 + len(attrs)
-        if self.depth > self.bounds.depth:
-            raise FileError(self.place, f"is nested deeper than {self.bounds.depth} levels")
-        if self.nodes > self.bounds.nodes:
-            raise FileError(self.place, f"holds more than {self.bounds.nodes:,} elements and attributes")
+        if self.depth > XML_BOUNDS.depth:
+            raise FileError(self.place, f"is nested deeper than {XML_BOUNDS.depth} levels")
+        if self.nodes > XML_BOUNDS.nodes:
+            raise FileError(self.place, f"holds more than {XML_BOUNDS.nodes:,} elements and attributes")
         return super().start(tag, attrs)
 
     def end(self, tag: str) -> ET.Element:
@@ -36,15 +36,15 @@ class _BoundedBuilder(ET.TreeBuilder):
         return super().end(tag)
 
 
-def parse_xml(text: str, place: object, bounds: Bounds = XML_BOUNDS) -> ET.Element:
+def parse_xml(text: str, place: object) -> ET.Element:
     """The root element of a text; what its declaration says of an encoding does not matter any more.
 
     Raises:
         FileError: it is not well-formed, declares a document type, or exceeds the bounds.
     """
-    if len(text) > bounds.size:
-        raise FileError(place, f"has more than {bounds.size:,} characters")
-    parser = DefusedXMLParser(target=_BoundedBuilder(place, bounds), forbid_dtd=True)
+    if len(text) > XML_BOUNDS.size:
+        raise FileError(place, f"has more than {XML_BOUNDS.size:,} characters")
+    parser = DefusedXMLParser(target=_BoundedBuilder(place), forbid_dtd=True)
     try:
         parser.feed(text)
         root: ET.Element = parser.close()

@@ -24,6 +24,8 @@ from evals.types import Episode, PlayerError, Reply
 
 AT_ONCE = 1_000
 """Episodes that become rows of a table together."""
+REPLY_SHOWN = 60
+"""Characters at the end of a reply that is read differently."""
 
 
 @dataclass
@@ -119,13 +121,13 @@ def rescored_table(found: Rescored) -> Table:
     )
 
 
-def changes_table(found: Rescored, most: int, shorten: int = 60) -> Table:
+def changes_table(found: Rescored, most: int) -> Table:
     """The first ``most`` turns that are read differently."""
     rows = [
-        (name[:SHORT_ID], turn, " ".join(reply.split())[-shorten:], old or "–", new or "–", rule)
+        (name[:SHORT_ID], turn, " ".join(reply.split())[-REPLY_SHOWN:], old or "–", new or "–", rule)
         for name, turn, reply, old, _, new, rule in found.changes[:most]
     ]
-    notes = (f"{len(rows)} of {len(found.changes):,} turns; the reply's last {shorten} characters.",)
+    notes = (f"{len(rows)} of {len(found.changes):,} turns; the reply's last {REPLY_SHOWN} characters.",)
     columns = ("episode", "turn", "reply", "old", "new", "rule")
     return Table("rescored_turns", "Turns that are read differently", columns, tuple(rows), notes)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from evals.types import Reply
@@ -25,7 +24,7 @@ THINKING_MARKS: Final[tuple[Marks, ...]] = (
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
     ("analysis", "assistantfinal"),  # gpt-oss, its special tokens left out
 )
-"""The marks of thinking models; a model's own may be passed instead."""
+"""The marks of thinking models."""
 
 ANSWER_MARKS: Final[tuple[str, ...]] = (
     *("<|begin_of_box|>", "<|end_of_box|>"),  # GLM
@@ -35,24 +34,17 @@ ANSWER_MARKS: Final[tuple[str, ...]] = (
 """Marks of models that are no part of an answer."""
 
 
-def separate_reasoning(
-    reply: Reply, thinking: Sequence[Marks] = THINKING_MARKS, stripped: Sequence[str] = ANSWER_MARKS
-) -> Reply:
+def separate_reasoning(reply: Reply) -> Reply:
     """The reply with its thinking moved from ``text`` to ``reasoning``, and without marks around its answer.
 
     Thinking is what stands before the last mark that closes a thought, with or without one that opens it (chat templates
     may have written that), and all of a reply that opens a thought and never closes it: such a reply has not answered
     yet. Marks that are plain words (``analysis``) count only where the reply begins with the first of them. Reasoning
     that an engine returned apart is kept in front.
-
-    Args:
-        reply: As it came from an engine.
-        thinking: What opens and closes a thought.
-        stripped: What is left out of the answer.
     """
     text = reply.text
     thought = ""
-    for opening, closing in thinking:
+    for opening, closing in THINKING_MARKS:
         word = opening.isalpha()
         # "analysisThe rows ...": without its special tokens a word of gpt-oss and the next run together.
         opens = re.compile(rf"\s*{re.escape(opening)}{'(?=[A-Z])' if word else ''}", 0 if word else re.IGNORECASE)
@@ -65,7 +57,7 @@ def separate_reasoning(
         else:
             continue
         thought = "\n".join(part for part in (thought, opens.sub("", more, count=1).strip()) if part)
-    for mark in stripped:
+    for mark in ANSWER_MARKS:
         text, thought = text.replace(mark, ""), thought.replace(mark, "")
     if text == reply.text:
         return reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import importlib.metadata
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -112,16 +112,9 @@ def _cell(cell: Cell, number: bool, best: bool) -> dict[str, Any]:
     return {"text": mean, "interval": interval, "number": number, "best": best}
 
 
-def figure_parts(
-    figure: Figure, drawn: Callable[[Figure], bytes] = lambda figure: draw(figure, "svg")
-) -> dict[str, Any]:
-    """A figure for the template, as a picture that cannot touch the page.
-
-    Args:
-        figure: What is drawn.
-        drawn: Draws it as SVG.
-    """
-    content = drawn(figure)
+def figure_parts(figure: Figure) -> dict[str, Any]:
+    """A figure for the template, as a picture that cannot touch the page."""
+    content = draw(figure, "svg")
     width, height = (float(found[1]) * 4 / 3 for found in (_attribute(content, "width"), _attribute(content, "height")))
     names = ", ".join(dict.fromkeys(series.name for series in figure.series))
     return {

@@ -52,19 +52,12 @@ class Capital:
         return math.exp(min(float(np.logaddexp(self.up, self.down)) - math.log(2), 700.0))
 
 
-def capital(
-    totals: Sequence[float], mean: float, sizes: Sequence[float] | None = None, largest: float | None = None
-) -> Capital:
-    """What betting against a mean has earned.
-
-    Args:
-        totals: Of each cluster, the sum of its observations, each in [0, 1].
-        mean: The mean of an observation that is doubted, between 0 and 1.
-        sizes: Observations of each cluster; 1 by default.
-        largest: Most observations that a cluster may have, known before the first; 1 by default.
-    """
-    kinds = _kinds(totals, sizes)
-    return Capital(*(float(side) for side in _log_capital(kinds, mean, largest or 1.0)))
+def capital(values: Sequence[float], mean: float) -> Capital:
+    """What betting against a mean, between 0 and 1, has earned on observations in [0, 1]."""
+    found, many = np.unique(np.asarray(values, np.float64), return_counts=True)
+    kinds = (found, np.ones(len(found)), many.astype(np.float64))
+    up, down = _log_capital(kinds, mean, 1.0)
+    return Capital(float(up), float(down))
 
 
 def confidence_sequence(
@@ -144,9 +137,9 @@ def difference_sequence(differences: Sequence[float], alpha: float = 0.05) -> Es
     return Estimate(2 * found.mean - 1, 2 * found.low - 1, 2 * found.high - 1, found.n)
 
 
-def difference_capital(differences: Sequence[float], difference: float = 0.0) -> Capital:
-    """What betting has earned against a true ``difference`` of games whose differences are in [-1, 1]."""
-    return capital([(each + 1) / 2 for each in differences], (difference + 1) / 2)
+def difference_capital(differences: Sequence[float]) -> Capital:
+    """What betting has earned against no true difference of games whose differences are in [-1, 1]."""
+    return capital([(each + 1) / 2 for each in differences], 0.5)
 
 
 def capital_paths(
@@ -173,9 +166,11 @@ def capital_paths(
     return paths[0], paths[1]
 
 
-def asymptotic_sequence(
-    mean: float, error: float, count: int, alpha: float = 0.05, tuned_for: int = 500
-) -> tuple[float, float]:
+TUNED_FOR = 500
+"""The number of observations at which an asymptotic interval is about as narrow as it can be."""
+
+
+def asymptotic_sequence(mean: float, error: float, count: int, alpha: float = 0.05) -> tuple[float, float]:
     """Ends of an interval for a mean without known bounds that holds at every look once there are many observations.
 
     It is the normal mixture of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (Time-uniform central limit theory and
@@ -186,10 +181,9 @@ def asymptotic_sequence(
         error: Its standard error.
         count: Independent observations, or clusters.
         alpha: Chance that the intervals ever miss the mean, in the limit.
-        tuned_for: The number of observations at which the interval is about as narrow as it can be.
     """
     rate = -2 * math.log(alpha) + math.log(-2 * math.log(alpha)) + 1
-    squared = rate / tuned_for
+    squared = rate / TUNED_FOR
     variance = count * squared + 1
     margin = error * math.sqrt(variance / (count * squared) * math.log(variance / alpha**2))
     return mean - margin, mean + margin
@@ -262,15 +256,6 @@ def e_benjamini_hochberg(e_values: Sequence[float], alpha: float = 0.05) -> list
 
 _Kinds = tuple[Floats, Floats, Floats]
 """Distinct (total, size) of clusters and how many there are of each: clusters that are alike need be counted only."""
-
-
-def _kinds(totals: npt.ArrayLike, sizes: npt.ArrayLike | None) -> _Kinds:
-    values = np.asarray(totals, np.float64)
-    counts = np.ones(len(values)) if sizes is None else np.asarray(sizes, np.float64)
-    if not len(values):
-        return values, counts, counts
-    found, many = np.unique(np.stack([values, counts]), axis=1, return_counts=True)
-    return found[0], found[1], many.astype(np.float64)
 
 
 def _gains(totals: Floats, sizes: Floats, mean: float, largest: float) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from evals.stats.anytime import success_sequence
-from evals.stats.power import POWER, games_needed
+from evals.stats.power import games_needed
 
 
 def pass_power_k(successes: int, repeats: int, k: int) -> float:
@@ -74,17 +74,16 @@ def what_a_plan_buys(games: int, repeats: int, correlation: float, success: floa
     return Buys(games, repeats, error, math.ceil(games * repeats / effect - 1e-9))
 
 
-def games_for_precision(precision: float, success: float = 0.5, alpha: float = 0.05) -> int:
+def games_for_precision(precision: float, success: float = 0.5) -> int:
     """Games, once each, until the interval that holds at every look reaches ``precision`` to either side in the mean.
 
     Args:
         precision: Half the width of the interval.
         success: The mean; one half, where most games are needed, unless it is known better.
-        alpha: Chance that the interval ever misses.
     """
 
     def narrow(games: int) -> bool:
-        interval = success_sequence(round(success * games), games, alpha)
+        interval = success_sequence(round(success * games), games)
         return interval.high - interval.low <= 2 * precision
 
     most = 1
@@ -100,14 +99,12 @@ def games_for_precision(precision: float, success: float = 0.5, alpha: float = 0
     return most
 
 
-def games_to_detect(difference: float, discordant: float, power: float = POWER, alpha: float = 0.05) -> int:
-    """Games, once each, of a fixed plan whose paired test finds a difference with this power.
+def games_to_detect(difference: float, discordant: float) -> int:
+    """Games, once each, of a fixed plan whose paired test finds a difference with the power of ``games_needed``.
 
     Args:
         difference: Of the two players' success.
         discordant: Share of the games that exactly one of them wins.
-        power: Chance of finding it.
-        alpha: Level of the test.
     """
     error = math.sqrt(max(discordant, difference) - difference**2)
-    return games_needed(error, 1, difference, power, alpha)
+    return games_needed(error, 1, difference)

@@ -184,11 +184,6 @@ def test_thinking_is_told_from_the_answer(said, text, thought):
     assert reply == Reply(text, finish="length", completion_tokens=3, reasoning=thought)
 
 
-def test_a_model_s_own_marks_take_the_place_of_the_known_ones():
-    reply = Reply("[[warm]] <think>red</think> (end)")
-    assert separate_reasoning(reply, [("[[", "]]")], ["(end)"]) == Reply("<think>red</think> ", reasoning="warm")
-
-
 def test_reasoning_that_came_apart_is_kept_in_front():
     assert separate_reasoning(Reply("<think>b</think>red", reasoning="a")).reasoning == "a\nb"
     assert separate_reasoning(Reply("red", reasoning="a")) == Reply("red", reasoning="a")

@@ -10,20 +10,20 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import NormalIndPower
 
-from evals.stats.power import games_needed, smallest_difference
+from evals.stats.power import ALPHA, POWER, games_needed, smallest_difference
 from evals.summary.paired import holm, paired_effects
 from tests.evals.test_paired import side
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("spread", "games", "power"), [(0.6, 100, 0.8), (0.3, 40, 0.9)])
-def test_the_smallest_difference_and_the_games_needed_are_statsmodels(spread, games, power):
+@pytest.mark.parametrize(("spread", "games"), [(0.6, 100), (0.3, 40)])
+def test_the_smallest_difference_and_the_games_needed_are_statsmodels(spread, games):
     error = spread / math.sqrt(games)
-    solved = NormalIndPower(ddof=0).solve_power(nobs1=games, alpha=0.05, power=power, ratio=0)
-    assert smallest_difference(error, power) == pytest.approx(solved * spread, rel=1e-4)
-    needed = NormalIndPower(ddof=0).solve_power(effect_size=0.1 / spread, alpha=0.05, power=power, ratio=0)
-    assert games_needed(error, games, 0.1, power) == math.ceil(needed)
+    solved = NormalIndPower(ddof=0).solve_power(nobs1=games, alpha=ALPHA, power=POWER, ratio=0)
+    assert smallest_difference(error) == pytest.approx(solved * spread, rel=1e-4)
+    needed = NormalIndPower(ddof=0).solve_power(effect_size=0.1 / spread, alpha=ALPHA, power=POWER, ratio=0)
+    assert games_needed(error, games, 0.1) == math.ceil(needed)
 
 
 def test_no_number_of_games_shows_no_difference():

@@ -145,11 +145,11 @@ def test_a_change_says_what_was_read_then_and_is_read_now(monkeypatch):
         (row["episode_id"], 2, replies[2], replies[2], "exact", "other", "guess"),
     ]
     assert found.counts["m", "toy"]["read differently"] == 2
-    table = changes_table(found, 9, shorten=2)
+    table = changes_table(found, 9)
     name = row["episode_id"][:12]
     assert table.rows == (
-        (name, 0, replies[0][-2:], replies[0], "–", "nothing"),
-        (name, 2, replies[2][-2:], replies[2], "other", "guess"),
+        (name, 0, replies[0], replies[0], "–", "nothing"),
+        (name, 2, replies[2], replies[2], "other", "guess"),
     )
     assert [int(number) for number in re.findall(r"\d+", changes_table(found, 1).notes[0])] == [1, 2, 60]
 
