@@ -16,6 +16,15 @@ import psutil
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "scontrol", "squeue")
 READY_SECONDS = 60.0
+PARTITIONS = {
+    "main": "Default=YES PriorityTier=1",
+    "requeue": "PriorityTier=1 PreemptMode=REQUEUE",
+    "requeue_grace": "PriorityTier=1 PreemptMode=REQUEUE GraceTime=20",
+    "cancel": "PriorityTier=1 PreemptMode=CANCEL",
+    "cancel_grace": "PriorityTier=1 PreemptMode=CANCEL GraceTime=20",
+    "urgent": "PriorityTier=10 PreemptMode=OFF",
+}
+"""Jobs of ``urgent`` preempt those of all others."""
 
 CONFIGURATION = """\
 ClusterName=raycade
@@ -32,9 +41,11 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
-SlurmctldParameters=enable_configless
+SlurmctldParameters=enable_configless{parameters}
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 SlurmdParameters=config_overrides
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{tracking}
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
@@ -49,6 +60,20 @@ SlurmdTimeout=8
 ReturnToService=2
 InactiveLimit=0
 """
+
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+"""Where Slurm can track processes by cgroups (version 1), as most sites do."""
+CGROUPS = """\
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+CgroupAutomount=no
+"""
+
+
+def has_cgroups() -> bool:
+    """Whether Slurm can track processes by cgroups here; else it follows parents, and signals all processes of a step."""
+    return os.access(FREEZER, os.W_OK)
 
 
 def why_not() -> str:
@@ -124,16 +149,23 @@ class SlurmWorld:
 
 
 @contextmanager
-def slurm(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[SlurmWorld]:
-    """Start Slurm with nodes n1, n2, ... that all live on this machine; everything ends when the context does."""
+def slurm(folder: Path, nodes: int = 2, cpus: int = 4, parameters: str = "") -> Iterator[SlurmWorld]:
+    """Start Slurm with nodes n1, n2, ... that all live on this machine; everything ends when the context does.
+
+    ``parameters`` are added to SlurmctldParameters.
+    """
     folder.mkdir(parents=True, mode=0o755, exist_ok=True)
     host = socket.gethostname().split(".")[0]
     ports = free_ports(nodes + 1)
-    lines = [CONFIGURATION.format(host=host, port=ports[0], folder=folder)]
+    parameters = f",{parameters}" if parameters else ""
+    lines = [CONFIGURATION.format(host=host, port=ports[0], folder=folder, parameters=parameters,
+                                  tracking="cgroup" if has_cgroups() else "linuxproc")]  # fmt: skip
+    (folder / "cgroup.conf").write_text(CGROUPS)
     names = [f"n{number + 1}" for number in range(nodes)]
     for name, port in zip(names, ports[1:], strict=True):
         lines.append(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} State=UNKNOWN\n")
-    lines.append(f"PartitionName=main Nodes={','.join(names)} Default=YES MaxTime=INFINITE State=UP\n")
+    for partition, properties in PARTITIONS.items():
+        lines.append(f"PartitionName={partition} Nodes={','.join(names)} MaxTime=INFINITE State=UP {properties}\n")
     (folder / "slurm.conf").write_text("".join(lines))
     (folder / "state").mkdir(exist_ok=True)
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
@@ -167,7 +199,7 @@ def slurm(folder: Path, nodes: int = 2, cpus: int = 4) -> Iterator[SlurmWorld]:
 
 
 def _idle(world: SlurmWorld) -> int:
-    command = ["sinfo", "--noheader", "--Node", "--format=%T"]
+    command = ["sinfo", "--noheader", "--partition=main", "--Node", "--format=%T"]
     told = subprocess.run(command, env=world.environment, capture_output=True, text=True, check=False)
     return told.stdout.split().count("idle")
 

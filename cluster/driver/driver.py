@@ -134,6 +134,8 @@ class Driver:
         end = time.monotonic() + grace
         while len(stop_signals.received) < 2 and time.monotonic() < end:
             await asyncio.sleep(SIGNAL_SECONDS)
+        running = sum(lane.queue.unfinished - len(lane.queue) for lane in self._lanes)
+        self.progress.say(f"stopping: {running} running episodes were not finished; they will be played again")
 
     # --- lanes and runners ---
 

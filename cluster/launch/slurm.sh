@@ -5,36 +5,59 @@
 #
 #   ./launch.sh slurm --nodes=4 --gpus-per-node=8 --time=12:00:00 -- suite=kidgym model=qwen2_5_vl_72b
 #
-# Options before the -- go to sbatch, overrides after it to `raycade run`. The job's working directory, and so its run
-# directory, must be on a file system that all nodes share. A job that reaches its time limit is requeued, at most
-# RAYCADE_MAX_REQUEUES times (20). RAYCADE_READY_SECONDS is the timeout for nodes to come up (300), RAYCADE_TMPDIR each
-# node's local temporary directory (/tmp), RAYCADE_KEEP_LOGS a shared directory that Ray's logs are copied to before they
-# are removed.
+# Options before the -- go to sbatch (--account, --qos, --mem, ...), overrides after it to `raycade run`. Three are ours:
+#
+#   --dry-run          print the sbatch command and the plan of the run, and submit nothing
+#   --setup=FILE       a shell file that every node reads first: module load, proxies, HF_HOME, HF_HUB_OFFLINE
+#   --node-cache=DIR   a directory on each node's local disk for the caches of vLLM, Triton and PyTorch's compiler
+#
+# The job's working directory, and so its run directory, must be on a file system that all nodes share. A job that reaches
+# its time limit is requeued, at most RAYCADE_MAX_REQUEUES times (20). RAYCADE_READY_SECONDS is the timeout for nodes to
+# come up (300), RAYCADE_TMPDIR each node's local temporary directory (/tmp), RAYCADE_KEEP_LOGS a shared directory that
+# Ray's logs are copied to before they are removed.
 #
 # This file has three parts: it submits itself (submit), is the batch script (job), and runs on each node (node).
 set -euo pipefail
 
 CONTINUE=75 # raycade's exit code for a run that was stopped early and can be resumed
-TERM_SECONDS=10 # the rest of the time until Slurm's SIGKILL (KillWait, 30 by default) is for cleanup
+# After the last SIGTERM Slurm waits KillWait (30 s by default) before SIGKILL. The driver gets FINISH_SECONDS to finish
+# running episodes and TERM_SECONDS to commit and leave; the rest is for cleanup.
+FINISH_SECONDS=4
+TERM_SECONDS=8
 
 say() { printf 'raycade: %s\n' "$*" >&2; }
 die() { local code="$1"; shift; say "$*"; exit "$code"; }
 running() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
-# Waits up to $1 seconds for process $2 to exit, then kills it.
-end_within() {
+# Waits up to $1 seconds for process $2; whether it has exited.
+exits_within() {
     local tick
     for ((tick = 0; tick < 5 * $1; tick++)); do
         running "$2" || return 0
         sleep 0.2
     done
-    kill -KILL "$2"
+    return 1
 }
+end_within() { exits_within "$1" "$2" || kill -KILL "$2"; }
 
 # --- on the login node ------------------------------------------------------------------------------------------------
 
 submit() {
-    local options=() root script job
-    while (($#)) && [[ $1 != -- && $1 != -h && $1 != --help ]]; do options+=("$1"); shift; done
+    local options=() root script job command plan dry_run=""
+    while (($#)) && [[ $1 != -- && $1 != -h && $1 != --help ]]; do
+        case "$1" in
+            --dry-run) dry_run=yes ;;
+            --setup=*)
+                [[ -f ${1#*=} ]] || die 2 "$1: there is no such file"
+                RAYCADE_SETUP="$(realpath "${1#*=}")" && export RAYCADE_SETUP
+                ;;
+            --node-cache=*)
+                [[ ${1#*=} == /* ]] || die 2 "$1: must be an absolute path on each node's local disk"
+                export RAYCADE_NODE_CACHE="${1#*=}"
+                ;;
+            *) options+=("$1") ;;
+        esac
+        shift
+    done
     if [[ ${1:-} != -- ]]; then
         sed -n '2,/^set -/{/^set -/d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"
         [[ ${1:-} == -h || ${1:-} == --help ]] && exit 0
@@ -43,13 +66,25 @@ submit() {
     shift
     [[ " $* " != *" -m "* && " $* " != *" --multirun "* ]] ||
         die 2 "one job is one run; for several models: raycade run -m hydra/launcher=slurm model=a,b"
-    command -v sbatch >/dev/null || die 2 "sbatch not found; log in to a machine of the Slurm cluster"
+    [[ -n $dry_run ]] || command -v sbatch >/dev/null ||
+        die 2 "sbatch not found; log in to a machine of the Slurm cluster"
     script="$(realpath "${BASH_SOURCE[0]}")"
     root="$(dirname "$(dirname "$(dirname "$script")")")"
     # Report bad overrides now, not after a night in the queue.
-    "$root/.venv/bin/python" -m cluster plan "$@" >/dev/null || exit
-    job="$(sbatch --parsable --job-name=raycade --nodes=1 --ntasks-per-node=1 --requeue --open-mode=append \
-        --signal=B:USR1@120 --output=raycade-%j.log "${options[@]}" "$script" job "$root" "$@")"
+    plan="$("$root/.venv/bin/python" -m cluster plan "$@")" || exit
+    command=(sbatch --parsable --job-name=raycade --nodes=1 --ntasks-per-node=1 --requeue --open-mode=append
+        --signal=B:USR1@120 --output=raycade-%j.log "${options[@]}" "$script" job "$root" "$@")
+    [[ " ${options[*]}" == *" --mem"* || " ${options[*]} " == *" --exclusive"* ]] ||
+        say "no --mem: jobs get the partition's default, often 2 to 4 GB for each CPU. A replica needs main memory for" \
+            "its weights while they load, and 8 GB for its pictures: see docs/slurm.md"
+    if [[ -n $dry_run ]]; then
+        printf '%s\n\n' "$plan"
+        [[ -z ${RAYCADE_SETUP:-} ]] || printf 'RAYCADE_SETUP=%q ' "$RAYCADE_SETUP"
+        [[ -z ${RAYCADE_NODE_CACHE:-} ]] || printf 'RAYCADE_NODE_CACHE=%q ' "$RAYCADE_NODE_CACHE"
+        printf '%q ' "${command[@]}" && echo
+        exit
+    fi
+    job="$("${command[@]}")"
     say "submitted job ${job%%;*}. It writes to: $(scontrol show job "${job%%;*}" | sed -n 's/^ *StdOut=//p')"
     say "squeue --job=${job%%;*} shows it, scancel ${job%%;*} cancels it"
 }
@@ -68,18 +103,35 @@ job() {
     trap 'forward USR1' USR1
     trap 'forward TERM' TERM INT
     trap clean_up EXIT
+    read_setup
     prepare
     start_nodes
     await_nodes
     drive "$@"
 }
 
-# Forwards a signal to the driver.
+# Site files are not written for set -eu.
+read_setup() {
+    [[ -n ${RAYCADE_SETUP:-} ]] || return 0
+    set +eu
+    # shellcheck disable=SC1090  # the user's file
+    source "$RAYCADE_SETUP" || die 2 "--setup=$RAYCADE_SETUP: exit code $? on $(hostname)"
+    set -eu
+}
+
+# Forwards a signal to the driver. SIGUSR1 (the time limit is near, or the job is preempted and has grace time) is
+# forwarded once, since a second signal ends the driver's grace period. SIGTERM is final: the job is being ended.
 forward() {
+    if [[ $received == TERM || $received == "$1" ]]; then return; fi
     received="$1"
     say "received SIG$1"
-    running "$driver" || exit "$CONTINUE"
-    kill -s "$1" "$driver"
+    if running "$driver"; then
+        kill -s "$1" "$driver"
+    elif [[ $1 == USR1 ]]; then
+        requeue "$CONTINUE" # nothing has been played yet
+    else
+        exit "$CONTINUE"
+    fi
 }
 
 # Sets up an address, ports, temporary directories and a token for this job alone, as nodes may be shared with other jobs.
@@ -133,8 +185,11 @@ drive() {
             say "the Ray nodes exited; stopping the run"
             kill -TERM "$driver"
         fi
-        # Slurm signals Ray and the driver at the same time, so the driver has little to wait for.
-        if [[ $received == TERM || -n $orphaned ]]; then end_within "$TERM_SECONDS" "$driver"; fi
+        if [[ $received == TERM || -n $orphaned ]]; then
+            # A second signal ends the grace period, for which there is no time.
+            exits_within "$FINISH_SECONDS" "$driver" || kill -TERM "$driver"
+            end_within "$TERM_SECONDS" "$driver"
+        fi
     done
     wait "$driver" || code=$?
     if ((code == 0)); then return; fi
@@ -175,8 +230,15 @@ node() {
     local role address ray="" code=0
     temporary="$RAYCADE_TEMPORARY.$SLURM_NODEID"
     mkdir -m 700 "$temporary"
-    trap 'received=TERM; if running "$ray"; then kill -TERM "$ray"; fi' TERM URG
+    trap end_ray URG
+    trap on_term TERM
     trap 'rm -rf "$temporary" || { sleep 1; rm -rf "$temporary"; }' EXIT
+    read_setup
+    if [[ -n ${RAYCADE_NODE_CACHE:-} ]]; then
+        export VLLM_CACHE_ROOT="$RAYCADE_NODE_CACHE/vllm" TRITON_CACHE_DIR="$RAYCADE_NODE_CACHE/triton"
+        export TORCHINDUCTOR_CACHE_DIR="$RAYCADE_NODE_CACHE/inductor"
+        mkdir -p "$VLLM_CACHE_ROOT" "$TRITON_CACHE_DIR" "$TORCHINDUCTOR_CACHE_DIR"
+    fi
     address="$("$python" -m cluster.launch.start_nodes address "$RAYCADE_HOST")"
     if ((SLURM_NODEID == 0)); then
         role=(--head --port="$RAYCADE_PORT" --ray-client-server-port="$RAYCADE_CLIENT_PORT" --include-dashboard=false)
@@ -202,6 +264,25 @@ node() {
         ((SLURM_NODEID > 0)) || scancel --signal=URG "$SLURM_JOB_ID.$SLURM_STEP_ID" # the cluster cannot run without its head
         return 1
     fi
+}
+
+# Slurm signals the steps of a job, not its batch script, when it preempts a job that has grace time: then the job is still
+# running, and the batch script is told to stop the run; Ray stays up until the driver has committed all. (proctrack/cgroup
+# signals this script alone; proctrack/linuxproc signals Ray too.) If the job is being ended, the batch script knows, and
+# ends Ray by SIGURG; unless it is gone itself.
+on_term() {
+    local state
+    state="$(scontrol show job -o "$SLURM_JOB_ID" 2>/dev/null | sed -n 's/.* JobState=\([A-Z]*\).*/\1/p')"
+    if [[ $state == RUNNING ]]; then
+        ((SLURM_NODEID > 0)) || scancel --batch --signal=USR1 "$SLURM_JOB_ID" || true
+    else
+        (sleep $((FINISH_SECONDS + TERM_SECONDS)) && kill -URG $$) &
+    fi
+}
+
+end_ray() {
+    received=URG
+    if running "$ray"; then kill -TERM "$ray"; fi
 }
 
 received=""

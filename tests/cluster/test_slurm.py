@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.slurm_preemption import preempt
 from cluster.errors import UserError
 from cluster.launch.start_nodes import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
 from cluster.storage.stored_run import Run
@@ -161,6 +162,11 @@ class TestOnSlurm:
         time.sleep(8)  # as long as a requeued job has to wait
         assert world.job(job.number)["JobState"] == "CANCELLED", "cancelled is cancelled"
 
+    @pytest.mark.skipif(not slurm_world.has_cgroups(), reason="needs cgroups (version 1, freezer) that can be written")
+    def test_a_preempted_run_finishes_its_running_episodes_within_the_grace_time(self, world):
+        outcome = preempt(world, "requeue_grace", repeats=2)
+        assert outcome.requeued and outcome.sound and outcome.unfinished == 0, outcome.log
+
     def test_a_node_that_does_not_come_up_is_named(self, world, tmp_path):
         number = 1 + max((int(line) for line in world.run("squeue", "-h", "-t", "all", "-o", "%A").split()), default=0)
         in_the_way = Path(f"/tmp/raycade-{number}.0.1")
@@ -213,6 +219,21 @@ def test_a_submission_without_the_double_dash_or_with_bad_overrides_is_refused(t
     for arguments, told in ((["--nodes=2"], "missing -- between"), (["--", "-m", "model=a,b"], "hydra/launcher=slurm")):
         done = subprocess.run([SUBMIT, "submit", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and told in done.stderr
+
+
+@pytest.mark.slow
+def test_a_dry_run_shows_the_command_and_submits_nothing(tmp_path):
+    setup = tmp_path / "setup.sh"
+    setup.touch()
+    options = ["--dry-run", "--qos=long", f"--setup={setup}", "--node-cache=/scratch/me"]
+    command = [SUBMIT, "submit", *options, "--", *GAMES[:4], "model=oracle"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith(f"RAYCADE_SETUP={setup} RAYCADE_NODE_CACHE=/scratch/me sbatch ") and " --qos=long " in last
+    assert "episodes" in done.stdout and "no --mem" in done.stderr
+    for wrong in ("--setup=missing.sh", "--node-cache=relative"):
+        refused = subprocess.run([*command[:2], wrong, "--"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert refused.returncode == 2 and wrong in refused.stderr
 
 
 def test_multirun_on_this_machine_plays_what_it_can(tmp_path):
