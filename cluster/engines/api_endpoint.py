@@ -10,7 +10,8 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from, redacted
+from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from
+from cluster.engines.redaction import redacted
 
 MOST_BYTES = 2**24
 """An answer that is larger is no reply; reading it could fill the memory."""
@@ -70,9 +71,7 @@ class Endpoint:
 
     def redacted(self, text: str) -> str:
         """What a model wrote, without the secrets that the endpoint may have repeated in it."""
-        for secret in self._secrets:
-            text = redacted(text, secret)
-        return text
+        return redacted(text, self._secrets)
 
     async def complete(self, body: Mapping[str, Any]) -> Any:
         """The JSON that answers one chat completion request.
@@ -163,7 +162,9 @@ def _error_within(data: Mapping[str, Any], secrets: Collection[str]) -> Endpoint
     """An error sent with status 200, as OpenRouter does when it began to answer before its own endpoint failed."""
     code = data["error"].get("code") if isinstance(data["error"], dict) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    return error_from(status, {}, json.dumps(data), secrets)
+    error = error_from(status, {}, json.dumps(data), secrets)
+    error.may_cost = True  # it had begun to answer
+    return error
 
 
 async def _read(response: Any, most: int) -> bytes:

@@ -12,11 +12,14 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from cluster.engines.base import EngineError
+from cluster.engines.redaction import redacted
 
 PASSING = frozenset({408, 409, 425, 429})
 """Statuses that pass, as do all from 500 on."""
 LASTING = frozenset({301, 302, 303, 307, 308, 401, 402, 403, 404})
 """Statuses that concern the key, the account, the model or the address: every request would meet them."""
+GATEWAY_TIMEOUTS = frozenset({504, 524})
+"""A gateway gave up waiting; the server behind it may have answered, and billed the answer."""
 NO_MONEY = ("insufficient_quota", "insufficient balance", "billing_hard_limit", "billing_not_active", "credit balance")
 """What endpoints say, whatever the status, when nothing is left to pay with."""
 FILTERED = re.compile(
@@ -52,6 +55,7 @@ class EndpointError(EngineError):
         unreadable: bool = False,
         unscored: bool = False,
         may_cost: bool = False,
+        stated: Any = None,
     ) -> None:
         """Nothing is cleaned here: texts of an endpoint come through ``error_from``.
 
@@ -64,6 +68,7 @@ class EndpointError(EngineError):
             unreadable: it answered, but the answer is not one.
             unscored: it answered, but without the log-probabilities that were asked for.
             may_cost: tokens may have been charged.
+            stated: the JSON in which the endpoint says how many, if it does.
         """
         super().__init__(message)
         self.status = status
@@ -73,6 +78,7 @@ class EndpointError(EngineError):
         self.unreadable = unreadable or unscored
         self.unscored = unscored
         self.may_cost = may_cost or self.unreadable
+        self.stated = stated
         self.price = 0.0
         """What the try cost, as far as that can be known."""
 
@@ -123,12 +129,15 @@ def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Coll
         elif isinstance(error.get("detail"), list):
             said = "; ".join(map(_validation, error["detail"])) or body
     words = clean(said, secrets) or "no reason given"
+    stated = data if isinstance(data, dict) and data.get("usage") else None
     return EndpointError(
         f"status {status}: {words[:WORDS_SHOWN]}",
         status,
         words=words,
         param=param,
         retry_after=asked_seconds(headers),
+        may_cost=status in GATEWAY_TIMEOUTS or stated is not None,
+        stated=stated,
     )
 
 
@@ -169,6 +178,7 @@ def clean(text: str, secrets: Collection[str]) -> str:
     """An endpoint's words in one line: no secrets, which some repeat in part, and no terminal or text-direction codes."""
     text = _ANSI.sub("", text[:WORDS_KEPT])
     text = "".join(sign if sign.isspace() or unicodedata.category(sign)[0] != "C" else "" for sign in text)
+    text = redacted(text, secrets)
     for secret in secrets:
         text = without_secret(text, secret)
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
@@ -178,23 +188,6 @@ def without_secret(text: str, secret: str) -> str:
     """``text`` with stars for every run of six characters of the secret, and for its last four."""
     hidden = _places(text, _runs(secret, 6) | {secret[-4:]}) if len(secret) >= 4 else set()
     return "".join("*" if place in hidden else sign for place, sign in enumerate(text))
-
-
-def redacted(text: str, secret: str) -> str:
-    """A reply with ``[redacted]`` for the secret and every run of twelve of its characters.
-
-    A secret of less than eight characters, as some servers of one's own have (``EMPTY``), may be a word of the game.
-    """
-    if len(secret) < 8:
-        return text
-    hidden = _places(text, _runs(secret, min(len(secret), 12)))
-    shown = []
-    for place, sign in enumerate(text):
-        if place not in hidden:
-            shown.append(sign)
-        elif place - 1 not in hidden:
-            shown.append("[redacted]")
-    return "".join(shown)
 
 
 def _runs(secret: str, length: int) -> set[str]:

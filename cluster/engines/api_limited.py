@@ -76,6 +76,8 @@ class LimitedEndpoint:
             payment.price = self._price(read_usage(data), most)
             answer = read_answer(data, scored=bool(request.labels))
         except EndpointError as error:
+            if error.stated is not None:
+                payment.price = self._price(read_usage(error.stated, wrote=False), most)
             payment.price = error.price = payment.price if error.may_cost else 0.0
             raise
         payment.price = self._price(answer.usage, most)

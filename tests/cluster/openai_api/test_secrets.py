@@ -1,12 +1,20 @@
 """Secrets stay out of settings, errors and the ledger."""
 
+import base64
+import re
+import urllib.parse
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.config.settings import load_settings, make_model
 from cluster.engines.api_errors import clean
 from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.openai_api import OpenAIEngine
+from cluster.engines.redaction import redacted
 from cluster.errors import UserError
+from evals.replies.reasoning import separate_reasoning
 from evals.types import PlayerError
 from tests.cluster.openai_api.stub import KEY, completion, engine, request
 
@@ -183,6 +191,55 @@ async def test_a_secret_that_an_endpoint_repeats_in_a_reply_is_not_kept(stub, mo
         assert "[redacted]" in text and "hunter2" not in text
         assert not any(KEY[start : start + 12] in text for start in range(len(KEY) - 11))
     assert reply.text.startswith("I got") and reply.text.endswith(". Move 3")
+
+
+ENCODINGS = {
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "base64 of a header": lambda key: base64.b64encode(f"user:{key}".encode()).decode(),
+    "base64 for addresses": lambda key: base64.urlsafe_b64encode(f"??>{key}".encode()).decode(),
+    "hexadecimal": lambda key: key.encode().hex().upper(),
+    "percent": lambda key: "".join(f"%{ord(sign):02X}" for sign in key),
+    "quoted": lambda key: urllib.parse.quote(key, safe="").replace("-", "%2D"),
+    "JSON": lambda key: "".join(f"\\u{ord(sign):04x}" for sign in key),
+    "HTML": lambda key: key.replace("-", "&#45;"),
+    "bracketed": lambda key: f"<{key}>",
+    "spelled": lambda key: " ".join(key),
+    "capitals": str.upper,
+    "marks of gpt-oss": lambda key: "<|end|>".join(key[place : place + 9] for place in range(0, len(key), 9)),
+    "begins anew": lambda key: key[:9] + "<|start|>assistant" + key[9:],
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_secret_is_hidden_in_any_encoding(stub, encoding, status):
+    echo = ENCODINGS[encoding](KEY)
+    if status == 200:
+        stub.script = [completion(content=f"I got {echo}. Move 3")]
+        shown = separate_reasoning(await engine(stub).complete(request())).text
+        assert shown.startswith("I got") and shown.endswith(". Move 3") and "[redacted]" in shown
+    else:
+        stub.script = [(400, f"Wrong: {echo}", {})]
+        with pytest.raises(PlayerError) as error:
+            await engine(stub).complete(request())
+        shown = str(error.value)
+    assert not any(echo[place : place + 8] in shown for place in range(len(echo) - 7)) and KEY not in shown
+
+
+@pytest.mark.parametrize("value", ["Bearer hunter22xx", "Basic " + base64.b64encode(b"ann:hunter22xx").decode()])
+async def test_the_token_within_a_header_is_a_secret_of_its_own(stub, monkeypatch, value):
+    monkeypatch.setenv("MY_TOKEN", value)
+    stub.script = [completion(content="I got hunter22xx.")]
+    reply = await engine(stub, headers={"Authorization": "env:MY_TOKEN"}).complete(request())
+    assert reply.text == "I got [redacted]."
+
+
+@given(st.text(max_size=300), st.text("abcdefXYZ0189-_.", min_size=8, max_size=60))
+def test_redaction_hides_the_secret_and_nothing_of_a_text_without_it(text, secret):
+    kept = re.sub("[A-Za-z0-9]", "", text)
+    assert redacted(kept, [secret]) == kept
+    if sum(map(str.isalnum, secret)) >= 8:
+        assert redacted(f"{kept} {secret} {kept}", [secret]).count("[redacted]") == 1
 
 
 async def test_words_that_a_reply_shares_with_a_short_secret_are_kept(stub, monkeypatch):

@@ -1,6 +1,7 @@
 """What is spent, and the cap on it."""
 
 import asyncio
+import contextlib
 import json
 import math
 
@@ -11,7 +12,7 @@ from cluster.engines.base import EngineClosedError, SpendCapReachedError
 from cluster.engines.prompt_bound import PromptBound
 from cluster.engines.spend import Spend
 from envs.kidgym import make
-from evals.types import Reply
+from evals.types import PlayerError, Reply
 from tests.cluster.openai_api.stub import completion, engine, request
 
 FRAME = make("CL", 1, 0).frame
@@ -86,6 +87,27 @@ async def test_what_failed_is_not_paid_for(stub, trouble):
     made = engine(stub, **PRICES, spend_cap=1.0)
     await made.complete(request())
     assert made._spend.spent == pytest.approx(0.11) and not made._spend._reserved
+
+
+USED = {"prompt_tokens": 1000, "completion_tokens": 100}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "cost"),
+    [
+        ({"error": {"message": "died"}, "usage": USED}, 1.1),
+        ({"error": {"message": "died"}}, most() + 0.05),
+        ((504, "gateway timeout", {}), most() + 0.05),
+        ((422, {"error": "no", "usage": USED}, {}), 1.1),
+    ],
+    ids=str,
+)
+async def test_an_error_after_work_was_begun_is_paid_for(stub, trouble, cost):
+    stub.script = [trouble, "answer"]
+    made = engine(stub, **PRICES)
+    with contextlib.suppress(PlayerError):
+        await made.complete(request())
+    assert made._spend.spent == pytest.approx(cost + 0.11 * (len(stub.bodies) - 1))
 
 
 async def test_what_was_never_sent_is_not_paid_for(stub, monkeypatch):
