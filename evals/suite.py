@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -235,17 +235,21 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
         for episode in part.plan():
             fingerprint = stable_hash(part.version, episode.fingerprint)
             planned.append((part, dataclasses.replace(episode, fingerprint=fingerprint)))
-    shortcuts = {name for part in suite.parts for name in part.shortcuts}
-    owners = {name: part for part in suite.parts for name in part.players}
     assigned = []
     for name, fingerprint in players.items():
-        owner = owners.get(name)
-        for part, episode in planned:
-            if name in shortcuts and name not in part.shortcuts:
-                continue  # a shortcut plays in the parts that list it
-            if owner is None or (owner is part and part.plays(name, episode)):
-                assigned.append(episode.assigned(name, fingerprint))
+        plays = _assignment(suite, name)
+        assigned += [episode.assigned(name, fingerprint) for part, episode in planned if plays(part, episode)]
     return tuple(assigned)
+
+
+def _assignment(suite: Suite, player: str) -> Callable[[Suite, Episode], bool]:
+    """Tells which episodes of a suite's parts a player plays."""
+    owners = [part for part in suite.parts if player in part.players]
+    if owners:
+        return lambda part, episode: part is owners[-1] and part.plays(player, episode)
+    if any(player in part.shortcuts for part in suite.parts):
+        return lambda part, episode: player in part.shortcuts
+    return lambda part, episode: True
 
 
 def ledger_columns(suite: Suite) -> dict[str, pa.DataType]:

@@ -68,21 +68,32 @@ class StartFailures:
             of_settings: Whether the engine refused its settings.
         """
         self._tries[slot] += 1
-        passing = bool(PASSING.search(cause)) and not of_settings
-        if passing and time.monotonic() - self._since.setdefault(slot, time.monotonic()) < PASSING_SECONDS:
+        passing = not of_settings and PASSING.search(cause) is not None
+        if passing and self._seconds_since_first(slot) < PASSING_SECONDS:
             return "retry"
         self.counted[slot] = self.counted.get(slot, 0) + 1
+        on_gpu = place is not None and bool(place.gpus)
         where = place.device if place is not None and place.gpus else slot
-        self._places[re.sub(r"\d+", "0", cause)].add(where)
-        if not self._any_started and (of_settings or PROVEN.search(cause)):
-            return "fatal"
-        # one broken GPU says nothing about the model, two that fail alike do
-        if not self._any_started and cause and not passing and len(self._places[re.sub(r"\d+", "0", cause)]) > 1:
-            return "fatal"
+        alike = re.sub(r"\d+", "0", cause)  # ports, sizes and process numbers differ from try to try
+        self._places[alike].add(where)
+        if not self._any_started:
+            if of_settings or PROVEN.search(cause):
+                return "fatal"
+            # One broken GPU says nothing about the model, two that fail alike do.
+            several = len(self._places[alike]) > 1
+            if several and cause and not passing:
+                return "fatal"
         self._on_gpu[where] += 1
-        if place is not None and place.gpus and self._any_started and self._on_gpu[where] >= START_FAILURES:
+        worn_out = self._on_gpu[where] >= START_FAILURES
+        # As long as nothing has started anywhere, the model may be at fault, and not the GPU.
+        if on_gpu and worn_out and self._any_started:
             return "give up the GPU"
         return "retry"
+
+    def _seconds_since_first(self, slot: str) -> float:
+        """Since the slot's first failure of a passing kind."""
+        now = time.monotonic()
+        return now - self._since.setdefault(slot, now)
 
     def backoff(self, slot: str) -> float:
         """Seconds until the next try."""

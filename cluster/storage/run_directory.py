@@ -21,7 +21,7 @@ from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
 from cluster.storage.stored_run import Run
 from evals.ledger.lease import read_fence
-from evals.ledger.ledger import describe_part, part_order, write_part
+from evals.ledger.ledger import LedgerPart, describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
 
@@ -207,19 +207,24 @@ class RunDirectory(Run):
         if not everything and self._commits < compaction.FAN:
             return
         self._commits = 0
-        fence = read_fence(self.path)
-        described = map(describe_part, sorted(self.parts.glob("*.parquet"), key=part_order))
-        counted = [part for part in described if fence.admits(part.path.name, part.lease)]
-        replaced = {name for part in counted for name in part.replaces}
+        counted = self._counted_parts()
+        replaced: frozenset[str] = frozenset().union(*(part.replaces for part in counted))
         parts = [part for part in counted if part.path.name not in replaced]
-        # Parts that were replaced and are still here.
-        old = replaced & {part.path.name for part in counted}
+        still_here = replaced & {part.path.name for part in counted}
         for group in compaction.choose([part.path.stat().st_size for part in parts], everything):
             chosen = [parts[number] for number in group]
-            # Names again only those whose rows are in the chosen ones: readers check the claim.
-            names = {part.path.name for part in chosen}.union(*(part.replaces & old for part in chosen))
+            # Of the parts that the chosen ones have replaced, those that are still here are named again, and no others:
+            # readers look whether all rows of a named part are there.
+            names = {part.path.name for part in chosen}
+            names.update(*(part.replaces & still_here for part in chosen))
             self._write(compaction.merged(chosen, names, self._lock.mark))
             self._replaced.append((time.monotonic(), [part.path for part in chosen]))
+
+    def _counted_parts(self) -> list[LedgerPart]:
+        """The parts of this driver, and those that counted when it took the lease, oldest first."""
+        fence = read_fence(self.path)
+        described = map(describe_part, sorted(self.parts.glob("*.parquet"), key=part_order))
+        return [part for part in described if fence.admits(part.path.name, part.lease)]
 
     def remove_replaced(self, seconds: float = 0.0) -> None:
         """Remove parts that will have been replaced for ``KEEP_REPLACED_SECONDS``, ``seconds`` from now."""

@@ -102,10 +102,13 @@ def _strings(data: bytes, place: str) -> NDArray[Any]:
     except Exception as error:  # a broken pickle may raise anything at all
         raise FileError(place, f"refused to unpack objects: {error}") from None
     names = found.names if isinstance(found, _PickledArray) else None
-    if not isinstance(names, list) or not names or not all(isinstance(name, str | bytes) for name in names):
+    if not isinstance(names, list) or not names:
         raise FileError(place, "refused to unpack objects: an object array may hold strings only")
-    if not all(len(name) <= _LONGEST_STRING for name in names):
-        raise FileError(place, "refused to unpack objects: a string is too long")
+    for name in names:
+        if not isinstance(name, str | bytes):
+            raise FileError(place, "refused to unpack objects: an object array may hold strings only")
+        if len(name) > _LONGEST_STRING:
+            raise FileError(place, "refused to unpack objects: a string is too long")
     return np.array(names)
 
 

@@ -287,8 +287,12 @@ def _best(paper: Paper, cells: Sequence[RunCell]) -> str:
             if figure is not None:
                 values[number] = figure.value
     wanted = set().union(*known.values())
-    whole = {name: sum(values.values()) for name, values in known.items() if values and set(values) == wanted}
-    return max(whole, key=lambda name: whole[name], default="")
+    sums: dict[str, float] = {}
+    for name, values in known.items():
+        # Models are compared on the same cells, so only those count that have a figure in each.
+        if values and values.keys() == wanted:
+            sums[name] = sum(values.values())
+    return max(sums, key=lambda name: sums[name], default="")
 
 
 # --- shared ----------------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ _POINTS: Final = cues("points")
 _LEFT: Final = cues("left")
 _IS: Final = cues("is")
 _SENTENCE_ENDS: Final = frozenset(".!?;\n")
+_JOINS: Final = frozenset({"and", "or"})
 
 _NUMBERED = re.compile(r"^\W*\d{1,2}[.)]\s+(?=\S)", re.MULTILINE)
 _LETTERED = re.compile(r"^\W*[A-Z][.)]\s+(?=[A-Z][a-z])", re.MULTILINE)
@@ -99,20 +100,25 @@ def _sentences(tokens: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
 def _doubts_unnamed(sentence: Sequence[str], options: Options) -> bool:
     """Whether a sentence that names no option doubts what was said: decides for another, weighs, or stops to think."""
     said = set(sentence) - options.known
-    if sentence[0] in ("wait", "hmm", "hm") or (sentence[-2:] == ["it", "is"] and len(sentence) == 3):
+    if sentence[0] in ("wait", "hmm", "hm"):
         return True
+    if len(sentence) == 3 and sentence[-2:] == ["it", "is"]:
+        return True  # "Or it is ..."
     if sentence[0] in ("it", "is", "this", "that") and not said.isdisjoint(_NOT):
         return True  # "It isn't likely."
-    if options.numeric and any(token.isdecimal() for token in said):
+    if options.numeric and any(map(str.isdecimal, said)):
         return True  # another number than any option has
-    for clause in _clauses(sentence, options):
-        words = set(clause)
-        decides = not (words - options.known).isdisjoint(_DECIDES | _URGES | _COMMENDS)
-        # "the last one", "the other": some option, but which?
-        points = not words.isdisjoint(_POINTS) or ("one" in words and words.isdisjoint(_LEFT))
-        if decides and points:
-            return True
-    return False
+    return any(_points_elsewhere(clause, options) for clause in _clauses(sentence, options))
+
+
+def _points_elsewhere(clause: Sequence[str], options: Options) -> bool:
+    """Whether a clause decides for an option without naming it: *the last one*, *the other*."""
+    words = set(clause)
+    if (words - options.known).isdisjoint(_DECIDES | _URGES | _COMMENDS):
+        return False
+    if not words.isdisjoint(_POINTS):
+        return True
+    return "one" in words and words.isdisjoint(_LEFT)
 
 
 class _Sentence:
@@ -158,15 +164,24 @@ class _Sentence:
     def _turns(self, place: int, clause: Sequence[str], before: Event | None) -> Iterator[Event]:
         """How a clause bears on what stands before it, whatever it names."""
         nothing: frozenset[int] = frozenset()
-        if not _TURNS.isdisjoint(clause) or (clause[0] == "no" and not self.options.yes_no):
+        objects = clause[0] == "no" and not self.options.yes_no
+        if objects or not _TURNS.isdisjoint(clause):
             yield Event("turn", nothing, self.number)
+        # At the beginning of a sentence "but" turns away from the one before; within a sentence it limits.
         if clause[0] == "but":
             yield Event("but" if place else "turn", nothing, self.number)
-        # "The bird is X when ...", "X, if ...", but not "Spirometry: if it is low, ..."
-        limited: tuple[Kind, ...] = ("identity", "claim") if self.explains else ("identity", "claim", "bare")
-        limits = clause[0] in ("if", "when") and before is not None and before.kind in limited
-        if limits or (clause[0] == "if" and self.supposes):
+        if self._sets_condition(clause, before):
             yield Event("doubt", nothing, self.number)
+
+    def _sets_condition(self, clause: Sequence[str], before: Event | None) -> bool:
+        """Whether what was said before holds only if a clause does: *The bird is X when ...*, *X, if ...*."""
+        if clause[0] == "if" and self.supposes:
+            return True
+        if clause[0] not in ("if", "when") or before is None:
+            return False
+        if before.kind == "bare":
+            return not self.explains  # "Spirometry: if it is low, ..." says what the test is for
+        return before.kind in ("identity", "claim")
 
     def _judge(
         self, place: int, clause: Sequence[str], chosen: Sequence[Mention], mentions: Sequence[Mention]
@@ -308,11 +323,12 @@ def _others(clause: Sequence[str], mentions: Sequence[Mention], options: Options
             inside.add(mention.start - 1)
         if before == "(" and not mention.label:  # behind the name in another language
             inside |= {mention.start - 2, mention.start - 3}
-    return [
-        token
-        for place, token in enumerate(clause)
-        if place not in inside and not options.is_filler(token) and not options.is_vague(token)
-    ]
+    others = []
+    for place, token in enumerate(clause):
+        says_nothing = options.is_filler(token) or options.is_vague(token)
+        if place not in inside and not says_nothing:
+            others.append(token)
+    return others
 
 
 def _decides(clause: Sequence[str], start: int, stop: int, others: Sequence[str], options: Options) -> bool:
@@ -399,15 +415,36 @@ def _is_introduction(clause: Sequence[str]) -> bool:
 
 def _is_list(clause: Sequence[str], rest: Sequence[str], options: Options) -> bool:
     """Whether a comma stands in a list of options: *Malaria, Influenza and Pneumonia*."""
-
-    def names(token: str) -> bool:
-        return token in options.labels or options.word(token) not in (None, *options.shared)
-
-    item = list(rest[: rest.index(",")] if "," in rest else rest)
-    while item and item[0] in ("and", "or", *ARTICLES):
-        item.pop(0)
-    if not clause or not item or not names(clause[-1]) or not names(item[0]):
+    item = _next_item(rest)
+    if not clause or not item:
         return False
-    if "and" in item or "or" in item:
+    # What stands on both sides of the comma must name options.
+    if not _tells_apart(clause[-1], options):
+        return False
+    if not _tells_apart(item[0], options):
+        return False
+    if not _JOINS.isdisjoint(item):
         return True
-    return all(names(token) or (options.is_filler(token) and token not in ("is", "it's")) for token in item)
+    # Without "and", a list goes on with names and fillers only; a verb begins another clause.
+    for token in item:
+        fills = options.is_filler(token) and token not in ("is", "it's")
+        if not fills and not _tells_apart(token, options):
+            return False
+    return True
+
+
+def _next_item(rest: Sequence[str]) -> list[str]:
+    """What stands before the next comma, without *and*, *or* and articles at its beginning."""
+    end = rest.index(",") if "," in rest else len(rest)
+    item = list(rest[:end])
+    while item and item[0] in (*_JOINS, *ARTICLES):
+        item.pop(0)
+    return item
+
+
+def _tells_apart(token: str, options: Options) -> bool:
+    """Whether a token is a label, or a word that not all options have."""
+    if token in options.labels:
+        return True
+    word = options.word(token)
+    return word is not None and word not in options.shared

@@ -71,23 +71,34 @@ def _options(texts: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, 
 
 def _by_claims(events: Sequence[Event]) -> Conclusion | None:
     """The last decision with what is said barely after it, or what is said barely; all that stands must agree."""
-    claims = [place for place, event in enumerate(events) if event.kind in ("claim", "bare")]
-    behind_last = events[claims[-1] if claims else 0 :]
-    if any(event.kind == "doubt" for event in behind_last):
+    claims = _places_of(events, "claim", "bare")
+    last = claims[-1] if claims else 0
+    doubts = _places_of(events, "doubt")
+    if doubts and doubts[-1] >= last:
         return _TWO
     if not claims:
         return None
-    last = events[claims[-1]]
-    weighed = [event.sentence for event in events if event.kind == "doubt"]
-    if last.kind == "bare" and last.sentence in weighed:  # A or B, most likely A
+    weighed = [events[place].sentence for place in doubts]
+    if events[last].kind == "bare" and events[last].sentence in weighed:  # A or B, most likely A
         return _TWO
-    decisions = [place for place in claims if events[place].kind == "claim"]
-    changes = sum(events[one].options.isdisjoint(events[other].options) for one, other in itertools.pairwise(decisions))
+    decisions = _places_of(events, "claim")
+    if _changes([events[place] for place in decisions]) > _MOST_CHANGES:
+        return _TWO
     standing = _standing(events, claims, decisions[-1] if decisions else 0)
-    meant = _without_rejected(frozenset.intersection(*(event.options for event in standing)), events)
-    if len(meant) != 1 or changes > _MOST_CHANGES or _is_taken_back(meant, events, claims[-1], standing[-1].sentence):
+    agreed = frozenset.intersection(*(event.options for event in standing))
+    meant = _without_rejected(agreed, events)
+    if len(meant) != 1 or _is_taken_back(meant, events, last, standing[-1].sentence):
         return _TWO
     return Conclusion(min(meant), "decides" if decisions else "bare")
+
+
+def _places_of(events: Sequence[Event], *kinds: Kind) -> list[int]:
+    return [place for place, event in enumerate(events) if event.kind in kinds]
+
+
+def _changes(decisions: Sequence[Event]) -> int:
+    """How often one decision is followed by another one."""
+    return sum(one.options.isdisjoint(other.options) for one, other in itertools.pairwise(decisions))
 
 
 def _standing(events: Sequence[Event], claims: Sequence[int], decision: int) -> list[Event]:
@@ -113,15 +124,19 @@ def _is_taken_back(meant: frozenset[int], events: Sequence[Event], last: int, se
 
 def _by_statements(events: Sequence[Event], kinds: tuple[Kind, ...]) -> Conclusion | None:
     """What sentences state that are answers; all must agree, and the last sentences say nothing else."""
-    places = [place for place, event in enumerate(events) if event.kind in kinds]
-    if not any(events[place].kind in _STATES for place in places):
+    answers = _places_of(events, *kinds)
+    if not any(events[place].kind in _STATES for place in answers):
         return None
-    meant = _without_rejected(frozenset.intersection(*(events[place].options for place in places)), events)
+    agreed = frozenset.intersection(*(events[place].options for place in answers))
+    meant = _without_rejected(agreed, events)
     if len(meant) != 1 or not meant.isdisjoint(_rejected(events)):
         return _TWO
-    for event in events[places[-1] + 1 :]:
-        goes_on = event.kind in ("statement", "mention") and event.options.isdisjoint(meant)
-        if goes_on or event.kind in ("turn", "but"):
+    behind = events[answers[-1] + 1 :]
+    if _places_of(behind, "turn", "but"):
+        return _TWO
+    # A later sentence speaks of another option.
+    for place in _places_of(behind, "statement", "mention"):
+        if behind[place].options.isdisjoint(meant):
             return _TWO
     return Conclusion(min(meant), "states")
 

@@ -14,7 +14,7 @@ _ANSWER: Final = r"(?:final[ _]?answer|answer|answr|anwser|awnser|anser|anwer|an
 """What answer tags are called, spelled as models misspell them."""
 _TAG = re.compile(rf"\\?[<\[]\s*(?P<close>[/\\]?)\s*{_ANSWER}\s*\\?[>\]]", re.IGNORECASE)
 _HALF_CLOSED = re.compile(r"(<\s*answer\s*>[^<>]*)<\s*/\s*(?:a|an|ans|answ|answe|answer)?\s*$", re.IGNORECASE)
-_BOX = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_BOX = re.compile(r"\\boxed\s*\{(?P<content>(?:[^{}]|\{[^{}]*\})*)\}")
 _FIELD = re.compile(
     r"""["'](?:[\w ]*answer|(?:final|next|my)?_?(?:prediction|predict|choice|option|label|text|decision
     |action|test|conclusion|diagnosis|final))["']
@@ -22,7 +22,7 @@ _FIELD = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _ANSWER_LINE = re.compile(
-    r"^\W{0,8}(?:the )?(?:final |correct )?(?:answer|ans|option|choice)(?: is)?\W*:([^\n]*?)(?:\n|\.\s)(?=.*\S)",
+    r"^\W{0,8}(?:the )?(?:final |correct )?(?:answer|ans|option|choice)(?: is)?\W*:(?P<content>[^\n]*?)(?:\n|\.\s)(?=.*\S)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 _PLACEHOLDERS: Final = frozenset({"name", "letter"})
@@ -94,17 +94,29 @@ def places(text: str, cut_off: bool = False) -> list[Place]:
     tags = list(_TAG.finditer(text))
     if tags:
         found = [place for place in _tagged(text, tags) if _is_meant(text, place)]
-        # A tag that was opened last may have been going to hold another answer.
-        if cut_off and [bool(tag["close"]) for tag in tags][-2:] != [False, True]:
-            return found[-2:-1] if len(found) > 1 and found[-1].content == found[-2].content else []
-        return found
-    boxes = [Place("box", match[1], match.start(), match.end()) for match in _BOX.finditer(text)]
+        return _completed(found, tags) if cut_off else found
+    boxes = _matches("box", _BOX, text)
     if boxes:
         return boxes
-    fields = [Place("field", match["content"], match.start(), match.end()) for match in _FIELD.finditer(text)]
+    fields = _matches("field", _FIELD, text)
     if fields or not cut_off:
         return fields
-    return [Place("answer line", match[1], match.start(), match.end()) for match in _ANSWER_LINE.finditer(text)]
+    return _matches("answer line", _ANSWER_LINE, text)
+
+
+def _completed(found: list[Place], tags: list[re.Match[str]]) -> list[Place]:
+    """Of the tags in a reply that was cut off, those that count."""
+    closed = [bool(tag["close"]) for tag in tags[-2:]]
+    if closed == [False, True]:
+        return found
+    # A tag that was opened last may have been going to hold another answer, unless it repeats the one before.
+    if len(found) > 1 and found[-1].content == found[-2].content:
+        return found[-2:-1]
+    return []
+
+
+def _matches(form: Form, pattern: re.Pattern[str], text: str) -> list[Place]:
+    return [Place(form, match["content"], match.start(), match.end()) for match in pattern.finditer(text)]
 
 
 def without_tags(text: str) -> str:

@@ -69,9 +69,10 @@ class Options:
             added_nouns: Words that tell nothing about any option, besides those of ``words.txt``.
         """
         self.texts = tuple(texts)
-        numbered = all(label.isdecimal() for label in labels) and bool(labels)
-        # Options that say no more than their labels are called by these alone.
-        self.content = [frozenset[str]() if numbered and text in labels else content(text) for text in texts]
+        numbered = bool(labels) and all(map(str.isdecimal, labels))
+        # Options that say no more than their numbers are called by these alone.
+        called = frozenset(labels) if numbered else frozenset()
+        self.content = [frozenset[str]() if text in called else content(text) for text in texts]
         signs = [label if numbered else f"§{label.lower()}" for label in labels]
         self.labels = {sign: index for index, sign in enumerate(signs)}
         self.known: frozenset[str] = frozenset().union(*self.content)
@@ -79,20 +80,16 @@ class Options:
         self.added_nouns = {singular(word) for noun in added_nouns for word in phrase(noun)} - self.known
         self.nouns = nouns() | self.added_nouns
         self.lettered = any(word.startswith("§") for word in self.known)
-        self.numbered = any(word.isdecimal() for word in self.known)
-        own = [words - self.shared for words in self.content]
-        self.numeric = 2 * sum(bool(words) and all(map(str.isdecimal, words)) for words in own) > len(own)
+        self.numbered = any(map(str.isdecimal, self.known))
+        numbers = [words for words in self.content if _is_number(words - self.shared)]
+        self.numeric = 2 * len(numbers) > len(self.content)
         phrases = [phrase(text) for text in texts]
-        self.heads = frozenset(words[-1] for words in phrases if len(words) > 1)
+        several_words = [(words, index) for index, words in enumerate(phrases) if len(words) > 1]
+        self.heads = frozenset(words[-1] for words, _ in several_words)
         self.yes_no = self.known == {"yes", "no"}
-        self._phrases = sorted(
-            ((words, index) for index, words in enumerate(phrases) if len(words) > 1),
-            key=lambda entry: -len(entry[0]),
-        )
-        initials = ["".join(word[0] for word in words) for words in phrases]
-        self._initials = {
-            word: index for index, word in enumerate(initials) if len(word) > 2 and initials.count(word) == 1
-        }
+        # The longest first: a shorter name may be part of a longer one.
+        self._phrases = sorted(several_words, key=lambda entry: -len(entry[0]))
+        self._initials = _by_initials(phrases)
         self._words: dict[str, str | None] = {}
 
     # --- single words ------------------------------------------------------------------------------------------------
@@ -164,15 +161,15 @@ class Options:
         if before in _CALLED:
             return True
         if tokens[place].isdecimal():
-            others = (*tokens[:place], *tokens[place + 1 :])
-            ends = after in ("", ",") or after in cues("commends")
-            return (ends and (not before or before in _BEFORE_LABEL)) or all(
-                token in fillers() or token in PUNCTUATION for token in others
-            )
-        if self.lettered and (before in cues("before parts") or after in cues("after parts")):
+            return _counts_nothing(tokens, place, before, after)
+        # Where options themselves speak of parts by letters, a letter beside such a word is a part: slot B, B to II.
+        if self.lettered and before in cues("before parts"):
             return False
-        names_a_part = before in self.nouns or (self.word(before) is not None and before not in ("so", "is"))
-        return not names_a_part
+        if self.lettered and after in cues("after parts"):
+            return False
+        if before in self.nouns:
+            return False
+        return self.word(before) is None or before in ("so", "is")
 
     def _by_words(self, tokens: Sequence[str], taken: set[int]) -> list[Mention]:
         """The runs of words, with fillers among them, that name options together."""
@@ -226,12 +223,17 @@ class Options:
         said_own = said - self.shared
         if said_own >= own:
             return True
-        has_noun = any(word.isalpha() and word not in _WEAK - {"label"} for word in said)
-        weak = {word for word in said_own if word in _WEAK or (not word.isalpha() and not has_noun)}
-        if said_own <= weak:
+        telling = [word for word in said_own if word not in _WEAK]
+        # Numbers and letters tell nothing without a noun that they belong to.
+        if not any(word.isalpha() and word not in _WEAK - {"label"} for word in said):
+            telling = [word for word in telling if word.isalpha()]
+        if not telling:
             return False
-        others = frozenset().union(*(words for other, words in enumerate(self.content) if other != index))
-        return 3 * len(said_own) >= len(own) or said_own >= own - others > frozenset()
+        others = (words for other, words in enumerate(self.content) if other != index)
+        unique = own.difference(*others)
+        if unique and said_own >= unique:
+            return True
+        return 3 * len(said_own) >= len(own)
 
     def by_its_head(self, tokens: Sequence[str], mention: Mention) -> bool:
         """Whether a mention names one option in full or by its last word: *kite* for a red kite, not *red*."""
@@ -239,6 +241,18 @@ class Options:
             return False
         words = [self.word(token) for token in tokens[mention.start : mention.stop]]
         return mention.full or singular(phrase(self.texts[min(mention.options)])[-1]) in words
+
+
+def _is_number(words: frozenset[str]) -> bool:
+    return bool(words) and all(map(str.isdecimal, words))
+
+
+def _by_initials(phrases: Sequence[Sequence[str]]) -> dict[str, int]:
+    """Options by the first letters of their words, where these are three or more and no other option has the same."""
+    initials = ["".join(word[0] for word in words) for words in phrases]
+    return {
+        letters: index for index, letters in enumerate(initials) if len(letters) > 2 and initials.count(letters) == 1
+    }
 
 
 @functools.cache
@@ -259,16 +273,33 @@ def _match(words: Sequence[str], tokens: Sequence[str], start: int) -> int | Non
     return stop
 
 
+def _counts_nothing(tokens: Sequence[str], place: int, before: str, after: str) -> bool:
+    """Whether a number names an option: it ends what a word like *option* begins, or stands among fillers only."""
+    ends = after in ("", ",") or after in cues("commends")
+    begins = not before or before in _BEFORE_LABEL
+    if ends and begins:
+        return True
+    others = (*tokens[:place], *tokens[place + 1 :])
+    return all(token in fillers() or token in PUNCTUATION for token in others)
+
+
 def _joined(found: Sequence[Mention], tokens: Sequence[str]) -> list[Mention]:
     """The mentions, those of one option side by side as one: *the crowbar (slot 2)*."""
     joined: list[Mention] = []
     for mention in found:
-        last = joined[-1] if joined else None
-        both = last.options & mention.options if last else frozenset()
-        between = tokens[last.stop : mention.start] if last else ()
-        if last and len(both) == 1 and len(between) <= _WIDEST_GAP and _PARTS_NAMES.isdisjoint(between):
-            label = last.label and mention.label
-            joined[-1] = Mention(both, last.start, mention.stop, last.full or mention.full, label)
-        else:
+        agreed = _agreed(joined[-1], mention, tokens) if joined else frozenset()
+        if len(agreed) != 1:
             joined.append(mention)
+            continue
+        last = joined.pop()
+        full, label = last.full or mention.full, last.label and mention.label
+        joined.append(Mention(agreed, last.start, mention.stop, full, label))
     return joined
+
+
+def _agreed(one: Mention, other: Mention, tokens: Sequence[str]) -> frozenset[int]:
+    """The options that two mentions side by side both fit; none if something parts them."""
+    between = tokens[one.stop : other.start]
+    if len(between) > _WIDEST_GAP or not _PARTS_NAMES.isdisjoint(between):
+        return frozenset()
+    return one.options & other.options

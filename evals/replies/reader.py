@@ -168,24 +168,40 @@ def _read_name(text: str, choices: Choices) -> Reading | None:
     return Reading(option, "label and name") if agree else Reading(None, TWO_ANSWERS)
 
 
+_LISTED_LETTER = re.compile(r"""["'(\[]*[A-Z]["')\].:]*""")
+
+
 def _read_list(text: str, choices: Choices, marked: bool) -> Reading | None:
     """The first of several options in a row; all of them in their order are the question's."""
     if not choices.first_of_list or len(text) > _LONGEST_LIST:
         return None
-    members = [part for part in _BETWEEN.split(text) if part]
-    if not all(re.fullmatch(r"""["'(\[]*[A-Z]["')\].:]*""", member) for member in members):
-        members = [line for line in text.splitlines() if line.strip()]
-    readings = [_read_name(member, choices) for member in members]
-    chosen = [reading.option for reading in readings if reading is not None and reading.option is not None]
-    if len(members) < 2 or len(chosen) < len(members):
+    chosen: list[int] = []
+    manners: set[str] = set()
+    for member in _members(text):
+        reading = _read_name(member, choices)
+        if reading is None or reading.option is None:
+            return None  # something else stands among the names
+        chosen.append(reading.option)
+        manners.add(reading.rule)
+    if len(chosen) < 2:
         return None
-    if not marked and any(reading and reading.rule == "label and name" for reading in readings):
+    # Outside of tags, labels with their texts are no plan but the options repeated.
+    if not marked and "label and name" in manners:
         return None
     if len(chosen) > 2 and chosen == list(range(len(choices.texts))):
         return Reading(None, NO_ANSWER)
+    # A plan may repeat one action, or take several one after the other, each once.
     if len(set(chosen)) not in (1, len(chosen)):
         return Reading(None, TWO_ANSWERS)
     return Reading(chosen[0], "list")
+
+
+def _members(text: str) -> list[str]:
+    """The letters of a text that holds nothing else; the lines of any other."""
+    parts = [part for part in _BETWEEN.split(text) if part]
+    if all(map(_LISTED_LETTER.fullmatch, parts)):
+        return parts
+    return [line for line in text.splitlines() if line.strip()]
 
 
 @functools.lru_cache(maxsize=4096)

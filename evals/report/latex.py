@@ -74,16 +74,25 @@ def best_cells(table: Table, baselines: Collection[str] = ()) -> set[tuple[int, 
     for number, row in enumerate(table.rows):
         if row[0] not in baselines:
             groups[tuple(row[column] for column in labels)].append(number)
-    best = set()
+    best: set[tuple[int, int]] = set()
     for name, which in table.better.items():
         column = table.columns.index(name)
         for members in groups.values():
-            printed = {number: _value(table.rows[number][column]) for number in members}
-            rivals = {number: value for number, value in printed.items() if value is not None}
-            if len(rivals) > 1:
-                top = max(rivals.values()) if which == "higher" else min(rivals.values())
-                best |= {(number, column) for number, value in rivals.items() if value == top}
+            best.update((number, column) for number in _best_rows(table, members, column, which))
     return best
+
+
+def _best_rows(table: Table, rows: Sequence[int], column: int, which: str) -> list[int]:
+    """Of some rows those with the best value in a column; none where it has no rival."""
+    values: dict[int, float] = {}
+    for number in rows:
+        value = _value(table.rows[number][column])
+        if value is not None:
+            values[number] = value
+    if len(values) < 2:
+        return []
+    top = max(values.values()) if which == "higher" else min(values.values())
+    return [number for number, value in values.items() if value == top]
 
 
 def _value(cell: Cell) -> float | None:
