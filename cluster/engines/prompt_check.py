@@ -1,7 +1,7 @@
 """Checks that a chat template passes a chat on as it was meant: every text and every picture once, and in order.
 
 Templates fail silently: some move pictures in front of all words, some write a system turn as ``[{'type': 'text', ...``, some
-drop words. An engine therefore renders a probe chat when it starts, in each ``Arrangement`` until one is right, and checks
+drop words. An engine therefore renders probe chats when it starts, in each ``Arrangement`` until one is right, and checks
 every prompt afterwards.
 
     >>> check_prompt((Message("user", ("Look.", "Now answer.")),), "<u>Look. Now answer.</u>", None)
@@ -81,19 +81,27 @@ class BlankPicture(Picture):
         return np.zeros((112, 112, 3), dtype=np.uint8)
 
 
-def probe_chat(pictures: int) -> Chat:
-    """A chat of the forms that suites send: a system turn, pictures between words, a growing chat, words of several lines.
+def probe_chats(pictures: int) -> tuple[Chat, ...]:
+    """Chats of the forms that suites send: a system turn, pictures between words, a growing chat, words of several lines.
+
+    The later ones have a picture before words, and one after them: some templates sort the parts of such messages.
 
     Args:
-        pictures: How many may stand in one prompt; it holds three at most.
+        pictures: How many may stand in one prompt; a probe holds three at most.
     """
     first, second, third = ((BlankPicture(),) if number < pictures else () for number in range(3))
-    return (
-        Message("system", ("First probe, line one.\nFirst probe's line two.",)),
+    system = Message("system", ("First probe, line one.\nFirst probe's line two.",))
+    grown = (
+        system,
         Message("user", ("Second probe.", *first, "Third probe.", *second, "Fourth probe.")),
         Message("assistant", ("Fifth probe.",)),
         Message("user", (*third, "Sixth probe.")),
     )
+    if not pictures:
+        return (grown,)
+    before = (system, Message("user", (BlankPicture(), "Seventh probe.")))
+    after = (system, Message("user", ("Eighth probe.", BlankPicture())))
+    return grown, before, after
 
 
 def find_picture_mark(prompt: str, pictures: int) -> re.Pattern[str] | None:
@@ -107,6 +115,8 @@ def find_picture_mark(prompt: str, pictures: int) -> re.Pattern[str] | None:
     first = _between(prompt, "Second probe.", "Third probe.")
     if not first:
         raise WrongPromptError("pictures are moved away from the words that they stand between")
+    if re.fullmatch(r"(\S+?)\s*(\1\s*)+", first):
+        raise WrongPromptError(f"one picture is written more than once: {first!r:.60}")
     pattern = re.compile(re.sub(r"\d+", r"\\d+", re.escape(first)))
     second = _between(prompt, "Third probe.", "Fourth probe.")
     if pictures > 1 and not pattern.fullmatch(second):
@@ -163,7 +173,7 @@ def _check_gap(gap: str, picture_mark: re.Pattern[str] | None) -> None:
 def choose_arrangement(
     render: Callable[[Chat, Arrangement], str], pictures: int, tried: Sequence[Arrangement]
 ) -> tuple[Arrangement, re.Pattern[str] | None]:
-    """The first arrangement in which the probe chat is rendered as it was meant, and what a picture is in it.
+    """The first arrangement in which the probe chats are rendered as they were meant, and what a picture is in it.
 
     Args:
         render: The chat template; it may raise whatever it likes.
@@ -171,23 +181,25 @@ def choose_arrangement(
         tried: In this order.
 
     Raises:
-        WrongPromptError: there is none; the message says what is wrong with the first one.
+        WrongPromptError: there is none; the message says what is wrong with the first one that can be rendered.
     """
-    wrong: list[str] = []
+    wrong: list[Exception] = []
     for arrangement in tried:
-        chat = probe_chat(pictures)
+        chats = probe_chats(pictures)
         if arrangement.system_role == "user":
-            chat = with_system_as_user(chat)
+            chats = tuple(with_system_as_user(chat) for chat in chats)
         try:
-            prompt = render(chat, arrangement)
-            mark = find_picture_mark(prompt, pictures)
-            check_prompt(chat, prompt, mark)
-            _check_once(chat, prompt)
+            prompts = [render(chat, arrangement) for chat in chats]
+            mark = find_picture_mark(prompts[0], pictures)
+            for chat, prompt in zip(chats, prompts, strict=True):
+                check_prompt(chat, prompt, mark)
+                _check_once(chat, prompt)
         except Exception as error:  # templates reject a chat with arbitrary exceptions
-            wrong.append(str(error))
+            wrong.append(error)
             continue
         return arrangement, mark
-    raise WrongPromptError(wrong[0])
+    rendered = (error for error in wrong if isinstance(error, WrongPromptError))
+    raise WrongPromptError(str(next(rendered, wrong[0])))
 
 
 def _check_once(chat: Chat, prompt: str) -> None:

@@ -29,12 +29,13 @@ from cluster.engines.base import (
 from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
 from cluster.engines.prompt_check import BlankPicture, SystemRole
+from cluster.engines.template_files import check_template, given_template, opening_of_reply
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
 from cluster.engines.vllm_compat import client_errors, reads_pictures
 from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, sampling_fields
 from cluster.engines.vllm_process import executor, prepare_cpu, prepare_environment
-from cluster.engines.vllm_reasoning import Reasoning, thinks
+from cluster.engines.vllm_reasoning import Reasoning, answers_next, thinks
 from cluster.engines.vllm_sampling import label_parameters, label_scores, reply_parameters
 from envs.settings import Count, NotNegative
 from evals.types import Message, PlayerError, Reply
@@ -72,7 +73,7 @@ class VLLMEngine(Engine):
         return Capabilities(
             limits.get("image", 0),
             options=True,
-            label_scores=not thinks(parser, template),
+            label_scores=not thinks(parser, template) and answers_next(opening_of_reply(settings)),
             context=settings.get("max_model_len"),
         )
 
@@ -85,6 +86,15 @@ class VLLMEngine(Engine):
         """
         passed = settings.get("vllm")
         check_passed_through(passed if isinstance(passed, Mapping) else {}, cls.__init__.__annotations__)
+
+    @classmethod
+    def check_environment(cls, settings: Mapping[str, Any]) -> None:
+        """Try the chat template, if it is on this machine.
+
+        Raises:
+            ValueError: it lacks a variable of ``model.chat_template_kwargs``, or does not pass chats on as they are.
+        """
+        check_template(settings)
 
     @classmethod
     def keys_within(cls) -> Mapping[str, Mapping[str, Any]]:
@@ -117,6 +127,7 @@ class VLLMEngine(Engine):
         trust_remote_code: bool = False,
         vllm: Mapping[str, Any] | None = None,
         system_role: SystemRole = "auto",
+        chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         """Configure an engine; nothing is loaded before ``start``.
@@ -144,6 +155,7 @@ class VLLMEngine(Engine):
             vllm: any further fields of vLLM's ``AsyncEngineArgs``: ``{quantization: fp8, reasoning_parser: qwen3}``.
             system_role: how system turns are sent: ``system``, at the start of the first user turn (``user``), or the first
                 of these that the chat template passes on as it is (``auto``).
+            chat_template: a chat template in place of the model's own: its text, or a file.
             chat_template_kwargs: arguments of the chat template: ``{enable_thinking: false}``.
         """
         self.sampling, self.model = sampling, model
@@ -171,6 +183,7 @@ class VLLMEngine(Engine):
             **(vllm or {}),
         }
         self._system_role = system_role
+        self._template = given_template(chat_template) if chat_template else None
         self._reasoning_parser = (vllm or {}).get("reasoning_parser")
         self._template_arguments = dict(chat_template_kwargs or {})
         self._engine: Any = None
@@ -229,7 +242,12 @@ class VLLMEngine(Engine):
         self.max_model_len: int = config.max_model_len
         self._tokens = ChatTokens(tokenizer)
         self._chat = VLLMChat(
-            self.model, self._engine.renderer, self._tokens, reads_pictures(config), self._template_arguments
+            self.model,
+            self._engine.renderer,
+            self._tokens,
+            reads_pictures(config),
+            self._template_arguments,
+            self._template,
         )
         self._chat.arrange(self._system_role, self._arguments["limit_mm_per_prompt"].get("image", MANY))
         self._reasoning = Reasoning(tokenizer, self._tokens, self._reasoning_parser, self._template_arguments)
@@ -239,7 +257,7 @@ class VLLMEngine(Engine):
         requests = [Request("warm-up text", chat)]
         if self._reasoning.parsed or not self._reasoning.opened(text):
             requests.append(Request("warm-up choice", chat, options=("A", "B")))
-        if not self._reasoning.opened(text):
+        if answers_next(text):
             self._chat.check_choices(text)
             requests.append(Request("warm-up labels", chat, labels=("A", "B")))
         for request in requests:
@@ -263,7 +281,7 @@ class VLLMEngine(Engine):
     async def _complete(self, request: Request, start: float, most_tokens: int | None = None) -> Reply:
         rendered = self._chat.rendered(request.chat)
         opened = self._reasoning.opened(rendered["prompt"])
-        self._check_thought(request, opened)
+        self._check_thought(request, rendered["prompt"], opened)
         labels = self._chat.label_tokens(rendered["prompt"], request.labels)
         prompt = await self._chat.engine_input(rendered)
         room = room_for_reply(len(prompt["prompt_token_ids"]), self.max_model_len, self.sampling.max_tokens)
@@ -297,13 +315,14 @@ class VLLMEngine(Engine):
             raise PlayerError(f"the context ended within the reply {reply.text!r}, which is none of the options")
         return reply
 
-    def _check_thought(self, request: Request, opened: str) -> None:
+    def _check_thought(self, request: Request, prompt: str, opened: str) -> None:
         """Refuse what a template that opens a thought makes meaningless, for all requests alike."""
         remedy = "switch thinking off (model.chat_template_kwargs={enable_thinking: false})"
-        if opened and request.labels:
-            raise EngineClosedError(
-                f"the chat template of {self.model} opens a thought, so the next token is no label: {remedy}"
-            )
+        if request.labels and not answers_next(prompt):
+            why = f"opens a thought, so the next token is no label: {remedy}"
+            if not opened:
+                why = "has the model name a channel before it answers, so the next token is no label"
+            raise EngineClosedError(f"the chat template of {self.model} {why}")
         if opened and (request.options or request.schema) and not self._reasoning.parsed:
             raise EngineClosedError(
                 f"the chat template of {self.model} opens a thought, which a constrained reply could not end: set "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import re
 import time
@@ -23,6 +22,7 @@ from cluster.engines.prompt_check import (
     choose_arrangement,
     with_system_as_user,
 )
+from cluster.engines.template_files import PROMPT_DATE, TemplateError, check_arguments
 from envs.picture import Picture
 from evals.types import Chat, PlayerError, PromptTooLong
 
@@ -32,8 +32,6 @@ MOST_LABELS = 128
 """Labels that vLLM scores in one request."""
 CHOICE_LABELS = (*"ABCD", *"12345678")
 """Labels that suites use for choices; checked when the engine starts."""
-PROMPT_DATE = datetime.date(2026, 1, 1)
-"""The day that templates name as today: a chat must not change at midnight, nor when a run is resumed."""
 PICTURES = 256
 """Cached rendered pictures; one of 576 x 576 pixels takes a megabyte."""
 
@@ -42,7 +40,13 @@ class VLLMChat:
     """Makes prompts for one engine; repeated text is tokenized once and repeated pictures are rendered once."""
 
     def __init__(
-        self, model: str, renderer: Any, tokens: ChatTokens, multimodal: bool, template: Mapping[str, Any]
+        self,
+        model: str,
+        renderer: Any,
+        tokens: ChatTokens,
+        multimodal: bool,
+        arguments: Mapping[str, Any],
+        template: str | None = None,
     ) -> None:
         """Wrap vLLM's own renderer.
 
@@ -51,12 +55,14 @@ class VLLMChat:
             renderer: vLLM's.
             tokens: The model's tokenizer.
             multimodal: Whether the model reads pictures.
-            template: Further arguments of the chat template, such as a thinking switch.
+            arguments: Further ones of the chat template, such as a thinking switch.
+            template: The chat template; the model's own by default.
         """
         self.model, self.multimodal = model, multimodal
         self._renderer, self._tokens = renderer, tokens
         fixed = {"add_generation_prompt": True, "tokenize": False, "strftime_now": PROMPT_DATE.strftime}
-        self._template_arguments = {**template, **fixed}
+        self._given, self._template_text = dict(arguments), template
+        self._template_arguments = {**arguments, **fixed}
         self._render = lru_cache(maxsize=PICTURES)(_image)
         self._arrangement = Arrangement()
         self._picture_mark: re.Pattern[str] | None = None
@@ -69,8 +75,14 @@ class VLLMChat:
             pictures: How many may stand in one prompt.
 
         Raises:
-            EngineError: in no way; the message says what the template does.
+            EngineError: in no way, or it lacks a variable of the arguments; the message says what the template does.
         """
+        own = self._own_template()
+        try:
+            if own is not None:
+                check_arguments(own, self._given)
+        except TemplateError as error:
+            raise EngineError(str(error)) from error
         tried = list(arrangements(system_role, self.multimodal))
         try:
             self._arrangement, self._picture_mark = choose_arrangement(
@@ -81,11 +93,22 @@ class VLLMChat:
         except WrongPromptError as error:
             raise EngineError(
                 f"the chat template of {self.model} does not pass chats on as they are: {error}. "
-                "Give another one with model.engine.vllm.chat_template"
+                "Give another one with model.engine.chat_template"
             ) from error
         if self._arrangement != tried[0]:
             logger.warning("the chat template of %s needs %s", self.model, self._arrangement)
         return self._arrangement
+
+    def _own_template(self) -> str | None:
+        """The text of the template in use; None where the tokenizer renders chats without one."""
+        from vllm.renderers import hf
+
+        if not isinstance(self._renderer, hf.HfRenderer):
+            return None
+        config = self._renderer.model_config
+        tokenizer = self._renderer.get_tokenizer()
+        text: str | None = hf.resolve_chat_template(tokenizer, self._template_text, None, model_config=config)
+        return text
 
     def rendered(self, chat: Chat) -> dict[str, Any]:
         """The chat in the model's own format: ``prompt`` (text), pictures and their ids.
@@ -119,7 +142,9 @@ class VLLMChat:
         if config is not None:
             config.interleave_mm_strings = arrangement.interleaved
         settings = ChatParams(
-            chat_template_content_format=arrangement.content_format, chat_template_kwargs=self._template_arguments
+            chat_template=self._template_text,
+            chat_template_content_format=arrangement.content_format,
+            chat_template_kwargs=self._template_arguments,
         )
         try:
             rendered: dict[str, Any] = self._renderer.render_messages(messages, settings)[1]

@@ -23,10 +23,25 @@ _OPENED = re.compile(rf"({'|'.join(re.escape(opening) for opening, _ in _MARKS)}
 _ENDS: tuple[str, ...] = tuple(closing for _, closing in _MARKS)
 
 
+_NO_ANSWER = re.compile(r"<\|start\|>assistant\s*\Z")
+"""The end of gpt-oss's prompts: the next token is the mark of a channel, never an answer."""
+_QUIET_PARSERS = frozenset({"deepseek_v3", "gemma4", "granite", "hy_v3", "minimax_m3"})
+"""Parsers of models that answer at once unless their thinking is switched on (vLLM 0.32); other parsers' models think."""
+
+
 def thinks(parser: str | None, chat_template_kwargs: Mapping[str, Any]) -> bool:
     """Whether replies begin with reasoning, as far as the settings tell before the model is loaded."""
+    if parser in _QUIET_PARSERS:
+        switched = [chat_template_kwargs.get(name) for name in ("enable_thinking", "thinking")]
+        effort = chat_template_kwargs.get("reasoning_effort", "no_think")
+        return any(switched) or effort != "no_think" or chat_template_kwargs.get("thinking_mode") == "enabled"
     switch = chat_template_kwargs.get("enable_thinking", chat_template_kwargs.get("thinking", True))
     return bool(parser) and switch is not False
+
+
+def answers_next(prompt: str) -> bool:
+    """Whether the token after a rendered prompt can be an answer: no thought is open there, and no mark must come first."""
+    return not _OPENED.search(prompt) and not _NO_ANSWER.search(prompt)
 
 
 class Reasoning:

@@ -13,7 +13,7 @@ from cluster.engines.prompt_check import (
     check_prompt,
     choose_arrangement,
     find_picture_mark,
-    probe_chat,
+    probe_chats,
     with_system_as_user,
 )
 from cluster.engines.tiny_model import ensure_tiny_model
@@ -51,6 +51,7 @@ def test_a_template_that_is_right_is_taken_as_it_is():
         (lambda text, _: text + "Sixth probe.", "occurs 2 times"),
         (lambda text, _: "[{'type': 'text', 'text': '" + text, "written out as a list"),
         (lambda text, _: text.replace(IMAGE, "<a>", 1), "one picture is written"),
+        (lambda text, _: text.replace(IMAGE, IMAGE + IMAGE), "more than once"),
     ],
 )
 def test_a_template_that_is_wrong_in_every_way_is_refused_with_the_reason(change, named):
@@ -59,7 +60,7 @@ def test_a_template_that_is_wrong_in_every_way_is_refused_with_the_reason(change
 
 
 def test_numbered_pictures_are_known_by_their_pattern():
-    chat = probe_chat(3)
+    chat = probe_chats(3)[0]
     numbered = render(chat)
     for number in (1, 2, 3):
         numbered = numbered.replace(IMAGE, f"<|image_{number}|>", 1)
@@ -70,8 +71,8 @@ def test_numbered_pictures_are_known_by_their_pattern():
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3, 64])
 def test_the_probe_holds_no_more_pictures_than_a_prompt_may(most):
-    pictures = [part for one in probe_chat(most) for part in one.parts if isinstance(part, BlankPicture)]
-    assert len(pictures) == min(most, 3)
+    held = [sum(isinstance(part, BlankPicture) for one in chat for part in one.parts) for chat in probe_chats(most)]
+    assert max(held) == min(most, 3)
     assert choose_arrangement(render, most, list(arrangements("auto", most > 0)))[0] == Arrangement()
 
 
@@ -116,6 +117,15 @@ LISTED = (
     "{%- set messages = messages[1:] %}{%- endif %}" + PARTS
 )
 DATED = "Today is {{ strftime_now('%d %b %Y') }}. " + PARTS
+# Ministral 3's template sorts the parts of a message that has two of them.
+SORTS = """{%- for m in messages %}[{{ m.role }}]{%- if m.content is string %}{{ m.content }}{%- else %}
+{%- set parts = m.content | sort(attribute='type') if m.content | length == 2 else m.content %}
+{%- for p in parts %}{%- if p.type == 'image' -%}
+<|vision_start|><|image_pad|><|vision_end|>{%- else %}{{ p.text }}{%- endif %}{%- endfor %}{%- endif %}
+{%- endfor %}[assistant]"""
+PICTURES_FIRST = """{%- for m in messages %}[{{ m.role }}]{%- for p in m.content if p.type == 'image' %}<|image_pad|>
+{%- endfor %}
+{%- for p in m.content if p.type == 'text' %}{{ p.text }}{%- endfor %}{%- endfor %}"""
 DROPS = "{%- for m in messages if m.role != 'system' %}[{{ m.role }}]{{ m['content'] }}{%- endfor %}"
 DROPS_ALL_BUT_THE_LAST = "[user]{{ messages[-1]['content'] }}"
 
@@ -137,6 +147,7 @@ def chat_through(renderer, template, monkeypatch, system_role="auto"):
     tokenizer = renderer.get_tokenizer()
     monkeypatch.setattr("vllm.renderers.hf._try_get_processor_chat_template", lambda *_, **__: None)
     monkeypatch.setattr(tokenizer, "chat_template", template)
+    monkeypatch.setattr("vllm.renderers.hf._CONTENT_FORMATS", {})  # vLLM remembers the form by the model's name
     chat = VLLMChat("the model", renderer, None, True, {})
     chat.arrange(system_role, 8)
     return chat
@@ -159,8 +170,18 @@ GAME = (
         (LISTED, "[user]The rules."),
         (DROPS, "[user]The rules."),
         (DATED, "Today is 01 Jan 2026.[system]The rules."),
+        (SORTS, "[system]The rules."),
     ],
-    ids=["parts", "text: pictures first", "no system role", "both", "system as a list", "system dropped", "date"],
+    ids=[
+        "parts",
+        "text: pictures first",
+        "no system role",
+        "both",
+        "system as a list",
+        "dropped",
+        "date",
+        "two sorted",
+    ],
 )
 def test_a_template_that_would_change_the_chat_is_put_right(renderer, monkeypatch, template, start):
     chat = chat_through(renderer, template, monkeypatch)
@@ -169,6 +190,9 @@ def test_a_template_that_would_change_the_chat_is_put_right(renderer, monkeypatc
     places = [prompt.index(word) for word in ("Read them.", "Step 1:", "Step 2:", "Choose.")]
     pictures = [place for place in range(len(prompt)) if prompt.startswith("<|image_pad|>", place)]
     assert len(pictures) == 2 and places[1] < pictures[0] < places[2] < pictures[1] < places[3]
+    for parts in (("Look here:", BlankPicture()), (BlankPicture(), "Look here:")):
+        short = chat.rendered((message("user", *parts),))["prompt"]
+        assert (short.index("Look here:") < short.index("<|image_pad|>")) == isinstance(parts[0], str)
 
 
 @pytest.mark.vllm
@@ -178,8 +202,10 @@ def test_a_template_that_would_change_the_chat_is_put_right(renderer, monkeypatc
         (DROPS_ALL_BUT_THE_LAST, "is missing"),
         (TEXT + "{{ messages[-1]['content'] }}", ""),
         ("{{ raise_exception('nothing pleases me') }}", "nothing pleases me"),
+        (PICTURES_FIRST, "pictures are moved away"),
+        (PARTS.replace("<|image_pad|>", "<|image_pad|><|vision_end|><|vision_start|><|image_pad|>"), "more than once"),
     ],
-    ids=["words dropped", "words twice", "refuses everything"],
+    ids=["words dropped", "words twice", "refuses everything", "pictures first", "a picture twice"],
 )
 def test_a_template_that_nothing_puts_right_is_refused_with_the_reason(renderer, monkeypatch, template, named):
     with pytest.raises(EngineError, match=rf"chat template of the model.*{named}"):

@@ -1,0 +1,261 @@
+"""The chat template of a model whose files are on this machine, read and tried without vLLM: what a plan can know of it.
+
+A template is looked for as vLLM does: what the settings name, then the model's folder or its copy in the hub's cache.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import jinja2.ext
+import jinja2.meta
+import jinja2.nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from cluster.engines.prompt_check import (
+    Arrangement,
+    SystemRole,
+    WrongPromptError,
+    arrangements,
+    choose_arrangement,
+)
+from cluster.engines.tiny_model import CHAT_TEMPLATE
+from envs.suggest import did_you_mean
+from evals.types import Chat, Message
+
+PROMPT_DATE = datetime.date(2026, 1, 1)
+"""The day that templates name as today: a chat must not change at midnight, nor when a run is resumed. It decides answers,
+so raise ``VLLMEngine.version`` with it."""
+MOST_BYTES = 4_000_000
+"""A file that is larger holds no template."""
+PICTURE = "<picture>"
+
+_OF_VLLM = frozenset({"add_generation_prompt", "messages", "raise_exception", "strftime_now", "tools"})
+"""Variables of templates that are no arguments: vLLM and raycade set them."""
+
+
+class TemplateError(ValueError):
+    """A chat template cannot be used as the settings say."""
+
+
+@dataclass(frozen=True)
+class StoredTemplate:
+    """A chat template with the values that it is rendered with."""
+
+    text: str
+    values: Mapping[str, Any]
+    """Special tokens, and the arguments of the settings."""
+
+    def render(self, chat: Chat, arrangement: Arrangement | None = None) -> str:
+        """The prompt of a chat, pictures as the template writes them.
+
+        Raises:
+            jinja2.TemplateError: the template is none, or rejects the chat.
+            Exception: whatever its expressions raise.
+        """
+        as_list = arrangement is None or arrangement.content_format == "auto"
+        messages = [_message(said, as_list=as_list) for said in chat]
+        return _compiled(self.text).render(messages=messages, tools=None, documents=None, **self.values)
+
+
+def find_template(settings: Mapping[str, Any]) -> StoredTemplate | None:
+    """The chat template of an engine with these settings; None if it has none, or none on this machine.
+
+    Args:
+        settings: The ``model.engine`` section of vLLM.
+    """
+    text = _template_text(settings)
+    if text is None:
+        return None
+    stored = _mapping(settings, "tokenizer_config.json")
+    # A model without the token has a template that does not write it; here it stands for one that another file names.
+    tokens = {name: _token(stored.get(name)) or f"<{name}>" for name in ("bos_token", "eos_token", "pad_token")}
+    arguments = settings.get("chat_template_kwargs") or {}
+    return StoredTemplate(text, {**tokens, **arguments, "add_generation_prompt": True})
+
+
+def given_template(given: str) -> str:
+    """The text of ``model.engine.chat_template``, which is that text or names its file.
+
+    Raises:
+        TemplateError: there is no such file.
+    """
+    text = given if "{" in given else _text(Path(given))
+    if text is None:
+        raise TemplateError(f"model.engine.chat_template={given}: cannot be read")
+    return text
+
+
+def _template_text(settings: Mapping[str, Any]) -> str | None:
+    given = settings.get("chat_template")
+    if isinstance(given, str):
+        return given_template(given)
+    passed = settings.get("vllm") or {}
+    if passed.get("tokenizer_mode") not in (None, "auto", "hf", "slow"):
+        return None  # its tokenizer renders chats itself
+    text = _file(settings, "chat_template.jinja")
+    if text is not None:
+        return text
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        stored = _mapping(settings, name).get("chat_template")
+        if isinstance(stored, list):  # of several templates vLLM takes the default one
+            stored = next((each.get("template") for each in stored if each.get("name") == "default"), None)
+        if isinstance(stored, str):
+            return stored
+    return None
+
+
+def check_template(settings: Mapping[str, Any]) -> None:
+    """Refuse arguments that a model's template does not know, and a template that no arrangement puts right.
+
+    Nothing is refused if the template is not on this machine: the engine looks again when it starts.
+
+    Args:
+        settings: The ``model.engine`` section of vLLM.
+
+    Raises:
+        TemplateError: the message says what is wrong and what there is instead.
+    """
+    template = find_template(settings)
+    if template is None:
+        return
+    check_arguments(template.text, settings.get("chat_template_kwargs") or {})
+    pictures = (settings.get("limit_mm_per_prompt") or {}).get("image", 0)
+    system_role: SystemRole = settings.get("system_role", "auto")
+    try:
+        choose_arrangement(template.render, pictures, list(arrangements(system_role, bool(pictures))))
+    except WrongPromptError as error:
+        raise TemplateError(
+            f"the chat template of {settings['model']} does not pass chats on as they are: {error}. "
+            "Give another one with model.engine.chat_template"
+        ) from error
+
+
+def opening_of_reply(settings: Mapping[str, Any]) -> str:
+    """The end of a prompt, where the model's reply begins; empty if the template is not on this machine, or fails."""
+    template = find_template(settings)
+    if template is None:
+        return ""
+    try:
+        return template.render((Message("user", ("Choose.",)),)).rpartition("Choose.")[2]
+    except Exception:  # expressions of templates raise whatever they like; ``check_template`` tells
+        return ""
+
+
+def check_arguments(template: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that are no variables of a template, which would ignore them.
+
+    Args:
+        template: Its text.
+        arguments: By name.
+
+    Raises:
+        TemplateError: there are some, or the template is none.
+    """
+    known = variables_of(template)
+    unknown = sorted(arguments.keys() - known)
+    if unknown:
+        choices = ", ".join(sorted(name for name in known if name not in _OF_VLLM)) or "none"
+        near = did_you_mean(unknown[0], known) or "."
+        raise TemplateError(
+            f"model.chat_template_kwargs: the model's chat template has no variable {unknown[0]}{near} It has {choices}"
+        )
+
+
+def variables_of(template: str) -> frozenset[str]:
+    """The names that a template may read without having set them.
+
+    Raises:
+        TemplateError: it is no template.
+    """
+    try:
+        return frozenset(jinja2.meta.find_undeclared_variables(_environment().parse(template)))
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(
+            f"the model's chat template cannot be read: line {error.lineno}: {error.message}"
+        ) from error
+
+
+class _Generation(jinja2.ext.Extension):
+    """The tag around what a model is trained to write: its content is rendered as if it were not there."""
+
+    tags = {"generation"}  # noqa: RUF012 - declared by jinja2
+
+    def parse(self, parser: Any) -> Any:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.Scope(body, lineno=line)
+
+
+@lru_cache(maxsize=16)
+def _compiled(text: str) -> jinja2.Template:
+    return _environment().from_string(text)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    """What transformers renders templates with: no attribute of Python within reach."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, jinja2.ext.loopcontrols]
+    )
+
+    def refuse(message: str) -> None:
+        raise TemplateError(message)
+
+    environment.globals |= {"raise_exception": refuse, "strftime_now": PROMPT_DATE.strftime}
+    environment.filters["tojson"] = lambda value, **how: json.dumps(value, ensure_ascii=False, **how)
+    return environment
+
+
+def _message(said: Message, *, as_list: bool) -> dict[str, Any]:
+    """A message as templates get it: a list of parts, or one text with pictures in their places."""
+    if as_list:
+        parts = [{"type": "text", "text": each} if isinstance(each, str) else {"type": "image"} for each in said.parts]
+        return {"role": said.role, "content": parts}
+    return {"role": said.role, "content": "\n".join(each if isinstance(each, str) else PICTURE for each in said.parts)}
+
+
+def _token(stored: Any) -> str:
+    text = stored.get("content") if isinstance(stored, dict) else stored
+    return text if isinstance(text, str) else ""
+
+
+def _mapping(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(_file(settings, name) or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _file(settings: Mapping[str, Any], name: str) -> str | None:
+    """A file of the model's tokenizer: in its folder, or in the cache of the hub."""
+    passed = settings.get("vllm") or {}
+    model = str(passed.get("tokenizer") or settings["model"])
+    if model == "tiny":
+        return CHAT_TEMPLATE if name == "chat_template.jinja" else None
+    revision = passed.get("tokenizer_revision") or settings.get("revision")
+    if Path(model).is_dir():
+        return _text(Path(model, name))
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
+        return None
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return None
+    cached = try_to_load_from_cache(model, name, revision=revision)
+    return _text(Path(cached)) if isinstance(cached, str) else None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_BYTES else None
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,89 @@
+"""What a plan knows of a chat template on this machine: its variables, whether it passes chats on, where replies begin."""
+
+import json
+
+import pytest
+
+from cluster.config.settings import check_environment, load_settings
+from cluster.engines.template_files import TemplateError, check_arguments, check_template, find_template, variables_of
+from cluster.engines.vllm import VLLMEngine
+from cluster.engines.vllm_reasoning import thinks
+from cluster.errors import UserError
+
+WHOLE = """{{ bos_token }}{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}
+{%- for p in m.content %}{% if p.type == 'image' %}<i>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}{% endfor %}
+{%- if enable_thinking %}<think>{% endif %}"""
+OF_LAST = "{{ messages[-1]['content'] }}"
+IMAGES_FIRST = """{% for m in messages %}{% for p in m.content if p.type == 'image' %}<i>{% endfor %}
+{%- for p in m.content if p.type == 'text' %}{{ p.text }}{% endfor %}{% endfor %}"""
+
+
+def model(folder, template, **settings):
+    """The settings of an engine whose model is a folder with this template."""
+    (folder / "chat_template.jinja").write_text(template)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": {"content": "<s>"}, "chat_template": "old"}))
+    return {"model": str(folder), "limit_mm_per_prompt": {"image": 8}, **settings}
+
+
+def test_a_template_is_found_where_vllm_looks_for_it(tmp_path):
+    settings = model(tmp_path, WHOLE)
+    assert find_template(settings).text == WHOLE and find_template(settings).values["bos_token"] == "<s>"
+    (tmp_path / "chat_template.jinja").unlink()
+    assert find_template(settings).text == "old"
+    several = [{"name": "tool_use", "template": "tools"}, {"name": "default", "template": "words"}]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": several}))
+    assert find_template(settings).text == "words"
+    assert find_template({**settings, "chat_template": "{{ given }}"}).text == "{{ given }}"
+    assert find_template({**settings, "vllm": {"tokenizer_mode": "mistral"}}) is None
+    assert find_template({"model": "nobody/has-this-model"}) is None
+    with pytest.raises(TemplateError, match=r"none\.jinja: cannot be read"):
+        find_template({**settings, "chat_template": str(tmp_path / "none.jinja")})
+
+
+@pytest.mark.parametrize(
+    ("template", "pictures", "wrong"),
+    [
+        (WHOLE, 8, ""),
+        (OF_LAST, 0, "First probe, line one.* is missing"),
+        (IMAGES_FIRST, 8, "pictures are moved away"),
+        (IMAGES_FIRST, 0, ""),
+        ("{% for m in messages %}", 0, "line 1: "),
+        ("{{ raise_exception('never') }}", 0, "never"),
+        ("{{ messages.__class__.__mro__ }}", 0, "__class__"),
+    ],
+)
+def test_a_template_that_nothing_puts_right_is_refused_when_planning(tmp_path, template, pictures, wrong):
+    settings = model(tmp_path, template, limit_mm_per_prompt={"image": pictures})
+    if not wrong:
+        check_template(settings)
+        return
+    with pytest.raises(TemplateError, match=wrong):
+        check_template(settings)
+
+
+def test_arguments_are_variables_of_the_template():
+    check_arguments(WHOLE, {"enable_thinking": False})
+    with pytest.raises(TemplateError, match=r"no variable enable_thinkin\. Did you mean enable_thinking\?"):
+        check_arguments(WHOLE, {"enable_thinkin": False})
+    assert variables_of("{% set a = b %}{{ a }}{% generation %}{{ c }}{% endgeneration %}") == {"b", "c"}
+
+
+def test_a_misspelled_argument_is_refused_before_anything_starts():
+    settings = load_settings(["suite=kumo", "model=tiny", "model.chat_template_kwargs={enable_thinkin: true}"])
+    with pytest.raises(UserError, match=r"enable_thinkin\. Did you mean enable_thinking\?"):
+        check_environment(settings)
+
+
+def test_labels_are_refused_only_where_the_next_token_is_no_answer(tmp_path):
+    channel = WHOLE + "<|start|>assistant"
+    can = []
+    for template, thinking in ((WHOLE, True), (WHOLE, False), (channel, False)):
+        settings = model(tmp_path, template, chat_template_kwargs={"enable_thinking": thinking})
+        can.append(VLLMEngine.capabilities(settings).label_scores)
+    assert can == [False, True, False]
+
+
+@pytest.mark.parametrize("parser", ["deepseek_v3", "gemma4"])
+def test_some_parsers_models_think_only_when_told_to(parser):
+    assert not thinks(parser, {}) and not thinks(parser, {"enable_thinking": False})
+    assert thinks(parser, {"enable_thinking": True}) and thinks(parser, {"thinking": True})
