@@ -31,7 +31,7 @@ from cluster.commands.resume import scan_resume
 from cluster.observe.run_statistics import RunStatistics
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
-from evals.ledger.ledger import write_part
+from evals.ledger.parts import write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.report.terminal import LaidOut

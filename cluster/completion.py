@@ -39,9 +39,9 @@ def complete_episode(argument: argparse.Action) -> None:
 
 
 def _overrides(prefix: str, **_: Any) -> list[str]:
+    from cluster.config.compose import ROOT_KINDS
     from cluster.config.keys import GROUPS, keys_of, options_of
     from cluster.config.registry import FOLDERS, names_without_file
-    from cluster.config.settings import ROOT_KINDS
 
     key, equals, _value = prefix.partition("=")
     if equals and key in GROUPS:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from cluster.config.compose import SECTIONS
 from cluster.config.helps import helps_of
 from cluster.config.registry import TYPE, class_of, names_of
-from cluster.config.settings import SECTIONS, ClusterSettings
+from cluster.config.settings import ClusterSettings
 from docs.generate import PAGES, ROOT, SUITES, configuration_page, ledger_page
 from evals.ledger.columns import COLUMNS, TurnRow
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from evals.ledger.ledger import write_part
+from evals.ledger.parts import write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.players import OraclePlayer, RandomPlayer
 from evals.suite import Suite, ledger_columns, play_episode

@@ -22,7 +22,7 @@ from cluster.storage.shard import part_of, read_shard
 from cluster.storage.spending import MergedPart, Spending, read_spending, write_spending
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.differences import flat_settings
-from evals.ledger.ledger import LedgerChangedError
+from evals.ledger.parts import LedgerChangedError
 from evals.types import Episode
 
 SHARD_SETTINGS = (

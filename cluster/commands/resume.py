@@ -13,7 +13,7 @@ from cluster.observe.run_statistics import RunStatistics
 from cluster.storage.provenance import changes, unfinished_retry
 from cluster.storage.stop_rule import read_rule
 from cluster.storage.stored_run import Run, damaged
-from evals.ledger.ledger import LedgerDamagedError
+from evals.ledger.parts import LedgerDamagedError
 from evals.types import Episode
 
 

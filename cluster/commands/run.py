@@ -30,7 +30,7 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import check_journal
 from cluster.storage.stored_run import Run
 from evals.human import is_human
-from evals.ledger.ledger import LedgerDamagedError
+from evals.ledger.parts import LedgerDamagedError
 from evals.types import Episode
 
 SECOND_ATTEMPT_SECONDS = 120.0

@@ -19,7 +19,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from cluster.commands.run import run, show_results
-from cluster.config.settings import check_config, check_pictures, compose_config, settings_from_config, with_new_keys
+from cluster.config.compose import compose_config, with_new_keys
+from cluster.config.settings import check_config, check_pictures, settings_from_config
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
 from evals.types import stable_hash
 

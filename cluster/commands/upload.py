@@ -14,8 +14,9 @@ import psutil
 from omegaconf import OmegaConf
 
 from cluster.commands.report import score_run
+from cluster.config.compose import compose_config, plain_values
 from cluster.config.registry import check_section
-from cluster.config.settings import compose_config, make_suite, plain_values
+from cluster.config.settings import make_suite
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import final_results, make_tracker, tracked_id

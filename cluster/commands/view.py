@@ -17,7 +17,7 @@ from cluster.console import warn
 from cluster.errors import UserError
 from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run
-from evals.ledger.ledger import LedgerChangedError, LedgerDamagedError
+from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.suite import Suite
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, get_args, get_origin
 
+from cluster.config.compose import ROOT_KINDS
 from cluster.config.helps import helps_of, settable
 from cluster.config.registry import FOLDERS, TYPE, class_of, plain_default
-from cluster.config.settings import ROOT_KINDS, ClusterSettings, ReplicaNeeds
+from cluster.config.settings import ClusterSettings, ReplicaNeeds
 from cluster.engines.base import Sampling
 from envs.settings import Setting, schema_of
 

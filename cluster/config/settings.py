@@ -1,32 +1,23 @@
-"""From Hydra's configuration to typed, checked settings; every error names the bad value and what would be right."""
+"""From a composed configuration to typed, checked settings; every error names the bad value and what would be right."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from hydra import compose, initialize_config_module
-from hydra.core.config_store import ConfigStore
-from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from omegaconf.resolvers import oc
 
+from cluster.config.compose import ROOT_KINDS, compose_config, plain_values
 from cluster.config.registry import (
-    FOLDERS,
     GIVEN,
     TYPE,
     check_section,
     class_of,
-    default_config,
     make,
-    names_without_file,
 )
 from cluster.engines.api_secrets import check_no_keys
 from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
@@ -53,27 +44,6 @@ from evals.suite import Suite, built_in_players, check_openings, ledger_columns,
 from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
-
-ROOT_KINDS: Mapping[str, Any] = {
-    "suite": Any,
-    "model": Any,
-    "cluster": Any,
-    "tracker": Any,
-    "decoding": Decoding,
-    "baselines": Sequence[str] | None,
-    "stop": Any,
-    "order": Literal["auto", "longest_first", "balanced"],
-    "shard": Any,
-    "retry_failed": bool,
-    "strict": bool,
-    "preregistration": str | None,
-    "run_dir": Any,
-}
-"""The keys of the root with their types; sections are checked each for itself."""
-SECTIONS = tuple(ROOT_KINDS)
-
-STOP_KEYS = ("against", "precision", "delta")
-"""Keys of ``stop`` that may be written without it."""
 
 
 @dataclass(frozen=True)
@@ -189,105 +159,6 @@ def load_settings(overrides: Sequence[str]) -> Settings:
         UserError: something in it is unknown or invalid.
     """
     return settings_from_config(compose_config(overrides))
-
-
-def compose_config(overrides: Sequence[str]) -> DictConfig:
-    """Hydra's configuration for these overrides.
-
-    Raises:
-        UserError: an override names a group, file or key that does not exist, or is malformed.
-    """
-    logging.getLogger("hydra").setLevel(logging.ERROR)
-    offer_plugins()
-    try:
-        "".join(overrides).encode()
-    except UnicodeEncodeError as error:
-        raise UserError("an override is no UTF-8 text") from error
-    with initialize_config_module("conf", version_base="1.3"), _environment_unread():
-        try:
-            config: DictConfig = compose("config", overrides=with_new_keys(overrides))
-        except OverrideParseException as error:
-            key = str(error.override).partition("=")[0].lstrip("+")
-            if key.startswith("model.engine."):  # its value may be a secret
-                raise UserError(f"{key}: its value cannot be read: put special characters in quotes") from None
-            raise UserError(
-                f"{str(error.override).lstrip('+')}: cannot be read as KEY=VALUE: {_tidy(error)}"
-            ) from error
-        except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
-            raise _composition_error(error) from error
-        except RecursionError as error:
-            raise UserError("an override is nested too deep to be read") from error
-    return config
-
-
-def plain_values(config: DictConfig) -> dict[str, Any]:
-    """A composed configuration as plain values, its interpolations resolved.
-
-    Raises:
-        UserError: a value is missing, or an interpolation cannot be resolved or reads the environment.
-    """
-    try:
-        with _environment_unread():
-            plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
-    except OmegaConfBaseException as error:
-        missing = re.search(r"Missing mandatory value: ([\w.]+)", str(error))
-        raise UserError(f"{missing[1]}: is missing; set {missing[1]}=..." if missing else _tidy(error)) from error
-    return plain
-
-
-@contextlib.contextmanager
-def _environment_unread() -> Iterator[None]:
-    """Within it ``${oc.env:NAME}`` is refused: resolved values are stored and sent to trackers, and this may be a secret."""
-    OmegaConf.register_new_resolver("oc.env", _refuse_environment, replace=True)
-    try:
-        yield
-    finally:
-        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
-
-
-def _refuse_environment(*_: Any) -> None:
-    raise ValueError(
-        "would be stored with the run as it reads now. For a secret write env:NAME where the setting takes it, such as "
-        "model.engine.headers; else let the shell insert the value"
-    )
-
-
-def with_new_keys(overrides: Sequence[str]) -> list[str]:
-    """Overrides that may also set keys that a file of ``conf`` does not list; ``check_config`` knows which there are."""
-    longer = [f"stop.{each}" if each.partition("=")[0] in STOP_KEYS else each for each in overrides]
-    return [f"++{each}" if re.match(r"(?:suite|model|cluster|tracker|stop)\.[^=]+=", each) else each for each in longer]
-
-
-def offer_plugins() -> None:
-    """Make registered suites and engines without a file in ``conf`` selectable: ``suite=NAME``, ``model=NAME``.
-
-    Raises:
-        UserError: one of them cannot be imported.
-    """
-    store = ConfigStore.instance()
-    for section, group in FOLDERS.items():
-        for name in names_without_file(section):
-            node = default_config(section, name)
-            if section == "model.engine":
-                node = {"name": name, "engine": node, "sampling": {}, "replica": {"gpus": 0, "cpus": 1}}
-            store.store(group=group, name=name, node=node)
-
-
-def _composition_error(error: Exception) -> UserError:
-    """Hydra's complaint about a group, file or key that does not exist, in our words."""
-    message = str(error)
-    option = re.search(r"Could not find '([\w./]+)/(.+)'", message)
-    if option:
-        group, name = option.groups()
-        there = message.partition("Available options")[2].partition("Config search path")[0].split()[2:]
-        return UserError(
-            f"{group}={name}: there is none{did_you_mean(name, there) or '.'} There are {', '.join(there)}"
-        )
-    key = re.match(r"Could not override '(\w+)'", message)
-    if key:
-        known = ", ".join(SECTIONS)
-        return UserError(f"{key[1]}: unknown key{did_you_mean(key[1], SECTIONS) or '.'} There are {known}")
-    return UserError(_tidy(error))
 
 
 def settings_from_config(config: DictConfig) -> Settings:
@@ -560,16 +431,3 @@ def _checked(name: str, kinds: Mapping[str, Any], values: Any) -> dict[str, Any]
         return check_values(name, kinds, values)
     except SettingError as error:
         raise UserError(str(error)) from None
-
-
-def _tidy(error: BaseException) -> str:
-    """Hydra's message without its hints about Hydra's own flags."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    hidden = (
-        "Set the environment variable",
-        "full_key:",
-        "object_type=",
-        "reference_type=",
-        "To append to your config",
-    )
-    return "\n".join(line for line in lines if line and not line.startswith(hidden))

@@ -34,7 +34,7 @@ from cluster.stopping.watch import StopWatch
 from cluster.storage.lock import LeaseLostError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import SpendingJournal
-from evals.ledger.ledger import LedgerDamagedError
+from evals.ledger.parts import LedgerDamagedError
 from evals.suite import built_in_players
 from evals.types import Episode
 

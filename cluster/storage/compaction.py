@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evals.ledger.ledger import Damage, LedgerDamagedError, LedgerPart, read_batches, write_part
+from evals.ledger.parts import Damage, LedgerDamagedError, LedgerPart, read_batches, write_part
 
 FAN = 32
 """Parts of about one size that are merged into one."""

@@ -29,13 +29,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import pyarrow as pa
-
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.durable import create_durably, sync_directory, write_durably
-from cluster.storage.process import is_alive, is_visible, this_process
-from evals.ledger.lease import Fence, Lease, find_leases, read_fence, read_mark
+from cluster.storage.process import seen, this_process
+from evals.ledger.lease import Lease, counted_parts, find_leases
 
 HEARTBEAT_SECONDS = 15.0
 STALE_SECONDS = 180.0
@@ -75,7 +73,7 @@ def writer_of(folder: Path) -> Writer | None:
         return Writer(_owner(lease), "done", silent)
     if not _is_free(lease, now):
         return Writer(_owner(lease), "at work", silent)
-    return Writer(_owner(lease), "gone" if is_visible(lease.content) else "silent", silent)
+    return Writer(_owner(lease), "gone" if seen(lease.content) == "dead" else "silent", silent)
 
 
 class RunLock:
@@ -111,9 +109,7 @@ class RunLock:
             raise OSError(f"{self.folder / '.lock'} is not a regular file")
         try:
             _lock(file, self.folder, created)
-            if any(map(_is_empty, find_leases(self.folder)[-1:])):
-                time.sleep(WATCH_SECONDS)  # its writer is about to write its content, or died before it could
-            lease, content = _take_lease(self.folder, _clock(file))
+            lease, content = _take_lease(self.folder, file)
         except BaseException:
             file.close()
             raise
@@ -187,13 +183,17 @@ def _lock(file: IO[str], folder: Path, created: bool) -> None:
         ) from error
 
 
-def _take_lease(folder: Path, now: float) -> tuple[Lease, bytes]:
-    """Create the next lease; returns it with what its file holds.
+def _take_lease(folder: Path, file: IO[str]) -> tuple[Lease, bytes]:
+    """Create the next lease; returns it with what its file holds. ``file`` tells the file system's time.
 
     Raises:
         UserError: another process holds the current one, or was faster.
     """
     leases = find_leases(folder)
+    if leases and _is_empty(leases[-1]):
+        time.sleep(WATCH_SECONDS)  # its writer is about to write its content, or died before it could
+        leases = find_leases(folder)
+    now = _clock(file)
     current = leases[-1] if leases else None
     if current is not None and not _is_free(current, now) and not _stays_silent(current, now):
         raise UserError(
@@ -201,7 +201,7 @@ def _take_lease(folder: Path, now: float) -> tuple[Lease, bytes]:
             f"time of {current.path}, was {now - current.heartbeat:.0f} s ago; after {STALE_SECONDS:.0f} s without one "
             "another driver may start)"
         )
-    parts, named = _counted_parts(folder, read_fence(folder))
+    parts, named = counted_parts(folder)
     number = max([named, *(lease.number for lease in leases)]) + 1
     content = {**this_process(), "nonce": secrets.token_hex(8), "parts": parts}
     mine = Lease(folder / f".lease-{number:06d}", number, content, now)
@@ -218,33 +218,12 @@ def _take_lease(folder: Path, now: float) -> tuple[Lease, bytes]:
     return mine, _json(content)
 
 
-def _counted_parts(folder: Path, fence: Fence) -> tuple[list[str], int]:
-    """Names of the parts that count so far, and the highest number of a lease that one of them names."""
-    known = (fence.lease.inherited if fence.lease else None) or frozenset()
-    counted, highest = [], 0
-    for path in sorted((folder / "episodes").glob("*.parquet")):
-        if path.name in known:
-            counted.append(path.name)
-            continue
-        try:
-            mark = read_mark(path)
-        except (pa.ArrowException, OSError, ValueError):
-            counted.append(path.name)  # damaged: it must not disappear from what readers report
-            continue
-        number = mark.partition("-")[0]
-        highest = max(highest, int(number) if number.isdecimal() else 0)
-        if fence.admits(path.name, mark):
-            counted.append(path.name)
-    return counted, highest
-
-
 def _is_free(lease: Lease, now: float) -> bool:
     """Whether a lease may be taken over: it names nobody, was released, its process is dead, or its heartbeat is old."""
     if lease.content.get("released") or _is_empty(lease):
         return True
-    if is_visible(lease.content):
-        return not is_alive(lease.content)
-    return now - lease.heartbeat > STALE_SECONDS
+    state = seen(lease.content)
+    return now - lease.heartbeat > STALE_SECONDS if state == "out of sight" else state == "dead"
 
 
 def _is_empty(lease: Lease) -> bool:
@@ -257,7 +236,7 @@ def _is_empty(lease: Lease) -> bool:
 
 def _stays_silent(lease: Lease, now: float) -> bool:
     """Whether a lease of another machine with a heartbeat in the future has none for ``STALE_SECONDS`` from now."""
-    if lease.heartbeat <= now or is_visible(lease.content):
+    if lease.heartbeat <= now or seen(lease.content) != "out of sight":
         return False
     warn(
         f"{lease.path}: its last heartbeat is {lease.heartbeat - now:.0f} s in the future (was a clock set back?); "

@@ -6,9 +6,10 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 PROC = Path("/proc")
+Seen = Literal["alive", "dead", "out of sight"]
 
 
 def this_process() -> dict[str, Any]:
@@ -21,16 +22,19 @@ def this_process() -> dict[str, Any]:
     return {"host": socket.gethostname(), **_space(), "pid": pid, "start_ticks": _start_ticks(pid)}
 
 
-def is_visible(holder: Mapping[str, Any]) -> bool:
-    """Whether a process would be seen from here, if it lived: it has, or had, this boot and process namespace."""
+def seen(holder: Mapping[str, Any]) -> Seen:
+    """What can be told from here of a process.
+
+    It would be seen if it lived, if it has, or had, this boot and process namespace. One that started at another time is a
+    later one with its number.
+    """
     here = _space()
-    return bool(here["boot"]) and all(holder.get(name) == value for name, value in here.items())
-
-
-def is_alive(holder: Mapping[str, Any]) -> bool:
-    """Whether a visible process lives; not a later one with its number."""
-    pid = holder.get("pid")
-    return isinstance(pid, int) and pid > 0 and _start_ticks(pid) == holder.get("start_ticks") is not None
+    if not here["boot"] or any(holder.get(name) != value for name, value in here.items()):
+        return "out of sight"
+    pid, start = holder.get("pid"), holder.get("start_ticks")
+    if not isinstance(pid, int) or pid <= 0 or start is None:
+        return "dead"
+    return "alive" if _start_ticks(pid) == start else "dead"
 
 
 def _space() -> dict[str, str]:

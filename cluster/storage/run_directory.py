@@ -21,7 +21,7 @@ from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
 from cluster.storage.stored_run import Run
 from evals.ledger.lease import read_fence
-from evals.ledger.ledger import LedgerPart, describe_part, part_order, write_part
+from evals.ledger.parts import LedgerPart, describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
 

@@ -20,14 +20,8 @@ from cluster.storage.spending import SPENDING, read_spending
 from cluster.storage.stop_rule import read_rule
 from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, regular
 from envs.suggest import did_you_mean
-from evals.ledger.ledger import (
-    Damage,
-    Ledger,
-    LedgerChangedError,
-    LedgerDamagedError,
-    open_ledger,
-    retry_until_stable,
-)
+from evals.ledger.ledger import Ledger, open_ledger, retry_until_stable
+from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
 from evals.ledger.records import check_plan, plan_from_table
 from evals.ledger.run_data import RunData
 from evals.stopping.outcomes import StopState

@@ -1,6 +1,6 @@
 """What a ledger stores: each row type declares its columns once, with type, unit and meaning.
 
-The Arrow schema, the writer (``evals.ledger.records``), the reader (``evals.ledger.ledger``) and docs/ledger.md all
+The Arrow schema, the writer (``evals.ledger.records``), the reader (``evals.ledger.parts``) and docs/ledger.md all
 come from these declarations. Change them only together with ``SCHEMA_VERSION``.
 """
 
@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple, get_type_hints
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
-"""Raise it when a column below changes its name, type or meaning, and teach ``evals.ledger.ledger.READERS`` the old version."""
+"""Raise it when a column below changes its name, type or meaning, and teach ``evals.ledger.parts.READERS`` the old version."""
 
 VERSION_KEY = b"raycade.schema"
 """Where plans and parts state their version in the Parquet metadata."""

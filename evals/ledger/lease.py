@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from envs.files import FileError, MissingFileError, open_regular, parse_json, regular
@@ -120,3 +121,24 @@ def read_mark(part: Path) -> str:
     metadata = pq.read_metadata(regular(part)).metadata or {}
     mark: bytes = metadata.get(LEASE_KEY, b"")
     return mark.decode(errors="replace")
+
+
+def counted_parts(run_dir: Path) -> tuple[list[str], int]:
+    """Names of the parts that count so far, and the highest number of a lease that one of them names."""
+    fence = read_fence(run_dir)
+    known = (fence.lease.inherited if fence.lease else None) or frozenset()
+    counted, highest = [], 0
+    for path in sorted((run_dir / "episodes").glob("*.parquet")):
+        if path.name in known:
+            counted.append(path.name)
+            continue
+        try:
+            mark = read_mark(path)
+        except (pa.ArrowException, OSError, ValueError):
+            counted.append(path.name)  # damaged: it must not disappear from what readers report
+            continue
+        number = mark.partition("-")[0]
+        highest = max(highest, int(number) if number.isdecimal() else 0)
+        if fence.admits(path.name, mark):
+            counted.append(path.name)
+    return counted, highest

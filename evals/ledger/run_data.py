@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evals.ledger.ledger import OF_TURNS, ROWS_AT_ONCE, Ledger
+from evals.ledger.ledger import OF_TURNS, Ledger
+from evals.ledger.parts import ROWS_AT_ONCE
 from evals.stats.anytime import at_every_look
 
 ReadColumns = Callable[[Sequence[str] | None], Iterator[pa.Table]]

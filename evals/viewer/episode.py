@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from envs.picture import picture_from_description, render_description
-from evals.ledger.ledger import LedgerChangedError, open_part
+from evals.ledger.parts import LedgerChangedError, open_part
 from evals.suite import Suite
 from evals.view import EpisodeView, default_view
 from evals.viewer.index import EpisodeIndex

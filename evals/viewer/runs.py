@@ -14,7 +14,7 @@ from envs.files import regular
 from evals.ledger.check import CHECKED, PLANNED, check_rows
 from evals.ledger.columns import COLUMNS
 from evals.ledger.lease import read_fence
-from evals.ledger.ledger import (
+from evals.ledger.parts import (
     LedgerChangedError,
     LedgerDamagedError,
     LedgerPart,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evals.ledger.ledger import LedgerChangedError, open_part
+from evals.ledger.parts import LedgerChangedError, open_part
 from evals.viewer.index import EpisodeIndex
 
 TURN = "turns.list.element."

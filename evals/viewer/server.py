@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from evals.ledger.ledger import LedgerChangedError
+from evals.ledger.parts import LedgerChangedError
 from evals.viewer.episode import Episodes, for_the_page, whole
 from evals.viewer.filters import CELL, Filter, filter_of
 from evals.viewer.index import EpisodeIndex

@@ -14,7 +14,8 @@ from cluster.storage import run_directory as module
 from cluster.storage.compaction import FAN, TARGET_BYTES, choose
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
-from evals.ledger.ledger import LedgerDamagedError, open_ledger
+from evals.ledger.ledger import open_ledger
+from evals.ledger.parts import LedgerDamagedError
 from tests.cluster.test_ledger import PLAN, rows
 
 IDS = sorted(episode.id for episode in PLAN)

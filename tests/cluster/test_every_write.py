@@ -43,7 +43,7 @@ async def test_the_ledger_and_its_lease_survive_a_death_at_every_write(tmp_path,
 
     monkeypatch.undo()
     monkeypatch.setattr(os, "fsync", lambda file: None)  # the disk that is looked at need not be safe
-    monkeypatch.setattr(lock, "is_alive", lambda holder: False)
+    monkeypatch.setattr(lock, "seen", lambda holder: "dead")
     seen = 0
     for state, notes in disk.states(tmp_path / "states"):
         acknowledged = [episode.id for episode in PLAN if episode in notes]

@@ -17,10 +17,11 @@ import pytest
 from cluster.errors import UserError
 from cluster.storage import lock as module
 from cluster.storage.lock import STALE_SECONDS, LeaseLostError, RunLock, writer_of
-from cluster.storage.process import is_alive, this_process
+from cluster.storage.process import seen, this_process
 from cluster.storage.run_directory import RunDirectory
 from evals.ledger.lease import Lease
-from evals.ledger.ledger import open_ledger, write_part
+from evals.ledger.ledger import open_ledger
+from evals.ledger.parts import write_part
 from evals.ledger.records import records_to_table
 from tests.cluster.conftest import ROOT
 from tests.evals.test_records import EXTRA, an_episode, done
@@ -76,11 +77,11 @@ def test_the_start_of_a_process_is_when_it_began():
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdin=-1, stdout=-1, text=True) as process:
         after = time.clock_gettime(time.CLOCK_BOOTTIME)
         found = json.loads(process.stdout.readline())
-        alive = is_alive(found)
+        while_it_runs = seen(found)
         process.stdin.close()
     tick = 1 / os.sysconf("SC_CLK_TCK")
     assert before - 2 * tick <= found["start_ticks"] * tick <= after + 2 * tick
-    assert alive and not is_alive(found)
+    assert while_it_runs == "alive" and seen(found) == "dead" and seen(ELSEWHERE) == "out of sight"
 
 
 ELSEWHERE = {**this_process(), "host": "elsewhere", "boot": "another"}
@@ -281,7 +282,8 @@ def test_a_lease_that_goes_while_it_is_looked_for_is_no_error(tmp_path, monkeypa
     stale = Lease(gone, 3, {"released": True}, 0.0)
     listings = [[], [stale]]
     monkeypatch.setattr(module, "find_leases", lambda folder: listings.pop())
-    assert module._take_lease(tmp_path, 0.0)[0].path.name == ".lease-000004"
+    with (tmp_path / "clock").open("w") as clock:
+        assert module._take_lease(tmp_path, clock)[0].path.name == ".lease-000004"
 
 
 def test_the_lock_file_names_its_holder_and_only_the_last(tmp_path):

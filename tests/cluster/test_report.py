@@ -12,7 +12,7 @@ from cluster.errors import UserError
 from cluster.storage.provenance import write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
-from evals.ledger.ledger import LedgerChangedError
+from evals.ledger.parts import LedgerChangedError
 from evals.ledger.records import records_to_table
 from evals.suite import ledger_columns, plan_for
 from evals.suites.kidgym.suite import KidGymSuite
@@ -144,7 +144,7 @@ async def test_a_part_of_another_shard_is_named_and_never_counts(play, capsys, i
 
 
 async def test_a_column_that_is_damaged_is_named_when_it_is_scored(run_dir, monkeypatch):
-    from evals.ledger.ledger import Damage, LedgerDamagedError
+    from evals.ledger.parts import Damage, LedgerDamagedError
 
     [part] = (run_dir / "episodes").iterdir()
 

@@ -14,7 +14,8 @@ from cluster.errors import RunFailedError, UserError
 from cluster.observe.performance import replica_use
 from cluster.observe.run_status import run_status
 from cluster.storage.stored_run import DAMAGE_SHOWN, Run, damaged, read_runs
-from evals.ledger.ledger import OPENINGS, Damage, LedgerChangedError, LedgerDamagedError
+from evals.ledger.ledger import OPENINGS
+from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
 from tests.evals.test_ledger import flip_a_byte
 

@@ -9,16 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from evals.ledger import ledger as module
+from evals.ledger import parts as of_parts
 from evals.ledger.columns import SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
-from evals.ledger.ledger import (
-    Damage,
-    LedgerChangedError,
-    LedgerDamagedError,
-    describe_part,
-    open_ledger,
-    retry_until_stable,
-    write_part,
-)
+from evals.ledger.ledger import open_ledger, retry_until_stable
+from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, describe_part, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.types import Outcome
@@ -187,7 +181,7 @@ def test_a_merge_between_listing_and_reading_loses_no_row(tmp_path, monkeypatch)
     old = write_records(tmp_path, "part-000001-x", [done(1)])
     write_records(tmp_path, "part-000002-x", [done(2)])
     table = pq.read_table(old)
-    real = module._read_fingerprint
+    real = module.read_fingerprint
 
     def read(path):
         if old.exists():
@@ -196,7 +190,7 @@ def test_a_merge_between_listing_and_reading_loses_no_row(tmp_path, monkeypatch)
         return real(path)
 
     listing = type(tmp_path).glob
-    monkeypatch.setattr(module, "_read_fingerprint", read)
+    monkeypatch.setattr(module, "read_fingerprint", read)
     monkeypatch.setattr(
         type(tmp_path), "glob", lambda self, what: (path for path in listing(self, what) if path != old)
     )
@@ -233,13 +227,13 @@ def test_a_part_of_an_older_version_is_read_by_the_reader_of_that_version(tmp_pa
     def read(table):
         return table.rename_columns(["success" if name == "won" else name for name in table.column_names])
 
-    monkeypatch.setattr(module, "READERS", {**module.READERS, 0: read})
+    monkeypatch.setattr(of_parts, "READERS", {**of_parts.READERS, 0: read})
     ledger = open_ledger(tmp_path, PLAN)
     assert ledger.damage == [] and ledger.table(["success"])["success"].to_pylist() == [True, True]
 
 
 def test_rows_come_in_batches_with_the_same_columns_from_every_part(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(of_parts, "ROWS_AT_ONCE", 2)
     write_records(tmp_path, "a", [done(0), done(1), done(2)])
     write_records(tmp_path, "b", [a_record(3, Outcome(True, 1))], extra={})
     batches = list(open_ledger(tmp_path, PLAN).batches())
@@ -249,7 +243,7 @@ def test_rows_come_in_batches_with_the_same_columns_from_every_part(tmp_path, mo
 
 
 def test_turns_come_in_smaller_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "ROWS_WITH_TURNS_AT_ONCE", 1)
+    monkeypatch.setattr(of_parts, "ROWS_WITH_TURNS_AT_ONCE", 1)
     write_records(tmp_path, "a", [done(0), done(1)])
     ledger = open_ledger(tmp_path, PLAN)
     assert [len(batch) for batch in ledger.batches(["turns"])] == [1, 1]
@@ -362,13 +356,13 @@ def test_a_part_that_is_damaged_is_described_with_its_path_and_cause(tmp_path):
 
 def test_a_damaged_part_that_appears_meanwhile_is_left_to_the_next_reading(tmp_path, monkeypatch):
     write_records(tmp_path, "part-000001-x", [done(1)])
-    real = module._read_fingerprint
+    real = module.read_fingerprint
 
     def read(path):
         (tmp_path / "episodes" / "part-000002-x.parquet").write_text("half")
         return real(path)
 
-    monkeypatch.setattr(module, "_read_fingerprint", read)
+    monkeypatch.setattr(module, "read_fingerprint", read)
     assert numbers(open_ledger(tmp_path, PLAN)) == [1]
 
 
@@ -390,7 +384,7 @@ def test_a_column_that_only_other_parts_have_is_null_for_each_row(tmp_path):
 
 
 def test_only_the_rows_that_count_are_given_of_many_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(of_parts, "ROWS_AT_ONCE", 1)
     write_attempt(tmp_path, "a", [done(0), done(1), failed(2), done(3), failed(4)], 1)
     write_attempt(tmp_path, "b", [done(2), done(4)], 2)
     assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 3, 2, 4]
@@ -498,7 +492,7 @@ def test_a_part_that_claims_to_replace_rows_that_it_lacks_hides_none_of_them(tmp
     if not state_digest:
         with_metadata(forged, merged="", replaces=f'["{first.name}"]')
         table = pq.read_table(forged)
-        kept = {key: value for key, value in table.schema.metadata.items() if key != module.MERGED_KEY}
+        kept = {key: value for key, value in table.schema.metadata.items() if key != of_parts.MERGED_KEY}
         pq.write_table(table.replace_schema_metadata(kept), forged)
     ledger = open_ledger(tmp_path, PLAN)
     assert numbers(ledger) == [0, 1, 2] and ledger.replaced == ()
@@ -511,7 +505,7 @@ def test_a_merged_part_that_lost_rows_is_damaged_even_when_what_it_replaced_is_g
     old.unlink()
     assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 2]
     metadata = pq.ParquetFile(merged).metadata.metadata
-    stated = {key: metadata[key] for key in (VERSION_KEY, module.REPLACES_KEY, module.MERGED_KEY)}
+    stated = {key: metadata[key] for key in (VERSION_KEY, of_parts.REPLACES_KEY, of_parts.MERGED_KEY)}
     for rows in (pq.read_table(merged).slice(1), pq.read_table(merged).take([0, 1, 1])):
         pq.write_table(rows.replace_schema_metadata(stated), merged)
         assert "not those that it says" in the_damage(tmp_path, merged)
@@ -566,11 +560,11 @@ def test_a_late_merged_part_of_a_former_driver_hides_nothing(tmp_path):
 def test_a_ledger_that_another_driver_claims_while_it_is_opened_is_opened_again(tmp_path, monkeypatch):
     part = with_metadata(write_records(tmp_path, "part-000001-x", [done(0)]), lease="1-a")
     lease(tmp_path, 1, "a", parts=[])
-    real = module._read_fingerprint
+    real = module.read_fingerprint
 
     def read(path):
         lease(tmp_path, 2, "b", parts=[])
         return real(path)
 
-    monkeypatch.setattr(module, "_read_fingerprint", read)
+    monkeypatch.setattr(module, "read_fingerprint", read)
     assert open_ledger(tmp_path, PLAN).fenced == (part,)

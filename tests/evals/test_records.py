@@ -12,7 +12,8 @@ import pytest
 from envs.picture import Picture
 from evals.conversation import PlayedTurn, Record
 from evals.ledger.columns import COLUMNS, SCHEMA_VERSION, VERSION_KEY, ledger_schema
-from evals.ledger.ledger import LedgerDamagedError, open_ledger
+from evals.ledger.ledger import open_ledger
+from evals.ledger.parts import LedgerDamagedError
 from evals.ledger.records import (
     PARQUET_OPTIONS,
     PLAN_SCHEMA,

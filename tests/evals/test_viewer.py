@@ -15,7 +15,7 @@ from PIL import Image
 from starlette.testclient import TestClient as AnyClient
 
 from envs.picture import picture_from_description
-from evals.ledger.ledger import write_part
+from evals.ledger.parts import write_part
 from evals.suites.kidgym import rerender_episode
 from evals.viewer.episode import stored_row
 from evals.viewer.index import EpisodeIndex

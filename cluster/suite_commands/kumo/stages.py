@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster.commands.run import Play, run
-from cluster.config.settings import ModelSettings, check_config, compose_config, load_settings, make_model, make_suite
+from cluster.config.compose import compose_config
+from cluster.config.settings import ModelSettings, check_config, load_settings, make_model, make_suite
 from cluster.console import show, warn
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.storage.stored_run import Run, read_runs

@@ -25,7 +25,8 @@ import yaml
 
 from envs.files import FileError, read_text, read_yaml, regular
 from envs.kumo import Domain, DomainError, Task, load_domain
-from evals.ledger.ledger import LedgerDamagedError, open_ledger, retry_until_stable
+from evals.ledger.ledger import open_ledger, retry_until_stable
+from evals.ledger.parts import LedgerDamagedError
 from evals.suites.kumo.lab.pipeline.books import Draft
 from evals.suites.kumo.lab.pipeline.proposals import Proposal
 
