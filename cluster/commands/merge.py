@@ -19,7 +19,7 @@ from cluster.errors import UserError
 from cluster.storage.provenance import mixtures
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
-from cluster.storage.spending import MergedPart, Spending, read_spending, write_spending
+from cluster.storage.spending import MergedPart, Spending, write_spending
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.differences import flat_settings
 from evals.ledger.parts import LedgerChangedError
@@ -88,7 +88,7 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     plan, reason = _whole_plan(runs[0].config, theirs)
     owners = _check_conflicts(runs)
     warnings += _check_versions(runs)
-    config = {**runs[0].config, "shard": None, "run_dir": str(target)}
+    config = {**runs[0].config, "shard": None, "run_dir": str(directory.path)}
     for run in runs:
         if run.stopping is not None:
             raise UserError(
@@ -99,7 +99,7 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     try:
         there = {part.name for part in directory.parts.glob("*.parquet")}
         if directory.begun != begun or (begun and there != directory.ledger.names):
-            raise LedgerChangedError(str(target))  # another merge ended just now
+            raise LedgerChangedError(str(directory.path))  # another merge ended just now
         replaced = directory.ledger.replaced if begun else ()
         directory.begin(plan, {"config.yaml": yaml.safe_dump(config, sort_keys=False, allow_unicode=True)})
         if len(plan) > len(directory.planned):
@@ -108,8 +108,8 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         if sessions != directory.sessions:
             directory.write_sessions(sessions)
         spending = _joined_spending(directory, others)
-        if spending.total and spending != read_spending(target):
-            write_spending(target, spending)
+        if spending.total and spending != directory.spending:
+            write_spending(directory.path, spending)
         for run in others:
             _copy_rows(run, directory, owners)
         directory.remove(replaced)
@@ -253,7 +253,7 @@ def _check_versions(runs: Sequence[Run]) -> list[str]:
 
 def _parts_bought(run: Run) -> list[MergedPart]:
     """What a run has spent: what was merged into it, each part for itself, and its own."""
-    spending = read_spending(run.path)
+    spending = run.spending
     merged = {session for part in spending.merged for session in part.sessions}
     own = tuple(str(session.get("id")) for session in run.sessions if str(session.get("id")) not in merged)
     parts = list(spending.merged)
@@ -268,14 +268,14 @@ def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
     A part of which another one holds all sessions is that one, at an earlier time. Parts that share only some sessions are
     copies of a run that were played on apart: both count, rather too much than too little for a spend cap.
     """
-    before = read_spending(target.path)
+    before = target.spending
     found = [*before.merged, *(part for run in others for part in _parts_bought(run))]
     parts: list[MergedPart] = []
     # the longest and dearest first, so that earlier states of a run meet the latest one
     for part in sorted(found, key=lambda part: (len(part.sessions), part.total), reverse=True):
         if not any(set(part.sessions) <= set(kept.sessions) for kept in parts):
             parts.append(part)
-    highest = max([before.highest, *(read_spending(run.path).highest for run in others)])
+    highest = max([before.highest, *(run.spending.highest for run in others)])
     return Spending(before.own + sum(part.total for part in parts), 0.0, highest, tuple(parts))
 
 

@@ -94,10 +94,10 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
     for one, each in zip(joint.runs, results, strict=True):
         say_status([f"{one.name}: {line}" if several else line for line in each.status])
     (show if full else show_summary)(joint.tables())
-    for path, each in zip(run_dirs, results, strict=True):
+    for run, each in zip(runs, results, strict=True):
         each.warn()
-        if obstacle := _write_if_current(path, each):
-            warn(f"{path}: the tables above are not written: {obstacle}")
+        if obstacle := _write_if_current(run, each):
+            warn(f"{run.path}: the tables above are not written: {obstacle}")
     for path, content in contents.items():
         _write(path, content)
     for written in (files.html, files.latex, files.figures):
@@ -265,9 +265,9 @@ def sessions_table(run: RunData) -> Table | None:
     return Table("sessions", "Sessions", columns, tuple(rows), notes, section="performance")
 
 
-def _write_if_current(path: Path, results: Results) -> str:
+def _write_if_current(run: Run, results: Results) -> str:
     """Write results, or say why not: a driver at work writes its own, and newer ones must stay."""
-    directory = RunDirectory(path)
+    directory = RunDirectory(run.path)
     try:
         directory.claim()
     except UserError as error:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from cluster.observe.run_statistics import RunStatistics
 from cluster.storage.provenance import changes, unfinished_retry
-from cluster.storage.stop_rule import read_rule
 from cluster.storage.stored_run import Run, damaged
 from evals.ledger.parts import LedgerDamagedError
 from evals.types import Episode
@@ -61,7 +60,7 @@ def scan_resume(run: Run, plan: Sequence[Episode], stats: RunStatistics, retry_f
             played.update(pc.unique(rows["session"]).to_pylist())
     except LedgerDamagedError as error:
         raise damaged(run.path, error.damage) from error
-    stored = read_rule(run.path)
+    stored = run.rule
     needed = None if stored is None else stored.outcomes_of(run.planned, run.ledger, attempts).look().needed
     todo = [episode for episode in plan if episode.id not in finished and (needed is None or episode.id in needed)]
     return Resume(todo, attempts, retry, changes(run.sessions, played), run.ledger.replaced)

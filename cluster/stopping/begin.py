@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.errors import UserError
-from cluster.storage.stop_rule import StoredRule, read_rule, remove_rule, write_rule
+from cluster.storage.stop_rule import StoredRule, remove_rule, write_rule
 from cluster.storage.stored_run import Run
 from envs.suggest import did_you_mean
 from evals.stopping.outcomes import COUNTED_AS_LOST, PAIR_COLUMNS, Pair
@@ -29,7 +29,7 @@ def begin_rule(run: Run, rule: StopRule | None, player: str) -> None:
     if rule is None:
         remove_rule(run.path)
         return
-    before = read_rule(run.path)
+    before = run.rule
     other = None
     if rule.kind == "decided" and rule.against not in run.planned["player"].to_pylist():
         same = before is not None and (before.rule.against, before.rule.measure) == (rule.against, rule.measure)

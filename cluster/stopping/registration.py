@@ -14,7 +14,6 @@ from cluster.config.settings import Settings
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.provenance import versions
-from cluster.storage.stop_rule import read_rule
 from cluster.storage.stored_run import Run
 from envs.files import Bounds, read_bytes, read_json
 from evals.stopping.rules import StopRule
@@ -130,7 +129,7 @@ def registration_table(run: Run, label: str, measure: str | None = None) -> Tabl
 
 
 def _checks(registered: Registration, run: Run, measure: str | None) -> Iterator[tuple[Cell, ...]]:
-    stored = read_rule(run.path)
+    stored = run.rule
     found: dict[str, tuple[Any, Any]] = {
         "plan": (registered.plan, plan_hash(run.planned["episode_id"].to_pylist())),
         "players": (list(registered.players), list(dict.fromkeys(run.planned["player"].to_pylist()))),

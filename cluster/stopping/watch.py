@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.stop_rule import read_rule
 from evals.stopping.order import games_in_order, ranks
 from evals.stopping.outcomes import Outcomes, StopState
 
@@ -24,7 +23,7 @@ class StopWatch:
     @classmethod
     def of(cls, run: RunDirectory, balanced: bool) -> StopWatch:
         """The watch of a claimed run, with what its ledger holds already."""
-        stored = read_rule(run.path)
+        stored = run.rule
         outcomes = None if stored is None else stored.outcomes_of(run.planned, run.ledger, run.attempts)
         if not balanced:
             return cls(outcomes, None)

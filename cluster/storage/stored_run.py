@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import VERSIONS, read_versions
-from cluster.storage.spending import SPENDING, read_spending
-from cluster.storage.stop_rule import read_rule
+from cluster.storage.spending import SPENDING, Spending, read_spending
+from cluster.storage.stop_rule import StoredRule, read_rule
 from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, regular
 from envs.suggest import did_you_mean
 from evals.ledger.ledger import Ledger, open_ledger, retry_until_stable
@@ -150,13 +150,22 @@ class Run:
         return found
 
     @property
+    def spending(self) -> Spending:
+        """What all sessions have spent; nothing where nothing was noted.
+
+        Raises:
+            UserError: the journal is damaged.
+        """
+        return read_spending(self.path)
+
+    @property
     def spent(self) -> float | None:
         """Money that all sessions have spent, whatever became of the answers; None where nothing was noted.
 
         Raises:
-            UserError: the note is damaged.
+            UserError: see ``spending``.
         """
-        return read_spending(self.path).total if os.path.lexists(self.path / SPENDING) else None
+        return self.spending.total if os.path.lexists(self.path / SPENDING) else None
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -189,14 +198,23 @@ class Run:
         not_needed = set(self.planned["episode_id"].to_pylist()) - state.needed
         return dataclasses.replace(whole.without(not_needed), stopping=tuple(state.lines()))
 
+    @property
+    def rule(self) -> StoredRule | None:
+        """The stopping rule; None where the plan is to be played to its end.
+
+        Raises:
+            UserError: it cannot be read.
+        """
+        return read_rule(self.path)
+
     @cached_property
     def stopping(self) -> StopState | None:
         """What the run's stopping rule says of its ledger; None where it has no rule.
 
         Raises:
-            UserError: see ``ledger``; or the rule cannot be read.
+            UserError: see ``ledger`` and ``rule``.
         """
-        stored = read_rule(self.path)
+        stored = self.rule
         return None if stored is None else stored.outcomes_of(self.planned, self.ledger).look()
 
     def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
