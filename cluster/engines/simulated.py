@@ -47,7 +47,7 @@ class Speed:
     """Speed of the simulated engine; all running requests share its steps, as in continuous batching.
 
     One step generates one token per running request and takes ``step_seconds`` + running * ``step_seconds_per_seq``.
-    Prefill blocks decoding for uncached tokens / ``prefill_tokens_per_second``.
+    Prefill blocks generation for uncached tokens / ``prefill_tokens_per_second``.
     """
 
     step_seconds: float = 0.01
@@ -119,7 +119,7 @@ class SimulatedEngine(Engine):
             sampling: only ``max_tokens`` matters here.
             max_num_seqs: requests in one batch.
             max_model_len: longer prompts are rejected, in tokens of four characters.
-            step_seconds: time of a decoding step, see ``Speed``.
+            step_seconds: time of a step, see ``Speed``.
             step_seconds_per_seq: further time of a step for each running request.
             prefill_tokens_per_second: prefill speed for uncached tokens.
             median_tokens: median length of a reply.
@@ -189,7 +189,7 @@ class SimulatedEngine(Engine):
         await self._slots.acquire()
         try:
             cached = self._cache.admit(request.chat)
-            await self._decode(prompt_tokens - cached, tokens)
+            await self._generate(prompt_tokens - cached, tokens)
         finally:
             self._slots.release()
         if fails:
@@ -249,7 +249,7 @@ class SimulatedEngine(Engine):
         drawn = self.median_tokens * math.exp(self.tail * rng.gauss(0.0, 1.0))
         return max(1, min(round(drawn), self.sampling.max_tokens, room))
 
-    async def _decode(self, uncached: int, tokens: int) -> None:
+    async def _generate(self, uncached: int, tokens: int) -> None:
         self._advance()
         self._prefill_debt += uncached / self.speed.prefill_tokens_per_second
         running = _Running(self._steps + tokens, self.load.completed, asyncio.get_running_loop().create_future())

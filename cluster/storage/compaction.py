@@ -36,16 +36,20 @@ def choose(sizes: Sequence[int], everything: bool = False) -> list[list[int]]:
     """
     done = TARGET_BYTES if everything else TARGET_BYTES // 2  # two of more than half do not fit into one
     tiers = Counter(_tier(size) for size in sizes if size < done)
-    largest = max((tier for tier, count in tiers.items() if everything or count >= FAN), default=-1)
+    full = [tier for tier, count in tiers.items() if everything or count >= FAN]
+    if not full:
+        return []
     groups: list[list[int]] = [[]]
     room = TARGET_BYTES
     for number, size in enumerate(sizes):
-        if size < done and _tier(size) <= largest:
-            if size > room:
-                groups.append([])
-                room = TARGET_BYTES
-            groups[-1].append(number)
-            room -= size
+        # Smaller parts are merged along with those of a full tier, so that rows stay in their order.
+        if size >= done or _tier(size) > max(full):
+            continue
+        if size > room:
+            groups.append([])
+            room = TARGET_BYTES
+        groups[-1].append(number)
+        room -= size
     return [group for group in groups if len(group) > 1]
 
 

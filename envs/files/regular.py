@@ -118,10 +118,10 @@ def read_text(path: str | Path, most_bytes: int = MOST_BYTES, flags: int = 0) ->
     Raises:
         FileError: as of `open_regular`, or it is no UTF-8.
     """
-    return decode(read_bytes(path, most_bytes, flags), path).replace("\r\n", "\n").replace("\r", "\n")
+    return utf8_text(read_bytes(path, most_bytes, flags), path).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def decode(content: bytes, place: object) -> str:
+def utf8_text(content: bytes, place: object) -> str:
     """UTF-8 as text, without a byte order mark.
 
     Raises:
@@ -150,6 +150,6 @@ def read_lines(path: str | Path, most_bytes: int = MOST_LINES_BYTES) -> Iterator
             place = f"{path}, line {number}"
             if len(line) > MOST_LINE_BYTES:
                 raise FileError(place, f"is longer than {MOST_LINE_BYTES:,} bytes")
-            text = decode(line, place).rstrip("\r\n")
+            text = utf8_text(line, place).rstrip("\r\n")
             if text.strip():
                 yield number, text

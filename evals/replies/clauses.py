@@ -196,18 +196,22 @@ class _Sentence:
         # What is known already, parts of the question, and what would follow choose nothing.
         if not (words - options.added_nouns).isdisjoint(_KNOWN) or "would" in clause[chosen[-1].stop :]:
             return None, everything
-        if options.numeric and any(token.isdecimal() and token not in options.known for token in clause):
+        # A number that no option has: what is named beside it may be meant or not.
+        foreign = [token for token in clause if token.isdecimal() and token not in options.known]
+        if options.numeric and foreign:
             return "doubt", everything
-        limited = any(not self._leaves_open(one) for one in self.clauses[:place])
+        limited = not all(map(self._leaves_open, self.clauses[:place]))
         others = _others(clause, mentions, options)
         if agreed:
             return self._judge_one(clause, chosen, others, limited), agreed
+        # Several options are named: the last one may be what is said of those before it.
         last = chosen[-1]
         between = clause[chosen[-2].stop : last.start]
         if _is_complement(between, options):  # the circle is the square
             identifies = not limited and self._identifies(clause, last)
             return ("identity" if identifies else "statement"), last.options
-        if not (_DECIDES | _URGES).isdisjoint(between[-2:]) or ("," not in between and _is_answer(clause, last)):
+        decides_between = not (_DECIDES | _URGES).isdisjoint(between[-2:])
+        if decides_between or ("," not in between and _is_answer(clause, last)):
             return "claim", last.options
         return (None if others else "doubt"), everything
 
@@ -219,23 +223,32 @@ class _Sentence:
         start, stop = chosen[0].start, chosen[-1].stop
         if _decides(clause, start, stop, others, options):
             return "claim"
+        # Nothing but its name; a clause that breaks off, or begins with a person, was going to say something of it.
         broken_off = clause[-1] in _OPEN and clause[-2:] != ["it", "is"]
         person = clause[0] in ("it", "he", "she") and "is" not in clause[:2]
-        if not others and not broken_off and not person:
+        if not (others or broken_off or person):
             return "bare"
         if _is_answer(clause, chosen[-1]):
             return "claim"
+        # "Yes" and "no" within other words agree or object to something; they are no answers.
         if options.yes_no:
             return None
         if _is_complement(clause[:start], options):
-            subject = clause[: _copula(clause, start)]
-            if all(map(options.is_filler, subject)):
-                return "fact"
-            identifies = not limited and len(chosen) == 1 and self._identifies(clause, chosen[0])
-            return "identity" if identifies else "statement"
-        if any(mention.full and mention.stop - mention.start > 1 for mention in chosen):
-            return "statement"
+            return self._stated(clause, chosen, limited, start)
+        for mention in chosen:
+            several_words = mention.stop - mention.start > 1
+            if mention.full and several_words:
+                return "statement"
         return None if chosen[0].label else "mention"
+
+    def _stated(self, clause: Sequence[str], chosen: Sequence[Mention], limited: bool, start: int) -> Kind:
+        """What a clause states that says what something is: *it is X*, *the bird is X*, *the wing is X*."""
+        subject = clause[: _copula(clause, start)]
+        if all(map(self.options.is_filler, subject)):
+            return "fact"
+        if limited or len(chosen) > 1:
+            return "statement"
+        return "identity" if self._identifies(clause, chosen[0]) else "statement"
 
     def _identifies(self, clause: Sequence[str], name: Mention) -> bool:
         """Whether a clause names what is looked for, in full and no more: *the bird is X*."""

@@ -175,30 +175,41 @@ class Options:
         """The runs of words, with fillers among them, that name options together."""
         found: list[Mention] = []
         run: list[tuple[int, str]] = []
-
-        def close() -> None:
-            options = self.named([word for _, word in run])
-            if options:
-                said = {word for _, word in run}
-                full = len(options) == 1 and self.content[min(options)] <= said
-                found.append(Mention(options, run[0][0], run[-1][0] + 1, full))
-            run.clear()
-
         for place, token in enumerate(tokens):
-            word = None if place in taken else self.word(token)
-            following = tokens[place + 1] if place + 1 < len(tokens) else ""
-            if word is not None and word.startswith("§") and not run and following not in cues("after parts"):
-                word = None  # a letter belongs to the word before it, or to where it goes: slot B, B to II
-            if word is not None and self._may_be_a_place(word, tokens[place - 1] if place else ""):
-                word = None
-            if word is not None:
-                if run and not self._fitting([*(said for _, said in run), word]):
-                    close()
-                run.append((place, word))
-            elif place in taken or not self.is_filler(token):
-                close()
-        close()
-        return found
+            word = None if place in taken else self._word_at(tokens, place, within=bool(run))
+            if word is None:
+                # Fillers may stand within a name (the crowbar in slot 2), all else ends it.
+                if place in taken or not self.is_filler(token):
+                    found += self._named_by(run)
+                    run = []
+                continue
+            said = [word for _, word in run]
+            if run and not self._fitting([*said, word]):
+                found += self._named_by(run)
+                run = []
+            run.append((place, word))
+        return [*found, *self._named_by(run)]
+
+    def _word_at(self, tokens: Sequence[str], place: int, within: bool) -> str | None:
+        """The word of an option that stands at a place, alone or ``within`` a run of others."""
+        word = self.word(tokens[place])
+        if word is None:
+            return None
+        following = tokens[place + 1] if place + 1 < len(tokens) else ""
+        # A letter belongs to the word before it, or to where it goes: slot B, B to II.
+        if word.startswith("§") and not within and following not in cues("after parts"):
+            return None
+        before = tokens[place - 1] if place else ""
+        return None if self._may_be_a_place(word, before) else word
+
+    def _named_by(self, run: Sequence[tuple[int, str]]) -> list[Mention]:
+        """The mention that words make at their places; none if they are too few to name an option."""
+        said = [word for _, word in run]
+        options = self.named(said)
+        if not options:
+            return []
+        full = len(options) == 1 and self.content[min(options)].issubset(said)
+        return [Mention(options, run[0][0], run[-1][0] + 1, full)]
 
     def _may_be_a_place(self, word: str, before: str) -> bool:
         """Whether *option 4* may mean the fourth option, and not the one that says 4."""

@@ -219,10 +219,17 @@ def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]
     if count < 2 or n == count:
         return None
     mean = math.fsum(values) / n
-    means = {cluster: math.fsum(group) / len(group) for cluster, group in members.items()}
-    between = math.fsum(len(group) * (means[cluster] - mean) ** 2 for cluster, group in members.items()) / (count - 1)
-    within = math.fsum((value - means[key]) ** 2 for key, group in members.items() for value in group) / (n - count)
-    size = (n - sum(len(group) ** 2 for group in members.values()) / n) / (count - 1)
+    # Squares of the analysis of variance, per degree of freedom.
+    between_squares, within_squares, squared_sizes = [], [], []
+    for group in members.values():
+        own = math.fsum(group) / len(group)
+        between_squares.append(len(group) * (own - mean) ** 2)
+        within_squares += [(value - own) ** 2 for value in group]
+        squared_sizes.append(len(group) ** 2)
+    between = math.fsum(between_squares) / (count - 1)
+    within = math.fsum(within_squares) / (n - count)
+    # The size that clusters of unequal sizes count as (Donner and Koval, Biometrics 36, 1980).
+    size = (n - sum(squared_sizes) / n) / (count - 1)
     spread = between + (size - 1) * within
     return min(1.0, max(0.0, (between - within) / spread)) if spread else None
 
