@@ -240,11 +240,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
 
 
 def _stop_rule(section: Any) -> StopRule | None:
-    """The rule of the ``stop`` section.
-
-    Raises:
-        UserError: it makes no sense.
-    """
+    """The rule of the ``stop`` section."""
     if not section:
         return None
     try:
@@ -254,11 +250,7 @@ def _stop_rule(section: Any) -> StopRule | None:
 
 
 def _check_measure(rule: StopRule | None, suite: Suite) -> None:
-    """See that the suite's ledger will have the column that a rule measures.
-
-    Raises:
-        UserError: it will not; the message names those that it will have.
-    """
+    """See that the suite's ledger will have the column that a rule measures."""
     columns = measurable(ledger_schema(ledger_columns(suite)))
     if rule is not None and rule.measure not in columns:
         near = did_you_mean(rule.measure, columns)
@@ -282,11 +274,7 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
 
 
 def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> dict[str, str]:
-    """All players by name, each with a hash of what decides its answers.
-
-    Raises:
-        UserError: the model lacks a capability, or a baseline does not exist.
-    """
+    """All players by name, each with a hash of what decides its answers."""
     decoding, baselines = config["decoding"], config["baselines"] or []
     built_in = built_in_players(suite)
     names = ", ".join(sorted(built_in))
@@ -307,11 +295,7 @@ def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> d
 
 
 def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> None:
-    """Check that the engine can do what the suite and the decoding need.
-
-    Raises:
-        UserError: it cannot; the message says what is missing.
-    """
+    """Check that the engine can do what the suite and the decoding need."""
     can = model.capabilities
     if decoding == "choice" and not can.options:
         raise UserError(

@@ -256,11 +256,7 @@ class Driver:
             warn(f"cannot merge the ledger's small parts, which are kept: {error}")
 
     async def _commit_all(self, tries: int) -> None:
-        """Write finished episodes; those that cannot be written stay in memory until the next try.
-
-        Raises:
-            RunFailedError: ``tries`` commits in a row failed.
-        """
+        """Write finished episodes; those that cannot be written stay in memory until the next try."""
         failures = 0
         while self._pending or self._committing:
             try:

@@ -234,11 +234,7 @@ class ReplicaPool:
                     first.release()
 
     def _note_failure(self, slot: str, place: actors.Place | None, error: Exception) -> bool:
-        """Decide what a failed start means; returns whether its GPU is used no more.
-
-        Raises:
-            UserError, RunFailedError: see ``_keep_slot``.
-        """
+        """Decide what a failed start means; returns whether its GPU is used no more."""
         reason = error.cause if isinstance(error, RayTaskError) else error
         of_settings = isinstance(reason, EngineSettingsError)
         verdict = self._failures.failed(slot, place, str(reason), of_settings)
@@ -298,11 +294,7 @@ class ReplicaPool:
         return account.number
 
     async def _note(self, name: str, account: Account) -> None:
-        """Write an engine's account; while the disk is full, it may send no request.
-
-        Raises:
-            RunFailedError: it could not be written for long, or another driver has taken over.
-        """
+        """Write an engine's account; while the disk is full, it may send no request."""
         self.journal.note(name, Spending(account.spent, account.in_flight, account.highest))
         self.stats.replica_spent(name, account.spent)
         for tries in itertools.count(1):

@@ -45,11 +45,7 @@ def begin_rule(run: Run, rule: StopRule | None, player: str) -> None:
 
 
 def _reached(path: Path, rule: StopRule, run: Run) -> dict[Pair, float]:
-    """What the model of another run reached, by pair.
-
-    Raises:
-        UserError: there is no such run, or it has no such column.
-    """
+    """What the model of another run reached, by pair."""
     other = Run(path)
     if not other.begun:
         players = sorted(set(run.planned["player"].to_pylist()))

@@ -184,11 +184,7 @@ def _lock(file: IO[str], folder: Path, created: bool) -> None:
 
 
 def _take_lease(folder: Path, file: IO[str]) -> tuple[Lease, bytes]:
-    """Create the next lease; returns it with what its file holds. ``file`` tells the file system's time.
-
-    Raises:
-        UserError: another process holds the current one, or was faster.
-    """
+    """Create the next lease; returns it with what its file holds. ``file`` tells the file system's time."""
     leases = find_leases(folder)
     if leases and _is_empty(leases[-1]):
         time.sleep(WATCH_SECONDS)  # its writer is about to write its content, or died before it could

@@ -97,11 +97,7 @@ def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[t
 
 
 def _check_column(suite: str, run: RunData, column: str) -> None:
-    """See that a column of the ledger is one that can be compared.
-
-    Raises:
-        ValueError: there is none of that name, or it holds no numbers.
-    """
+    """See that a column of the ledger is one that can be compared."""
     table = run.episodes([column])
     if column not in table.column_names:
         raise ValueError(f"{suite}: the ledger has no column {column!r}; docs/ledger.md lists all")

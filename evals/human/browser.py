@@ -200,11 +200,7 @@ def _file(name: str) -> Any:
 
 
 async def _body(request: Request) -> bytes:
-    """What was posted, as much of it as can be an answer.
-
-    Raises:
-        ValueError: it is larger.
-    """
+    """What was posted, as much of it as can be an answer."""
     content = b""
     async for piece in request.stream():
         content += piece

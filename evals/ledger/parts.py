@@ -156,11 +156,7 @@ def _attempt_keys(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def _checked_replaces(path: Path, file: pq.ParquetFile, metadata: Mapping[bytes, bytes]) -> frozenset[str]:
-    """The parts that a part replaces, believed only if it holds all rows of those that are still there.
-
-    Raises:
-        ValueError: it does not, or its rows are not those that it was merged from.
-    """
+    """The parts that a part replaces, believed only if it holds all rows of those that are still there."""
     names = _listed_names(metadata.get(REPLACES_KEY, b"[]"))
     if not names:
         return frozenset()
@@ -186,11 +182,7 @@ def _checked_replaces(path: Path, file: pq.ParquetFile, metadata: Mapping[bytes,
 
 
 def _listed_names(text: bytes) -> list[str]:
-    """A list of file names in JSON.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A list of file names in JSON."""
     names = parse_json(text, REPLACES_KEY.decode())
     if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
         raise ValueError(f"{REPLACES_KEY.decode()} is no list of file names")

@@ -178,11 +178,7 @@ def _yaml(path: Path) -> Any:
 
 
 def _chat_of(data: Any) -> tuple[ChatMessage, ...]:
-    """The messages of ``chat.yaml``.
-
-    Raises:
-        ValueError: it is no list of messages, or lacks what a player cannot do without; the message says what.
-    """
+    """The messages of ``chat.yaml``."""
     if not isinstance(data, list) or not data:
         raise ValueError("chat.yaml must be a list of messages, each with role and text")
     chat = tuple(_message_of(f"chat.yaml, message {number}", entry) for number, entry in enumerate(data, 1))

@@ -132,11 +132,7 @@ def _line_places(checkout: str, relative: str) -> Mapping[int, tuple[int, int]]:
 
 @functools.lru_cache(maxsize=4096)
 def _runs_at(checkout: str, relative: str, start: int, length: int) -> Sequence[Mapping[str, Any]]:
-    """The runs of one line.
-
-    Raises:
-        PlayerError: the line is damaged.
-    """
+    """The runs of one line."""
     with _open(checkout, relative) as file:
         file.seek(start)
         line = file.read(length)

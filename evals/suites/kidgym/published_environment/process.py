@@ -239,11 +239,7 @@ class PublishedGame:
 
 
 def _seen(answer: dict[str, Any]) -> Seen:
-    """An answer of the worker, checked: it comes from code that is not ours.
-
-    Raises:
-        PublishedEnvironmentError: it has not the form that it must have.
-    """
+    """An answer of the worker, checked: it comes from code that is not ours."""
     try:
         goal, actions = answer["goal"], answer["actions"]
         if not (isinstance(goal, str) and isinstance(actions, list) and all(isinstance(one, str) for one in actions)):

@@ -237,11 +237,7 @@ def _doubts(asked: Asked, panels: Sequence[Any], rules: Sequence[Any]) -> tuple[
 
 
 def _panels(image: str, panels: Sequence[Any]) -> tuple[int, ...]:
-    """The panels that a picture shows, told by its name.
-
-    Raises:
-        ValueError: it shows one that is not described.
-    """
+    """The panels that a picture shows, told by its name."""
     stem = image.partition(".")[0]
     if stem == "first_two_rows":
         shown = tuple(range(6))
@@ -379,11 +375,7 @@ def _subject(asked: Asked, part: Part | None) -> str:
 
 
 def _asked(entry: Any, key_field: str) -> tuple[str, tuple[str, ...], int]:
-    """Text, options without their letters, and the index of the key.
-
-    Raises:
-        ValueError: the entry has not the form that the generator writes.
-    """
+    """Text, options without their letters, and the index of the key."""
     if not isinstance(entry, dict):
         raise ValueError("is no question")
     text = _text(entry, "question")

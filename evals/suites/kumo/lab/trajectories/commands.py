@@ -110,11 +110,7 @@ def _make(options: argparse.Namespace) -> int:
 
 
 def _recipe(options: argparse.Namespace, domain: str) -> Recipe:
-    """The recipe of one domain.
-
-    Raises:
-        ValueError: an option is wrong.
-    """
+    """The recipe of one domain."""
     if not is_level(options.difficulty):
         raise ValueError(f"--difficulty: {options.difficulty!r} is neither easy nor hard nor a size such as 6x8")
     check_size(*size_of(options.difficulty))
