@@ -190,6 +190,7 @@ class Driver:
                 return
             assigned = lane.pool.replicas_of(name) if lane.pool else {}
             own, total = (len(assigned), self.stats.replicas_up) if lane.pool else (1, lane.runners)
+            # Without this bound the first runner that asks would take all of a small plan.
             share = fair_share(lane.queue.unfinished, len(held), own, total)
             episodes = lane.queue.take(min(self._bounded(room), share))
             held.update({episode.id: episode for episode in episodes})
@@ -202,6 +203,7 @@ class Driver:
             )
             report = await within(EXCHANGE_SECONDS, handle.exchange(assignment))
             delivered, room, running = assigned, report.room, report.running
+            # From here on the episodes are the driver's to commit, and no longer to requeue.
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():
                     held.pop(episode_id)

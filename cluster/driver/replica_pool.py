@@ -125,6 +125,7 @@ class ReplicaPool:
         Requests that a replica is serving while it moves are still answered to the runner that sent them.
         """
         while self._runners:
+            # One replica at a time, preferring those on the receiver's own node.
             ranked = sorted(self._runners.values(), key=lambda each: len(each.replicas))
             least, most = ranked[0], ranked[-1]
             if len(most.replicas) - len(least.replicas) < 2:
@@ -153,6 +154,7 @@ class ReplicaPool:
             try:
                 if not pending:
                     raise RunFailedError("the GPUs of all replicas were given up")
+                # With ``fit``, nodes that join are noticed at the next round; else only the end of a slot matters.
                 done, _ = await asyncio.wait(
                     pending, timeout=NODE_CHECK_SECONDS if fit else None, return_when=asyncio.FIRST_COMPLETED
                 )

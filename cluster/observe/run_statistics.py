@@ -104,6 +104,7 @@ class RunStatistics:
             add(self.counts, before.counts, sign=-1)
         self._reports[runner] = dataclasses.replace(report, finished=None, counts=dataclasses.replace(report.counts))
         now, counts = time.monotonic(), self.counts
+        # For the rates shown: totals at each report of the last seconds.
         self._history.append((now, counts.turns, counts.completion_tokens + counts.prompt_tokens))
         while self._history[0][0] < now - WINDOW:
             self._history.popleft()

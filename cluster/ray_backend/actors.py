@@ -166,6 +166,7 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
         "num_cpus": needs.cpus,
         "memory": LITTLE_MEMORY,
         "max_concurrency": CALLS_AT_ONCE,
+        # A call that crashed an actor would crash the next one too, were it retried by Ray, which knows no prompts.
         "max_restarts": 0,
         "max_task_retries": 0,
         "scheduling_strategy": "SPREAD",
@@ -208,6 +209,7 @@ def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Po
     options |= {"max_restarts": 0, "max_task_retries": 0}
     here = ray.get_runtime_context().get_node_id()
     if nodes := sorted((node["NodeID"] for node in living_nodes()), key=lambda node: (node != here, node)):
+        # Soft: if the node goes, the runner starts on another one.
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
     return RayRunner(ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy))
 

@@ -121,6 +121,7 @@ class ModelPlayer:
     async def _try(self, request: Request, affinity: str, deaths: list[EngineDiedError]) -> Reply:
         """One try; engines that die while serving the turn are added to ``deaths``."""
         queued = time.monotonic()
+        # A turn that may crash engines goes first and alone: with others beside it, these would be suspected too.
         exclusive = len(deaths) >= DEATHS_TO_ISOLATE
         ticket = await self._slot(affinity, -math.inf if exclusive else request.priority, exclusive)
         sent = time.monotonic()
@@ -158,6 +159,7 @@ class ModelPlayer:
                     error = copy.exception()
                     if isinstance(error, EngineDiedError):
                         deaths.append(error)
+                    # Of two copies one may fail; only the failure of the last one counts.
                     if error is not None and copies:
                         continue  # the other copy may still be answered
                     reply = copy.result()

@@ -129,6 +129,7 @@ class Router:
         state = self._states[replica] = _ReplicaState(replica, batch, next(self._numbers))
         self._capacity += state.capacity
         self._update(state)
+        # In their order of priority: the turns that waited for any replica at all.
         unrouted, self._unrouted = self._unrouted, []
         for ticket in sorted(unrouted):
             self._queue(ticket)
@@ -142,6 +143,7 @@ class Router:
         self._capacity -= state.capacity
         self._sent -= state.counted[0]
         self._waiting -= state.counted[1]
+        # Tickets that were sent keep their state, so that ``release`` finds it though the replica is gone.
         self._idlest.discard(state)
         self._longest_queue.discard(state)
         for ticket in sorted(state.waiting):

@@ -115,6 +115,7 @@ class Runner:
         if self.model is None:
             return
         left = bool(self._ready or self._remaining)
+        # A second copy of a request costs slots, which are free in the tail only, and money at an endpoint.
         self.model.hedging = not (left or self._metered)
         for name, (sent, slots) in self.model.router.loads().items():
             use, busy = self._use[name], min(sent, slots)
@@ -159,6 +160,7 @@ class Runner:
         table = None
         if finished:
             table = await asyncio.to_thread(self._rows, finished)
+        # While the rows were made, further episodes may have finished.
         running = len(self._running) + len(self._finished)  # those that just finished are in the next report
         more = self._room()
         if self.model is None:

@@ -198,6 +198,7 @@ def _take_lease(folder: Path, file: IO[str]) -> tuple[Lease, bytes]:
             "another driver may start)"
         )
     parts, named = counted_parts(folder)
+    # Above every number that was ever used here, also of leases that somebody removed.
     number = max([named, *(lease.number for lease in leases)]) + 1
     content = {**this_process(), "nonce": secrets.token_hex(8), "parts": parts}
     mine = Lease(folder / f".lease-{number:06d}", number, content, now)

@@ -76,8 +76,10 @@ def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table |
         found.add(episodes < 0, lambda row: "is not in the plan")
         for name, differs in _relabeled(rows, plan, episodes).items():
             found.add(differs, functools.partial(_says_otherwise, name, rows[name]))
+    # By episode, then attempt: rows of one attempt stand side by side, and an episode's latest attempt last.
     order = np.lexsort((attempts, episodes))  # stable: equal attempts stay in the order of the parts
     order = order[~found.any[order]]
+    # A row that repeats the attempt before it; the first in the order of the parts is kept.
     again = _same_as_before(episodes[order]) & _same_as_before(attempts[order])
     first = np.arange(len(rows))
     first[order] = order[np.maximum.accumulate(np.where(again, 0, np.arange(len(order))))]

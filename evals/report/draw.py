@@ -124,6 +124,7 @@ def _radar(figure: Figure) -> Canvas:
     styles = _styles(figure)
     for each, (title, members) in zip(axes, figure.panels.items(), strict=True):
         names = list(dict.fromkeys(str(name) for series in members for name in series.x))
+        # Panels may have different axes, so each has angles of its own.
         angles = [2 * math.pi * place / len(names) for place in range(len(names))]
         polar: Any = each
         polar.set_theta_offset(math.pi / 2)

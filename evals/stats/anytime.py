@@ -268,6 +268,7 @@ def _log_capital(kinds: _Kinds, mean: float, largest: float) -> tuple[np.float64
     totals, sizes, many = kinds
     sides = []
     for gain in _gains(totals, sizes, mean, largest):
+        # Rows are stakes, columns the kinds of clusters; alike clusters win alike, so their logarithms are multiplied.
         logs = np.log1p(STAKES[:, None] * gain[None, :]) @ many
         sides.append(np.logaddexp.reduce(LOG_WEIGHTS + logs))
     return sides[0], sides[1]

@@ -187,6 +187,7 @@ def wilson_estimate(share: float, n: int, design_effect: float = 1.0, confidence
     """A known share of successes among n observations with its Wilson score interval for n over the design effect."""
     effective = n / design_effect
     z = NormalDist().inv_cdf((1 + confidence) / 2)
+    # Wilson (1927): the shares from which the observed one is z standard errors away, at most.
     scale = 1 + z * z / effective
     center = (share + z * z / (2 * effective)) / scale
     margin = z / scale * math.sqrt(share * (1 - share) / effective + (z / (2 * effective)) ** 2)
@@ -238,6 +239,7 @@ def _design_effect(successes: Sequence[bool], clusters: Sequence[Hashable] | Non
     hits = cluster_sums([float(bool(success)) for success in successes], clusters)
     sizes = cluster_sums([1.0] * len(successes), clusters)
     mean_size = len(successes) / len(sizes)
+    # One cluster that succeeds whole and one that fails whole.
     hits, sizes = [*hits, mean_size, 0.0], [*sizes, mean_size, mean_size]
     total = math.fsum(sizes)
     share = math.fsum(hits) / total

@@ -48,6 +48,7 @@ def games_in_order(plan: pa.Table) -> list[Game]:
     placed: list[tuple[float, str, Game]] = []
     for games in strata.values():
         # One hash gives both draws: its first half orders the stratum, its second half the place within it.
+        # Of the games only: whoever plays a plan plays it in the same order.
         drawn = sorted((stable_hash("order", *game.key), game) for game in games)
         for rank, (digits, game) in enumerate(drawn):
             placed.append(((rank + int(digits[16:28], 16) / 16**12) / len(games), digits, game))

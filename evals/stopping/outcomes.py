@@ -206,6 +206,7 @@ class Outcomes:
     def _needed_by(self, states: tuple[GroupState, ...]) -> frozenset[str]:
         needed: set[str] = set()
         for group, state in zip(self._groups, states, strict=True):
+            # A decision that has been made needs no game behind the one at which it fell.
             taken = state.decision.games if state.ended else len(group.games)
             for episodes in group.all_episodes[:taken]:
                 needed.update(episodes)
@@ -239,6 +240,7 @@ class Outcomes:
         """Take in the games that have become complete, up to the first that has not; whether there were any."""
         before = group.complete
         for own in group.games[before:]:
+            # A paired game is complete when both sides have finished it.
             waited_for = [*own, *(self._twin[one] for one in own if one in self._twin)]
             if not all(one in self._values for one in waited_for):
                 break

@@ -288,12 +288,14 @@ def sign_flip_p(sums: Sequence[float]) -> float:
         return 1.0
     total = math.fsum(size * count for size, count in counts.items())
     if all(size.is_integer() for size in counts) and (len(counts) == 1 or total <= EXACT_TOTAL):
+        # Sums of whole numbers: the distribution is a convolution of binomials, one for each size of difference.
         positive = _positive_sums({int(size): count for size, count in counts.items()})
         extreme = np.abs(2 * np.arange(len(positive)) - total) >= observed - 1e-9
         return float(min(1.0, positive[extreme].sum()))
     generator = np.random.default_rng(0)
     drawn = np.zeros(DRAWS)
     for size, count in counts.items():  # games of equal size are alike: only how many are positive is drawn
+        # Heads minus tails among the games of this size.
         drawn += size * (2.0 * generator.binomial(count, 0.5, DRAWS) - count)
     extreme = np.abs(drawn) >= observed * (1 - 1e-9)
     return float((1 + extreme.sum()) / (DRAWS + 1))
