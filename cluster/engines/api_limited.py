@@ -34,7 +34,8 @@ class LimitedEndpoint:
         """Why nothing more is sent, if so."""
         self._requests = requests
         self._tokens = tokens
-        self._spend = spend
+        self.spend = spend
+        """Counts what they cost against the cap."""
         self._bound = PromptBound()
 
     async def send(self, request: Request, body: Mapping[str, Any], most_completion: int) -> tuple[Answer, float]:
@@ -55,7 +56,7 @@ class LimitedEndpoint:
         while True:
             async with self.concurrency.slot():
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(tokens)))
-                async with self._spend.payment(self._price(most, most)) as payment:
+                async with self.spend.payment(self._price(most, most)) as payment:
                     if self.closed:
                         raise EndpointClosedError
                     if not self.concurrency.held:
@@ -90,4 +91,4 @@ class LimitedEndpoint:
         """What a request costs; tokens that are not told count with the most that they may be."""
         prompt = most.prompt if usage.prompt is None else usage.prompt
         completion = most.completion if usage.completion is None else usage.completion
-        return self._spend.price(prompt or 0, completion or 0)
+        return self.spend.price(prompt or 0, completion or 0)

@@ -81,6 +81,24 @@ class RequestForm:
         body |= self.extra_body
         return {name: value for name, value in body.items() if value is not None}
 
+    def lacks(self, request: Request) -> str:
+        """As ``RequestFormat.lacks``."""
+        if (request.options or request.schema) and self.choices == "refuse":
+            return "this endpoint cannot constrain replies: use decoding=free"
+        if request.labels and model_reasons(self.reasoning, self.reasoning_effort):
+            return "a model that reasons first (reasoning=true, or reasoning_effort) gives no label probabilities"
+        return ""
+
+    def parameter_names(self, body: Mapping[str, Any]) -> set[str]:
+        """As ``RequestFormat.parameter_names``: parameters, and pictures."""
+        pictures = any(
+            part["type"] == "image_url"
+            for sent in body["messages"]
+            if isinstance(sent["content"], list)
+            for part in sent["content"]
+        )
+        return (set(body) - {"messages"}) | ({"image_url"} if pictures else set())
+
     def most_tokens(self, request: Request) -> int:
         """Most tokens that the reply may have."""
         return 1 if request.labels else self.sampling.max_tokens
@@ -111,15 +129,9 @@ NEUTRAL: Mapping[str, float] = {
 """Sampling parameters that not every endpoint knows, with the values that change nothing."""
 
 
-def parameter_names(body: Mapping[str, Any]) -> set[str]:
-    """What an endpoint may not take of a request: its parameters, and pictures."""
-    pictures = any(
-        part["type"] == "image_url"
-        for sent in body["messages"]
-        if isinstance(sent["content"], list)
-        for part in sent["content"]
-    )
-    return (set(body) - {"messages"}) | ({"image_url"} if pictures else set())
+def model_reasons(reasoning: bool, effort: str | None) -> bool:
+    """Whether the settings say that the model reasons before it answers."""
+    return reasoning or effort not in (None, "none")
 
 
 def expected_tokens(request: Request) -> int:

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from cluster.engines import openai_api
+from cluster.engines import api_engine
 from cluster.engines.base import EngineClosedError
 from evals.types import PlayerError
 from tests.cluster.openai_api.stub import completion, engine, request
@@ -171,7 +171,7 @@ async def test_the_most_probable_token_is_found_wherever_it_stands(stub):
 
 
 async def test_when_no_answer_can_be_read_the_run_stops_before_much_is_spent(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "UNREADABLE_REQUESTS", 3)
+    monkeypatch.setattr(api_engine, "UNREADABLE_REQUESTS", 3)
     stub.script = [completion(content=5)]
     made = engine(stub, max_tries=2)
     for _ in range(2):
@@ -185,7 +185,7 @@ async def test_when_no_answer_can_be_read_the_run_stops_before_much_is_spent(stu
 
 
 async def test_unreadable_answers_between_others_stop_nothing(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "UNREADABLE_REQUESTS", 2)
+    monkeypatch.setattr(api_engine, "UNREADABLE_REQUESTS", 2)
     made = engine(stub, max_tries=1)
     for _ in range(3):
         stub.script = [completion(content=5), "answer"]

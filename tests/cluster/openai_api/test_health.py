@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cluster.engines import api_endpoint, openai_api
+from cluster.engines import api_endpoint, api_engine
 from cluster.engines.base import EngineError
 from cluster.engines.openai_api import OpenAIEngine
 from tests.cluster.openai_api.stub import completion, engine, request
@@ -76,7 +76,7 @@ async def test_health_asks_only_an_endpoint_that_was_not_heard_of_lately(stub, m
     await made.complete(request())
     await made.check_health()
     assert stub.asked_for_models == 0
-    monkeypatch.setattr(openai_api, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(api_engine, "QUIET_SECONDS", 0.0)
     await made.check_health()
     assert stub.asked_for_models == 1 and len(stub.bodies) == 1
 
@@ -85,18 +85,18 @@ async def test_health_asks_only_an_endpoint_that_was_not_heard_of_lately(stub, m
     "trouble", [(503, b"{}"), lambda handler: time.sleep(1), lambda handler: handler.connection.close()]
 )
 async def test_health_fails_after_a_long_outage_and_rides_out_a_short_one(stub, monkeypatch, trouble):
-    monkeypatch.setattr(openai_api, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(api_engine, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(api_endpoint, "HEALTH_SECONDS", 0.2)
     made = engine(stub)
     stub.models = trouble
     await made.check_health()
-    monkeypatch.setattr(openai_api, "OUTAGE_SECONDS", 0.0)
+    monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", 0.0)
     with pytest.raises(EngineError, match="has not answered"):
         await made.check_health()
 
 
 async def test_health_costs_nothing(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(api_engine, "QUIET_SECONDS", 0.0)
     made = engine(stub, prompt_price=1000.0, spend_cap=1.0)
     await made.start()
     await made.check_health()

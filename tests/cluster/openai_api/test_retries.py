@@ -8,7 +8,7 @@ import traceback
 
 import pytest
 
-from cluster.engines import openai_api
+from cluster.engines import api_engine
 from cluster.engines.api_errors import asked_seconds
 from cluster.engines.base import EngineClosedError
 from evals.types import PlayerError
@@ -47,7 +47,7 @@ async def test_an_outage_costs_no_request_however_many_tries_it_takes(stub, trou
     "trouble", [(503, f"key {KEY}", {}), (429, "slow down", {}), "hang up", "never", "garbage"], ids=str
 )
 async def test_an_endpoint_that_answers_nobody_for_long_stops_the_run(stub, monkeypatch, trouble):
-    monkeypatch.setattr(openai_api, "OUTAGE_SECONDS", 0.3)
+    monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", 0.3)
     stub.script = [trouble]
     made = engine(stub, timeout_seconds=0.2, max_tries=2)
     ends = await asyncio.gather(*(made.complete(request(n)) for n in range(3)), return_exceptions=True)
@@ -62,7 +62,7 @@ async def test_an_endpoint_that_answers_nobody_for_long_stops_the_run(stub, monk
 
 
 async def test_an_endpoint_that_is_down_stops_the_run(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "OUTAGE_SECONDS", 0.1)
+    monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", 0.1)
     stub.server.server_close()
     with pytest.raises(EngineClosedError, match=r"gave no answers for 0\.1 s, last: no connection"):
         await engine(stub, max_tries=2).complete(request())
@@ -79,7 +79,7 @@ async def test_a_request_that_fails_while_others_are_answered_fails_alone(stub):
 
 
 async def test_a_request_that_fails_with_nobody_beside_it_fails_alone_too(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "OUTAGE_SECONDS", 0.1)
+    monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", 0.1)
     stub.poison = "poison"
     made = engine(stub, max_tries=3)
     with pytest.raises(PlayerError, match="broken"):
@@ -135,7 +135,7 @@ async def test_requests_that_wait_for_their_turn_are_held_back_too_and_give_thei
 
 
 async def test_an_outage_counts_from_the_last_answer(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "OUTAGE_SECONDS", 0.3)
+    monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", 0.3)
     stub.script = ["hang up", "answer", "hang up", "answer"]
     made = engine(stub)
     await made.complete(request())

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from cluster.engines import openai_api
+from cluster.engines import api_engine
 from cluster.engines.base import EngineClosedError, SpendCapReachedError
 from cluster.engines.prompt_bound import PromptBound
 from cluster.engines.spend import Spend
@@ -111,7 +111,7 @@ async def test_an_error_after_work_was_begun_is_paid_for(stub, trouble, cost):
 
 
 async def test_what_was_never_sent_is_not_paid_for(stub, monkeypatch):
-    monkeypatch.setattr(openai_api, "OUTAGE_SECONDS", 0.1)
+    monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", 0.1)
     stub.server.shutdown()
     stub.server.server_close()
     made = engine(stub, **PRICES, spend_cap=1.0)
