@@ -40,6 +40,10 @@ class Usage:
     """Reasoning included."""
     cached: int = 0
     reasoning: int = 0
+    written: int = 0
+    """Prompt tokens that were written into a cache, where that has a price of its own."""
+    cost: float | None = None
+    """What the endpoint says that the answer cost."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Answer:
     usage: Usage
     top: Mapping[str, float]
     """Log-probabilities of the most likely first tokens; empty unless asked for."""
+    kept: Any = None
+    """The reply as the endpoint wants it back in later turns, thoughts and their signatures included; None for its words."""
 
     def label_scores(self, labels: Sequence[str]) -> LabelScores:
         """What the top tokens tell of the labels; a label that is not among them is nan, never zero."""
@@ -106,7 +112,10 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     # Where OpenAI, vLLM and most others have it, then where DeepSeek has it.
     cached = _first_count(data, ("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",))
     reasoning = _first_count(data, ("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
-    return Usage(prompt or None, completion, min(cached, prompt or 0), min(reasoning, completion or 0))
+    written = _first_count(data, ("prompt_tokens_details", "cache_write_tokens"))
+    cached = min(cached, prompt or 0)
+    written = min(written, (prompt or 0) - cached)
+    return Usage(prompt or None, completion, cached, min(reasoning, completion or 0), written)
 
 
 def _first_count(data: Any, *places: Sequence[str]) -> int:

@@ -73,13 +73,20 @@ class Endpoint:
         """What a model wrote, without the secrets that the endpoint may have repeated in it."""
         return redacted(text, self._secrets)
 
-    async def complete(self, body: Mapping[str, Any]) -> Any:
+    async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
         """The JSON that answers one chat completion request.
 
         Raises:
             EndpointError: there is none.
         """
         return await self._exchange("POST", "/chat/completions", self._seconds, json.dumps(body).encode())
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
+        """None: each request is new."""
+        return None
+
+    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
+        """Nothing is to be noted."""
 
     async def check(self) -> None:
         """Ask for the list of models, which costs nothing; any answer shows that the endpoint is there.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from cluster.engines.api_answer import Answer, Usage, read_answer, read_usage
-from cluster.engines.api_endpoint import Endpoint
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_request import expected_tokens
 from cluster.engines.base import Request
@@ -21,13 +20,73 @@ class EndpointClosedError(Exception):
     """Nothing more is sent: see ``LimitedEndpoint.closed``."""
 
 
+class Connection(Protocol):
+    """The way to an endpoint (``cluster.engines.api_endpoint.Endpoint``, or a provider's own client)."""
+
+    base_url: str
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the endpoint last answered anything but that it is out of order."""
+        ...
+
+    async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
+        """The JSON that answers a request; ``name`` is that of the turn (``Request.id``).
+
+        Raises:
+            EndpointError: there is none.
+        """
+        ...
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
+        """What of the run's spending is for this very request, if it was sent before (in an earlier session, say)."""
+        ...
+
+    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
+        """Note the price of a request that was answered; called before the price is counted."""
+        ...
+
+    async def check(self) -> None:
+        """See that the endpoint is there, at no cost.
+
+        Raises:
+            EndpointError: it is not, or refuses the key.
+        """
+        ...
+
+    def redacted(self, text: str) -> str:
+        """What a model wrote, without the secrets that the endpoint may have repeated in it."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections."""
+        ...
+
+
 class LimitedEndpoint:
     """Sends one try of a request at a time through all limits, and pays for it."""
 
     def __init__(
-        self, http: Endpoint, concurrency: AdaptiveConcurrency, requests: PerMinute, tokens: PerMinute, spend: Spend
+        self,
+        http: Connection,
+        concurrency: AdaptiveConcurrency,
+        requests: PerMinute,
+        tokens: PerMinute,
+        spend: Spend,
+        reading: tuple[Callable[[Any, bool], Answer], Callable[[Any], Usage]] = (read_answer, read_usage),
+        price: Callable[[Usage], float] | None = None,
     ) -> None:
-        """Nothing is sent yet."""
+        """Nothing is sent yet.
+
+        Args:
+            http: the way there.
+            concurrency: limit of requests at once.
+            requests: limit of requests per minute.
+            tokens: limit of tokens per minute.
+            spend: counts what they cost against the cap.
+            reading: how an answer, and its usage alone, are read from JSON.
+            price: of an answer by its usage; that of ``spend`` by default, which knows no caches.
+        """
         self.http = http
         self.concurrency = concurrency
         self.closed = ""
@@ -35,8 +94,9 @@ class LimitedEndpoint:
         self._requests = requests
         self._tokens = tokens
         self.spend = spend
-        """Counts what they cost against the cap."""
         self._bound = PromptBound()
+        self._read_answer, self._read_usage = reading
+        self._price_of = price or (lambda usage: spend.price(usage.prompt or 0, usage.completion or 0))
 
     async def send(self, request: Request, body: Mapping[str, Any], most_completion: int) -> tuple[Answer, float]:
         """Ask once; returns the answer and its price.
@@ -56,7 +116,8 @@ class LimitedEndpoint:
         while True:
             async with self.concurrency.slot():
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(tokens)))
-                async with self.spend.payment(self._price(most, most)) as payment:
+                counted = self.http.counted_before(body, request.id)
+                async with self.spend.payment(self._most_price(most), counted) as payment:
                     if self.closed:
                         raise EndpointClosedError
                     if not self.concurrency.held:
@@ -71,11 +132,11 @@ class LimitedEndpoint:
 
     async def _try(self, request: Request, body: Mapping[str, Any], payment: Payment, most: Usage) -> Answer:
         """Send a request and read what comes back, and note what that costs."""
-        payment.price = self._price(most, most)  # stays so where the answer never comes or does not tell
+        payment.price = self._most_price(most)  # stays so where the answer never comes or does not tell
         try:
-            data = await self.http.complete(body)
-            payment.price = self._price(read_usage(data), most)
-            answer = read_answer(data, scored=bool(request.labels))
+            data = await self.http.complete(body, request.id)
+            payment.price = self._price(self._read_usage(data), most)
+            answer = self._read_answer(data, bool(request.labels))
         except EndpointError as error:
             if error.stated is not None:
                 payment.price = self._price(read_usage(error.stated, wrote=False), most)
@@ -84,11 +145,18 @@ class LimitedEndpoint:
         payment.price = self._price(answer.usage, most)
         if answer.usage.prompt is not None:
             self._bound.learn(request, answer.usage.prompt)
+        self.http.note_price(body, request.id, payment.price)
         text, reasoning = self.http.redacted(answer.text), self.http.redacted(answer.reasoning)
         return dataclasses.replace(answer, text=text, reasoning=reasoning)
 
+    def _most_price(self, most: Usage) -> float:
+        """The most that a request may cost, be its prompt written into a cache or not."""
+        return max(self._price_of(most), self._price_of(dataclasses.replace(most, written=most.prompt or 0)))
+
     def _price(self, usage: Usage, most: Usage) -> float:
         """What a request costs; tokens that are not told count with the most that they may be."""
+        if usage.cost is not None:
+            return usage.cost
         prompt = most.prompt if usage.prompt is None else usage.prompt
         completion = most.completion if usage.completion is None else usage.completion
-        return self.spend.price(prompt or 0, completion or 0)
+        return self._price_of(dataclasses.replace(usage, prompt=prompt, completion=completion))

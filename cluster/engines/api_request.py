@@ -156,11 +156,12 @@ def chat_to_json(chat: Chat) -> list[dict[str, Any]]:
 def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": _data_url(part)}}
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(part)}"}}
 
 
 @functools.lru_cache(maxsize=512)
-def _data_url(picture: Picture) -> str:
+def png(picture: Picture) -> str:
+    """A picture as PNG in base64."""
     out = io.BytesIO()
     Image.fromarray(picture.render()).save(out, format="PNG")
-    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
+    return base64.b64encode(out.getvalue()).decode()

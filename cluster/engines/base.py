@@ -155,6 +155,20 @@ class Engine(abc.ABC):
         return
 
     @classmethod
+    def known_prices(cls, settings: Mapping[str, Any]) -> Mapping[str, float]:
+        """Prices that the engine knows of its model, by the settings that they are for; they fill in those that are null.
+
+        Args:
+            settings: the ``model.engine`` section, checked.
+        """
+        return {}
+
+    @classmethod
+    def price_note(cls, settings: Mapping[str, Any]) -> str:
+        """What people should know of the prices when a run is planned; empty for nothing."""
+        return ""
+
+    @classmethod
     def keys_within(cls) -> Mapping[str, Mapping[str, Any]]:
         """For settings that are mappings with known keys: the keys with their types; none known is any."""
         return {}

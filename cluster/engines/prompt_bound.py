@@ -35,7 +35,7 @@ class PromptBound:
             body: what is sent for it: instructions beside the chat, such as a schema, may become part of the prompt.
         """
         texts = [part for message in request.chat for part in message.parts if isinstance(part, str)]
-        beside = {name: value for name, value in body.items() if not _is_chat(value)}
+        beside = {name: _thoughts(value) if _is_chat(value) else value for name, value in body.items()}
         words = sum(len(text.encode("utf-8", "replace")) for text in (*texts, json.dumps(beside)))
         pictures = sum(self._by_size.get(size, PICTURE_TOKENS) * count for size, count in _sizes(request).items())
         return words + FRAME_TOKENS * len(request.chat) + pictures
@@ -49,6 +49,12 @@ class PromptBound:
 def _is_chat(value: Any) -> bool:
     """Whether a field of a body holds messages, whatever the provider calls it."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "role" in value[0]
+
+
+def _thoughts(messages: list[Any]) -> list[Any]:
+    """Earlier replies that are sent back with more than their words."""
+    by_model = [each for each in messages if each.get("role") not in ("system", "user")]
+    return [each for each in by_model if each.keys() > {"role", "content"} or not isinstance(each.get("content"), str)]
 
 
 def _sizes(request: Request) -> Counter[tuple[int, int]]:

@@ -17,8 +17,14 @@ from evals.summary.cost import money
 class Spend:
     """Spending in the currency of the prices (per million tokens), kept within one request's price of a cap."""
 
-    def __init__(self, prompt_price: float = 0.0, completion_price: float = 0.0, cap: float | None = None) -> None:
-        """``cap`` needs a price, without which it would never be reached.
+    def __init__(
+        self,
+        prompt_price: float = 0.0,
+        completion_price: float = 0.0,
+        cap: float | None = None,
+        cost_is_told: bool = False,
+    ) -> None:
+        """``cap`` needs a price, without which it would never be reached, unless the endpoint tells each request's cost.
 
         Raises:
             ValueError: a price is below 0, or the cap is not above it, or comes without prices.
@@ -29,7 +35,7 @@ class Spend:
             )
         if cap is not None and not cap > 0:
             raise ValueError(f"spend_cap={cap}: must be above 0; null is no cap")
-        if cap is not None and prompt_price + completion_price == 0:
+        if cap is not None and prompt_price + completion_price == 0 and not cost_is_told:
             raise ValueError(
                 f"spend_cap={cap} would never be reached: give prompt_price and completion_price, per million tokens"
             )
@@ -83,7 +89,7 @@ class Spend:
             return Account(self.spent, sum(self._reserved.values()), self._highest, self._number)
 
     @asynccontextmanager
-    async def payment(self, most: float) -> AsyncIterator[Payment]:
+    async def payment(self, most: float, counted: float | None = None) -> AsyncIterator[Payment]:
         """Wait until a request that costs ``most`` at most fits under the cap with those in flight, and reserve that price.
 
         Where the driver keeps a journal, also wait until the reservation is on disk (``settle``).
@@ -91,9 +97,21 @@ class Spend:
         At least the price of the most expensive request so far is reserved, in case an endpoint bills more than it says.
         A request that is in flight alone may exceed the cap, since most cost far less than they could.
 
+        Args:
+            most: The most that the request can cost.
+            counted: What has been counted for it already, if it was sent before; nothing is reserved then, and what it did
+                cost takes the place of that.
+
         Raises:
             SpendCapReachedError: the cap is reached.
         """
+        if counted is not None:
+            again = Payment(counted)
+            try:
+                yield again
+            finally:
+                self.spent += max(0.0, again.price) - counted
+            return
         number = await self._reserve(most)
         payment = Payment()
         try:

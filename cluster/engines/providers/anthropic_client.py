@@ -1,0 +1,144 @@
+"""Anthropic's client: messages as a stream, thoughts sent back with their signatures, cache marks at the growing prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from cluster.engines.api_answer import Answer, Usage, whole
+from cluster.engines.api_request import png
+from cluster.engines.base import Request
+from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from evals.types import Finish, Part
+
+FINISHES: Mapping[str, Finish] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+"""Stop reasons; all others mean that the model had said what it wanted to."""
+
+
+@dataclass(kw_only=True, eq=False)
+class AnthropicEngine(ProviderEngine):
+    """Claude models."""
+
+    package: ClassVar[str] = "anthropic"
+    extra: ClassVar[str] = "anthropic"
+    provider: ClassVar[str] = "anthropic"
+    key_variable: ClassVar[str] = "ANTHROPIC_API_KEY"
+    url: ClassVar[str] = "https://api.anthropic.com"
+    sampled: ClassVar[Mapping[str, str]] = {
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "top_k": "top_k",
+        "stop": "stop_sequences",
+    }
+    operational: ClassVar[frozenset[str]] = ProviderEngine.operational | {"cache"}
+
+    thinking_tokens: int | None = None
+    """Most tokens of thoughts, for models that take a number: 1024 at least, below `model.sampling.max_tokens`."""
+    cache: Literal["5m", "1h", "off"] = "5m"
+    """How long the prompt so far is kept for the next turn; writing it costs more than a plain prompt, reading far less."""
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the settings make the model think before it answers."""
+        return self.thinking_tokens is not None or super().thinks
+
+    def _check_sampling(self) -> None:
+        super()._check_sampling()
+        if self.thinking_tokens is not None and not 1024 <= self.thinking_tokens < self.sampling.max_tokens:
+            raise ValueError(
+                f"thinking_tokens={self.thinking_tokens}: must be from 1024 to below model.sampling.max_tokens="
+                f"{self.sampling.max_tokens}, which includes them"
+            )
+
+    def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
+        from anthropic import AsyncAnthropic
+
+        return AsyncAnthropic(
+            api_key=key,
+            base_url=self.address,
+            default_headers=dict(headers),
+            max_retries=0,
+            timeout=None,
+            http_client=http_client(self.max_num_seqs),
+        )
+
+    async def ask_whether_there(self) -> None:
+        """Ask for the list of models."""
+        await self._client.models.list(limit=1)
+
+    async def ask(self, body: Mapping[str, Any]) -> Any:
+        """One message, as a stream: a connection that says nothing for minutes is cut by what lies between."""
+        async with self._client.messages.stream(**body, extra_body=self.extra_body) as stream:
+            return plain(await stream.get_final_message())
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """What is sent for one turn."""
+        system = [
+            {"type": "text", "text": str(part)} for said in request.chat if said.role == "system" for part in said.parts
+        ]
+        messages = []
+        for said, earlier in zip(request.chat, self.earlier(request), strict=True):
+            content = earlier or [_block(part) for part in said.parts if not isinstance(part, str) or part.strip()]
+            if said.role != "system" and content:  # empty texts are refused
+                messages.append({"role": said.role, "content": content})
+        if self.cache != "off":
+            self._mark(system, messages)
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": self.most_tokens(request),
+            "messages": messages,
+            **({"system": system} if system else {}),
+            **self.drawn(),
+        }
+        if self.thinking_tokens is not None:
+            body["thinking"] = {"type": "enabled", "budget_tokens": self.thinking_tokens}
+        elif self.thinks:
+            body["thinking"] = {"type": "adaptive", "display": "summarized"}
+        if self.effort is not None:
+            body["output_config"] = {"effort": self.effort}
+        return body
+
+    def _mark(self, system: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:
+        """Mark where the prompt is cached: after the system's words, and after this question and the one before it.
+
+        The mark of the question before is where the last turn wrote; this turn reads up to there and writes the rest.
+        """
+        asked = [message for message in messages if message["role"] == "user"][-2:]
+        for blocks in [system, *(message["content"] for message in asked)]:
+            if blocks:
+                blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral", "ttl": self.cache}}
+
+    def read_answer(self, data: Any, scored: bool) -> Answer:
+        """What a message says, block by block."""
+        blocks = [_sent_back(block) for block in data["content"]]
+        return Answer(
+            text=whole("".join(block["text"] for block in blocks if block["type"] == "text")),
+            finish=FINISHES.get(data.get("stop_reason") or "", "stop"),
+            reasoning=whole("\n".join(block["thinking"] for block in blocks if block["type"] == "thinking")),
+            usage=self.read_usage(data),
+            top={},
+            kept=blocks,
+        )
+
+    def read_usage(self, data: Any) -> Usage:
+        """Its tokens; those of the prompt are counted in three parts."""
+        used = data["usage"]
+        read, written = used.get("cache_read_input_tokens") or 0, used.get("cache_creation_input_tokens") or 0
+        thought = (used.get("output_tokens_details") or {}).get("thinking_tokens") or 0
+        return Usage(used["input_tokens"] + read + written, used["output_tokens"], read, thought, written)
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png(part)}}
+
+
+def _sent_back(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A block of a reply as it is sent back: thoughts exactly as they came, of texts what a request may hold."""
+    return {"type": "text", "text": block["text"]} if block["type"] == "text" else dict(block)

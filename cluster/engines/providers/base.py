@@ -1,0 +1,427 @@
+"""What engines over providers' own clients share: settings, prices, thoughts that are sent back, and the way to the client.
+
+A provider's engine says how a turn is written and a reply is read, and how its client is built and asked; it is registered
+like an outsider's (entry point ``raycade.engines``). Keys are read from the environment where the engine runs.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import dataclasses
+import importlib.util
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from cluster.engines.api_answer import Answer, Usage
+from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES
+from cluster.engines.api_engine import ApiEngine
+from cluster.engines.api_errors import EndpointError, redacted
+from cluster.engines.api_limited import LimitedEndpoint
+from cluster.engines.api_request import NEUTRAL
+from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
+from cluster.engines.base import MANY, Capabilities, Request, Sampling
+from cluster.engines.limits import AdaptiveConcurrency, PerMinute
+from cluster.engines.providers.errors import endpoint_error
+from cluster.engines.providers.prices import NAMES, listed, prices_for, table
+from cluster.engines.providers.thoughts import Thoughts
+from cluster.engines.spend import Spend
+from envs.settings import Count, NotNegative, Positive, Seconds
+from evals.types import Reply
+
+NO_LABELS = "this provider gives no probabilities of labels; the suite's written answers need none"
+
+
+@dataclass(kw_only=True, eq=False)
+class ProviderEngine(ApiEngine, abc.ABC):
+    """Completes chats through one provider's client."""
+
+    package: ClassVar[str]
+    """The client's package, as it is imported."""
+    extra: ClassVar[str]
+    """Of raycade, which installs it."""
+    provider: ClassVar[str]
+    """Section of the price table."""
+    key_variable: ClassVar[str]
+    """Environment variable of the key, unless ``api_key_env`` names another."""
+    url: ClassVar[str] = ""
+    """Where requests go without ``base_url``; empty where the client knows."""
+    cost_is_told: ClassVar[bool] = False
+    """Whether answers say what they cost."""
+    sampled: ClassVar[Mapping[str, str]]
+    """The sampling parameters that the provider takes, with their names there."""
+    always_sent: ClassVar[frozenset[str]] = frozenset()
+    """Those that are sent even where they change nothing, since the provider's own default is another."""
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {
+            *NAMES,
+            "api_key_env",
+            "base_url",
+            "headers",
+            "max_num_seqs",
+            "max_tries",
+            "requests_per_minute",
+            "spend_cap",
+            "timeout_seconds",
+            "tokens_per_minute",
+        }
+    )
+    fixed_for_run: ClassVar[frozenset[str]] = frozenset({"base_url"})
+    given_again: ClassVar[frozenset[str]] = frozenset({"api_key_env", "base_url", "headers"})
+
+    sampling: Sampling
+    model: str
+    """The name that the provider knows."""
+    base_url: str | None = None
+    """The endpoint; the provider's own by default."""
+    api_key_env: str | None = None
+    """Name of the environment variable that holds the key; by default the one that the client's users know."""
+    headers: Mapping[str, str] | None = None
+    """Sent with every request; a value `env:NAME` is read from the environment, as secrets must be."""
+    extra_body: Mapping[str, Any] | None = None
+    """Further parameters of a request as the provider knows them."""
+    max_num_seqs: Count = 32  # type: ignore[assignment]
+    """Most requests at once; fewer while the provider says it has too many."""
+    timeout_seconds: Seconds = 600.0
+    """For one try of one request."""
+    max_tries: Count = 8
+    """Tries of one request, while others are answered, before its episode fails."""
+    requests_per_minute: Positive | None = None
+    """Limit that the provider sets, if any."""
+    tokens_per_minute: Positive | None = None
+    """Likewise, prompt and completion tokens together."""
+    prompt_price: NotNegative | None = None
+    """Per million tokens; null takes this and the next three from raycade's table, for a batch those of a batch."""
+    completion_price: NotNegative | None = None
+    """Per million tokens, reasoning included."""
+    cache_read_price: NotNegative | None = None
+    """Per million prompt tokens that a cache served; null with a `prompt_price` by hand: the same."""
+    cache_write_price: NotNegative | None = None
+    """Per million prompt tokens that were written into a cache; null with a `prompt_price` by hand: the same."""
+    spend_cap: Positive | None = None
+    """The run stops when this much was spent and can be resumed; the last request may exceed it."""
+    effort: str | None = None
+    """How much the model should think, in the provider's words (low, high, ...); null sends nothing."""
+    keep_thinking: bool = True
+    """Whether earlier thoughts are sent back, with their signatures, as the provider wants them."""
+
+    def __post_init__(self) -> None:
+        """Build the client; nothing is sent yet.
+
+        Raises:
+            ValueError: there is no key that could be sent, a setting holds a secret, or a limit or price is invalid.
+        """
+        self.check_settings(self._settings())
+        self._check_sampling()
+        if not self.timeout_seconds > 0:
+            raise ValueError(f"timeout_seconds={self.timeout_seconds}: must be above 0")
+        self._thoughts = Thoughts(4 * self.max_num_seqs)
+        prices = prices_for(self.provider, self._settings())
+        key, sent, secrets = self._read_secrets(self._settings())
+        self._client = self._make_client(key, sent)
+        spend = Spend(prices.prompt, prices.completion, self.spend_cap, self.cost_is_told)
+        endpoint = LimitedEndpoint(
+            self._connection([key, *secrets]),
+            AdaptiveConcurrency(self.max_num_seqs),
+            PerMinute(self.requests_per_minute),
+            PerMinute(self.tokens_per_minute),
+            spend,
+            (self._read_or_refuse, self._usage_or_nothing),
+            prices.of,
+        )
+        self._connect(self, endpoint, self.max_num_seqs, self.max_tries)
+
+    def _settings(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "sampling"}
+
+    def _connection(self, secrets: list[str]) -> ClientConnection:
+        return ClientConnection(self, secrets, self.timeout_seconds)
+
+    def _check_sampling(self) -> None:
+        """See that the provider takes all sampling parameters that would change something.
+
+        Raises:
+            ValueError: it does not take one, or thinking models would ignore it.
+        """
+        unknown = [name for name in self._changing() if name not in self.sampled]
+        if unknown:
+            raise ValueError(f"model.sampling: this provider takes no {' and no '.join(sorted(unknown))}")
+        if self.thinks and self.sampling.temperature != 1:
+            raise ValueError("a model that thinks draws at temperature 1 only: model.sampling.temperature=1")
+
+    def _changing(self) -> dict[str, Any]:
+        """Sampling parameters that differ from drawing from the model's whole distribution."""
+        neutral = {**NEUTRAL, "temperature": 1.0, "top_p": 1.0, "stop": ()}
+        return {name: getattr(self.sampling, name) for name in neutral if getattr(self.sampling, name) != neutral[name]}
+
+    def drawn(self) -> dict[str, Any]:
+        """Sampling parameters as they are sent."""
+        sent = {**{name: getattr(self.sampling, name) for name in self.always_sent}, **self._changing()}
+        return {self.sampled[name]: list(value) if name == "stop" else value for name, value in sent.items()}
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the settings make the model think before it answers."""
+        return self.effort not in (None, "none")
+
+    # --- before anything starts ---
+
+    @classmethod
+    def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
+        """Pictures as the model takes them; neither options nor label scores."""
+        return Capabilities(pictures=MANY)
+
+    @classmethod
+    def check_settings(cls, settings: Mapping[str, Any]) -> None:
+        """As ``Engine.check_settings``: no secret, and the client is installed."""
+        variable = settings.get("api_key_env") or cls.key_variable
+        check_no_secrets({**settings, "api_key_env": variable})
+        try:
+            found = importlib.util.find_spec(cls.package) is not None
+        except ModuleNotFoundError:  # of a package within a package, such as google.genai
+            found = False
+        if not found:
+            raise ValueError(f"this engine needs the Python package {cls.package}: pip install 'raycade[{cls.extra}]'")
+
+    @classmethod
+    def check_environment(cls, settings: Mapping[str, Any]) -> None:
+        """As ``Engine.check_environment``: the key, and headers with values from the environment."""
+        cls._read_secrets(settings)
+
+    @classmethod
+    def known_prices(cls, settings: Mapping[str, Any]) -> Mapping[str, float]:
+        """As ``Engine.known_prices``: those of the table, for the model and for batches or not."""
+        found = prices_for(cls.provider, settings)
+        amounts = (found.prompt, found.completion, found.cache_read, found.cache_write)
+        return dict(zip(NAMES, amounts, strict=True)) if found.known else {}
+
+    @classmethod
+    def price_note(cls, settings: Mapping[str, Any]) -> str:
+        """As ``Engine.price_note``."""
+        model = str(settings.get("model"))
+        if listed(cls.provider, model):
+            return f"prices of {model} as of {table()['date']} (model.engine.prompt_price and its like set others)"
+        if settings.get("prompt_price") or settings.get("completion_price"):
+            return ""
+        if cls.cost_is_told:
+            return f"prices of {model} are not known before it is asked; each answer says what it cost"
+        return (
+            f"prices of {model} are unknown: costs will be counted as 0, and there can be no spend_cap; set "
+            "model.engine.prompt_price and model.engine.completion_price, per million tokens"
+        )
+
+    @classmethod
+    def _read_secrets(cls, settings: Mapping[str, Any]) -> tuple[str, dict[str, str], list[str]]:
+        """The key, headers as they are sent, and which of their values are secret.
+
+        Raises:
+            ValueError: a variable of the environment is missing.
+        """
+        sent, secrets = read_headers(settings.get("headers") or {})
+        return read_key(settings.get("api_key_env") or cls.key_variable, needed=True), sent, secrets
+
+    # --- what each provider says ---
+
+    @abc.abstractmethod
+    def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
+        """The provider's client; it neither tries again nor follows redirects."""
+
+    @abc.abstractmethod
+    async def ask(self, body: Mapping[str, Any]) -> Any:
+        """What the client answers to one request: JSON."""
+
+    @abc.abstractmethod
+    async def ask_whether_there(self) -> None:
+        """Ask something that costs nothing."""
+
+    @abc.abstractmethod
+    def body(self, request: Request) -> dict[str, Any]:
+        """As ``RequestFormat.body``: JSON."""
+
+    @abc.abstractmethod
+    def read_answer(self, data: Any, scored: bool) -> Answer:
+        """What an answer's JSON says.
+
+        Raises:
+            EndpointError, LookupError, TypeError, ValueError, AttributeError: it is no sound answer.
+        """
+
+    @abc.abstractmethod
+    def read_usage(self, data: Any) -> Usage:
+        """The tokens that an answer's JSON says it took."""
+
+    @property
+    def address(self) -> str:
+        """Where requests go, for people."""
+        return check_base_url(self.base_url) or self.url or self.provider
+
+    @staticmethod
+    def status_of(status: int, words: str) -> int:
+        """The status that says whom a refusal concerns, where the provider's own does not."""
+        return status
+
+    async def close_client(self) -> None:
+        """Close the client's connections."""
+        await self._client.close()
+
+    # --- a request's format, and its answer ---
+
+    def most_tokens(self, request: Request) -> int:
+        """As ``RequestFormat.most_tokens``."""
+        return 1 if request.labels else self.sampling.max_tokens
+
+    def parameter_names(self, body: Mapping[str, Any]) -> set[str]:
+        """As ``RequestFormat.parameter_names``: the names on the top level, and those of nested settings."""
+        inner = {name for value in body.values() if isinstance(value, dict) for name in value}
+        return (set(body) | inner) - {"messages", "contents", "input"}
+
+    def lacks(self, request: Request) -> str:
+        """As ``RequestFormat.lacks``."""
+        if request.options or request.schema:
+            return "this provider's replies cannot be constrained here: use decoding=free"
+        if request.labels and not self.capabilities(self._settings()).label_scores:
+            return NO_LABELS
+        return ""
+
+    def earlier(self, request: Request) -> list[Any | None]:
+        """For each message of a chat the reply as it came; None for those that are sent as their words."""
+        return self._thoughts.earlier(request) if self.keep_thinking else [None] * len(request.chat)
+
+    def _read_or_refuse(self, data: Any, scored: bool) -> Answer:
+        """``read_answer``, whose errors are those of an answer that cannot be read."""
+        try:
+            return self.read_answer(data, scored)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise EndpointError(
+                f"the answer cannot be read: {type(error).__name__}", unreadable=True
+            ) from None  # its words may hold what the endpoint said
+
+    def _usage_or_nothing(self, data: Any) -> Usage:
+        with suppress(LookupError, TypeError, ValueError, AttributeError):
+            return self.read_usage(data)
+        return Usage()
+
+    def _reply(self, request: Request, answer: Answer, cost: float, seconds: float) -> Reply:
+        reply = super()._reply(request, answer, cost, seconds)
+        if self.keep_thinking and answer.kept is not None and not request.labels:
+            self._thoughts.keep(request, reply.text, answer.kept)
+        return reply
+
+
+class ClientConnection:
+    """The way to a provider through its client: every exchange ends in time, and every error is safe to show."""
+
+    def __init__(self, engine: ProviderEngine, secrets: list[str], timeout_seconds: float) -> None:
+        """Nothing is sent yet."""
+        self.base_url = engine.address
+        self._engine = engine
+        self._secrets = [secret for secret in secrets if secret]
+        self._seconds = timeout_seconds
+        self._heard = time.monotonic()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the provider last answered anything but that it is out of order."""
+        return time.monotonic() - self._heard
+
+    def redacted(self, text: str) -> str:
+        """As ``Connection.redacted``."""
+        for secret in self._secrets:
+            text = redacted(text, secret)
+        return text
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
+        """None: each request is new."""
+        return None
+
+    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
+        """Nothing is to be noted."""
+
+    async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
+        """As ``Connection.complete``."""
+        return await self.call(lambda: self._engine.ask(body), self._seconds)
+
+    async def check(self) -> None:
+        """As ``Connection.check``; any answer but a refused key shows that the provider is there."""
+        before = self._heard
+        try:
+            await self.call(self._engine.ask_whether_there, HEALTH_SECONDS)
+        except EndpointError as error:
+            if error.status == 401 or self._heard == before:
+                raise
+
+    async def call(self, ask: Callable[[], Any], seconds: float) -> Any:
+        """What the client answers.
+
+        Raises:
+            EndpointError: it raised, or gave no answer within ``seconds``.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await ask()
+        except TimeoutError:
+            error = EndpointError(f"no whole answer within {seconds:g} s", may_cost=True)
+        except Exception as caught:
+            error = endpoint_error(caught, self._secrets, self._engine.status_of)
+            if 0 < error.status < 500:
+                self._heard = time.monotonic()
+        else:
+            self._heard = time.monotonic()
+            return answer
+        raise error  # out of the handlers, so that the client's own words, key and all, do not come along
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._engine.close_client()
+
+
+# --- for several providers -------------------------------------------------------------------------------------------
+
+
+def http_client(connections: int) -> Any:
+    """An HTTP client for a provider's client: it follows no redirect, which would take the key along, and reads no flood."""
+    import httpx2
+
+    async def bound(response: Any) -> None:
+        response.stream = _Bounded(response.stream)
+
+    class _Bounded(httpx2.AsyncByteStream):
+        """A body that ends with an error after ``MOST_BYTES``."""
+
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            read = 0
+            async for piece in self._stream:
+                read += len(piece)
+                if read > MOST_BYTES:
+                    raise EndpointError(f"the answer has more than {MOST_BYTES >> 20} MiB", unreadable=True)
+                yield piece
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return httpx2.AsyncClient(
+        follow_redirects=False,
+        headers={"accept-encoding": "identity"},
+        # the bound for a whole exchange is that of the connection: the client's own counts from byte to byte
+        timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+        limits=httpx2.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
+        event_hooks={"response": [bound]},
+    )
+
+
+def plain(answer: Any) -> Any:
+    """A client's typed answer as JSON.
+
+    Raises:
+        EndpointError: the client returned something else.
+    """
+    if not hasattr(answer, "model_dump_json"):
+        raise EndpointError(f"the answer is {type(answer).__name__}, not what was asked for", unreadable=True)
+    return json.loads(answer.model_dump_json(exclude_none=True, warnings=False))

@@ -1,0 +1,181 @@
+"""Amazon Bedrock through boto3's ``converse``: one form for the models of several makers.
+
+Credentials come from where boto3 looks for them on the engine's machine (environment, profile, role), never from settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from cluster.engines.api_answer import Answer, Usage, whole
+from cluster.engines.api_endpoint import CONNECT_SECONDS
+from cluster.engines.api_request import png
+from cluster.engines.api_secrets import read_headers
+from cluster.engines.base import Request
+from cluster.engines.providers.base import ProviderEngine
+from evals.types import Finish, Part
+
+FINISHES: Mapping[str, Finish] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "refusal": "refusal",
+}
+"""Stop reasons; all others mean that the model had said what it wanted to."""
+STATUSES = {"ModelErrorException": 500, "ModelTimeoutException": 504, "ExpiredTokenException": 401}
+"""Errors whose status says something else than that of other providers."""
+
+
+@dataclass(kw_only=True, eq=False)
+class BedrockEngine(ProviderEngine):
+    """Models of Amazon Bedrock; ``model`` is the id of a model or of an inference profile."""
+
+    package: ClassVar[str] = "boto3"
+    extra: ClassVar[str] = "bedrock"
+    provider: ClassVar[str] = "bedrock"
+    key_variable: ClassVar[str] = "AWS_SECRET_ACCESS_KEY"
+    sampled: ClassVar[Mapping[str, str]] = {"temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
+    always_sent: ClassVar[frozenset[str]] = frozenset({"temperature"})
+    operational: ClassVar[frozenset[str]] = ProviderEngine.operational | {"cache", "region"}
+
+    region: str | None = None
+    """Of Amazon's data centers; by default the one that boto3's configuration names."""
+    thinking_tokens: int | None = None
+    """Most tokens of thoughts, of Claude models that take a number."""
+    cache: bool = False
+    """Whether prompts are marked to be kept for the next turn, where the model can."""
+
+    @property
+    def address(self) -> str:
+        """Where requests go, for people."""
+        return self.base_url or f"Bedrock in {self.region or 'the configured region'}"
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the settings make the model think before it answers."""
+        return self.thinking_tokens is not None or super().thinks
+
+    @staticmethod
+    def status_of(status: int, words: str) -> int:
+        """Some errors of a model have statuses of refused requests."""
+        return next((number for name, number in STATUSES.items() if name in words), status)
+
+    @classmethod
+    def _read_secrets(cls, settings: Mapping[str, Any]) -> tuple[str, dict[str, str], list[str]]:
+        import boto3
+
+        sent, secrets = read_headers(settings.get("headers") or {})
+        if sent:
+            raise ValueError("model.engine.headers: boto3 signs its requests and sends no others")
+        found = boto3.Session().get_credentials()
+        if found is None:
+            raise ValueError(
+                "no AWS credentials where the engine runs: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, "
+                "before Ray starts there"
+            )
+        frozen = found.get_frozen_credentials()
+        return frozen.secret_key or "", sent, [*secrets, frozen.access_key or "", frozen.token or ""]
+
+    def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        self._threads = ThreadPoolExecutor(self.max_num_seqs + 2, "bedrock")
+        config = Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=self.timeout_seconds,
+            retries={"total_max_attempts": 1},
+            max_pool_connections=self.max_num_seqs + 2,
+        )
+        try:
+            return boto3.client("bedrock-runtime", region_name=self.region, endpoint_url=self.base_url, config=config)
+        except Exception as error:  # botocore's errors have no common class but Exception
+            raise ValueError(f"model.engine.region={self.region}: {error}") from None
+
+    async def close_client(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def ask_whether_there(self) -> None:
+        """Nothing: what is free of charge needs rights of its own; the first request will tell."""
+
+    async def ask(self, body: Mapping[str, Any]) -> Any:
+        """One reply; boto3 blocks, so it has threads of its own."""
+        arguments = _with_bytes(dict(body))
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, lambda: self._client.converse(**arguments))
+        found.pop("ResponseMetadata", None)
+        return json.loads(json.dumps(found, default=lambda value: base64.b64encode(value).decode()))
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """What is sent for one turn."""
+        system: list[dict[str, Any]] = [
+            {"text": str(part)} for said in request.chat if said.role == "system" for part in said.parts
+        ]
+        messages: list[dict[str, Any]] = []
+        for said, earlier in zip(request.chat, self.earlier(request), strict=True):
+            content = earlier or [_block(part) for part in said.parts if not isinstance(part, str) or part.strip()]
+            if said.role != "system" and content:  # empty texts are refused
+                messages.append({"role": said.role, "content": content})
+        if self.cache:
+            asked = [message["content"] for message in messages if message["role"] == "user"]
+            for blocks in ([system] if system else []) + asked[-2:]:
+                blocks.append({"cachePoint": {"type": "default"}})
+        further: dict[str, Any] = {}
+        if self.thinking_tokens is not None:
+            further["thinking"] = {"type": "enabled", "budget_tokens": self.thinking_tokens}
+        elif self.thinks:
+            further |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": self.effort}}
+        further |= dict(self.extra_body or {})
+        return {
+            "modelId": self.model,
+            "messages": messages,
+            **({"system": system} if system else {}),
+            "inferenceConfig": {"maxTokens": self.most_tokens(request), **self.drawn()},
+            **({"additionalModelRequestFields": further} if further else {}),
+        }
+
+    def read_answer(self, data: Any, scored: bool) -> Answer:
+        """What a reply says, block by block."""
+        blocks = data["output"]["message"]["content"]
+        thoughts = [
+            block["reasoningContent"].get("reasoningText") or {} for block in blocks if "reasoningContent" in block
+        ]
+        return Answer(
+            text=whole("".join(block["text"] for block in blocks if "text" in block)),
+            finish=FINISHES.get(data.get("stopReason") or "", "stop"),
+            reasoning=whole("\n".join(thought.get("text", "") for thought in thoughts)),
+            usage=self.read_usage(data),
+            top={},
+            kept=blocks or None,
+        )
+
+    def read_usage(self, data: Any) -> Usage:
+        """Its tokens; those of the prompt are counted in three parts."""
+        used = data["usage"]
+        read, written = used.get("cacheReadInputTokens") or 0, used.get("cacheWriteInputTokens") or 0
+        return Usage(used["inputTokens"] + read + written, used["outputTokens"], read, 0, written)
+
+
+def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    return {"image": {"format": "png", "source": {"bytes": png(part)}}}
+
+
+def _with_bytes(value: Any) -> Any:
+    """JSON with bytes where boto3 wants them: pictures, and thoughts that are encrypted."""
+    if isinstance(value, dict):
+        return {
+            name: base64.b64decode(inner) if name in ("bytes", "redactedContent") else _with_bytes(inner)
+            for name, inner in value.items()
+        }
+    return [_with_bytes(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,119 @@
+"""What a provider's client raises, as the errors that all endpoints share."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from
+
+UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "EndpointConnectionError", "ConnectTimeoutError"})
+"""What clients raise (httpx2, botocore) where no request has left this machine, so that none is billed."""
+BROKEN = frozenset({"HTTPError", "TransportError", "APIConnectionError", "HTTPClientError", "BotoCoreError"})
+"""Base classes of what they raise where the exchange broke."""
+STREAMED: Mapping[str, int] = {
+    "overloaded_error": 529,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "billing_error": 402,
+    "invalid_request_error": 400,
+}
+"""Statuses of errors that Anthropic sends within a stream that began with status 200."""
+
+Status = Callable[[int, str], int]
+"""From the status and the words of a refusal to the status that says whom it concerns."""
+
+
+def endpoint_error(caught: Exception, secrets: Collection[str], status_of: Status) -> EndpointError:
+    """What a client raised, in words that are safe to show.
+
+    Args:
+        caught: raised by the client.
+        secrets: what no error may show.
+        status_of: corrects statuses of a provider that say something else than those of other providers.
+    """
+    if isinstance(caught, EndpointError):
+        return caught
+    said = _said(caught)
+    if said is not None:
+        status, headers, body = said
+        waits = {name.lower(): value for name, value in headers.items()}
+        if status == 429 and not {"retry-after", "retry-after-ms"} & waits.keys():
+            waits["retry-after"] = str(seconds_to_reset(waits, body))
+        return error_from(status_of(status, body), waits, body, secrets)
+    why = clean(str(caught), secrets)[:WORDS_SHOWN] or type(caught).__name__
+    names = {cls.__name__ for error in _causes(caught) for cls in type(error).__mro__}
+    if names & UNSENT:
+        return EndpointError(f"no connection: {why}")
+    if names & BROKEN:
+        return EndpointError(f"the connection broke: {why}", may_cost=True)
+    return EndpointError(f"the client cannot read the answer: {why}", unreadable=True)
+
+
+def _said(caught: Exception) -> tuple[int, Mapping[str, str], str] | None:
+    """Status, headers and body of a refusal; None where there was no answer."""
+    response: Any = getattr(caught, "response", None)
+    if isinstance(response, Mapping):  # botocore
+        about = response.get("ResponseMetadata") or {}
+        error = response.get("Error") or {}
+        body = json.dumps({"error": {"message": error.get("Message") or str(caught), "code": error.get("Code")}})
+        return int(about.get("HTTPStatusCode") or 500), about.get("HTTPHeaders") or {}, body
+    details = getattr(caught, "details", None)
+    if isinstance(getattr(caught, "code", None), int) and isinstance(details, Mapping):  # google-genai
+        return caught.code, getattr(response, "headers", None) or {}, json.dumps(details)  # type: ignore[attr-defined]
+    status = getattr(caught, "status_code", None)
+    if not isinstance(status, int) or response is None:
+        return None
+    found = getattr(caught, "body", None)
+    text = found if isinstance(found, str) else json.dumps(found, default=str)
+    if status < 300:  # an error within a stream
+        kinds = [number for kind, number in STREAMED.items() if kind in text]
+        status = kinds[0] if kinds else 500
+    return status, response.headers, text
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what led to it, ten at most."""
+    found: BaseException | None = error
+    for _ in range(10):
+        if found is None:
+            return
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+# --- rate limits -----------------------------------------------------------------------------------------------------
+
+
+def seconds_to_reset(headers: Mapping[str, str], body: str, now: datetime.datetime | None = None) -> float:
+    """Seconds until a limit that is used up refills, where a 429 says so in another way than ``retry-after``; else 0.
+
+    OpenAI and OpenRouter: ``x-ratelimit-remaining-tokens: 0`` with ``x-ratelimit-reset-tokens: 6m0s``; Anthropic:
+    ``anthropic-ratelimit-tokens-remaining: 0`` with ``...-reset`` as a time; Gemini: ``retryDelay`` in the error's details.
+    """
+    now = now or datetime.datetime.now(datetime.UTC)
+    waits = [0.0]
+    for name, left in headers.items():
+        if "ratelimit" not in name or "remaining" not in name or left.strip() != "0":
+            continue
+        waits.append(_until(headers.get(name.replace("remaining", "reset"), ""), now))
+    if delay := re.search(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"', body):
+        waits.append(float(delay[1]))
+    return max(waits)
+
+
+def _until(reset: str, now: datetime.datetime) -> float:
+    """Seconds until a reset that is given as a duration (``1m30s``, ``20ms``) or as a time; 0 if it is neither."""
+    units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+    if re.fullmatch(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+", reset):
+        return sum(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+)(ms|s|m|h)", reset))
+    try:
+        return max(0.0, (datetime.datetime.fromisoformat(reset) - now).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0

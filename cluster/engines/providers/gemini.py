@@ -1,0 +1,167 @@
+"""Google's client (google-genai): pictures inline, thoughts sent back with their signatures, label probabilities."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from cluster.engines.api_answer import Answer, Usage, whole
+from cluster.engines.api_request import TOP_LOGPROBS, png
+from cluster.engines.base import MANY, Capabilities, Request
+from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from evals.types import Finish, Part
+
+FINISHES: Mapping[str, Finish] = {
+    "MAX_TOKENS": "length",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+}
+"""Finish reasons; all others mean that the model had said what it wanted to."""
+
+
+@dataclass(kw_only=True, eq=False)
+class GeminiEngine(ProviderEngine):
+    """Gemini models of the Gemini API."""
+
+    package: ClassVar[str] = "google.genai"
+    extra: ClassVar[str] = "gemini"
+    provider: ClassVar[str] = "gemini"
+    key_variable: ClassVar[str] = "GEMINI_API_KEY"
+    url: ClassVar[str] = "https://generativelanguage.googleapis.com"
+    sampled: ClassVar[Mapping[str, str]] = {
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "top_k": "top_k",
+        "stop": "stop_sequences",
+        "presence_penalty": "presence_penalty",
+        "frequency_penalty": "frequency_penalty",
+    }
+    always_sent: ClassVar[frozenset[str]] = frozenset({"temperature", "top_p"})
+
+    thinking_tokens: int | None = None
+    """Most tokens of thoughts: 0 for none, which label probabilities need, -1 for as many as the model wants."""
+
+    @classmethod
+    def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
+        """Label scores where thoughts are switched off."""
+        return Capabilities(pictures=MANY, label_scores=settings.get("thinking_tokens") == 0)
+
+    @property
+    def thinks(self) -> bool:
+        """False: unlike others, these models draw their thoughts at any temperature."""
+        return False
+
+    @staticmethod
+    def status_of(status: int, words: str) -> int:
+        """A wrong key is refused with status 400."""
+        return 401 if "API_KEY_INVALID" in words or "API key not valid" in words else status
+
+    def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
+        from google import genai
+        from google.genai import types
+
+        options = types.HttpOptions(
+            base_url=self.address,
+            headers=dict(headers),
+            httpx_async_client=http_client(self.max_num_seqs),
+            retry_options=types.HttpRetryOptions(attempts=1),
+        )
+        return genai.Client(api_key=key, vertexai=False, http_options=options)
+
+    async def close_client(self) -> None:
+        """Close the client's connections."""
+        await self._client.aio.aclose()
+
+    async def ask_whether_there(self) -> None:
+        """Ask about the model."""
+        await self._client.aio.models.get(model=self.model)
+
+    async def ask(self, body: Mapping[str, Any]) -> Any:
+        """One reply."""
+        contents, config = typed(body)
+        found = await self._client.aio.models.generate_content(model=body["model"], contents=contents, config=config)
+        return plain(found)
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """What is sent for one turn."""
+        contents = []
+        for said, earlier in zip(request.chat, self.earlier(request), strict=True):
+            if said.role != "system":
+                parts = earlier or [_part(part) for part in said.parts]
+                contents.append({"role": "model" if said.role == "assistant" else "user", "parts": parts})
+        system = [{"text": str(part)} for said in request.chat if said.role == "system" for part in said.parts]
+        config: dict[str, Any] = {"max_output_tokens": self.most_tokens(request), **self.drawn()}
+        if self.sampling.temperature > 0:
+            config["seed"] = request.seed % 2**31
+        if system:
+            config["system_instruction"] = {"parts": system}
+        if request.labels:
+            config |= {"response_logprobs": True, "logprobs": TOP_LOGPROBS}
+        thinking: dict[str, Any] = {}
+        if self.thinking_tokens is not None:
+            thinking["thinking_budget"] = self.thinking_tokens
+        if self.effort is not None:
+            thinking["thinking_level"] = self.effort.upper()
+        if self.thinking_tokens != 0:
+            thinking["include_thoughts"] = True
+        config |= {"thinking_config": thinking, **(self.extra_body or {})}
+        return {"model": self.model, "contents": contents, "config": config}
+
+    def read_answer(self, data: Any, scored: bool) -> Answer:
+        """What a reply says, part by part."""
+        usage = self.read_usage(data)
+        if not data.get("candidates"):  # the prompt was stopped before the model saw it
+            data["prompt_feedback"]["block_reason"]
+            return Answer("", "content_filter", "", usage, {})
+        candidate = data["candidates"][0]
+        parts = (candidate.get("content") or {}).get("parts") or []
+        texts = [part.get("text", "") for part in parts if not part.get("thought")]
+        thoughts = [part.get("text", "") for part in parts if part.get("thought")]
+        finish = FINISHES.get(candidate.get("finish_reason") or "", "stop")
+        # what people are shown of a thought is not sent back; signatures are, wherever they stand
+        kept = [part for part in parts if not part.get("thought") or part.get("thought_signature")]
+        top = _top(candidate) if scored and finish != "content_filter" else {}
+        return Answer(whole("".join(texts)), finish, whole("\n".join(thoughts)), usage, top, kept or None)
+
+    def read_usage(self, data: Any) -> Usage:
+        """Its tokens; thoughts are counted beside the reply."""
+        used = data["usage_metadata"]
+        thought = used.get("thoughts_token_count") or 0
+        written = (used.get("candidates_token_count") or 0) + thought
+        return Usage(used.get("prompt_token_count"), written, used.get("cached_content_token_count") or 0, thought)
+
+
+def typed(body: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """Contents and configuration as the client's types: in JSON, pictures and signatures are base64."""
+    from google.genai import types
+
+    contents = [types.Content.model_validate_json(json.dumps(content)) for content in body["contents"]]
+    return contents, types.GenerateContentConfig.model_validate_json(json.dumps(body["config"]))
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    return {"inline_data": {"mime_type": "image/png", "data": png(part)}}
+
+
+def _top(candidate: Mapping[str, Any]) -> dict[str, float]:
+    """The first token's most likely values.
+
+    Raises:
+        LookupError, ValueError: there are none, or no log-probabilities.
+    """
+    found: dict[str, float] = {}
+    for each in candidate["logprobs_result"]["top_candidates"][0]["candidates"]:
+        value = float(each["log_probability"])
+        if not -1e6 < value <= 0.01 or math.isnan(value):
+            raise ValueError(value)
+        found.setdefault(each["token"], min(value, 0.0))
+    return found

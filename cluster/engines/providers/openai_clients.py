@@ -1,0 +1,236 @@
+"""OpenAI's client: the responses API and chat completions, at OpenAI, Azure and OpenRouter.
+
+Replies of the responses API go back as they came, encrypted reasoning included, since nothing is stored at OpenAI
+(``store: false``); OpenRouter takes its ``reasoning_details`` back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from cluster.engines import api_answer
+from cluster.engines.api_answer import Answer, Usage
+from cluster.engines.api_errors import error_from
+from cluster.engines.api_request import RequestForm, png
+from cluster.engines.base import MANY, Capabilities, Request
+from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from evals.types import Finish, Part
+
+_CHAT_NAMES = ("temperature", "top_p", "stop", "presence_penalty", "frequency_penalty")
+
+
+@dataclass(kw_only=True, eq=False)
+class OpenAIClientEngine(ProviderEngine):
+    """OpenAI's models."""
+
+    package: ClassVar[str] = "openai"
+    extra: ClassVar[str] = "openai"
+    provider: ClassVar[str] = "openai"
+    key_variable: ClassVar[str] = "OPENAI_API_KEY"
+    url: ClassVar[str] = "https://api.openai.com/v1"
+    sampled: ClassVar[Mapping[str, str]] = {name: name for name in _CHAT_NAMES}
+
+    api: Literal["responses", "chat"] = "responses"
+    """`responses` keeps thoughts over the turns; `chat` gives probabilities of labels of models that do not think."""
+
+    @classmethod
+    def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
+        """Label scores from chat completions, where the model does not think first."""
+        thinks = settings.get("effort") not in (None, "none")
+        return Capabilities(pictures=MANY, label_scores=settings.get("api") == "chat" and not thinks)
+
+    def _check_sampling(self) -> None:
+        super()._check_sampling()
+        others = set(self._changing()) - {"temperature", "top_p"}
+        if self.api == "responses" and others:
+            raise ValueError(f"model.sampling: the responses API takes no {' and no '.join(sorted(others))}")
+
+    def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
+        from openai import AsyncOpenAI
+
+        self._http = http_client(self.max_num_seqs)
+        return AsyncOpenAI(
+            api_key=key,
+            base_url=self.address,
+            default_headers=dict(headers),
+            max_retries=0,
+            timeout=None,
+            http_client=self._http,
+        )
+
+    async def ask_whether_there(self) -> None:
+        """Ask for the list of models."""
+        await self._client.models.list()
+
+    async def ask(self, body: Mapping[str, Any]) -> Any:
+        """One response, or chat completion."""
+        from openai.types.chat import ChatCompletion
+        from openai.types.responses import Response
+
+        path, kind = ("/responses", Response) if self.api == "responses" else ("/chat/completions", ChatCompletion)
+        return plain(await self._client.post(path, body=dict(body), cast_to=kind))
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """What is sent for one turn."""
+        return self._response_body(request) if self.api == "responses" else self._chat_body(request)
+
+    def read_answer(self, data: Any, scored: bool) -> Answer:
+        """What a response, or chat completion, says."""
+        return _read_response(data) if self.api == "responses" else api_answer.read_answer(data, scored)
+
+    def read_usage(self, data: Any) -> Usage:
+        """Its tokens."""
+        return _response_usage(data) if self.api == "responses" else api_answer.read_usage(data)
+
+    # --- chat completions ---
+
+    def _chat_body(self, request: Request) -> dict[str, Any]:
+        form = RequestForm(self.model, self.sampling, "refuse", self.thinks, self.effort, dict(self.extra_body or {}))
+        body = form.body(request)
+        if "max_tokens" in body:  # OpenAI's newer models take the other name only
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        return body
+
+    # --- responses ---
+
+    def _response_body(self, request: Request) -> dict[str, Any]:
+        items: list[Any] = []
+        for message, earlier in zip(request.chat, self.earlier(request), strict=True):
+            if earlier is not None:
+                items += earlier
+            elif message.role == "assistant":
+                items.append({"role": "assistant", "content": "".join(map(str, message.parts))})
+            else:
+                items.append({"role": message.role, "content": [_input_part(part) for part in message.parts]})
+        body: dict[str, Any] = {
+            "model": self.model,
+            "input": items,
+            "max_output_tokens": self.most_tokens(request),
+            "store": False,
+            **self.drawn(),
+        }
+        if self.thinks:
+            body["reasoning"] = {"effort": self.effort}
+            body["include"] = ["reasoning.encrypted_content"]
+        return body | dict(self.extra_body or {})
+
+
+def _input_part(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:image/png;base64,{png(part)}"}
+
+
+def _read_response(data: Any) -> Answer:
+    """A response's texts, refusals and thoughts, item by item."""
+    if data.get("error"):
+        limited = data["error"].get("code") == "rate_limit_exceeded"
+        raise error_from(429 if limited else 500, {}, json.dumps(data["error"]), ())
+    texts, refusals, thoughts = list[str](), list[str](), list[str]()
+    for item in data["output"]:
+        if item["type"] == "reasoning":
+            thoughts += [part["text"] for part in (*item.get("summary", ()), *item.get("content", ()))]
+        elif item["type"] == "message":
+            texts += [part["text"] for part in item["content"] if part["type"] == "output_text"]
+            refusals += [part["refusal"] for part in item["content"] if part["type"] == "refusal"]
+    finish: Finish = "refusal" if refusals else "stop"
+    if data.get("status") == "incomplete":
+        filtered = (data.get("incomplete_details") or {}).get("reason") == "content_filter"
+        finish = "content_filter" if filtered else "length"
+    return Answer(
+        text=api_answer.whole("".join([*texts, *refusals])),
+        finish=finish,
+        reasoning=api_answer.whole("\n".join(thoughts)),
+        usage=_response_usage(data),
+        top={},
+        kept=data["output"],
+    )
+
+
+def _response_usage(data: Any) -> Usage:
+    """A response counts as a chat completion does, by other names."""
+    used = data.get("usage") or {}
+    renamed = {
+        "prompt_tokens": used.get("input_tokens"),
+        "prompt_tokens_details": used.get("input_tokens_details"),
+        "completion_tokens": used.get("output_tokens"),
+        "completion_tokens_details": used.get("output_tokens_details"),
+        "total_tokens": used.get("total_tokens"),
+    }
+    return api_answer.read_usage({"usage": renamed})
+
+
+@dataclass(kw_only=True, eq=False)
+class AzureEngine(OpenAIClientEngine):
+    """OpenAI's models in Azure; ``model`` names the deployment, ``base_url`` the resource."""
+
+    extra: ClassVar[str] = "azure"
+    key_variable: ClassVar[str] = "AZURE_OPENAI_API_KEY"
+
+    api_version: str = "v1"
+    """`v1`, or the date of an older version of Azure's interface."""
+
+    @classmethod
+    def check_settings(cls, settings: Mapping[str, Any]) -> None:
+        """As ``Engine.check_settings``."""
+        super().check_settings(settings)
+        if not settings.get("base_url"):
+            raise ValueError("model.engine.base_url: is missing: https://NAME.openai.azure.com, the resource's address")
+
+    def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
+        from openai import AsyncAzureOpenAI, AsyncOpenAI
+
+        self._http = http_client(self.max_num_seqs)
+        common: dict[str, Any] = {
+            "api_key": key,
+            "default_headers": dict(headers),
+            "max_retries": 0,
+            "timeout": None,
+            "http_client": self._http,
+        }
+        if self.api_version == "v1":
+            return AsyncOpenAI(base_url=f"{self.address}/openai/v1", **common)
+        return AsyncAzureOpenAI(azure_endpoint=self.address, api_version=self.api_version, **common)
+
+
+@dataclass(kw_only=True, eq=False)
+class OpenRouterEngine(OpenAIClientEngine):
+    """Models of many providers behind OpenRouter, which says what each answer cost."""
+
+    extra: ClassVar[str] = "openrouter"
+    provider: ClassVar[str] = "openrouter"
+    key_variable: ClassVar[str] = "OPENROUTER_API_KEY"
+    url: ClassVar[str] = "https://openrouter.ai/api/v1"
+    cost_is_told: ClassVar[bool] = True
+    sampled: ClassVar[Mapping[str, str]] = {
+        name: name for name in (*_CHAT_NAMES, "top_k", "min_p", "repetition_penalty")
+    }
+
+    api: Literal["responses", "chat"] = "chat"
+    """Chat completions."""
+
+    def _chat_body(self, request: Request) -> dict[str, Any]:
+        form = RequestForm(self.model, self.sampling, "refuse", False, None, dict(self.extra_body or {}))
+        body = {"usage": {"include": True}, **form.body(request)}
+        if self.effort is not None:
+            body["reasoning"] = {"effort": self.effort}
+        for message, earlier in zip(body["messages"], self.earlier(request), strict=True):
+            if earlier is not None:
+                message["reasoning_details"] = earlier
+        return body
+
+    def read_answer(self, data: Any, scored: bool) -> Answer:
+        """What a chat completion says."""
+        answer = super().read_answer(data, scored)
+        details = data["choices"][0]["message"].get("reasoning_details")
+        return dataclasses.replace(answer, usage=self.read_usage(data), kept=details or None)
+
+    def read_usage(self, data: Any) -> Usage:
+        """Its tokens, and what they cost."""
+        usage, cost = super().read_usage(data), (data.get("usage") or {}).get("cost")
+        told = float(cost) if isinstance(cost, int | float) and 0 <= cost < float("inf") else None
+        return dataclasses.replace(usage, cost=told)

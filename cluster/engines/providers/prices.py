@@ -1,0 +1,93 @@
+"""What closed models cost: the table ``prices.yaml``, and the price of one answer by what it used."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from cluster.engines.api_answer import Usage
+
+NAMES = ("prompt_price", "completion_price", "cache_read_price", "cache_write_price")
+"""Settings of an engine that are prices; null takes that of the table."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Per million tokens, as they are paid: in a batch, those of a batch."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+    """Reasoning included."""
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+    above: int = 0
+    """Prompts of more tokens are paid by ``long``; 0 where there is no such limit."""
+    long: Prices | None = None
+
+    def of(self, usage: Usage) -> float:
+        """The price of one answer. Tokens read from the cache or written into it are among those of the prompt."""
+        prompt = usage.prompt or 0
+        if self.long is not None and prompt > self.above:
+            return self.long.of(usage)
+        plain = prompt - usage.cached - usage.written
+        paid = plain * self.prompt + usage.cached * self.cache_read + usage.written * self.cache_write
+        return (paid + (usage.completion or 0) * self.completion) / 1e6
+
+    @property
+    def known(self) -> bool:
+        """Whether tokens cost anything."""
+        return self.prompt + self.completion > 0
+
+
+@functools.cache
+def table() -> dict[str, Any]:
+    """``prices.yaml``."""
+    text = resources.files(__package__).joinpath("prices.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def listed(provider: str, model: str) -> Mapping[str, Any] | None:
+    """A model's row of the table, also for a dated name of it (``gpt-5.4-2026-03-05``); None where it is not listed."""
+    models = (table()["providers"].get(provider) or {}).get("models") or {}
+    undated = re.sub(r"-(?:\d{8}|\d{4}-\d\d-\d\d)$", "", model)
+    row: Mapping[str, Any] | None = models.get(model) or models.get(undated)
+    return row
+
+
+def prices_for(provider: str, settings: Mapping[str, Any]) -> Prices:
+    """The prices of an engine: those that its settings give, else those of the table; 0 where neither knows any.
+
+    Args:
+        provider: a section of the table.
+        settings: the ``model.engine`` section.
+    """
+    row = listed(provider, str(settings.get("model"))) or {}
+    hour = settings.get("cache") == "1h"
+    discount = float(table()["providers"][provider]["batch"]) if row and settings.get("batch") else 1.0
+    given = {name: float(settings[name]) for name in NAMES if settings.get(name) is not None}
+    found = _prices(row, given, hour, discount)
+    # Prices by hand hold for prompts of any length; stored runs repeat those of the table.
+    if "long" not in row or found != _prices(row, {}, hour, discount):
+        return found
+    long = _prices(row["long"], {}, hour, discount)
+    return Prices(found.prompt, found.completion, found.cache_read, found.cache_write, row["long"]["above"], long)
+
+
+def _prices(row: Mapping[str, Any], given: Mapping[str, float], hour: bool, discount: float) -> Prices:
+    """The four prices; where a cache has none of its own, its tokens cost as much as others of the prompt."""
+    prompt = given.get("prompt_price", row.get("prompt", 0.0) * discount)
+    written = (row.get("cache_write_1h") if hour else None) or row.get("cache_write")
+    read = row.get("cache_read")
+    return Prices(
+        prompt,
+        given.get("completion_price", row.get("completion", 0.0) * discount),
+        given.get("cache_read_price", prompt if read is None or "prompt_price" in given else read * discount),
+        given.get("cache_write_price", prompt if written is None or "prompt_price" in given else written * discount),
+    )
