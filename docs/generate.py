@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SUITES = ("kidgym", "kumo", "kumo_pipeline", "multistar")
 """Suites whose columns and keys the pages list: those that raycade ships."""
 
-ENGINES = ("openai", "simulated", "vllm")
+ENGINES = ("anthropic", "azure", "bedrock", "gemini", "openai", "openai_client", "openrouter", "simulated", "vllm")
 
 LEDGER = f"""\
 # The ledger

@@ -60,7 +60,8 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         needs = settings.model.replica
         if price := settings.cluster.gpu_hour_price * needs.gpus * needs.nodes * replicas:
             total.append(("cost of GPUs", f"{price * minutes / 60:.2f}"))
-    notes = (f"run directory: {settings.run_dir}",)
+    price_note = settings.model.engine_class.price_note(settings.model.engine) if settings.model.engine else ""
+    notes = (f"run directory: {settings.run_dir}", *([price_note] if price_note else ()))
     return [
         Table(
             "plan_total",
@@ -94,7 +95,8 @@ def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | Non
     Replies are as long as those of the past run ``like``, and without one as long as they may be.
     """
     engine = settings.model.engine or {}
-    prompt_price, completion_price = (float(engine.get(name) or 0) for name in ("prompt_price", "completion_price"))
+    prompt_price = max(float(engine.get(name) or 0) for name in ("prompt_price", "cache_write_price"))
+    completion_price = float(engine.get("completion_price") or 0)
     if not prompt_price and not completion_price:
         return []
     prompts = prompt_tokens * prompt_price / 1e6

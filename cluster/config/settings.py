@@ -230,7 +230,11 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     _checked("", ROOT_KINDS, plain)
     suite = make_suite(plain["suite"])
     _check_measure(_stop_rule(plain["stop"]), suite)
-    _players(plain, suite, make_model(plain["model"]))
+    model = make_model(plain["model"])
+    _players(plain, suite, model)
+    if model.engine is not None:
+        given = {name: value for name, value in plain["model"]["engine"].items() if value is not None}
+        plain["model"]["engine"] |= {**model.engine_class.known_prices(given), **given}
     _section("cluster", ClusterSettings, plain["cluster"] or {})
     if plain["tracker"]:
         check_section("tracker", plain["tracker"])
@@ -313,8 +317,8 @@ def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> No
             )
         if needs.label_scores and not can.label_scores:
             raise UserError(
-                f"suite={part.name}: asks for probabilities of labels, which model={model.name} cannot give (no model can "
-                "that reasons first: switch its reasoning off); written answers need none"
+                f"suite={part.name}: asks for probabilities of labels, which model={model.name} cannot give "
+                f"({can.without_labels}); written answers need none"
             )
         if can.context is not None and needs.context > can.context:
             raise UserError(

@@ -27,11 +27,11 @@ FILTERED = re.compile(
 )
 """What endpoints say (OpenAI, Azure, Alibaba, OpenRouter) when a filter stopped the prompt."""
 TOO_LONG = re.compile(
-    r"context[_ ](?:length|size|window)|prompt is too long|maximum (?:model|prompt) length|input token count"
+    r"context[_ ](?:length|size|window)|prompt is too long|input is too long|maximum (?:model|prompt) length|input token count"
     r"|tokens \+ .max_new_tokens. must be",
     re.I,
 )
-"""What endpoints say (OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Gemini, TGI) of a prompt that does not fit."""
+"""What endpoints say (OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Bedrock, Gemini, TGI) of a prompt that does not fit."""
 WORDS_KEPT = 5000
 """Characters of an error that are looked at; people are shown ``WORDS_SHOWN`` of them."""
 WORDS_SHOWN = 500

@@ -84,6 +84,8 @@ class Capabilities:
     """Whether replies can be constrained to given options, or a JSON schema (``decoding=choice``)."""
     label_scores: bool = False
     """Whether it gives exact log-probabilities of labels."""
+    without_labels: str = "no model can that reasons first: switch its reasoning off"
+    """Why not, or what would help, for people."""
     context: int | None = None
     """Most tokens of prompt and reply together; None if unknown before the model is loaded."""
 

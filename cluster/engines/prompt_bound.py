@@ -35,8 +35,9 @@ class PromptBound:
             body: what is sent for it: instructions beside the chat, such as a schema, may become part of the prompt.
         """
         texts = [part for message in request.chat for part in message.parts if isinstance(part, str)]
-        beside = {name: _thoughts(value) if _is_chat(value) else value for name, value in body.items()}
-        words = sum(len(text.encode("utf-8", "replace")) for text in (*texts, json.dumps(beside)))
+        beside = {name: value for name, value in body.items() if not _is_chat(value)}
+        thoughts = [json.dumps(each) for value in body.values() if _is_chat(value) for each in _thoughts(value)]
+        words = sum(len(text.encode("utf-8", "replace")) for text in (*texts, *thoughts, json.dumps(beside)))
         pictures = sum(self._by_size.get(size, PICTURE_TOKENS) * count for size, count in _sizes(request).items())
         return words + FRAME_TOKENS * len(request.chat) + pictures
 

@@ -61,7 +61,7 @@ def planned_cost(run: RunData) -> float | None:
     """What the plan may cost at the engine's prices; None where it has none."""
     model: Mapping[str, Any] = run.settings.get("model") or {}
     prices = model.get("engine") or {}
-    prompt_price = float(prices.get("prompt_price") or 0)
+    prompt_price = max(float(prices.get(name) or 0) for name in ("prompt_price", "cache_write_price"))
     completion_price = float(prices.get("completion_price") or 0)
     if not prompt_price and not completion_price:
         return None

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES
 from cluster.engines.api_engine import ApiEngine
-from cluster.engines.api_errors import EndpointError, redacted
+from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_limited import LimitedEndpoint
 from cluster.engines.api_request import NEUTRAL
 from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
@@ -29,6 +29,7 @@ from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.providers.errors import endpoint_error
 from cluster.engines.providers.prices import NAMES, listed, prices_for, table
 from cluster.engines.providers.thoughts import Thoughts
+from cluster.engines.redaction import redacted
 from cluster.engines.spend import Spend
 from envs.settings import Count, NotNegative, Positive, Seconds
 from evals.types import Reply
@@ -173,7 +174,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
         """Pictures as the model takes them; neither options nor label scores."""
-        return Capabilities(pictures=MANY)
+        return Capabilities(pictures=MANY, without_labels="its provider gives none")
 
     @classmethod
     def check_settings(cls, settings: Mapping[str, Any]) -> None:
@@ -186,6 +187,13 @@ class ProviderEngine(ApiEngine, abc.ABC):
             found = False
         if not found:
             raise ValueError(f"this engine needs the Python package {cls.package}: pip install 'raycade[{cls.extra}]'")
+        priced = cls.cost_is_told or bool(settings.get("prompt_price") or settings.get("completion_price"))
+        if (
+            settings.get("spend_cap") is not None
+            and not priced
+            and not listed(cls.provider, str(settings.get("model")))
+        ):
+            raise ValueError(f"model.engine.spend_cap: {cls.price_note(settings)}")
 
     @classmethod
     def check_environment(cls, settings: Mapping[str, Any]) -> None:
@@ -197,7 +205,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
         """As ``Engine.known_prices``: those of the table, for the model and for batches or not."""
         found = prices_for(cls.provider, settings)
         amounts = (found.prompt, found.completion, found.cache_read, found.cache_write)
-        return dict(zip(NAMES, amounts, strict=True)) if found.known else {}
+        return dict(zip(NAMES, amounts, strict=True)) if listed(cls.provider, str(settings.get("model"))) else {}
 
     @classmethod
     def price_note(cls, settings: Mapping[str, Any]) -> str:
@@ -210,7 +218,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
         if cls.cost_is_told:
             return f"prices of {model} are not known before it is asked; each answer says what it cost"
         return (
-            f"prices of {model} are unknown: costs will be counted as 0, and there can be no spend_cap; set "
+            f"the prices of {model} are unknown: costs count as 0, and no spend_cap can be kept; set "
             "model.engine.prompt_price and model.engine.completion_price, per million tokens"
         )
 
@@ -330,9 +338,7 @@ class ClientConnection:
 
     def redacted(self, text: str) -> str:
         """As ``Connection.redacted``."""
-        for secret in self._secrets:
-            text = redacted(text, secret)
-        return text
+        return redacted(text, self._secrets)
 
     def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
         """None: each request is new."""

@@ -51,7 +51,11 @@ class GeminiEngine(ProviderEngine):
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
         """Label scores where thoughts are switched off."""
-        return Capabilities(pictures=MANY, label_scores=settings.get("thinking_tokens") == 0)
+        return Capabilities(
+            pictures=MANY,
+            label_scores=settings.get("thinking_tokens") == 0,
+            without_labels="model.engine.thinking_tokens=0 switches off the thoughts that stand in the way",
+        )
 
     @property
     def thinks(self) -> bool:

@@ -41,7 +41,12 @@ class OpenAIClientEngine(ProviderEngine):
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:
         """Label scores from chat completions, where the model does not think first."""
         thinks = settings.get("effort") not in (None, "none")
-        return Capabilities(pictures=MANY, label_scores=settings.get("api") == "chat" and not thinks)
+        chat = settings.get("api", cls.api) == "chat"
+        return Capabilities(
+            pictures=MANY,
+            label_scores=chat and not thinks,
+            without_labels="only model.engine.api=chat gives them, of models that do not think",
+        )
 
     def _check_sampling(self) -> None:
         super()._check_sampling()

@@ -4,6 +4,7 @@ It issues a signature with each thought and notes in ``wrong`` where a later req
 """
 
 import base64
+import itertools
 import json
 import re
 import threading
@@ -27,7 +28,7 @@ class ProviderStub:
         """By the text of a reply: what the provider wants back in its place."""
         self.lock = threading.Lock()
         handler = type("OwnHandler", (Handler,), {"stub": self})
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.server = Server(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
@@ -52,6 +53,10 @@ class ProviderStub:
 
     def number(self) -> int:
         return len(self.bodies)
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # clients connect all at once
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -106,7 +111,9 @@ def anthropic(stub, body):
         "output_tokens": 1,
     }
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "content": []}
-    events = [{"type": "message_start", "message": {**head, "stop_reason": None, "stop_sequence": None, "usage": usage}}]
+    events = [
+        {"type": "message_start", "message": {**head, "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    ]
     for index, block in enumerate(blocks):
         empty = {name: "" if name != "type" else value for name, value in block.items()}
         events.append({"type": "content_block_start", "index": index, "content_block": empty})
@@ -116,9 +123,7 @@ def anthropic(stub, body):
                 events.append({"type": "content_block_delta", "index": index, "delta": delta})
         events.append({"type": "content_block_stop", "index": index})
     used = {"output_tokens": 50, "output_tokens_details": {"thinking_tokens": 20}}
-    events.append(
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": used}
-    )
+    events.append({"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": used})
     events.append({"type": "message_stop"})
     return "text/event-stream", sse(events)
 
@@ -140,7 +145,7 @@ def responses(stub, body):
     """One object of the responses API."""
     said = [each for each in body["input"] if "type" in each or each["role"] == "assistant"]
     if stub.thinks:
-        for before, item in zip(said, said[1:], strict=False):
+        for before, item in itertools.pairwise(said):
             if item.get("type") == "message":
                 stub.check_back(item["content"][0]["text"], [before, item])
     number = stub.number()

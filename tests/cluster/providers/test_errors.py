@@ -1,0 +1,198 @@
+"""Errors of each provider mean what they mean elsewhere: overload passes, keys and money end the run; keys reach nobody."""
+
+import datetime
+import json
+
+import pytest
+
+from cluster.config.settings import load_settings
+from cluster.engines.api_errors import EndpointError
+from cluster.engines.base import EngineClosedError
+from cluster.engines.providers.errors import seconds_to_reset
+from cluster.errors import UserError
+from evals.types import PlayerError, PromptTooLong
+from tests.cluster.providers.engines import SETTINGS, engine, request
+from tests.cluster.providers.stub import KEY, sse
+
+
+def openai_error(message, code=None, kind="x"):
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def anthropic_error(kind, message):
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+
+
+def google_error(code, status, message, details=()):
+    return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
+
+
+def bedrock_error(kind):
+    return {"x-amzn-errortype": kind}
+
+
+PASSING = [
+    ("anthropic", (529, anthropic_error("overloaded_error", "Overloaded"))),
+    ("anthropic", (429, anthropic_error("rate_limit_error", "Slow down"), {"retry-after": "0.01"})),
+    ("responses", (503, openai_error("Overloaded"))),
+    ("responses", (200, {"error": {"code": "rate_limit_exceeded", "message": "x"}, "output": [], "status": "failed"})),
+    ("chat", (429, openai_error("Rate limit", "rate_limit_exceeded"), {"retry-after-ms": "10"})),
+    ("azure", (429, openai_error("429"), {"retry-after": "0"})),
+    ("openrouter", (502, openai_error("provider down", 502))),
+    ("gemini", (503, google_error(503, "UNAVAILABLE", "The model is overloaded."))),
+    ("gemini", (429, google_error(429, "RESOURCE_EXHAUSTED", "x", [{"@type": "RetryInfo", "retryDelay": "0.01s"}]))),
+    ("bedrock", (429, {"message": "Too many requests"}, bedrock_error("ThrottlingException"))),
+    ("bedrock", (424, {"message": "The model broke"}, bedrock_error("ModelErrorException"))),
+    ("bedrock", (503, {"message": "Down"}, bedrock_error("ServiceUnavailableException"))),
+]
+LASTING = [
+    ("anthropic", (401, anthropic_error("authentication_error", f"invalid x-api-key {KEY}"))),
+    ("anthropic", (400, anthropic_error("invalid_request_error", "Your credit balance is too low"))),
+    ("anthropic", (404, anthropic_error("not_found_error", "model: claude-0"))),
+    ("responses", (401, openai_error(f"Incorrect API key provided: {KEY}", "invalid_api_key"))),
+    ("responses", (429, openai_error("You exceeded your current quota", "insufficient_quota"))),
+    ("azure", (401, openai_error("Access denied", "401"))),
+    ("openrouter", (402, openai_error("Insufficient credits", 402))),
+    ("gemini", (400, google_error(400, "INVALID_ARGUMENT", "API key not valid.", [{"reason": "API_KEY_INVALID"}]))),
+    ("gemini", (403, google_error(403, "PERMISSION_DENIED", "no"))),
+    (
+        "bedrock",
+        (403, {"message": f"The security token {KEY} is invalid"}, bedrock_error("UnrecognizedClientException")),
+    ),
+]
+TOO_LONG = [
+    (
+        "anthropic",
+        (400, anthropic_error("invalid_request_error", "prompt is too long: 300000 tokens > 200000 maximum")),
+    ),
+    (
+        "responses",
+        (400, openai_error("Your input exceeds the context window of this model.", "context_length_exceeded")),
+    ),
+    ("gemini", (400, google_error(400, "INVALID_ARGUMENT", "The input token count (2) exceeds the maximum of 1."))),
+    ("bedrock", (400, {"message": "Input is too long for requested model."}, bedrock_error("ValidationException"))),
+]
+
+
+@pytest.mark.parametrize(("name", "step"), PASSING)
+async def test_what_passes_is_tried_again(stub, name, step):
+    stub.script = [step, step]
+    reply = await engine(name, stub).complete(request())
+    assert (reply.text, reply.retries, len(stub.bodies)) == ("A", 2, 3)
+
+
+@pytest.mark.parametrize(("name", "step"), LASTING)
+async def test_what_every_request_would_meet_ends_the_run_and_no_key_is_repeated(stub, name, step):
+    stub.script = [step]
+    with pytest.raises(EngineClosedError) as error:
+        await engine(name, stub).complete(request())
+    assert len(stub.bodies) == 1
+    assert not any(KEY[start : start + 6] in str(error.value) for start in range(len(KEY) - 5))
+
+
+@pytest.mark.parametrize(("name", "step"), TOO_LONG)
+async def test_a_prompt_that_does_not_fit_fails_its_episode_only(stub, name, step):
+    stub.script = [step]
+    with pytest.raises(PromptTooLong):
+        await engine(name, stub).complete(request())
+
+
+async def test_an_error_within_a_stream_means_what_it_says(stub):
+    for kind, meaning in (("overloaded_error", 529), ("invalid_request_error", 400)):
+        events = sse([{"type": "error", "error": {"type": kind, "message": "within"}}])
+        stub.script = [lambda handler, events=events: handler.send(200, events, {"content-type": "text/event-stream"})]
+        made = engine("anthropic", stub)
+        with pytest.raises(EndpointError) as error:
+            await made._endpoint.http.complete(made.body(request()))
+        assert error.value.status == meaning
+
+
+async def test_a_stream_that_breaks_off_may_have_cost(stub):
+    whole = sse([{"type": "message_start", "message": {"usage": {"input_tokens": 1, "output_tokens": 1}}}])
+
+    def broken(handler):
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.send_header("content-length", str(len(whole) + 500))
+        handler.end_headers()
+        handler.wfile.write(whole)
+
+    stub.script = [broken]
+    made = engine("anthropic", stub)
+    reply = await made.complete(request())
+    assert reply.retries == 1 and reply.cost > 4000 * 25 / 1e6
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_what_is_no_answer_is_an_error_and_never_a_reply(stub, name):
+    garbage = [b"<html>no</html>", b"{}", b'{"choices": [], "content": 5, "output": 7, "candidates": 3}', b"[" * 5000]
+    stub.script = [lambda handler, body=body: handler.send(200, body) for body in garbage]
+    with pytest.raises(PlayerError, match="failed 4 times"):
+        await engine(name, stub, max_tries=4).complete(request())
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_no_redirect_is_followed(stub, name):
+    stub.script = [(307, {}, {"location": f"{stub.url}/elsewhere"})]
+    with pytest.raises((EngineClosedError, PlayerError)):
+        await engine(name, stub, max_tries=1).complete(request())
+    assert len(stub.paths) == 1, "the key went along"
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_the_key_is_sent_and_redacted_from_replies(stub, name):
+    stub.say, stub.thinks = f"Your key is {KEY}!", False
+    reply = await engine(name, stub).complete(request())
+    assert "[redacted]" in reply.text and "abcdefgh" not in reply.text + reply.reasoning
+    sent = json.dumps(stub.headers)
+    assert KEY in sent or name == "bedrock", "Bedrock's secret signs requests and is not sent"
+
+
+def test_limits_that_are_used_up_say_when_they_refill():
+    now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    for headers, body, seconds in (
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m30.5s"}, "", 90.5),
+        ({"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "6m0s"}, "", 0.0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "20ms"}, "", 0.02),
+        (
+            {
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-input-tokens-reset": "2026-01-01T00:00:07Z",
+            },
+            "",
+            7.0,
+        ),
+        ({}, '{"retryDelay": "34.5s"}', 34.5),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "nonsense"}, "nonsense", 0.0),
+    ):
+        assert seconds_to_reset(headers, body, now) == pytest.approx(seconds)
+
+
+PLAN = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=1"]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("anthropic", "its provider gives none"),
+        ("bedrock", "its provider gives none"),
+        ("gemini", "thinking_tokens=0"),
+        ("openai_client", "api=chat"),
+    ],
+)
+def test_label_probabilities_that_there_are_not_are_refused_when_planning(model, said):
+    with pytest.raises(UserError, match=said):
+        load_settings(["suite=multistar", f"model={model}", "model.engine.model=m"])
+
+
+def test_prices_of_the_table_are_stored_with_the_run_unless_they_are_given():
+    settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=claude-opus-5"])
+    assert settings.model.engine["completion_price"] == 25 and "cache_write_price: 6.25" in settings.config
+    settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=m", "model.engine.prompt_price=7"])
+    assert settings.model.engine["prompt_price"] == 7 and settings.model.engine["completion_price"] is None
+
+
+def test_a_cap_without_prices_is_refused_when_planning(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with pytest.raises(UserError, match="prices"):
+        load_settings([*PLAN, "model=anthropic", "model.engine.model=unknown", "model.engine.spend_cap=5"])
