@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.text import Text
 
 from envs.picture import Picture
-from evals.human.drawing import can_draw, half_blocks
 from evals.human.player import Question, QuitError
 from evals.printable import printable
 from evals.types import Part
 
 COLUMNS: Final = 80
+WIDEST_PICTURE: Final = 160
+"""Columns."""
 SIGNAL_SECONDS: Final = 0.2
 """How soon a signal is noticed while a person thinks."""
 HELP: Final = ":rules shows the rules again, :quit stops and keeps the finished games."
@@ -97,13 +98,22 @@ class Terminal:
             self._console.print(Text("\n".join(wrapped)), soft_wrap=True)
 
     def _picture(self, picture: Picture) -> None:
-        pixels = picture.render()
+        image = Image.fromarray(picture.render())
         self._pictures += 1
         path = self._folder / f"picture-{self._pictures}.png"
-        Image.fromarray(pixels).save(path)
+        image.save(path)
         if can_draw(self._console):
-            self._console.print(half_blocks(pixels, self._console.width), soft_wrap=True)
+            from textual_image.renderable import HalfcellImage  # finds out what the terminal can draw when imported
+
+            width = min(image.width, self._console.width, WIDEST_PICTURE)
+            self._console.print(HalfcellImage(image, width=width, height="auto"))
         self._console.print(Text(f"[picture: {path}]"), soft_wrap=True)
+
+
+def can_draw(console: Console) -> bool:
+    """Whether a console shows enough colors, and half blocks."""
+    encoded = console.encoding.lower().replace("-", "").startswith("utf")
+    return console.is_terminal and encoded and not console.no_color and console.color_system in ("256", "truecolor")
 
 
 def option_index(typed: str, options: Sequence[str]) -> int | None:

@@ -19,8 +19,7 @@ from envs.kidgym import make
 from evals.conversation import Conversation
 from evals.human import HumanPlayer, QuitError, human_name, is_human
 from evals.human.browser import HOST, Browser, listen
-from evals.human.drawing import UPPER_HALF, can_draw, half_blocks
-from evals.human.terminal import Terminal, option_index
+from evals.human.terminal import Terminal, can_draw, option_index
 from evals.suite import play_episode
 from evals.types import PlayerError, Turn, message
 from tests.cluster.conftest import ROOT
@@ -194,7 +193,7 @@ async def test_the_terminal_shows_texts_at_80_columns_pictures_as_files_and_opti
     assert text.count("The rules. The rules.") > 1 and "number from 1 to 2" in text
     [path] = re.findall(r"\[picture: (.*)\]", text)
     assert Image.open(path).size == FRAME.size and Path(path).parent == tmp_path
-    assert UPPER_HALF not in text
+    assert "▀" not in text
 
 
 async def test_rules_are_shown_again_only_where_they_change(tmp_path, monkeypatch):
@@ -217,18 +216,7 @@ async def test_a_color_terminal_draws_the_picture(tmp_path, monkeypatch):
     shown, output = terminal(tmp_path, monkeypatch, "1", force_terminal=True, color_system="truecolor", width=60)
     monkeypatch.setattr(Console, "encoding", "utf-8")
     await HumanPlayer(shown).reply(turn(message("user", FRAME)))
-    assert output.getvalue().count(UPPER_HALF) == 60 * 30
-
-
-def test_half_blocks_have_the_colors_of_the_picture():
-    pixels = np.zeros((4, 2, 3), np.uint8)
-    pixels[0, 0], pixels[1, 0], pixels[2:, 1] = (255, 0, 0), (0, 255, 0), (0, 0, 255)
-    drawn = half_blocks(pixels, 80)
-    assert drawn.plain == 2 * (2 * UPPER_HALF + "\n")
-    colors = [(span.style.color.triplet, span.style.bgcolor.triplet) for span in drawn.spans]
-    black, red, green, blue = (0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)
-    assert colors == [(red, green), (black, black), (black, black), (blue, blue)]
-    assert half_blocks(np.zeros((90, 90, 3), np.uint8), 30).plain == 15 * (30 * UPPER_HALF + "\n")
+    assert output.getvalue().count("▀") == 60 * 30
 
 
 @pytest.mark.parametrize("lacking", [{"color_system": None}, {"color_system": "standard"}, {"force_terminal": False}])
