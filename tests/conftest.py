@@ -16,6 +16,12 @@ hypothesis.settings.register_profile("without_deadlines", deadline=None)  # a bu
 hypothesis.settings.load_profile("without_deadlines")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a module alone that imports torch, which takes five seconds, where only fast tests are asked for."""
+    only_fast = config.getoption("markexpr").startswith("not (slow")
+    return True if only_fast and collection_path.name == "test_small_model.py" else None
+
+
 @pytest.fixture(scope="session")
 def ray_cluster(tmp_path_factory) -> Iterator[list[str]]:
     """One Ray for all tests that are not about its start or death: overrides that make `raycade run` join it."""

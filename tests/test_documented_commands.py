@@ -31,12 +31,13 @@ SMALL = {
 
 
 def commands() -> list[tuple[str, str]]:
-    found = []
+    """Each command once, with the last page that shows it."""
+    found: dict[str, str] = {}
     for page in PAGES:
         if page.name not in TUTORIALS:
             text = re.sub(r"\\\n\s*", " ", page.read_text())
-            found += [(page.name, re.sub(r"\s{2,}#.*$| # .*$", "", line)) for line in COMMAND.findall(text)]
-    return found
+            found |= {re.sub(r"\s{2,}#.*$| # .*$", "", line): page.name for line in COMMAND.findall(text)}
+    return [(page, line) for line, page in found.items()]
 
 
 @pytest.mark.parametrize(("page", "line"), commands(), ids=lambda value: value[:60])

@@ -62,8 +62,7 @@ def open_page(browser, address):
         context.close()
 
 
-@pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1400, "dark")])
 def test_it_fits_and_axe_finds_no_violation(open_page, width, scheme, address):
     page = open_page(width, scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -1,13 +1,24 @@
+import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from cluster.config.compose import compose_config
+from cluster.config.settings import Settings, settings_from_config
+from cluster.storage.run_directory import RunDirectory
+from evals.conversation import Record
+from evals.ledger.records import records_to_table
+from evals.suite import ledger_columns
 
 ROOT = Path(__file__).resolve().parents[2]
+EASY = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]"]
+"""Easy games of one domain of KUMO."""
 
 Launch = Callable[..., subprocess.Popen]
 
@@ -43,6 +54,31 @@ def descendants(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
+
+
+@functools.cache
+def _composed(overrides: tuple[str, ...]) -> DictConfig:
+    return compose_config(overrides)
+
+
+def settings_at(run_dir: Path, *overrides: str) -> Settings:
+    """As ``load_settings`` with this run directory; equal overrides are composed once, since Hydra takes long for it."""
+    return settings_from_config(OmegaConf.merge(_composed(overrides), {"run_dir": str(run_dir)}))
+
+
+def begin(settings: Settings) -> RunDirectory:
+    """Claim and begin the run directory of these settings, as a driver does."""
+    directory = RunDirectory(settings.run_dir)
+    directory.claim()
+    directory.begin(settings.plan, {"config.yaml": settings.config})
+    return directory
+
+
+def leave(settings: Settings, records: Sequence[Record] = ()) -> None:
+    """Leave a run of these settings in which these episodes are played."""
+    directory = begin(settings)
+    directory.commit(records_to_table(records, ledger_columns(settings.suite)))
+    directory.release()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,6 +13,7 @@ from cluster.stopping.challenge import check_run, new_challenge, open_challenge
 from cluster.stopping.registration import registration_table
 from cluster.storage.stored_run import Run
 from evals.sealed import commitment_of, read_secret
+from tests.cluster.conftest import EASY
 
 SUITES = {
     "kidgym": {"tasks": ["CL"], "levels": [1], "modes": ["zero_shot"], "episodes": 3},
@@ -78,8 +79,8 @@ def test_seeds_that_are_no_secret_are_refused(seeds):
 
 
 REGISTERED = [
-    *("suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=20"),
-    *("suite.repeats=1", "model=oracle", "baselines=[random]", "stop=decided", "against=random"),
+    *(*EASY, "suite.tasks_per_domain=20", "suite.repeats=1"),
+    *("model=oracle", "baselines=[random]", "stop=decided", "against=random"),
 ]
 
 

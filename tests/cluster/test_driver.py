@@ -14,13 +14,7 @@ from cluster.storage import compaction
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from evals.ledger.ledger import open_ledger
-from evals.ledger.records import records_to_table
-from evals.players import BUILT_IN_PLAYERS
-from evals.suite import ledger_columns, play_episode
-from tests.toy import ToySuite
-
-SUITE = ToySuite()
-PLAN = [episode.assigned("oracle", "") for episode in SUITE.plan()]
+from tests.cluster.test_ledger import PLAN, SUITE, rows
 
 
 class SlowDirectory(RunDirectory):
@@ -32,11 +26,6 @@ class SlowDirectory(RunDirectory):
 class FullDirectory(RunDirectory):
     def commit(self, rows):
         raise OSError(28, "No space left on device")
-
-
-async def rows(episodes):
-    records = [await play_episode(SUITE, episode, BUILT_IN_PLAYERS["oracle"]) for episode in episodes]
-    return records_to_table(records, ledger_columns(SUITE))
 
 
 def driver_of(directory: RunDirectory) -> Driver:

@@ -1,9 +1,6 @@
 import dataclasses
 import errno
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,14 +33,6 @@ def directory(tmp_path) -> RunDirectory:
     made.claim()
     made.begin(PLAN, {"config.yaml": "suite: {}\n"})
     return made
-
-
-async def test_committed_episodes_are_read_back(directory):
-    directory.commit(await rows(PLAN[:2]))
-    directory.commit(await rows(PLAN[2:5]))
-    ledger = Run(directory.path).episodes()
-    assert ledger["episode_id"].to_pylist() == [episode.id for episode in PLAN[:5]]
-    assert set(ledger["success"].to_pylist()) == {True}
 
 
 def test_a_directory_of_another_plan_is_refused_and_named(directory):
@@ -80,14 +69,6 @@ def test_a_directory_with_other_files_is_rejected(tmp_path):
     with pytest.raises(UserError, match="not empty and holds no run"):
         RunDirectory(tmp_path).check_plan(PLAN)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_a_second_driver_is_refused_until_the_first_has_ended(directory):
-    second = RunDirectory(directory.path)
-    with pytest.raises(UserError, match=str(os.getpid())):
-        second.claim()
-    directory.release()
-    second.claim()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
@@ -207,21 +188,6 @@ def test_a_full_disk_at_the_end_still_releases_the_run(directory, monkeypatch):
             patch.setattr(RunDirectory, "remove_replaced", fail)
             directory.release()
         directory.claim()
-
-
-def test_a_half_written_file_never_takes_the_old_one_s_place(tmp_path):
-    target = tmp_path / "file"
-    write_durably(target, b"old")
-    writer = "import sys; from pathlib import Path; from cluster.storage.durable import write_durably\n"
-    writer += "while True: write_durably(Path(sys.argv[1]), b'x' * 3_000_000)"
-    root = Path(__file__).resolve().parents[2]
-    for _ in range(3):
-        process = subprocess.Popen([sys.executable, "-c", writer, str(target)], cwd=root)
-        while not list(tmp_path.glob(".file*.tmp")) and process.poll() is None:
-            pass
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert target.read_bytes() in (b"old", b"x" * 3_000_000)
 
 
 def test_a_file_that_cannot_be_created_says_why(tmp_path, monkeypatch):

@@ -97,15 +97,12 @@ def taken_over(folder: Path) -> bool:
     return True
 
 
-def test_a_second_process_is_refused_where_locks_do_not_hold(tmp_path, holder, without_flock):
+def test_where_locks_do_not_hold_a_second_process_is_refused_until_the_first_is_killed(tmp_path, holder, without_flock):
+    ours = RunLock(tmp_path)
     with pytest.raises(UserError, match=str(holder.pid)):
-        RunLock(tmp_path).acquire()
-
-
-def test_the_lease_of_a_process_that_was_killed_is_free_at_once(tmp_path, holder, without_flock):
+        ours.acquire()
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    ours = RunLock(tmp_path)
     ours.acquire()
     ours.check()
     assert json.loads(lease(tmp_path).read_text())["pid"] == os.getpid()
@@ -217,14 +214,6 @@ def test_a_slow_second_does_not_take_a_number_that_has_come_and_gone(tmp_path, m
     with pytest.raises(UserError):
         RunLock(tmp_path).acquire()
     holder.check()
-
-
-def test_a_released_lease_is_free_at_once_and_leaves_one_small_file(tmp_path):
-    for _ in range(3):
-        ours = RunLock(tmp_path)
-        ours.acquire()
-        ours.release()
-    assert lease(tmp_path).name == ".lease-000003"
 
 
 def test_the_heart_beats_until_the_release(tmp_path, monkeypatch):

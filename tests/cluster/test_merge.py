@@ -24,16 +24,11 @@ from evals.ledger.ledger import open_ledger
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
+from tests.cluster.conftest import EASY, begin, settings_at
 from tests.cluster.test_cli import run_here
 from tests.evals.test_ledger import flip_a_byte
 
-SMALL = [
-    "suite=kumo",
-    "suite.domains=[medical]",
-    "suite.difficulties=[easy]",
-    "suite.tasks_per_domain=12",
-    "suite.repeats=2",
-]
+SMALL = [*EASY, "suite.tasks_per_domain=12", "suite.repeats=2"]
 
 
 async def leave_run(
@@ -50,10 +45,8 @@ async def leave_run(
     ``failing`` are the first episodes' causes of failure; at most so many episodes are played, and in the first ``cutting``
     all replies but one are cut off.
     """
-    settings = load_settings([*SMALL, "model=simulated", f"run_dir={run_dir}", *overrides])
-    directory = RunDirectory(settings.run_dir)
-    directory.claim()
-    directory.begin(settings.plan, {"config.yaml": settings.config})
+    settings = settings_at(run_dir, *SMALL, "model=simulated", *overrides)
+    directory = begin(settings)
     directory.session = run_dir.name
     write_versions(settings.run_dir, [{"id": run_dir.name, "git_commit": commit}])
     records = []
@@ -177,7 +170,9 @@ async def test_parts_may_differ_in_what_decides_the_speed(play, tmp_path):
     assert counts(tmp_path / "whole") == (24, 24, 0)
 
 
-@pytest.mark.parametrize("override", ["model.sampling.max_tokens=7", "model.engine.tail=2.0", "decoding=free"])
+@pytest.mark.parametrize(
+    "override", ["model.sampling.max_tokens=7", "model.engine.tail=2.0", "decoding=free", "suite.repeats=1"]
+)
 async def test_parts_that_differ_in_what_decides_the_answers_are_refused(play, tmp_path, override):
     one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2", override)
     with pytest.raises(UserError, match=f"differ in {override.partition('=')[0]}$"):

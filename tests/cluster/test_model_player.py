@@ -1,13 +1,11 @@
 import asyncio
 import itertools
-import math
 from types import SimpleNamespace
 
 import pytest
 
 from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError
 from cluster.runner import model_player
-from cluster.runner.hedging import LATE, LatencyTracker
 from cluster.runner.messages import PlayerCounts
 from cluster.runner.model_player import EngineKilled, EpisodeAbandonedError, ModelPlayer
 from cluster.runner.router import Router
@@ -46,14 +44,12 @@ async def test_a_turn_has_the_same_seed_in_every_try():
     assert seeds[0] == seeds[1] != seeds[2]
 
 
-async def test_a_failing_request_is_retried_up_to_the_limit():
+async def test_a_failing_request_is_retried():
     failures = iter([EngineError("busy"), EngineError("busy")])
     replica = FakeReplica(lambda request: next(failures, None) or Reply("red"))
     model = player(replica)
     assert (await model.reply(turn())).text == "red"
     assert model.counts.retries == 2
-    with pytest.raises(PlayerError, match="failed 8 times, last: always"):
-        await player(FakeReplica(lambda request: EngineError("always"))).reply(turn())
 
 
 async def test_a_turn_is_retried_when_its_replica_dies():
@@ -196,19 +192,6 @@ async def test_a_turn_is_retried_if_its_replica_leaves_before_the_request_is_sen
     assert (await asking).text == "red"
 
 
-def test_latency_is_estimated_from_all_requests_not_only_the_first_replies():
-    latency = LatencyTracker()
-    for _ in range(100):
-        latency.sent(0.0)
-    assert latency.late_at(0.0, 5.0) == math.inf, "nothing was answered yet"
-    latency.returned(0.0, 1.0, answered=True)
-    assert latency.late_at(0.0, 1.0) == pytest.approx(LATE * 100), "one answer in 100 seconds of waiting"
-    for _ in range(98):
-        latency.returned(0.0, 2.0, answered=True)
-    assert latency.late_at(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
-    assert latency.next_check(0.0, 2.0) == pytest.approx(LATE * 199 / 99)
-
-
 async def test_a_request_carries_the_whole_turn():
     replica = FakeReplica()
     asked = turn(2, number=5, labels=("A", "B"))
@@ -241,7 +224,7 @@ async def test_a_turn_is_tried_eight_times_and_fails_as_its_engine_did():
 
     replica = FakeReplica(lambda request: RefusedError("busy"))
     model = player(replica)
-    with pytest.raises(PlayerError) as failed:
+    with pytest.raises(PlayerError, match="failed 8 times, last: busy") as failed:
         await model.reply(turn())
     assert failed.value.kind == "endpoint" and len(replica.asked) == 8 and model.counts.retries == 7
 

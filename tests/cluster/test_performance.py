@@ -132,16 +132,6 @@ def test_one_prompt_token_is_enough_for_a_hit_rate(tmp_path):
     assert values(performance_table(Run(tmp_path).timings))["prefix-cache hit rate"] == 1.0
 
 
-def test_sessions_of_an_older_version_lack_figures(tmp_path):
-    note_session(Run(tmp_path), statistics())
-    old = json.loads((tmp_path / TIMINGS).read_text())
-    del old["hedges"], old["use"]
-    with (tmp_path / TIMINGS).open("a") as file:
-        file.write(json.dumps(old) + "\n")
-    shown = values(performance_table(Run(tmp_path).timings))
-    assert (shown["requests"], shown["hedged requests"]) == (100, 4)
-
-
 def test_use_is_summed_over_the_restarts_of_a_replica():
     part = {"requests": 0, "slot_seconds": 10.0, "busy_slot_seconds": 4.0, "idle_slot_seconds": 1.0}
     use = replica_use([{"use": {"r-0.0": part, "r-0.1": part, "r-1.0": part}}, {"use": {"r-1.4.2": part}}, {}])

@@ -1,10 +1,7 @@
 """`raycade play`: a person's games reach the ledger as any player's do, in the terminal and in the browser."""
 
 import json
-import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -19,12 +16,12 @@ from cluster.errors import UserError
 from evals.human import QuitError
 from evals.ledger.ledger import open_ledger
 from evals.ledger.records import chat_of
-from tests.cluster.conftest import ROOT
+from tests.cluster.conftest import EASY, ROOT
 from tests.cluster.test_cli import run_here
 
 KIDGYM = ["suite=kidgym", "suite.tasks=[SE,PL]", "suite.levels=[1]"]
 OTHERS = {
-    "kumo": ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]"],
+    "kumo": EASY,
     "multistar": ["suite=multistar", "suite.configurations=[center_single]", "suite.attributes=[shape]"],
 }
 
@@ -45,74 +42,51 @@ def type_in(monkeypatch):
     return script
 
 
-class Terminal:
-    """A terminal of 80 columns with a program in it."""
-
-    def __init__(self, *arguments):
-        self.file, inside = pty.openpty()
-        more = {"COLUMNS": "80", "TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""}
-        # not pty.fork(): a test process has threads, and a fork with threads may never come back
-        command = [sys.executable, "-m", "cluster", *arguments]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | more, stdin=inside, stdout=inside, stderr=inside, start_new_session=True
-        )
-        os.close(inside)
-        self.shown = ""
-
-    def read(self):
-        """What is shown next; empty at the end."""
-        ready, _, _ = select.select([self.file], [], [], 120)
-        assert ready, f"nothing more is shown after: {self.shown[-2000:]}"
-        try:
-            return os.read(self.file, 65536).decode(errors="replace")
-        except OSError:  # the other side is gone
-            return ""
-
-    def until(self, *expected):
-        """Read until these texts are shown, one after the other; returns what was shown."""
-        seen = ""
-        for text in expected:
-            while text not in self.shown:
-                more = self.read()
-                assert more, f"{text!r} is not shown: {self.shown[-2000:]}"
-                self.shown += more
-            before, _, self.shown = self.shown.partition(text)
-            seen += before + text
-        return seen
-
-    def type(self, line):
-        os.write(self.file, f"{line}\n".encode())
-
-    def end(self):
-        """Read to the end; returns the exit code and the rest that was shown."""
-        while more := self.read():
-            self.shown += more
-        os.close(self.file)
-        return self.process.wait(60), self.shown
+def start(*arguments):
+    """A process whose input and output are the test's."""
+    command = [sys.executable, "-u", "-m", "cluster", *arguments]
+    return subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
-def test_a_person_plays_in_the_terminal_is_stopped_and_goes_on(tmp_path):
+def shown_until(process, *expected):
+    """What a process shows until these texts are shown, one after the other."""
+    shown = ""
+    for text in expected:
+        before = len(shown)
+        while text not in shown[before:]:
+            more = process.stdout.read(1)
+            assert more, f"{text!r} is not shown: {shown}"
+            shown += more
+    return shown
+
+
+def answer(process, line):
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def test_a_person_plays_in_the_terminal_is_stopped_and_goes_on(tmp_path, type_in, capsys):
     command = ["play", *KIDGYM, f"run_dir={tmp_path / 'run'}"]
-    first = Terminal(*command)
-    began = first.until("1  A)", "> ")
-    assert "Game 1 of 2" in began and "▀" in began and re.search(r"\[picture: .*\.png\]", began)
-    first.type("no option")
-    first.until("number from 1 to")
-    first.type("2")
-    first.until("Game 2 of 2", "> ")
-    first.process.send_signal(signal.SIGTERM)
-    code, rest = first.end()
-    assert code == 75 and "same command" in rest
+    first = start(*command)
+    began = shown_until(first, "1  A)", "> ")
+    assert "Game 1 of 2" in began and re.search(r"\[picture: .*\.png\]", began)
+    answer(first, "no option")
+    shown_until(first, "number from 1 to")
+    answer(first, "2")
+    shown_until(first, "Game 2 of 2", "> ")
+    first.send_signal(signal.SIGTERM)
+    rest, _ = first.communicate(timeout=120)
+    assert first.returncode == 75 and "same command" in rest
     [row] = rows_of(tmp_path / "run")
     assert (row["player"], row["task"], row["status"]) == ("human", "SE", "done")
     [turn] = row["turns"]
     assert turn["reply"] == "B" == turn["options"][1] and turn["seconds"] > 0 and turn["action"]
 
-    second = Terminal(*command)
-    assert "Game 1 of 1" in second.until("1  A)", "> ")
-    second.type("A")
-    code, rest = second.end()
-    assert code == 0 and "KidGym: success" in rest
+    type_in("1")
+    code, out, _ = run_here(capsys, *command)
+    assert code == 0 and "Game 1 of 1" in out and "KidGym: success" in out
     assert sorted(row["task"] for row in rows_of(tmp_path / "run")) == ["PL", "SE"]
 
 

@@ -11,20 +11,13 @@ from cluster.engines.base import EngineError
 from cluster.engines.simulated import SimulatedEngine
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import request_for
-from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
-from evals.ledger.records import records_to_table
-from evals.suite import ledger_columns, play_episode
+from evals.suite import play_episode
 from evals.types import PlayerError
+from tests.cluster.conftest import EASY, leave
 from tests.cluster.test_cli import run_here
 
-SMALL = [
-    "suite=kumo",
-    "suite.domains=[medical]",
-    "suite.difficulties=[easy]",
-    "suite.tasks_per_domain=4",
-    "suite.repeats=1",
-]
+SMALL = [*EASY, "suite.tasks_per_domain=4", "suite.repeats=1"]
 FAST = ["model=simulated", "model.engine.step_seconds=0.0001", "model.engine.median_tokens=2"]
 
 
@@ -50,11 +43,7 @@ def run_dir(tmp_path):
         await engine.close()
         return records
 
-    directory = RunDirectory(settings.run_dir)
-    directory.claim()
-    directory.begin(settings.plan, {"config.yaml": settings.config})
-    directory.commit(records_to_table(asyncio.run(play()), ledger_columns(settings.suite)))
-    directory.release()
+    leave(settings, asyncio.run(play()))
     return settings.run_dir
 
 

@@ -168,29 +168,6 @@ async def test_a_plan_that_was_edited_is_refused(run_dir):
         score_run(Run(run_dir))
 
 
-async def test_failures_are_counted_by_cause(play):
-    run_dir = await play("run", failing=("EngineKilled: in 1 s", "PromptTooLong: three", "EngineKilled: in 2 s"))
-    results = score_run(Run(run_dir))
-    tables = {table.name: table for table in results.tables}
-    assert tables["coverage"].rows == (("simulated", "kumo", 24, 21, 3, 0),)
-    planned = Run(run_dir).plan
-    killed = sorted([planned[0].id, planned[2].id])
-    assert tables["failures"].rows == (
-        ("simulated", "kumo", 2, "model", "EngineKilled: in # s", killed[0]),
-        ("simulated", "kumo", 1, "model", "PromptTooLong: three", planned[1].id),
-    )
-    assert [entry["episodes"] for entry in results.summary["failures"]] == [killed, [planned[1].id]]
-
-
-async def test_players_and_suites_are_counted_apart_in_the_order_of_the_plan(play):
-    run_dir = await play("run", "baselines=[random]", most=30)
-    [coverage] = [table for table in score_run(Run(run_dir)).tables if table.name == "coverage"]
-    assert [row[:6] for row in coverage.rows] == [
-        ("simulated", "kumo", 24, 24, 0, 0),
-        ("random", "kumo", 24, 6, 0, 18),
-    ]
-
-
 async def test_replies_that_were_cut_off_are_counted_and_warned_of(play, capsys):
     run_dir = await play("run", "baselines=[random]", most=48, cutting=1)
     report([run_dir])

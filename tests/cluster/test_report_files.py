@@ -3,10 +3,8 @@
 import html
 import json
 
-import pytest
-
 from cluster.config.settings import load_settings
-from cluster.storage.run_directory import RunDirectory
+from tests.cluster.conftest import leave
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import SMALL
 from tests.cluster.test_merge import play as play  # a fixture
@@ -71,20 +69,17 @@ async def test_what_makes_scores_doubtful_is_said_on_the_page_too(play, tmp_path
 
 def test_an_empty_run_says_so(tmp_path, capsys):
     settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
-    directory = RunDirectory(settings.run_dir)
-    directory.claim()
-    directory.begin(settings.plan, {"config.yaml": settings.config})
-    directory.release()
+    leave(settings)
     files = ["--html", str(tmp_path / "page.html"), "--latex", str(tmp_path / "tex"), "--figures", str(tmp_path / "f")]
     code, out, err = run_here(capsys, "report", str(settings.run_dir), *files)
     assert code == 0 and out.startswith("Empty run") and not err
     assert "Empty run" in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.parametrize("option", ["--html", "--latex", "--figures"])
-async def test_what_cannot_be_written_is_named(play, tmp_path, capsys, option):
+async def test_what_cannot_be_written_is_named(play, tmp_path, capsys):
     run_dir = await play("run", most=2)
-    (tmp_path / "file").write_text("mine")
-    place = tmp_path / "file" / "page.html" if option == "--html" else tmp_path / "file"
-    code, _, err = run_here(capsys, "report", str(run_dir), option, str(place))
-    assert code == 2 and str(place) in err and (tmp_path / "file").read_text() == "mine"
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for option, place in (("--html", file / "page.html"), ("--latex", file), ("--figures", file)):
+        code, _, err = run_here(capsys, "report", str(run_dir), option, str(place))
+        assert code == 2 and str(place) in err and file.read_text() == "mine"

@@ -10,7 +10,6 @@ import pytest
 from cluster.commands import run as module
 from cluster.commands.report import score_run
 from cluster.commands.run import run
-from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
@@ -19,6 +18,7 @@ from evals.ledger.ledger import open_ledger
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
+from tests.cluster.conftest import settings_at
 from tests.cluster.test_cli import SMALL
 from tests.evals.test_ledger import flip_a_byte
 
@@ -54,10 +54,9 @@ def world(monkeypatch):
 
 @pytest.fixture
 def start(tmp_path):
-    def start(*overrides):
-        code, results = run(load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}", *overrides]))
-        tables = (results or score_run(Run(tmp_path / "run"))).tables
-        return code, tables
+    def start(*overrides, run_dir=tmp_path / "run"):
+        code, results = run(settings_at(run_dir, *SMALL, "model=simulated", *overrides))
+        return code, (results or score_run(Run(run_dir))).tables
 
     return start
 
@@ -210,7 +209,7 @@ def test_damage_is_found_before_anything_is_played(world, start, tmp_path, colum
 
 
 def test_a_part_of_another_run_is_named_and_its_rows_never_count(world, start, tmp_path, capsys):
-    start(f"run_dir={tmp_path / 'other'}", "suite.difficulties=[hard]")
+    start("suite.difficulties=[hard]", run_dir=tmp_path / "other")
     foreign = sorted((tmp_path / "other" / "episodes").iterdir())[0]
     world.most = 5
     start()

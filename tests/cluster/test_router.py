@@ -32,41 +32,6 @@ def traffic(*batches: int, policy="sticky") -> Traffic:
     return Traffic(router)
 
 
-def test_an_episode_returns_to_its_home_replica():
-    t = traffic(8, 8, 8)
-    homes = {episode: t.ask(f"{episode}-0", episode) for episode in "abcdef"}
-    for episode in "abcdef":
-        t.end(f"{episode}-0")
-    assert {episode: t.ask(f"{episode}-1", episode) for episode in "abcdef"} == homes
-    assert t.router.moves == 0
-
-
-def test_new_episodes_go_to_the_least_loaded_replica():
-    t = traffic(8, 8)
-    places = [t.ask(f"e{n}") for n in range(8)]
-    assert places.count("r0") == places.count("r1") == 4
-
-
-def test_an_episode_leaves_a_home_that_is_busier_by_a_margin():
-    t = traffic(10, 10)
-    home = t.ask("a-0", "a")
-    t.end("a-0")
-    for n in range(10):  # fill the home with turns of others
-        t.router._homes[f"x{n}"] = home
-        t.ask(f"x{n}-0", f"x{n}")
-    assert t.ask("a-1", "a") != home
-    assert t.router.moves >= 1
-
-
-def test_a_replica_gets_a_tenth_more_than_its_batch_and_no_more():
-    t = traffic(10)
-    granted = [t.ask(f"e{n}") for n in range(20)]
-    assert granted.count("r0") == 11
-    assert t.router.waiting == 9
-    t.end("e0")
-    assert t.granted["e11"] == "r0"
-
-
 def test_queued_turns_are_granted_by_priority_then_in_order():
     t = traffic(1)
     t.ask("inside-0"), t.ask("inside-1")
@@ -74,15 +39,6 @@ def test_queued_turns_are_granted_by_priority_then_in_order():
     for ended, expected in (("inside-0", "soon"), ("inside-1", "soon too"), ("soon", "late")):
         t.end(ended)
         assert expected in t.granted
-
-
-def test_an_idle_replica_steals_queued_turns():
-    t = traffic(2)
-    for n in range(10):
-        t.ask(f"e{n}")
-    t.router.add("new", 4)
-    assert list(t.granted.values()).count("new") == 5
-    assert t.router.waiting == 2
 
 
 @pytest.mark.parametrize("batches", [(1, 10), (10, 1)])
@@ -106,19 +62,6 @@ def test_turns_are_queued_while_there_is_no_replica():
     assert t.ask("a") is None
     t.router.add("r", 1)
     assert t.granted["a"] == "r"
-
-
-def test_turns_queued_for_a_lost_replica_are_rerouted_and_their_release_is_harmless():
-    t = traffic(1, 1)
-    for n in range(8):
-        t.ask(f"e{n}")
-    on_r0 = [turn for turn, state in t.granted.items() if state == "r0"]
-    t.router.remove("r0")
-    t.router.add("r0", 1)  # a new incarnation under the old name
-    for turn in on_r0:
-        t.end(turn)
-    assert t.router.loads()["r0"] == (2, 1), "tickets of the lost incarnation must not free slots of the new one"
-    assert t.router.sent + t.router.waiting == 6
 
 
 def test_an_exclusive_turn_has_a_replica_to_itself():
@@ -178,19 +121,6 @@ def test_nothing_is_lost_or_granted_twice_under_random_traffic(policy):
         for turn in granted:
             t.end(turn)
             live.remove(turn)
-
-
-def test_a_late_turn_is_hedged_only_where_a_slot_is_idle():
-    t = traffic(2, 2)
-    assert t.ask("a") == "r0"
-    second = t.router.hedge(t.tickets["a"])
-    assert second is not None and second.replica.name == "r1"
-    assert t.router.sent == 2
-    t.router.release(second)
-    assert t.router.sent == 1
-    for n in range(3):
-        t.ask(f"x{n}")
-    assert t.router.hedge(t.tickets["a"]) is None, "every state is taken"
 
 
 @pytest.mark.parametrize("policy", ["sticky", "least_loaded"])

@@ -1,7 +1,6 @@
 """What a session leaves on the record, and which settings a run directory keeps to."""
 
 import asyncio
-import dataclasses
 import os
 import signal
 
@@ -12,12 +11,11 @@ from cluster.commands.run import run
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, SpendCapError, UserError
 from cluster.storage.provenance import read_versions
-from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
-from evals.ledger.records import records_to_table
-from evals.players import BUILT_IN_PLAYERS
-from evals.suite import ledger_columns, play_episode
+from evals.suite import play_episode
+from tests.cluster.conftest import leave, settings_at
 from tests.cluster.test_cli import SMALL
+from tests.cluster.test_resume import world as world  # a fixture
 from tests.small_runs import Random
 
 CHAIN = [
@@ -29,31 +27,13 @@ CHAIN = [
 ]
 
 
-@pytest.fixture
-def played(monkeypatch):
-    """Without Ray: each session plays a number of episodes with the oracle."""
-
-    def play(settings, todo, directory, stats, progress, watcher):
-        records = []
-        for episode in todo[: play.episodes]:
-            asked = dataclasses.replace(episode, player="oracle")
-            record = asyncio.run(play_episode(settings.suite, asked, BUILT_IN_PLAYERS["oracle"]))
-            records.append(dataclasses.replace(record, episode=episode))
-        directory.commit(records_to_table(records, ledger_columns(settings.suite)))
-        return len(todo) > play.episodes
-
-    play.episodes = 100
-    monkeypatch.setattr(module, "play_on_cluster", play)
-    return play
-
-
 def start(run_dir, *overrides, suite=SMALL):
-    return run(load_settings([*suite, "model=simulated", f"run_dir={run_dir}", *overrides]))[0]
+    return run(settings_at(run_dir, *suite, "model=simulated", *overrides))[0]
 
 
-def test_each_session_that_plays_is_noted_with_its_settings_and_the_first_config_stays(played, tmp_path):
+def test_each_session_that_plays_is_noted_with_its_settings_and_the_first_config_stays(world, tmp_path):
     run_dir = tmp_path / "run"
-    played.episodes = 5
+    world.most = 5
     assert start(run_dir) == CONTINUE
     config = (run_dir / "config.yaml").read_bytes()
     assert start(run_dir, "cluster.replicas=4") == 0
@@ -63,7 +43,7 @@ def test_each_session_that_plays_is_noted_with_its_settings_and_the_first_config
     assert all({"began", "python", "git_commit", "numpy"} <= session.keys() for session in sessions)
 
 
-def test_a_complete_run_started_again_keeps_its_record(played, tmp_path, monkeypatch):
+def test_a_complete_run_started_again_keeps_its_record(world, tmp_path, monkeypatch):
     run_dir = tmp_path / "run"
     start(run_dir)
     record = {name: (run_dir / name).read_bytes() for name in ("versions.json", "config.yaml", "plan.parquet")}
@@ -72,7 +52,7 @@ def test_a_complete_run_started_again_keeps_its_record(played, tmp_path, monkeyp
     assert {name: (run_dir / name).read_bytes() for name in record} == record
 
 
-def test_scoring_settings_follow_the_last_command(played, tmp_path):
+def test_scoring_settings_follow_the_last_command(world, tmp_path):
     run_dir = tmp_path / "run"
     start(run_dir, suite=CHAIN)
     sessions = read_versions(run_dir)
@@ -82,10 +62,10 @@ def test_scoring_settings_follow_the_last_command(played, tmp_path):
     assert read_versions(run_dir) == sessions
 
 
-def test_a_run_keeps_to_its_endpoint(played, tmp_path):
+def test_a_run_keeps_to_its_endpoint(world, tmp_path):
     run_dir = tmp_path / "run"
     api = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://localhost:1/v1"]
-    played.episodes = 5
+    world.most = 5
     start(run_dir, *api)
     with pytest.raises(UserError, match=r"base_url=http://localhost:2/v1: .*http://localhost:1/v1"):
         start(run_dir, *api, "model.engine.base_url=http://localhost:2/v1")
@@ -118,10 +98,7 @@ def test_a_failed_start_leaves_what_another_driver_began_meanwhile(monkeypatch, 
     settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
 
     def make_tracker(_):
-        other = RunDirectory(settings.run_dir)
-        other.claim()
-        other.begin(settings.plan, {"config.yaml": settings.config})
-        other.release()
+        leave(settings)
 
     def begin_rule(*_):
         raise UserError("no such rule")
@@ -135,15 +112,10 @@ def test_a_failed_start_leaves_what_another_driver_began_meanwhile(monkeypatch, 
 
 def test_a_run_whose_spending_journal_was_removed_says_so(tmp_path, capsys):
     settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
-    directory = RunDirectory(settings.run_dir)
-    directory.claim()
-    directory.begin(settings.plan, {"config.yaml": settings.config})
     record = asyncio.run(play_episode(settings.suite, settings.plan[0], Random()))
-    rows = records_to_table([record], ledger_columns(settings.suite))
-    directory.commit(rows)
-    directory.release()
+    leave(settings, [record])
     assert run(settings)[0] == 0
-    cost = sum(rows["cost"].to_pylist())
+    cost = sum(turn.reply.cost for turn in record.turns)
     assert cost and f"spending.json: missing, though the ledger's episodes cost {cost:.2f}" in capsys.readouterr().err
 
 
@@ -154,9 +126,9 @@ def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path
     assert Run(tmp_path / "run").episodes().num_rows == 0
 
 
-def test_a_stopped_run_leaves_without_tables_and_says_how_to_go_on(played, tmp_path, capsys, monkeypatch):
+def test_a_stopped_run_leaves_without_tables_and_says_how_to_go_on(world, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(module, "score_run", lambda run: pytest.fail("scored"))
-    played.episodes = 2
+    world.most = 2
     settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
     assert module.run_and_show(settings) == CONTINUE
     err = capsys.readouterr().err

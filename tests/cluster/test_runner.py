@@ -1,7 +1,6 @@
 import asyncio
 
 from cluster.engines.base import EngineDiedError
-from cluster.runner.episode_queue import EpisodeQueue, longest_first
 from cluster.runner.messages import Assignment, NewReplica
 from cluster.runner.model_player import ModelPlayer
 from cluster.runner.router import Router
@@ -104,11 +103,6 @@ async def test_built_in_players_need_no_replica():
     assert set(rows.values()) == {""}
 
 
-def test_the_longest_expected_episodes_come_first():
-    plan = longest_first(episodes(ToySuite(episodes=6)))
-    assert [episode.index for episode in plan] == [0, 2, 4, 1, 3, 5]
-
-
 async def test_an_idle_runner_sends_heartbeats():
     report = await asyncio.wait_for(Runner(ToySuite(), None).exchange(Assignment()), 5)
     assert (report.finished, report.running) == (None, 0)
@@ -125,19 +119,6 @@ async def test_a_draining_runner_starts_no_episode_and_finishes_running_ones():
         report = await runner.exchange(Assignment(draining=True))
         finished += 0 if report.finished is None else report.finished.num_rows
     assert running <= finished <= running + 6
-
-
-def test_the_queue_assigns_each_episode_once_and_requeues():
-    plan = episodes(ToySuite(episodes=6))
-    queue = EpisodeQueue(plan)
-    first, second = queue.take(2), queue.take(10)
-    assert sorted(episode.index for episode in first + second) == [0, 1, 2, 3, 4, 5]
-    queue.put(first)
-    queue.finished(4)
-    assert queue.unfinished == 2 and queue.take(5) == first
-    queue.put(first)
-    queue.draining = True
-    assert queue.take(5) == () and len(queue) == 2
 
 
 async def test_a_record_that_cannot_be_stored_becomes_a_failed_row_and_harms_no_other():

@@ -4,8 +4,6 @@ import pytest
 
 from benchmarks.simulation.cluster import GPU, Costs, play, play_one_at_a_time, play_static_shards
 from benchmarks.simulation.workload import MIX, STEADY, draw, from_run
-from cluster.runner.admission import fair_share, free_slots, room
-from cluster.runner.router import Router
 from cluster.storage.run_directory import RunDirectory
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
@@ -124,34 +122,3 @@ class _Wordy:
     async def reply(self, turn):
         reply = await BUILT_IN_PLAYERS["random"].reply(turn)
         return type(reply)(reply.text, prompt_tokens=100, completion_tokens=7)
-
-
-# --- the rules themselves ---
-
-
-def test_a_freed_slot_is_kept_for_the_episode_that_freed_it():
-    router, granted = Router(), {}
-    for name in ("r0", "r1"):
-        router.add(name, 20)
-    tickets = {n: router.request(f"e{n}", lambda r, n=n: granted.update({n: r})) for n in range(44)}
-    late = router.request("e0", lambda r: granted.update(late=r))  # its home is full, and so is the other
-    assert "late" not in granted
-    elsewhere = next(n for n in range(44) if granted[n] != granted[0])
-    router.release(tickets.pop(elsewhere))
-    assert "late" not in granted and router.moves == 0
-    again = router.request(f"e{elsewhere}", lambda r: granted.update(again=r))
-    assert granted["again"] == granted[elsewhere]
-    assert {late.has_slot, again.has_slot} == {False, True}
-
-
-def test_admission_fills_the_slots_and_requests_a_quarter_more():
-    assert free_slots(capacity=44, turns=30, starting=4) == 10
-    assert room(capacity=44, free=10, ready=0) == 10 + 11
-    assert room(capacity=44, free=-3, ready=11) == 0
-
-
-def test_shares_follow_the_replicas_and_leave_nothing_over():
-    assert fair_share(100, 0, 8, 32) == 25
-    assert fair_share(100, 30, 8, 32) == 0
-    assert fair_share(1, 0, 1, 3) == 1
-    assert sum(fair_share(100, 0, replicas, 12) for replicas in (8, 3, 1)) >= 100

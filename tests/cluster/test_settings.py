@@ -7,7 +7,6 @@ from cluster.config.settings import Settings, load_settings, make_suite
 from cluster.errors import UserError
 from cluster.observe.tracker import make_tracker
 from cluster.observe.wandb_tracker import WandbTracker
-from cluster.storage.stored_run import Run
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import SMALL
 
@@ -56,16 +55,6 @@ def test_interpolations_in_a_stored_configuration_stay_text():
     smuggled = "${oc.create:{type: kumo}}"
     suite = make_suite({"type": "bundle", "name": smuggled, "suites": []})
     assert suite.name == smuggled
-
-
-def test_a_downloaded_run_directory_calls_nothing_but_suites(tmp_path):
-    written = tmp_path / "written"
-    path = "evals.ledger.records.Path"
-    target = "suite: {type: " + path + ".write_text, _args_: [{type: " + path + ", _args_: ['%s']}, x]}"
-    (tmp_path / "config.yaml").write_text(target % written)
-    with pytest.raises(UserError, match=r"registered|there is no"):
-        make_suite(Run(tmp_path).config["suite"])
-    assert not written.exists()
 
 
 @pytest.mark.parametrize("model", sorted(path.stem for path in (ROOT / "conf/model").glob("*.yaml")))

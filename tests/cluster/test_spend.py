@@ -125,10 +125,11 @@ async def test_at_the_cap_nothing_more_is_paid_for():
 
 
 async def test_requests_wait_while_they_do_not_fit_beside_those_that_are_out():
-    spend = capped(cap=10.0)
-    out = [Paying(spend, foretold) for foretold in (6.0, 4.0, 3.0)]
+    spend = capped(cap=12.0)
+    spend.add_elsewhere(2.0)
+    out = [Paying(spend, foretold) for foretold in (6.0, 4.0, 2.0)]
     await settle()
-    assert [each.inside for each in out] == [True, True, False], "6 and 4 fill the cap exactly"
+    assert [each.inside for each in out] == [True, True, False], "2, 6 and 4 fill the cap exactly"
     await out[0].end(5.0)  # 5 spent, and 4 out: another would be reserved at 5
     assert not out[2].inside
     await out[1].end(1.0)
@@ -137,8 +138,8 @@ async def test_requests_wait_while_they_do_not_fit_beside_those_that_are_out():
     await settle()
     assert not last.inside
     await out[2].end(4.0)
-    assert "10.00" in await last.refused()
-    assert spend.spent == 10.0
+    assert "12.00" in await last.refused()
+    assert (spend.spent, spend.total) == (10.0, 12.0)
 
 
 async def test_the_dearest_price_so_far_is_reserved():

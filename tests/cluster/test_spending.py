@@ -7,8 +7,6 @@ import pytest
 
 from cluster.engines.spend import Spend, SpendCapReachedError
 from cluster.errors import UserError
-from cluster.observe.run_statistics import RunStatistics
-from cluster.runner.messages import PlayerCounts, Report
 from cluster.storage.lock import LeaseLostError
 from cluster.storage.spending import SPENDING, Spending, SpendingJournal, check_journal, read_spending
 from tests.recorded_disk import RecordedDisk
@@ -197,18 +195,3 @@ async def test_what_was_dear_in_an_earlier_session_is_reserved_in_this_one():
     spend.add_elsewhere(10.0)
     with pytest.raises(SpendCapReachedError):
         await spend.payment(0.0).__aenter__()
-
-
-def test_spent_is_what_replicas_said_or_what_replies_cost_whichever_is_more():
-    stats = RunStatistics(spent_before=10.0)
-    assert stats.spent == 10
-    stats.report("runner-0", Report(None, 0, 0, counts=PlayerCounts(cost=0.5)))
-    stats.report("runner-0", Report(None, 0, 0, counts=PlayerCounts(cost=0.75)))
-    assert stats.spent == 10.75
-    stats.replica_spent("replica-0.0", 0.5)
-    stats.replica_spent("replica-0.1", 0.5)
-    assert stats.spent == 11
-    stats.runner_ended("runner-0")
-    stats.report("runner-0", Report(None, 0, 0, counts=PlayerCounts(cost=0.5)))
-    assert stats.spent == 11.25, "what a dead runner's replies cost stays counted"
-    assert stats.to_json()["spent"] == 11.25

@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -27,18 +24,24 @@ from evals.stats.anytime import confidence_sequence
 from evals.stats.intervals import Estimate
 from evals.stats.reliability import games_for_precision, games_to_detect
 from evals.suite import built_in_players, ledger_columns, play_episode, suite_figures
+from tests.cluster.conftest import EASY, settings_at
 from tests.toy import ToySuite
 
 GAMES = [
-    *("suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=30"),
-    *("suite.repeats=1", "model=oracle", "baselines=[random]"),
+    *(*EASY, "suite.tasks_per_domain=30", "suite.repeats=1", "model=oracle", "baselines=[random]"),
 ]
 DECIDED = ["stop=decided", "against=random"]
 
 
 @pytest.fixture
 def few_at_once(monkeypatch):
-    """Episodes are played four at a time in the order of the queue, and the rule looks after each four."""
+    play = player()
+    monkeypatch.setattr(module, "play_on_cluster", play)
+    return play
+
+
+def player():
+    """Plays episodes four at a time in the order of the queue; the rule looks after each four."""
 
     def play(settings, todo, directory, stats, progress, watcher):
         players = built_in_players(settings.suite)
@@ -60,12 +63,21 @@ def few_at_once(monkeypatch):
 
     play.episodes = 1000
     play.asked = []
-    monkeypatch.setattr(module, "play_on_cluster", play)
     return play
 
 
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory):
+    """A run that was stopped by its decision; do not change it."""
+    run_dir = tmp_path_factory.mktemp("decided") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "play_on_cluster", player())
+        assert start(run_dir, *DECIDED) == 0
+    return run_dir
+
+
 def start(run_dir, *overrides):
-    return run(load_settings([*GAMES, f"run_dir={run_dir}", *overrides]))[0]
+    return run(settings_at(run_dir, *GAMES, *overrides))[0]
 
 
 def summary(run_dir):
@@ -95,10 +107,8 @@ def test_a_decided_run_plays_no_more_games_and_is_complete(few_at_once, tmp_path
     assert summary(run_dir) == found
 
 
-def test_tables_of_a_stopped_run_hold_at_every_look(few_at_once, tmp_path):
-    run_dir = tmp_path / "run"
-    start(run_dir, *DECIDED)
-    (table,) = (each for each in summary(run_dir)["tables"] if each["name"] == "kumo_success")
+def test_tables_of_a_stopped_run_hold_at_every_look(decided):
+    (table,) = (each for each in summary(decided)["tables"] if each["name"] == "kumo_success")
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     (oracle,) = (row for row in rows if row["player"] == "oracle")
     (share,) = (value for value in oracle.values() if isinstance(value, dict) and value["mean"] == 1)
@@ -107,25 +117,23 @@ def test_tables_of_a_stopped_run_hold_at_every_look(few_at_once, tmp_path):
     assert any("every look" in note for note in table["notes"])
 
 
-def test_list_and_figures_of_a_stopped_run_have_the_intervals_of_its_tables(few_at_once, tmp_path):
-    run_dir = tmp_path / "run"
-    start(run_dir, *DECIDED)
-    (table,) = (each for each in summary(run_dir)["tables"] if each["name"] == "kumo_success")
+def test_list_and_figures_of_a_stopped_run_have_the_intervals_of_its_tables(decided):
+    (table,) = (each for each in summary(decided)["tables"] if each["name"] == "kumo_success")
     shares = [row[table["columns"].index("success")] for row in table["rows"]]
-    listed = dict(zip(list_runs(tmp_path).columns, list_runs(tmp_path).rows[0], strict=True))["success"]
+    runs = list_runs(decided.parent)
+    listed = dict(zip(runs.columns, runs.rows[0], strict=True))["success"]
     assert (listed.low, listed.high) in [(share["low"], share["high"]) for share in shares]
-    run, suite = Run(run_dir), make_suite(Run(run_dir).config["suite"])
+    run, suite = Run(decided), make_suite(Run(decided).config["suite"])
     values = [value for figure in suite_figures(suite, run.data) for series in figure.series for value in series.y]
     drawn = {(value.low, value.high) for value in values if isinstance(value, Estimate)}
     assert {(share["low"], share["high"]) for share in shares} <= drawn
 
 
-def test_a_comparison_of_a_stopped_run_has_evidence_that_holds_at_every_look(few_at_once, tmp_path):
-    start(tmp_path / "run", *DECIDED)
-    overall, *_, evidence = compare([Run(tmp_path / "run")])
+def test_a_comparison_of_a_stopped_run_has_evidence_that_holds_at_every_look(decided):
+    overall, *_, evidence = compare([Run(decided)])
     assert any("stopped: decided after" in note for note in overall.notes)
     (row,) = (dict(zip(evidence.columns, row, strict=True)) for row in evidence.rows)
-    decision = summary(tmp_path / "run")["stopping"]["decisions"][0]
+    decision = summary(decided)["stopping"]["decisions"][0]
     assert (row["games"], row["e-value"], row["found"]) == (decision["games"], decision["e_value"], "yes")
     assert row["Holm e"] == row["e-value"]  # a single comparison
     assert row["difference"].low == pytest.approx(decision["estimate"]["low"])
@@ -142,25 +150,6 @@ def test_a_plan_says_what_it_buys(tmp_path):
     assert row["games to find 0.2"] == games_to_detect(0.2, 0.3)
     with pytest.raises(UserError, match="--detect 2"):
         precision_table(settings, None, detect=2)
-
-
-@pytest.mark.slow
-def test_a_killed_run_decides_as_an_undisturbed_one(tmp_path):
-    """A process that is killed before the decision; the same command again loses nothing and asks nothing twice."""
-    precise = ["suite.tasks_per_domain=60", "baselines=[]", "model=random", "stop=precise", "precision=.1"]
-    words = ["run", *GAMES, *precise, "cluster.commit_seconds=0.02", f"run_dir={tmp_path / 'killed'}"]
-    process = subprocess.Popen([sys.executable, "-m", "cluster", *words])
-    while process.poll() is None and len(list((tmp_path / "killed").glob("episodes/*.parquet"))) < 2:
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    assert not (tmp_path / "killed" / "summary.json").exists()
-    before = Run(tmp_path / "killed").episodes(["episode_id", "session"]).to_pylist()
-    subprocess.run([sys.executable, "-m", "cluster", *words], check=True)
-    after = Run(tmp_path / "killed").episodes(["episode_id", "session"]).to_pylist()
-    assert all(row in after for row in before) and len(after) == len({row["episode_id"] for row in after})
-    assert run(load_settings([*GAMES, *precise, f"run_dir={tmp_path / 'whole'}"]))[0] == 0
-    assert summary(tmp_path / "killed") == summary(tmp_path / "whole")
 
 
 def test_a_stopped_run_in_two_sessions_decides_as_in_one(few_at_once, tmp_path):

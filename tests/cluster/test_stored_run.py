@@ -17,7 +17,6 @@ from cluster.storage.stored_run import DAMAGE_SHOWN, Run, damaged, read_runs
 from evals.ledger.ledger import OPENINGS
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
-from tests.evals.test_ledger import flip_a_byte
 
 
 def test_damage_is_listed_by_part_up_to_a_limit(tmp_path):
@@ -68,13 +67,6 @@ def test_a_ledger_that_changes_whenever_it_is_read_is_named_and_read_again_first
     with pytest.raises(RunFailedError, match=r"part-000001\.parquet"):
         read_runs([], read)
     assert len(seen) == OPENINGS
-
-
-def test_a_flipped_byte_of_a_plan_is_found(directory):  # noqa: F811
-    flip_a_byte(directory.path / "plan.parquet", "seed")
-    for name in ("planned", "plan"):
-        with pytest.raises(UserError, match=r"plan\.parquet: damaged"):
-            getattr(Run(directory.path), name)
 
 
 @pytest.mark.parametrize("text", ["[suite]", "suite", "model: {}", ""])

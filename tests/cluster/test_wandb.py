@@ -12,18 +12,13 @@ from cluster.storage.lock import RunLock
 from cluster.storage.stored_run import Run
 from envs.kidgym import make
 from evals.summary.flat import flat_summary
+from tests.cluster.conftest import EASY
 from tests.cluster.test_cli import run_here
 from tests.wandb_file import runs_of, summary_of
 
 pytestmark = pytest.mark.slow
 
-SMALL = [
-    "suite=kumo",
-    "suite.domains=[medical]",
-    "suite.difficulties=[easy]",
-    "suite.tasks_per_domain=3",
-    "suite.repeats=1",
-]
+SMALL = [*EASY, "suite.tasks_per_domain=3", "suite.repeats=1"]
 PLAYED = [*SMALL, "model=random", "baselines=[oracle]", "tracker=wandb"]
 
 

@@ -1,7 +1,7 @@
 """Takes the pictures of the viewer in docs/images: each main view, light and dark, narrow and wide.
 
 raycade view --no-token
-python -m tests.browser.take_screenshots http://127.0.0.1:PORT/ simulated
+python -m docs.take_screenshots http://127.0.0.1:PORT/ simulated
 """
 
 import io
@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+IMAGES = Path(__file__).parent / "images"
 WIDTHS = {1400: 900, 400: 860}
 COLORS = 256
 
@@ -43,6 +43,7 @@ def shown(page: Page, view: str, address: str, player: str) -> None:
 
 
 def main(address: str, player: str) -> None:
+    """Take all pictures of the viewer at this address, with the games of this player."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for scheme in ("light", "dark"):
