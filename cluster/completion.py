@@ -73,13 +73,12 @@ def _selected(group: str) -> str:
 
 
 def _episodes(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    import pyarrow.parquet as pq
 
-    from envs.files import regular
+    from envs.files.parquet import read_parquet
     from evals.analysis.compare import SHORT_ID
 
     plan = Path(parsed_args.run_dir) / "plan.parquet"
     if not plan.exists():
         return []
-    ids = pq.read_table(regular(plan), columns=["episode_id"])["episode_id"].to_pylist()
+    ids = read_parquet(plan, ("episode_id",))["episode_id"].to_pylist()
     return [name[:SHORT_ID] for name in ids if name.startswith(prefix)][:MOST_EPISODES]

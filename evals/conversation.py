@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from evals.replies.reasoning import separate_reasoning
 from evals.types import Chat, Episode, ErrorKind, Outcome, Player, Reply, Turn
@@ -80,11 +80,25 @@ class Record:
     """Whose failure it was."""
 
     @classmethod
-    def of_defect(cls, episode: Episode, error: Exception) -> Record:
+    def of_defect(cls, episode: Episode, error: BaseException) -> Record:
         """The failed record of an episode whose suite raised an error that it should not."""
-        return cls(episode, None, f"{type(error).__name__}: {error}", (), 0.0, "suite")
+        return cls(episode, None, cause_of(error), (), 0.0, "suite")
 
     @property
     def done(self) -> bool:
         """Whether the episode was played to its end."""
         return self.outcome is not None
+
+
+LONGEST_CAUSE: Final = 2000
+"""Characters of an error that are kept: it may hold a whole reply, and tables show it."""
+
+
+def cause_of(error: BaseException) -> str:
+    """An error as the cause of a failure: its kind, then what it says, as text that can be stored."""
+    try:
+        said = str(error)
+    except Exception:  # text of somebody's own error class
+        said = "its text cannot be made"
+    cause = f"{type(error).__name__}: {said[:LONGEST_CAUSE]}"
+    return cause.encode("utf-8", "backslashreplace").decode()

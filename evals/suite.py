@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 
 from envs.picture import Picture
-from evals.conversation import Conversation, Record
+from evals.conversation import Conversation, Record, cause_of
 from evals.figures import Figure
 from evals.ledger.columns import Column as Column
 from evals.ledger.run_data import RunData
@@ -232,7 +232,11 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
     """
     planned = []
     for part in suite.parts:
-        for episode in part.plan():
+        try:
+            episodes = tuple(part.plan())
+        except SystemExit as error:  # which would end the program with whatever code it names
+            raise ValueError(f"suite={part.name}: its plan called sys.exit({error.code!r})") from error
+        for episode in episodes:
             fingerprint = stable_hash(part.version, episode.fingerprint)
             planned.append((part, dataclasses.replace(episode, fingerprint=fingerprint)))
     assigned = []
@@ -281,7 +285,9 @@ async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record
     kind: ErrorKind | Literal[""] = ""
     try:
         outcome = await suite.play(episode, conversation)
-    except PlayerError as cause:
-        error, kind = f"{type(cause).__name__}: {cause}", cause.kind
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"play of the suite {suite.name!r} returned {type(outcome).__name__}, not an Outcome")
+    except PlayerError as caught:
+        error, kind = cause_of(caught), caught.kind
     turns = tuple(conversation.turns[number] for number in sorted(conversation.turns))
     return Record(episode, outcome, error, turns, time.monotonic() - start, kind)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -240,6 +241,20 @@ class Outcome:
     extra: Mapping[str, object] = dataclasses.field(default_factory=dict)
     """Values of the columns that the suite adds to the ledger (``Suite.columns``): scalars, or lists, a struct being a
     tuple in the order of its fields."""
+
+    def __post_init__(self) -> None:
+        """See that a ledger can hold it.
+
+        Raises:
+            TypeError: ``success`` is no truth value, or ``steps`` no whole number.
+            ValueError: a number is outside of its range.
+        """
+        if self.success not in (True, False):
+            raise TypeError(f"an outcome's success is {self.success!r}, neither True nor False")
+        if operator.index(self.steps) < 0:
+            raise ValueError(f"an outcome's steps are {self.steps}; they count from 0")
+        if self.score is not None and not 0 <= self.score <= 1:
+            raise ValueError(f"an outcome's score is {self.score}; it must be from 0 to 1")
 
     @property
     def credit(self) -> float:

@@ -24,7 +24,7 @@ from evals.conversation import Record
 from evals.human import HumanPlayer, Interface, QuitError, human_name, is_human
 from evals.human.browser import Browser, listen
 from evals.human.terminal import Terminal
-from evals.ledger.records import records_to_table
+from evals.ledger.sound_rows import sound_rows
 from evals.suite import ledger_columns, play_episode
 from evals.types import Episode
 
@@ -145,7 +145,11 @@ async def play_games(settings: Settings, games: Sequence[Episode], interface: In
             record = await play_episode(settings.suite, episode, player)
         except QuitError:
             return True
-        except Exception as error:  # a defect in a suite fails its game, never the run
+        except (
+            Exception,
+            SystemExit,
+            asyncio.CancelledError,
+        ) as error:  # a defect in a suite fails its game, never the run
             record = Record.of_defect(episode, error)
         commit(record)
         if record.error:
@@ -156,7 +160,7 @@ async def play_games(settings: Settings, games: Sequence[Episode], interface: In
 def _commit(
     settings: Settings, directory: RunDirectory, stats: RunStatistics, watcher: Watcher, record: Record
 ) -> None:
-    rows = records_to_table([record], ledger_columns(settings.suite))
+    rows = sound_rows([record], ledger_columns(settings.suite))
     directory.commit(rows)
     stats.finished(rows, by_model=False)
     watcher.log(stats.to_json())

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 from collections import defaultdict
-
-import pyarrow as pa
 
 from cluster.concurrency import within
 from cluster.runner.admission import free_slots, room
@@ -19,7 +18,8 @@ from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, ReplicaUse, Report
 from cluster.runner.model_player import EpisodeAbandonedError, ModelPlayer
 from evals.conversation import Record
-from evals.ledger.records import records_to_table
+from evals.ledger.sound_rows import sound_rows
+from evals.printable import printable
 from evals.suite import Suite, built_in_players, ledger_columns, play_episode
 from evals.types import Episode, Player, Reply, Turn
 
@@ -31,6 +31,8 @@ REPORT_SECONDS = 0.5
 """Seconds after which a runner reports even without news, as a heartbeat."""
 BUILT_IN_AT_ONCE = 8
 """Concurrent episodes of built-in players, which are CPU-bound, so more would not be faster."""
+LONGEST_TRACE = 10_000
+"""Characters of a suite's error that are logged, the last ones."""
 
 
 class Runner:
@@ -51,6 +53,7 @@ class Runner:
         self._use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
         self._news = asyncio.Event()
         self._admitting: asyncio.Task[None] | None = None
+        self._ended = False
 
     async def exchange(self, assignment: Assignment) -> Report:
         """Accept an assignment, wait for news (at most ``REPORT_SECONDS`` seconds), and report it."""
@@ -82,6 +85,7 @@ class Runner:
 
     def end(self) -> None:
         """Cancel all running episodes."""
+        self._ended = True
         for task in (*self._running.values(), *([self._admitting] if self._admitting else ())):
             task.cancel()
 
@@ -138,8 +142,13 @@ class Runner:
             record = await play_episode(self.suite, episode, _StartTracker(player, self._starting))
         except EpisodeAbandonedError:
             self._ready.draining = True
-        except Exception as error:  # a bug in a suite fails its episode, never the run
-            logger.exception("episode %s (%s %s %s) raised", episode.id, episode.suite, episode.task, episode.index)
+        except (
+            BaseException
+        ) as error:  # a bug in a suite fails its episode, never the run, be it sys.exit or a cancellation
+            if self._ended:
+                raise
+            trace = printable("".join(traceback.format_exception(error))[-LONGEST_TRACE:])
+            logger.error("episode %s (%s, game %s) raised\n%s", episode.id, episode.suite, episode.index, trace)
             record = Record.of_defect(episode, error)
         self._starting.discard(episode.id)
         del self._running[episode.id]
@@ -159,7 +168,7 @@ class Runner:
         finished, self._finished = self._finished, []
         table = None
         if finished:
-            table = await asyncio.to_thread(self._rows, finished)
+            table = await asyncio.to_thread(sound_rows, finished, ledger_columns(self.suite))
         # While the rows were made, further episodes may have finished.
         running = len(self._running) + len(self._finished)  # those that just finished are in the next report
         more = self._room()
@@ -184,19 +193,6 @@ class Runner:
             moves=router.moves,
             waiting=router.waiting,
         )
-
-    def _rows(self, records: list[Record]) -> pa.Table:
-        """Rows for the ledger; a record that does not fit the schema becomes a failed row and affects no other."""
-        try:
-            return records_to_table(records, ledger_columns(self.suite))
-        except Exception as error:
-            if len(records) > 1:
-                return pa.concat_tables([self._rows([record]) for record in records])
-            logger.exception("episode %s has a record that cannot be stored", records[0].episode.id)
-            cause = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
-            return records_to_table(
-                [Record(records[0].episode, None, cause, (), records[0].seconds, "suite")], ledger_columns(self.suite)
-            )
 
 
 class _StartTracker:

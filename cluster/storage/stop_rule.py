@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
-from envs.files import Bounds, read_json, regular
+from envs.files import Bounds, read_json
+from envs.files.parquet import read_parquet
 from evals.ledger.ledger import Ledger
 from evals.stopping.outcomes import PAIR_COLUMNS, Outcomes, Pair, measurable
 from evals.stopping.rules import StopRule
@@ -79,7 +80,7 @@ def read_rule(folder: Path) -> StoredRule | None:
 
 
 def _read_other(path: Path) -> dict[Pair, float]:
-    table = pq.read_table(regular(path), columns=[*PAIR_COLUMNS, "value"], page_checksum_verification=True)
+    table = read_parquet(path, (*PAIR_COLUMNS, "value"))
     *pair, values = (table[name].to_pylist() for name in (*PAIR_COLUMNS, "value"))
     return dict(zip(zip(*pair, strict=True), values, strict=True))
 

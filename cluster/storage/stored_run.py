@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import VERSIONS, read_versions
 from cluster.storage.spending import SPENDING, Spending, read_spending
 from cluster.storage.stop_rule import StoredRule, read_rule
-from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, regular
+from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml
+from envs.files.parquet import read_parquet
 from envs.suggest import did_you_mean
 from evals.ledger.ledger import Ledger, open_ledger, retry_until_stable
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
@@ -69,8 +69,7 @@ class Run:
         self.check_begun()
         path = self.path / "plan.parquet"
         try:
-            with pq.ParquetFile(regular(path), page_checksum_verification=True) as file:  # read_table imports pandas
-                table = file.read()
+            table = read_parquet(path)
             check_plan(table)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise UserError(f"{path}: damaged, cannot be read as a plan: {error}") from error

@@ -6,7 +6,7 @@ Everything here works on whole columns: a ledger may have millions of rows.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +25,14 @@ IDENTITY = ("episode_id", *PLANNED, "status", "error", "success", "attempt")
 AMOUNTS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "seconds", "cost")
 """What is summed over rows; null where nothing was measured."""
 
-CHECKED = (*IDENTITY, *AMOUNTS)
-"""The columns that ``check_rows`` needs."""
-
 MOST = 2**53
 """Of an amount: up to here floating-point numbers count every integer, and sums of 64-bit integers do not overflow."""
+
+BOUNDS: Mapping[str, int] = {**dict.fromkeys(AMOUNTS, MOST), "score": 1, "steps": MOST}
+"""The most that a number may be; the least is 0."""
+
+CHECKED = (*IDENTITY, *BOUNDS)
+"""The columns that ``check_rows`` needs."""
 
 
 @dataclass(frozen=True)
@@ -102,14 +105,15 @@ def _check_outcomes(rows: pa.Table, found: _Problems) -> None:
 
 
 def _check_amounts(rows: pa.Table, found: _Problems) -> None:
-    for name in AMOUNTS:
+    for name, most in BOUNDS.items():
         values = rows[name]
-        sane = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, MOST))  # false for nan
-        found.add(~np.asarray(pc.fill_null(sane, True)), functools.partial(_is_no_amount, name, values))
+        sane = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, most))  # false for nan
+        found.add(~np.asarray(pc.fill_null(sane, True)), functools.partial(_is_out_of_bounds, name, values, most))
 
 
-def _is_no_amount(name: str, values: pa.ChunkedArray, row: int) -> str:
-    return f"has {name} {values[row]}, which is no number from 0 to 2**53"
+def _is_out_of_bounds(name: str, values: pa.ChunkedArray, most: int, row: int) -> str:
+    upper = "2**53" if most == MOST else most
+    return f"has {name} {values[row]}, which is no number from 0 to {upper}"
 
 
 def _same_as_before(values: npt.NDArray[np.int64]) -> Mask:

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from envs.files import parse_json, regular
+from envs.files import parse_json
+from envs.files.parquet import open_parquet
 from evals.ledger.check import CHECKED
 from evals.ledger.columns import COLUMNS, METADATA, SCHEMA_VERSION, check_version
 from evals.ledger.lease import LEASE_KEY
@@ -209,7 +210,7 @@ def open_part(path: Path) -> pq.ParquetFile:
         LedgerChangedError: it is no longer there.
     """
     try:
-        return pq.ParquetFile(regular(path), page_checksum_verification=True)
+        return open_parquet(path)
     except OSError as error:
         raise _unless_gone(path, error) from error
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from envs.files import regular
+from envs.files.parquet import read_parquet
 from evals.ledger.check import CHECKED, PLANNED, check_rows
 from evals.ledger.columns import COLUMNS
 from evals.ledger.lease import read_fence
@@ -68,7 +67,7 @@ def read_plan(run: ViewedRun) -> pa.Table:
     Raises:
         OSError, pyarrow.ArrowException: there is no plan that can be read.
     """
-    return pq.read_table(regular(run.path / "plan.parquet"), columns=["episode_id", *PLANNED])
+    return read_parquet(run.path / "plan.parquet", ("episode_id", *PLANNED))
 
 
 def unread_parts(run: ViewedRun) -> list[Path]:

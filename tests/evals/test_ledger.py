@@ -368,11 +368,11 @@ def test_a_damaged_part_that_appears_meanwhile_is_left_to_the_next_reading(tmp_p
 
 def test_a_column_that_is_not_asked_for_is_not_read(tmp_path):
     path = write_records(tmp_path, "a", [done(0), done(1)])
-    flip_a_byte(path, "score")
+    flip_a_byte(path, "budget")
     ledger = open_ledger(tmp_path, PLAN)
     assert numbers(ledger) == [0, 1]
     with pytest.raises(LedgerDamagedError) as raised:
-        ledger.table(["score"])
+        ledger.table(["budget"])
     assert [damage.path for damage in raised.value.damage] == [path] and "None" not in raised.value.damage[0].reason
 
 

@@ -255,7 +255,7 @@ def test_damage_in_a_column_that_is_read_later_is_named_then(tmp_path):
     part = write_part(tmp_path, "b", [done(1)])
     with pq.ParquetFile(part) as file:
         group = file.metadata.row_group(0)
-        [column] = [group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema == "score"]
+        [column] = [group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema == "budget"]
         start = column.dictionary_page_offset or column.data_page_offset
     content = bytearray(part.read_bytes())
     content[start + column.total_compressed_size - 1] ^= 255

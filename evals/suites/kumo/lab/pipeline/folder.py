@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
-from envs.files import FileError, read_text, read_yaml, regular
+from envs.files import FileError, read_text, read_yaml
+from envs.files.parquet import read_parquet
 from envs.kumo import Domain, DomainError, Task, load_domain
 from evals.ledger.ledger import open_ledger, retry_until_stable
 from evals.ledger.parts import LedgerDamagedError
@@ -80,7 +80,7 @@ class Folder:
         if not (folder / "plan.parquet").is_file():
             return None
         try:
-            plan = pq.read_table(regular(folder / "plan.parquet"))
+            plan = read_parquet(folder / "plan.parquet")
             table = retry_until_stable(lambda: _rows_of(folder, plan))
         except (LedgerDamagedError, pa.ArrowException, OSError) as error:
             raise ValueError(f"{folder}: cannot be read: {error}") from None

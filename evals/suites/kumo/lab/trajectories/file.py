@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from envs.files import FileError, read_json_lines, regular
+from envs.files import FileError, read_json_lines
+from envs.files.parquet import open_parquet
 from evals.suites.kumo.lab.trajectories.plays import Row
 
 SCHEMA = pa.schema(
@@ -98,7 +99,7 @@ def read(path: Path) -> Iterator[Row]:
 
 def _rows(path: Path) -> Iterator[Any]:
     if path.suffix == ".parquet":
-        with pq.ParquetFile(regular(path)) as file:
+        with open_parquet(path) as file:
             for batch in file.iter_batches(_ROWS):
                 yield from batch.to_pylist()
         return

@@ -1,0 +1,114 @@
+"""Parquet files: what a file would take in memory is bounded before any of it is read.
+
+A file of a few kilobytes can stand for terabytes: a long text, stored once, that a million rows refer to, or a page that
+compresses well. Its footer says how many values each of its columns has; the texts themselves are looked at only where
+that does not settle it.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from envs.files.regular import MIB, FileError, regular
+
+MOST_BYTES = 2048 * MIB
+"""What any file may take in memory."""
+MOST_RATIO = 1000
+"""A larger file may take so many times its own size: prompts repeat one another."""
+WIDEST_NUMBER = 8
+"""Bytes."""
+
+
+def open_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pq.ParquetFile:
+    """A Parquet file, its checksums verified as it is read.
+
+    Args:
+        path: A regular file.
+        columns: What it must have.
+
+    Raises:
+        OSError: it cannot be opened.
+        pyarrow.ArrowException: it is no Parquet file.
+        FileError: it has a column twice, lacks one, or would take too much memory.
+    """
+    file = pq.ParquetFile(regular(path), page_checksum_verification=True)
+    try:
+        names = file.schema_arrow.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise FileError(path, f"has the column {twice[0]!r} twice")
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise FileError(path, f"has no column {missing[0]!r}")
+        status = Path(path).stat()
+        _check_memory(Path(path), (status.st_ino, status.st_size, status.st_mtime_ns))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pa.Table:
+    """All rows of a Parquet file, of these columns or of all; errors as of ``open_parquet``."""
+    with open_parquet(path, columns) as file:
+        return file.read(columns=list(columns) or None)
+
+
+@functools.lru_cache(maxsize=4096)
+def _check_memory(path: Path, version: tuple[int, int, int]) -> None:
+    """Refuse a file that would take too much; a ledger's part is opened several times, so each version is checked once."""
+    most = max(MOST_BYTES, MOST_RATIO * version[1])
+    with pq.ParquetFile(path) as file:
+        footer = file.metadata
+        places = [(group, leaf) for group in range(footer.num_row_groups) for leaf in range(footer.num_columns)]
+        bounds = {place: _bound(footer, *place) for place in places}
+        # the columns of texts whose footers do not tell, those that may take most of all first
+        for place in sorted(bounds, key=lambda place: bounds[place], reverse=True):
+            if sum(bounds.values()) <= most:
+                return
+            if _has_dictionary(footer, *place):
+                bounds[place] = _text_bytes(path, footer, *place)
+    if sum(bounds.values()) > most:
+        raise FileError(path, f"would take {sum(bounds.values()):,} bytes of memory, where at most {most:,} are read")
+
+
+def _has_dictionary(footer: pq.FileMetaData, group: int, leaf: int) -> bool:
+    """Whether a column stores each of its texts once, and numbers in their places."""
+    chunk = footer.row_group(group).column(leaf)
+    return bool(chunk.physical_type.endswith("BYTE_ARRAY") and chunk.has_dictionary_page)
+
+
+def _bound(footer: pq.FileMetaData, group: int, leaf: int) -> int:
+    """The most bytes that a column of a row group can take, as far as the footer tells."""
+    chunk = footer.row_group(group).column(leaf)
+    stored = max(0, chunk.total_uncompressed_size)
+    values = max(0, chunk.num_values, footer.row_group(group).num_rows)
+    # no text of a dictionary is longer than the whole column as it is stored
+    return int(stored + values * (stored if _has_dictionary(footer, group, leaf) else WIDEST_NUMBER))
+
+
+def _text_bytes(path: Path, footer: pq.FileMetaData, group: int, leaf: int) -> int:
+    """The bytes that a column of texts takes in truth; its texts are read once each, however often they occur."""
+    name = footer.row_group(group).column(leaf).path_in_schema
+    total = footer.row_group(group).column(leaf).total_uncompressed_size
+    with pq.ParquetFile(path, read_dictionary=[name]) as file:
+        for batch in file.iter_batches(batch_size=65_536, row_groups=[group], columns=[name]):
+            for column in batch.columns:
+                texts = _innermost(column)
+                if isinstance(texts, pa.DictionaryArray):
+                    total += pc.sum(pc.binary_length(texts.dictionary).take(texts.indices)).as_py() or 0
+                else:
+                    total += texts.nbytes
+    return int(total)
+
+
+def _innermost(values: pa.Array) -> pa.Array:
+    """The only leaf of a nested array."""
+    while pa.types.is_list(values.type) or pa.types.is_struct(values.type) or pa.types.is_large_list(values.type):
+        values = values.flatten()[0] if pa.types.is_struct(values.type) else values.flatten()
+    return values

@@ -1,0 +1,80 @@
+"""Parquet files from outside: what would fill the memory is refused before it is read."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from envs.files import FileError
+from envs.files import parquet as module
+from envs.files.parquet import open_parquet, read_parquet
+
+FEW = 1000
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Bounds that a test can exceed."""
+    monkeypatch.setattr(module, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(module, "MOST_RATIO", 20)
+
+
+def written(path, table, **options):
+    pq.write_table(table, path, compression="zstd", store_schema=False, **options)
+    return path
+
+
+def repeated(text, rows):
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+
+
+def nested(values):
+    turns = pa.StructArray.from_arrays([values], ["reply"])
+    return pa.ListArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), turns)
+
+
+BOMBS = {
+    "a text that many rows refer to": lambda: repeated("x" * 10_000, FEW),
+    "the same within turns": lambda: nested(repeated("x" * 10_000, FEW)),
+    "a text that compresses well": lambda: pa.array(["x" * 50_000_000]),
+    "a number in many rows": lambda: pa.array([7] * 1_000_000),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("groups", [1, 10])
+def test_a_file_that_would_fill_the_memory_is_refused(tmp_path, name, groups):
+    table = pa.table({"a": BOMBS[name]()})
+    path = written(tmp_path / "a.parquet", table, row_group_size=-(-len(table) // groups))
+    assert path.stat().st_size < 50_000
+    with pytest.raises(FileError, match="bytes of memory"):
+        open_parquet(path)
+
+
+@pytest.mark.parametrize("wrap", [lambda values: values, nested])
+def test_long_texts_that_few_rows_refer_to_are_read(tmp_path, wrap):
+    """Numbers of values times the longest text would be too much; what the rows take in truth is not."""
+    indices = [0] + [1] * (FEW - 1)
+    values = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(["x" * 100_000, "y"]))
+    table = pa.table({"a": wrap(values)})
+    read = read_parquet(written(tmp_path / "a.parquet", table))
+    assert read.num_rows == FEW and read.nbytes > 100_000
+
+
+def test_all_rows_of_the_asked_columns_are_read(tmp_path):
+    table = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]})
+    path = written(tmp_path / "a.parquet", table, row_group_size=2)
+    assert read_parquet(path).to_pydict() == table.to_pydict()
+    assert read_parquet(path, ("b",)).to_pydict() == {"b": ["x", None, "z"]}
+    with pytest.raises(FileError, match="no column 'c'"):
+        read_parquet(path, ("a", "c"))
+
+
+def test_a_column_twice_is_refused(tmp_path):
+    path = written(tmp_path / "a.parquet", pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]))
+    with pytest.raises(FileError, match="'a' twice"):
+        open_parquet(path)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(FileError, match="folder"):
+        open_parquet(tmp_path)
