@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from cluster.console import show
 from cluster.engines.base import Engine, EngineError
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import Decoding, request_for
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.spending import Spending, SpendingJournal
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.recorded import RecordedPlayer
 from evals.analysis.rescore import reread_turn
@@ -26,12 +29,15 @@ from evals.replies.reasoning import separate_reasoning
 from evals.suite import Suite
 from evals.types import Episode, PlayerError, Reply, Turn
 
+SETTLE_SECONDS = 1.0
+"""Between two notes of what was spent."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``raycade retest``."""
     parser.description = (
         "Starts the run's engine on this machine, without Ray, asks a seeded sample of its turns again with the same prompts, "
-        "sampling and seeds, and reports how many replies and decoded actions agree. Nothing is stored."
+        "sampling and seeds, and reports how many replies and decoded actions agree. Nothing is stored but what it costs."
     )
     parser.add_argument("run_dir", type=Path, metavar="RUN")
     parser.add_argument(
@@ -73,7 +79,26 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
     episodes = {episode.id: episode for episode in run.plan if episode.id in chosen}
     print(f"asking {sum(map(len, chosen.values()))} turns of {len(chosen)} episodes again", file=sys.stderr)
     jobs = [_Job(suite, episodes[name], rows[name], number) for name, numbers in chosen.items() for number in numbers]
-    return asyncio.run(_ask_all(model, run.config.get("decoding") or "free", jobs))
+    with _journal(run, model) as journal:
+        return asyncio.run(_ask_all(model, run.config.get("decoding") or "free", jobs, journal))
+
+
+@contextlib.contextmanager
+def _journal(run: Run, model: ModelSettings) -> Iterator[SpendingJournal | None]:
+    """The run's spending journal where an answer costs money; nobody else may write to it meanwhile.
+
+    Raises:
+        UserError: the run is being played, or its folder cannot be written.
+    """
+    if not model.engine_class.metered:
+        yield None
+        return
+    directory = RunDirectory(run.path)
+    directory.claim()
+    try:
+        yield SpendingJournal(run.path, directory.check_claim)
+    finally:
+        directory.release()
 
 
 def _turn_counts(run: RunData, player: str) -> dict[str, int]:
@@ -113,18 +138,49 @@ class _Job:
         )
 
 
-async def _ask_all(model: ModelSettings, decoding: Decoding, jobs: Sequence[_Job]) -> tuple[list[Again], int]:
+async def _ask_all(
+    model: ModelSettings, decoding: Decoding, jobs: Sequence[_Job], journal: SpendingJournal | None
+) -> tuple[list[Again], int]:
     engine = model.make_engine()
+    keeping = None
     try:
+        if journal is not None:
+            engine.add_spent_elsewhere(journal.before.total, journal.before.highest)
+            await engine.settle(0, 0.0)  # from now on nothing is spent that is not written first
+            keeping = asyncio.create_task(_keep_journal(engine, journal))
         await engine.start()
         slots = asyncio.Semaphore(engine.max_num_seqs)
-        found = await asyncio.gather(*(_ask(engine, decoding, job, slots) for job in jobs))
+        asking = asyncio.gather(*(_ask(engine, decoding, job, slots) for job in jobs))
+        if keeping is not None:
+            both: set[asyncio.Future[Any]] = {asking, keeping}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if keeping.done():  # without a journal nothing more is sent
+                asking.cancel()
+                keeping.result()
+        found = await asking
     except EngineError as error:
         raise RunFailedError(f"the engine of {model.name} failed: {error}") from error
     finally:
+        if keeping is not None and journal is not None:
+            keeping.cancel()
+            await _note(engine, journal, 0)
         await engine.close()
     answered = [one for one in found if one is not None]
     return answered, len(found) - len(answered)
+
+
+async def _keep_journal(engine: Engine, journal: SpendingJournal) -> None:
+    """Write down what requests may cost, before they are sent, and what they have cost."""
+    covered = 0
+    while True:
+        covered = await _note(engine, journal, covered, SETTLE_SECONDS)
+
+
+async def _note(engine: Engine, journal: SpendingJournal, covered: int, seconds: float = 0.0) -> int:
+    account = await engine.settle(covered, seconds)
+    journal.note("retest", Spending(account.spent, account.in_flight, account.highest))
+    journal.write()
+    return account.number
 
 
 async def _ask(engine: Engine, decoding: Decoding, job: _Job, slots: asyncio.Semaphore) -> Again | None:
