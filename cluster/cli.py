@@ -19,6 +19,7 @@ from cluster.errors import BAD_INPUT, INTERRUPTED, RUN_FAILED, RunFailedError, U
 from envs import plugins
 from envs.files import FileError
 from envs.suggest import did_you_mean
+from evals.errors import SuiteError
 from evals.printable import printable
 
 SUITE_COMMANDS = "raycade.commands"
@@ -88,6 +89,10 @@ examples:
 EPILOG = "Run `raycade COMMAND --help` for details. Exit codes: 2 for bad input, 75 for a run that was stopped early."
 
 
+_OVERRIDE = re.compile(r"[+~]?[A-Za-z_][\w./@]*=")
+"""A setting on the command line."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit; user errors end with one message and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
@@ -98,10 +103,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser = parser_for(words[0] if words else completed_command())
         offer_completion(parser)
         options, unknown = parser.parse_known_args(words)
+        if unknown and hasattr(options, "overrides") and all(_OVERRIDE.match(word) for word in unknown):
+            options.overrides += unknown  # those behind an option, which argparse does not expect there
+            unknown = []
         if unknown:
             parser.refuse(words[0], unknown)
         code = options.command(options)
-    except (UserError, FileError) as error:
+    except (UserError, FileError, SuiteError) as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
         code = BAD_INPUT
     except RunFailedError as error:
@@ -275,6 +283,6 @@ def _merge(options: argparse.Namespace) -> int:
     joined = merge(options.target, options.run_dirs)
     print(f"{options.target}: {joined.rows} of {joined.planned} planned episodes merged\n")
     for warning in joined.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        warn(warning)
     report([options.target], full=False)
     return 0

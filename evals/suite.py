@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -21,8 +21,10 @@ import pyarrow as pa
 
 from envs.picture import Picture
 from evals.conversation import Conversation, Record, cause_of
+from evals.errors import SuiteError
 from evals.figures import Figure
 from evals.ledger.columns import Column as Column
+from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.summary.cells import success_figure, success_table
@@ -262,19 +264,69 @@ def ledger_columns(suite: Suite) -> dict[str, pa.DataType]:
 
 
 def suite_results(suite: Suite, run: RunData, section: Section) -> list[Table]:
-    """The tables of one section, each suite's from its own part of the run."""
+    """The tables of one section, each suite's from its own part of the run.
+
+    Raises:
+        SuiteError: a suite fails on the run's rows.
+    """
+    found = list[Table]()
     with run.intervals():
-        return [
-            dataclasses.replace(table, section=section)
-            for part in suite.parts
-            for table in part.results(run.of(part.name), section)
-        ]
+        for part in suite.parts:
+            with _named(part, f"make its {section}"):
+                found += [
+                    dataclasses.replace(table, section=section) for table in part.results(run.of(part.name), section)
+                ]
+    return found
 
 
 def suite_figures(suite: Suite, run: RunData) -> list[Figure]:
-    """The figures of each part, from its own part of the run."""
+    """The figures of each part, from its own part of the run.
+
+    Raises:
+        SuiteError: a suite fails on the run's rows.
+    """
+    found = list[Figure]()
     with run.intervals():
-        return [figure for part in suite.parts for figure in part.figures(run.of(part.name))]
+        for part in suite.parts:
+            with _named(part, "draw its figures"):
+                found += part.figures(run.of(part.name))
+    return found
+
+
+@contextlib.contextmanager
+def _named(part: Suite, act: str) -> Iterator[None]:
+    """Say which suite fails at what; a ledger that changes or is damaged meanwhile is no fault of the suite."""
+    try:
+        yield
+    except (LedgerChangedError, LedgerDamagedError):
+        raise
+    except Exception as error:  # a suite, or the author of a ledger's rows, may be anybody
+        raise SuiteError(part.name, act, error) from error
+
+
+def suite_view(part: Suite, row: Mapping[str, Any]) -> EpisodeView:
+    """A suite's view of an episode; the plain one, with the reason why, where the suite cannot rebuild the game.
+
+    Args:
+        part: Whose episode it is.
+        row: With ``turns``; the suite's own columns under their short names.
+    """
+    try:
+        return part.view(row)
+    except Exception as error:  # a domain that is not on this machine, or a row that the suite no longer understands
+        view = default_view(row)
+        reason = f"without the help of the suite {part.name}: {type(error).__name__}: {error}"
+        return dataclasses.replace(view, facts={"shown": reason, **view.facts})
+
+
+def built_in_names(suite: Suite) -> frozenset[str]:
+    """Names of players that need no engine; those of a part's own only where they can be had on this machine."""
+    found = {*BUILT_IN_PLAYERS, *(name for part in suite.parts for name in part.shortcuts)}
+    for part in suite.parts:
+        # files that a setting names may be missing here
+        with contextlib.suppress(ValueError, OSError):
+            found |= part.players.keys()
+    return frozenset(found)
 
 
 async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record:

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
 from cluster.storage.stored_run import Run, read_runs
 from evals.printable import printable
 from evals.summary.cost import money_digits
@@ -69,7 +69,7 @@ def list_runs(folder: Path) -> Table:
         try:
             lines = read_runs([run], lambda run=run: list(overview(run.data)))  # type: ignore[misc]
             spent = run.spent
-        except UserError as error:
+        except (UserError, RunFailedError, OSError) as error:
             rows.append((name, began, "–", "–", "unreadable", 0, None, None, None))
             damage.append(f"{name}: {error}")
             continue

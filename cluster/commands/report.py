@@ -19,7 +19,7 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run, read_runs
 from evals.ledger.run_data import RunData, count_rows
 from evals.report.joint import Report, RunReport, relabeled
-from evals.suite import Suite, built_in_players, suite_results
+from evals.suite import Suite, built_in_names, suite_results
 from evals.summary.cost import cost_table, costs_of, total_usage
 from evals.summary.failures import Cause, causes_of, failure_table, failures_to_json
 from evals.summary.reliability import reliability_table
@@ -79,6 +79,8 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
             there are more or fewer names than runs, or equal ones.
     """
     files = files or Files()
+    if files.html and files.html.suffix not in (".html", ".htm"):
+        raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
     if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
         raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
     runs = [Run(path) for path in run_dirs]
@@ -107,7 +109,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
 
 def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results], labels: Sequence[str]) -> Report:
     """The runs under names of their own, players too; runs whose players got other names are scored again."""
-    built_in = {name for suite in suites for name in built_in_players(suite)}
+    built_in = {name for suite in suites for name in built_in_names(suite)}
     folders = [run.path.resolve().name for run in runs]
     names = [folder if folders.count(folder) == 1 else str(run.path) for run, folder in zip(runs, folders, strict=True)]
     own_labels = dict(zip(names, labels, strict=True)) if labels else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cluster.concurrency import within
 from cluster.engines.base import Account, SpendCapReachedError
-from evals.summary.cost import money
+from evals.summary.cost import HIGHEST_PRICE, money
 
 
 class Spend:
@@ -29,9 +29,9 @@ class Spend:
         Raises:
             ValueError: a price is below 0, or the cap is not above it, or comes without prices.
         """
-        if not (0 <= prompt_price < math.inf and 0 <= completion_price < math.inf):
+        if not (0 <= prompt_price <= HIGHEST_PRICE and 0 <= completion_price <= HIGHEST_PRICE):
             raise ValueError(
-                f"prompt_price={prompt_price}, completion_price={completion_price}: must be numbers from 0 up"
+                f"prompt_price={prompt_price}, completion_price={completion_price}: must be from 0 to {HIGHEST_PRICE:g}"
             )
         if cap is not None and not cap > 0:
             raise ValueError(f"spend_cap={cap}: must be above 0; null is no cap")

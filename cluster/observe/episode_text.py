@@ -12,7 +12,7 @@ from rich.text import Text
 
 from envs.picture import picture_from_description, render_description
 from evals.printable import printable
-from evals.suite import Suite
+from evals.suite import Suite, suite_view
 from evals.view import StepView
 
 Pictures = Literal["auto", "blocks", "sixel", "kitty", "none"]
@@ -34,7 +34,7 @@ def print_episode(console: Console, suite: Suite, row: Mapping[str, Any], pictur
         full: Whether to show long texts whole.
     """
     show = _Printer(console, pictures, full)
-    view = suite.view(row)
+    view = suite_view(suite, row)
     show.heading(f"episode {row['episode_id']}")
     names = ("player", "suite", "task", "level", "mode", "index", "repeat", "session", "attempt")
     tokens = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cost", "seconds")

@@ -19,7 +19,7 @@ from cluster.errors import UserError
 from cluster.storage import compaction, provenance
 from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
-from cluster.storage.stored_run import Run
+from cluster.storage.stored_run import Run, check_links
 from evals.ledger.lease import read_fence
 from evals.ledger.parts import LedgerPart, describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
@@ -82,6 +82,7 @@ class RunDirectory(Run):
         Raises:
             UserError: another driver is running here, or the folder does not support locking or cannot be written.
         """
+        check_links(self.path)
         try:
             created = _create(self.path)
             self._lock.acquire(created)

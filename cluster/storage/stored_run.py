@@ -56,6 +56,7 @@ class Run:
         Raises:
             UserError: there is none; the message names those that may have been meant.
         """
+        check_links(self.path)
         if not self.begun:
             raise UserError(f"{self.path}: no run here (there is no plan.parquet){_other_runs(self.path)}")
 
@@ -94,6 +95,7 @@ class Run:
         Raises:
             UserError: there is none, or it cannot be read.
         """
+        check_links(self.path)
         path = self.path / "config.yaml"
         try:
             config = read_yaml(path)
@@ -228,6 +230,25 @@ class Run:
         """Forget what may have changed since it was read: all but the plan."""
         for name in ("config", "sessions", "timings", "ledger", "data", "stopping"):
             self.__dict__.pop(name, None)  # where a cached property keeps its value
+
+
+def check_links(run_dir: Path) -> None:
+    """See that nothing in a run directory leads out of it: it may be somebody else's, and tables are written into it.
+
+    Raises:
+        UserError: a link does.
+    """
+    home = run_dir.resolve()
+    for folder in (run_dir, run_dir / "episodes", run_dir / "tables"):
+        try:
+            links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
+        except OSError:  # not there; whoever needs it says so
+            continue
+        for link in links:
+            if not link.resolve().is_relative_to(home):
+                raise UserError(
+                    f"{link}: is a link out of the run directory; replace it by what it should be, or remove it"
+                )
 
 
 def read_runs(runs: Sequence[Run], read: Callable[[], T]) -> T:

@@ -10,9 +10,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from evals.summary.cost import HIGHEST_PRICE
+
 Number = Annotated[float, Field(ge=-(2**53), le=2**53, allow_inf_nan=False)]
 """Larger ones are no measurement, and their sums would overflow."""
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Price = Annotated[float, Field(ge=0, le=HIGHEST_PRICE, allow_inf_nan=False)]
 
 
 def _moment(text: str) -> str:

@@ -159,6 +159,8 @@ def _generate(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
+    if args.index.suffix != ".jsonl":
+        raise ValueError(f"--index {args.index}: is replaced if it exists, so its name must end with .jsonl")
     chosen = _Chosen(args)
     problems = list(chosen)
     write_index(problems, args.index)

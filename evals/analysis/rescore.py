@@ -15,6 +15,7 @@ import pyarrow as pa
 from evals.analysis.compare import SHORT_ID
 from evals.analysis.recorded import RecordedPlayer
 from evals.conversation import Conversation, Record
+from evals.errors import SuiteError
 from evals.ledger.records import records_to_table
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import proportion_estimate
@@ -64,9 +65,8 @@ async def _rescore(suite: Suite, episodes: Mapping[str, Episode], rows: Iterable
         player = RecordedPlayer(row)
         try:
             record = await play_episode(parts[episode.suite], episode, player)
-        except ValueError:  # a picture of another version
-            player.diverged = True
-            record = Record(episode, None, "", (), 0.0)
+        except Exception as error:  # its settings name what is not here, or are another suite's
+            raise SuiteError(episode.suite, "read the replies", error) from error
         key = (episode.player, episode.suite)
         counts = found.counts.setdefault(key, Counter())
         counts["turns"] += len(row["turns"])

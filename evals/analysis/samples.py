@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evals.ledger.run_data import RunData
-from evals.suite import Suite
+from evals.suite import Suite, suite_view
 
 OUTCOMES = ("failed", "lost", "won")
 
@@ -71,7 +71,7 @@ def _chosen(by_outcome: dict[str, list[str]], count: int) -> Sequence[str]:
 def _turns(suite: Suite, row: dict[str, object]) -> Iterator[SampledTurn]:
     part = next(part for part in suite.parts if part.name == row["suite"])
     short = {name.removeprefix(f"{part.name}."): value for name, value in row.items()}
-    for number, step in enumerate(part.view(short).steps):
+    for number, step in enumerate(suite_view(part, short).steps):
         pictures, texts = [], []
         for said in step.shown:
             texts.append(f"[{said['role']}]")

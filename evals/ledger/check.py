@@ -19,6 +19,9 @@ Mask = npt.NDArray[np.bool_]
 PLANNED = ("suite", "task", "level", "mode", "index", "repeat", "seed", "player")
 """What a row repeats of its episode's row in the plan."""
 
+MOST_ATTEMPTS = 10**6
+"""At an episode: each is one more than the one before."""
+
 IDENTITY = ("episode_id", *PLANNED, "status", "error", "success", "attempt")
 """The columns that decide whether a row counts."""
 
@@ -71,7 +74,7 @@ def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table |
     _check_outcomes(rows, found)
     _check_amounts(rows, found)
     attempts = _numbers(rows["attempt"])
-    found.add(attempts < 1, lambda row: "has no number of its attempt")
+    found.add((attempts < 1) | (attempts > MOST_ATTEMPTS), lambda row: "has no number of its attempt")
     if plan is None:
         episodes = _numbers(rows["episode_id"].combine_chunks().dictionary_encode().indices)
     else:

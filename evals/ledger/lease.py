@@ -27,6 +27,8 @@ from envs.files import FileError, MissingFileError, open_regular, parse_json, re
 
 LEASE_KEY = b"raycade.lease"
 """Where a part names its writer's lease in its metadata: ``NUMBER-NONCE``."""
+MOST_DIGITS = 15
+"""Of the number of a lease or a part."""
 MOST_BYTES = 2**24
 """A larger lease file is not read; one with the names of 100,000 parts has a quarter of it."""
 
@@ -58,9 +60,11 @@ def find_leases(run_dir: Path) -> list[Lease]:
     """All leases of a run directory, the newest last."""
     found = []
     for path in run_dir.glob(".lease-*"):
-        number = re.fullmatch(r"\.lease-(\d{1,18})", path.name)
+        number = re.fullmatch(r"\.lease-([0-9]+)", path.name)
         if number is None:
             continue
+        if len(number[1]) > MOST_DIGITS:  # numbers go up by one: the next lease could not be told from none
+            raise OSError(f"{path}: no lease has such a number; remove the file")
         try:
             regular(path)
         except FileError:
@@ -138,7 +142,8 @@ def counted_parts(run_dir: Path) -> tuple[list[str], int]:
             counted.append(path.name)  # damaged: it must not disappear from what readers report
             continue
         number = mark.partition("-")[0]
-        highest = max(highest, int(number) if number.isdecimal() else 0)
+        if number.isdecimal() and len(number) <= MOST_DIGITS:
+            highest = max(highest, int(number))
         if fence.admits(path.name, mark):
             counted.append(path.name)
     return counted, highest

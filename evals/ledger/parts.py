@@ -21,7 +21,7 @@ from envs.files import parse_json
 from envs.files.parquet import open_parquet
 from evals.ledger.check import CHECKED
 from evals.ledger.columns import COLUMNS, METADATA, SCHEMA_VERSION, check_version
-from evals.ledger.lease import LEASE_KEY
+from evals.ledger.lease import LEASE_KEY, MOST_DIGITS
 from evals.ledger.records import PARQUET_OPTIONS
 
 REPLACES_KEY = b"raycade.replaces"
@@ -76,7 +76,7 @@ class LedgerPart:
 
 def part_order(path: Path) -> tuple[int, str]:
     """Sorts parts in the order in which they were written."""
-    found = re.match(r"part-(\d+)", path.name)
+    found = re.match(rf"part-([0-9]{{1,{MOST_DIGITS}}})(?![0-9])", path.name)
     return (int(found[1]) if found else 0, path.name)
 
 

@@ -14,7 +14,7 @@ from evals.report.latex import document, latex
 from evals.report.page import Page, Section, figure_parts, html, table_parts
 from evals.report.parts import episode_parts, prompt_parts, settings_text, versions_table
 from evals.report.pictures import Album
-from evals.suite import built_in_players
+from evals.suite import built_in_names
 from evals.tables import Table
 
 LARGEST: Final = 5_000_000
@@ -28,7 +28,7 @@ def page_of(report: Report) -> str:
     figures = {figure.name: figure_parts(figure) for figure in report.figures()}
     album = Album()
     chosen = [
-        (one, select(one.run.of(part.name), part, built_in_players(part)))
+        (one, select(one.run.of(part.name), part, built_in_names(part)))
         for one in report.runs
         for part in one.suite.parts
     ]

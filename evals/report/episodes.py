@@ -9,7 +9,7 @@ from typing import Any
 
 from evals.ledger.columns import COLUMNS
 from evals.ledger.run_data import RunData
-from evals.suite import Suite
+from evals.suite import Suite, suite_view
 from evals.summary.failures import Causes
 from evals.view import EpisodeView
 
@@ -56,7 +56,7 @@ def select(run: RunData, suite: Suite, built_in: Collection[str]) -> Selection:
     endings, modes = _chosen(run, built_in)
     rows = dict(_rows(run, suite, {*endings, *modes.values()}))
     shown = (
-        Shown(rows[episode], ending, suite.view(rows[episode]))
+        Shown(rows[episode], ending, suite_view(suite, rows[episode]))
         for episode, ending in endings.items()
         if episode in rows
     )

@@ -16,7 +16,7 @@ from evals.analysis.differences import flat_settings
 from evals.figures import Figure, joined
 from evals.ledger.records import plan_from_table, plan_to_table
 from evals.ledger.run_data import RunData, count_rows
-from evals.suite import Suite, built_in_players, suite_figures, suite_results
+from evals.suite import Suite, built_in_names, suite_figures, suite_results
 from evals.summary.paired import file_stem
 from evals.tables import Table
 from evals.types import Episode
@@ -44,7 +44,7 @@ class Report:
     @property
     def baselines(self) -> frozenset[str]:
         """The built-in players, which do not compete for the best value."""
-        return frozenset(name for one in self.runs for name in built_in_players(one.suite))
+        return frozenset(name for one in self.runs for name in built_in_names(one.suite))
 
     @property
     def status(self) -> list[str]:

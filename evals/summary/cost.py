@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,10 @@ def costs_of(run: RunData) -> Costs | None:
     if not scored and not run.spent and planned is None:
         return None
     return Costs(scored, run.spent, planned)
+
+
+HIGHEST_PRICE: Final = 1e12
+"""Per million tokens; sums of larger ones could not be told."""
 
 
 def planned_cost(run: RunData) -> float | None:

@@ -11,7 +11,7 @@ from envs.kumo import Domain
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
 from evals.report.joint import relabeled
-from evals.suite import Suite, built_in_players
+from evals.suite import Suite, built_in_names
 from evals.suites.kumo.lab.analysis.association import Association
 from evals.suites.kumo.lab.analysis.correlation import (
     Correlation,
@@ -93,7 +93,7 @@ def analyze(opened: Sequence[OpenedRun], scores: Path | None = None) -> Analysis
     Raises:
         ValueError: no run has an episode of KUMO, or ``scores`` cannot be read.
     """
-    built_in = {name for one in opened for name in built_in_players(one.suite)}
+    built_in = {name for one in opened for name in built_in_names(one.suite)}
     labeled = relabeled({one.name: one.run for one in opened}, built_in)
     played: list[Run] = []
     domains: dict[str, Domain] = {}

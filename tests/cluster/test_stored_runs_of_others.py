@@ -1,0 +1,155 @@
+"""Runs whose settings name what is not here, whose rows no game gives, or whose files lead elsewhere: told, in one line."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cluster.commands.retest import retest
+from cluster.storage.lock import RunLock
+from cluster.storage.spending import read_spending
+from cluster.storage.stored_run import Run
+from evals.ledger.ledger import open_ledger
+from evals.ledger.parts import part_order
+from tests.cluster.openai_api.conftest import stub as stub  # a fixture
+from tests.cluster.test_cli import run_here
+from tests.cluster.test_foreign_runs import change
+from tests.cluster.test_replay import run_dir as run_dir  # a fixture
+
+
+def rewrite(run_dir, **columns):
+    """Replace columns of the ledger's only part by one value each."""
+    [path] = (run_dir / "episodes").glob("*.parquet")
+    table = pq.read_table(path)
+    for name, value in columns.items():
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, pa.array([value] * len(table), table.schema.field(name).type))
+    pq.write_table(table, path)
+
+
+def said(capsys, *words):
+    code, out, err = run_here(capsys, *map(str, words))
+    assert "Traceback" not in err
+    return code, out, err
+
+
+def suite_of(run_dir):
+    return Run(run_dir).config["suite"]
+
+
+# --- settings that name what is not here -------------------------------------------------------------------------------
+
+
+def test_a_missing_domain_file_leaves_the_report_and_ends_rescore_with_its_name(run_dir, tmp_path, capsys):
+    change(run_dir, suite={**suite_of(run_dir), "domains": ["/nowhere/mine.yaml"]})
+    page = tmp_path / "page.html"
+    code, out, _ = said(capsys, "report", run_dir, "--html", page)
+    assert code == 0 and "without the help of the suite kumo" in page.read_text()
+    code, out, err = said(capsys, "rescore", run_dir)
+    assert code == 2 and "mine.yaml" in err and "other course" not in out
+
+
+def test_rescore_with_a_suite_that_has_not_played_says_so(run_dir, capsys):
+    change(run_dir, suite={"type": "kidgym", "tasks": ["CL"], "levels": [1]})
+    code, _, err = said(capsys, "rescore", run_dir)
+    assert code == 2 and "kumo" in err
+
+
+def test_missing_transcripts_leave_the_report(run_dir, capsys):
+    change(run_dir, suite={**suite_of(run_dir), "transcripts": "/nowhere"})
+    assert said(capsys, "report", run_dir)[0] == 0
+
+
+@pytest.mark.parametrize("columns", [{"kumo.optimal_actions": 0}, {"kumo.optimal_actions": -3}, {"kumo.tests": -5}])
+def test_rows_that_no_game_gives_end_with_a_message(run_dir, capsys, columns):
+    rewrite(run_dir, **columns)
+    code, _, err = said(capsys, "report", run_dir)
+    assert code == 2 and "the suite kumo cannot make its scores of this run" in err
+    assert said(capsys, "list", run_dir)[0] == 0
+
+
+def test_a_high_price_is_refused(run_dir, capsys):
+    model = Run(run_dir).config["model"]
+    change(run_dir, model={**model, "engine": {**model["engine"], "prompt_price": 1e308}})
+    code, _, err = said(capsys, "report", run_dir)
+    assert code == 2 and "prompt_price" in err
+
+
+# --- files that lead elsewhere -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["tables", "episodes", "config.yaml", "plan.parquet", "versions.json", "episodes/x.parquet"]
+)
+def test_a_link_out_of_a_run_is_neither_read_nor_written_through(run_dir, tmp_path, capsys, name):
+    other = tmp_path / "other"
+    place = run_dir / name
+    if place.exists():
+        place.rename(other)
+    elif name == "tables":
+        other.mkdir()
+    else:
+        other.write_text("[]")
+    place.symlink_to(other)
+    before = sorted(other.iterdir()) if other.is_dir() else other.read_bytes()
+    for command in ("report", "status", "list", "show"):
+        code, out, err = said(capsys, command, run_dir)
+        assert code == (0 if command == "list" else 2) and "link out of the run directory" in out + err
+    assert before == (sorted(other.iterdir()) if other.is_dir() else other.read_bytes())
+
+
+def test_a_link_to_a_run_is_followed(run_dir, tmp_path, capsys):
+    (tmp_path / "link").symlink_to(run_dir)
+    assert said(capsys, "report", tmp_path / "link")[0] == 0
+
+
+# --- numbers that no driver writes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("digits", ["9" * 16, "9" * 18, "9" * 19, "1" + "0" * 200])
+def test_a_lease_with_a_number_that_no_driver_writes_is_named(run_dir, capsys, digits):
+    lease = run_dir / f".lease-{digits}"
+    lease.write_text("{}")
+    for command in ("report", "status"):
+        code, _, err = said(capsys, command, run_dir)
+        assert code and lease.name in err
+    with pytest.raises(OSError, match="no lease has such a number"):
+        RunLock(run_dir).acquire()
+    code, out, _ = said(capsys, "list", run_dir.parent)
+    assert code == 0 and "unreadable" in out
+
+
+@pytest.mark.parametrize("digits", ["9" * 19, "9" * 230])
+def test_a_part_with_such_a_number_stops_no_driver(run_dir, digits):
+    [part] = (run_dir / "episodes").glob("*.parquet")
+    renamed = part.rename(part.with_name(f"part-{digits}.parquet"))
+    assert part_order(renamed)[0] == 0 and part_order(part)[0] > 0
+    assert len(open_ledger(run_dir).table(["episode_id"])) == 4
+
+
+def test_an_attempt_beyond_counting_is_damage(run_dir):
+    rewrite(run_dir, attempt=2**31 - 1)
+    assert "no number of its attempt" in open_ledger(run_dir).damage[0].reason
+
+
+# --- money -------------------------------------------------------------------------------------------------------------
+
+
+def test_retests_share_the_spend_cap_of_their_run(run_dir, stub, tmp_path):
+    config = Run(run_dir).config
+    prices = {"prompt_price": 1000.0, "completion_price": 1000.0, "spend_cap": 0.3}
+    engine = {"type": "openai", "model": "stub", "base_url": stub.url, "max_num_seqs": 1, **prices}
+    change(run_dir, model={**config["model"], "engine": engine}, decoding="free")
+    url = f"model.engine.base_url={stub.url}"
+    for _ in range(4):
+        try:
+            retest(Run(run_dir), 1.0, overrides=[url])
+        except Exception as error:
+            assert "spend cap" in str(error)
+    each = 0.11
+    assert read_spending(run_dir).spent == pytest.approx(len(stub.bodies) * each)
+    assert read_spending(run_dir).in_flight == 0 and len(stub.bodies) == 3
+
+
+def test_settings_behind_an_option_are_taken(run_dir, capsys):
+    assert said(capsys, "rescore", run_dir, "--turns", "1", "suite.decoder=strict")[0] == 0
+    assert said(capsys, "rescore", run_dir, "--turns", "1", "nonsense")[0] == 2
