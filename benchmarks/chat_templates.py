@@ -42,7 +42,7 @@ def numbered_chats(pictures: bool) -> Iterator[Chat]:
     numbers = iter(range(100_000, 1_000_000))
 
     def words(lines: int = 2) -> str:
-        return "\n".join(f"Line N{next(numbers)} of the game." for _ in range(lines))
+        return "\n\n".join(f"Line N{next(numbers)} of the game.\nIt goes on." for _ in range(lines))
 
     opening = (Message("system", (words(),)), Message("user", (*seen, words(5))))
     yield opening
@@ -68,6 +68,8 @@ def silently_wrong(chat: Chat, prompt: str) -> str:
     found = re.findall(r"N\d{6}", prompt)
     if found != numbers:
         return f"numbers {found[:6]} for {numbers[:6]}"
+    if lost := [part for message in chat for part in message.parts if isinstance(part, str) and part not in prompt]:
+        return f"not as it was: {lost[0]}"
     # Between two texts of one message more than white space stands exactly where the chat has a picture.
     for message in chat:
         for before, between, after in zip(message.parts, message.parts[1:], message.parts[2:], strict=False):

@@ -103,6 +103,8 @@ class Message:
 
     role: Literal["system", "user", "assistant"]
     parts: tuple[Part, ...]
+    reasoning: str = ""
+    """What the model thought before it said this; engines leave it out of prompts unless ``history.reasoning=kept``."""
 
 
 Chat = tuple[Message, ...]

@@ -69,7 +69,7 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
         RunFailedError: the engine does not start.
     """
     sections = stored_sections(run.path, run.config, ["suite", "model"], overrides)
-    suite, model = make_suite(sections["suite"]), make_model(sections["model"])
+    suite, model = make_suite(sections["suite"]), make_model(sections["model"], run.config)
     if model.engine is None:
         raise UserError(f"{run.path}: played by {model.name}, a built-in player; there is no engine to ask again")
     chosen = sample_turns_to_ask(read_runs([run], lambda: _turn_counts(run.data, model.name)), share, seed)

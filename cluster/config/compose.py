@@ -26,6 +26,8 @@ ROOT_KINDS: Mapping[str, Any] = {
     "cluster": Any,
     "tracker": Any,
     "decoding": Decoding,
+    "history": Any,
+    "deterministic": bool,
     "baselines": Sequence[str] | None,
     "stop": Any,
     "order": Literal["auto", "longest_first", "balanced"],

@@ -99,6 +99,7 @@ def schema(group: str, name: str) -> dict[str, Any]:
     if "engine" in properties:
         properties["engine"]["properties"][TYPE] = {"const": _registered_name(group, name)}
     properties |= {"name": {"type": "string"}, "chat_template_kwargs": {"type": "object"}}
+    properties["system_role"] = {"enum": ["auto", "system", "user"]}
     properties["decoding"] = schema_of({"decoding": ROOT_KINDS["decoding"]}, {}, {})["properties"]["decoding"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

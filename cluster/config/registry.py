@@ -20,8 +20,8 @@ from evals.suite import Suite
 TYPE = "type"
 """The key that names a registered class."""
 
-GIVEN = ("sampling", "chat_template_kwargs")
-"""Arguments of an engine that have a place of their own below ``model``."""
+GIVEN = ("sampling", "chat_template_kwargs", "keeps_reasoning", "deterministic")
+"""Arguments of an engine that have a place of their own in the configuration."""
 
 GROUPS: Mapping[str, str] = {
     "suite": "raycade.suites",

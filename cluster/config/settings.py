@@ -45,6 +45,9 @@ from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
 
+HistoryOfReasoning = Literal["dropped", "kept"]
+"""Whether prompts hold what the model thought in earlier turns."""
+
 
 @dataclass(frozen=True)
 class ReplicaNeeds:
@@ -96,8 +99,7 @@ class ModelSettings:
         """Build the engine, in the process that will host it."""
         settings = dict(self.engine or {})
         given: dict[str, Any] = {"sampling": self.sampling}
-        if "chat_template_kwargs" in settings:
-            given["chat_template_kwargs"] = settings.pop("chat_template_kwargs")
+        given |= {name: settings.pop(name) for name in GIVEN if name in settings}
         engine: Engine = make("model.engine", settings, **given)
         return engine
 
@@ -230,7 +232,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     _checked("", ROOT_KINDS, plain)
     suite = make_suite(plain["suite"])
     _check_measure(_stop_rule(plain["stop"]), suite)
-    model = make_model(plain["model"])
+    model = make_model(plain["model"], plain)
     _players(plain, suite, model)
     if model.engine is not None:
         given = {name: value for name, value in plain["model"]["engine"].items() if value is not None}
@@ -269,7 +271,7 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
     Raises:
         UserError: see ``load_settings``.
     """
-    suite, model = make_suite(config["suite"]), make_model(config["model"])
+    suite, model = make_suite(config["suite"]), make_model(config["model"], config)
     players = _players(config, suite, model)
     try:
         return suite, model, plan_for(suite, players)
@@ -346,19 +348,26 @@ def _about_suite(error: Exception) -> UserError:
     return UserError(message if message.startswith("suite") else f"suite: {message}")
 
 
-def make_model(config: Any) -> ModelSettings:
+def make_model(config: Any, root: Mapping[str, Any]) -> ModelSettings:
     """The model that a configuration's ``model`` section describes.
+
+    Args:
+        config: That section.
+        root: The whole configuration, whose ``history`` and ``deterministic`` the engine gets too.
 
     Raises:
         UserError: it has no name, or its engine or sampling is wrong.
     """
     if not isinstance(config, dict) or not isinstance(config.get("name"), str) or not config["name"]:
         raise UserError("model.name: is missing")
-    kinds = dict.fromkeys(("name", "engine", "sampling", "replica", "decoding", "chat_template_kwargs"), Any)
+    kinds = dict.fromkeys(
+        ("name", "engine", "sampling", "replica", "decoding", "chat_template_kwargs", "system_role"), Any
+    )
     _checked("model", kinds, config)
     name, engine = config["name"], config.get("engine")
     if engine is not None:
-        engine = _engine(engine if isinstance(engine, dict) else {}, config.get("chat_template_kwargs"))
+        role = {"system_role": config["system_role"]} if config.get("system_role") else {}
+        engine = _engine({**engine, **role} if isinstance(engine, dict) else {}, _given(config, root))
     return ModelSettings(
         name,
         engine,
@@ -367,21 +376,38 @@ def make_model(config: Any) -> ModelSettings:
     )
 
 
-def _engine(engine: dict[str, Any], template: Any) -> dict[str, Any]:
-    """The engine's settings, checked; among them the arguments of the chat template, if there are any."""
+def _given(model: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Settings of the engine that have a place elsewhere, where they differ from what all engines do: with that place.
+
+    Raises:
+        UserError: one of them has a value of another kind.
+    """
+    template = model.get("chat_template_kwargs") or {}
+    if not isinstance(template, dict):
+        raise UserError(f"model.chat_template_kwargs={shown(template)}: must be a mapping")
+    reasoning = _checked("history", {"reasoning": HistoryOfReasoning}, root.get("history") or {}).get("reasoning")
+    return {
+        "chat_template_kwargs": ("model.chat_template_kwargs", template),
+        "keeps_reasoning": ("history.reasoning=kept", reasoning == "kept"),
+        "deterministic": ("deterministic=true", root.get("deterministic")),
+    }
+
+
+def _engine(engine: dict[str, Any], given: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+    """The engine's settings, checked; among them those that have a place elsewhere, if they are set."""
     cls = class_of("model.engine", engine)
     try:  # first: the messages of later checks quote settings, which may be secrets
         cls.check_settings(engine)
     except ValueError as error:
         raise UserError(str(error)) from None
     check_section("model.engine", engine, given=GIVEN)
-    if not template:
-        return engine
-    if not isinstance(template, dict):
-        raise UserError(f"model.chat_template_kwargs={shown(template)}: must be a mapping")
-    if "chat_template_kwargs" not in settings_of(cls):
-        raise UserError(f"model.chat_template_kwargs: model.engine.type={engine[TYPE]} takes none")
-    return {**engine, "chat_template_kwargs": template}
+    engine = dict(engine)
+    for name, (place, value) in given.items():
+        if value and name not in settings_of(cls):
+            raise UserError(f"{place}: model.engine.type={engine[TYPE]} takes none")
+        if value:
+            engine[name] = value
+    return engine
 
 
 def _sampling(values: Any, engine: dict[str, Any] | None) -> Sampling:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.picture import Picture
+from evals.replies.reasoning import THINKING_MARKS, Marks
 from evals.types import Chat, Message, Part
 
 SystemRole = Literal["auto", "system", "user"]
@@ -41,16 +42,45 @@ class Arrangement:
     """Whether a message's parts are handed over in the form that the template seems to want, or as one text."""
     interleaved: bool = False
     """Whether pictures stay between the words when a message is handed over as one text."""
+    reasoning: Literal["dropped", "field", "text"] = "dropped"
+    """How the reasoning of earlier turns is handed over: not at all, apart from the words, or before them between marks."""
 
 
-def arrangements(system_role: SystemRole, multimodal: bool) -> Iterator[Arrangement]:
+def arrangements(system_role: SystemRole, multimodal: bool, keeps_reasoning: bool = False) -> Iterator[Arrangement]:
     """What to try, the most usual first."""
     roles: tuple[Literal["system", "user"], ...] = ("system", "user") if system_role == "auto" else (system_role,)
+    places: tuple[Literal["dropped", "field", "text"], ...] = ("field", "text") if keeps_reasoning else ("dropped",)
     for role in roles:
-        yield Arrangement(role)
-        if multimodal:
-            yield Arrangement(role, interleaved=True)
-        yield Arrangement(role, "string", interleaved=multimodal)
+        for reasoning in places:
+            yield Arrangement(role, reasoning=reasoning)
+            if multimodal:
+                yield Arrangement(role, interleaved=True, reasoning=reasoning)
+            yield Arrangement(role, "string", multimodal, reasoning)
+
+
+def arranged(chat: Chat, arrangement: Arrangement, marks: Marks = THINKING_MARKS[0]) -> Chat:
+    """The chat as an arrangement hands it to the template.
+
+    Args:
+        chat: With the reasoning of earlier turns.
+        arrangement: See there.
+        marks: What stands before and after reasoning that is written as text.
+    """
+    if arrangement.system_role == "user":
+        chat = with_system_as_user(chat)
+    if arrangement.reasoning == "field":
+        return chat
+    return tuple(_without_field(said, arrangement, marks) if said.reasoning else said for said in chat)
+
+
+def _without_field(said: Message, arrangement: Arrangement, marks: Marks) -> Message:
+    parts = said.parts
+    if arrangement.reasoning == "text":
+        thought = f"{marks[0]}\n{said.reasoning}\n{marks[1]}\n\n"
+        parts = (thought, *parts)
+        if isinstance(said.parts[0], str):  # one text, since some templates join neighboring texts
+            parts = (thought + said.parts[0], *said.parts[1:])
+    return Message(said.role, parts)
 
 
 def with_system_as_user(chat: Chat) -> Chat:
@@ -82,19 +112,20 @@ class BlankPicture(Picture):
 
 
 def probe_chats(pictures: int) -> tuple[Chat, ...]:
-    """Chats of the forms that suites send: a system turn, pictures between words, a growing chat, words of several lines.
+    """Chats of the forms that suites send.
 
-    The later ones have a picture before words, and one after them: some templates sort the parts of such messages.
+    The first has a system turn, words of several lines, pictures between words, and grows; an answer follows a thought. The
+    later ones have a picture before words, and one after them: some templates sort the parts of such messages.
 
     Args:
         pictures: How many may stand in one prompt; a probe holds three at most.
     """
     first, second, third = ((BlankPicture(),) if number < pictures else () for number in range(3))
-    system = Message("system", ("First probe, line one.\nFirst probe's line two.",))
+    system = Message("system", ("First probe, line one.\nFirst probe's line two.\n\nLine four.",))
     grown = (
         system,
         Message("user", ("Second probe.", *first, "Third probe.", *second, "Fourth probe.")),
-        Message("assistant", ("Fifth probe.",)),
+        Message("assistant", ("Fifth probe.",), "Fourth probe's thought."),
         Message("user", (*third, "Sixth probe.")),
     )
     if not pictures:
@@ -144,7 +175,7 @@ def check_prompt(chat: Chat, prompt: str, picture_mark: re.Pattern[str] | None) 
         WrongPromptError: they do not.
     """
     position = 0
-    for part in (part for message in chat for part in message.parts):
+    for part in _parts(chat):
         if isinstance(part, str):
             words = part.strip()  # templates may trim
             place = prompt.find(words, position)
@@ -162,6 +193,14 @@ def check_prompt(chat: Chat, prompt: str, picture_mark: re.Pattern[str] | None) 
     _check_gap(prompt[position:], picture_mark)
 
 
+def _parts(chat: Chat) -> Iterator[Part]:
+    """All that a prompt must hold, in order; reasoning that is kept stands before what was said."""
+    for message in chat:
+        if message.reasoning:
+            yield message.reasoning
+        yield from message.parts
+
+
 def _check_gap(gap: str, picture_mark: re.Pattern[str] | None) -> None:
     """What stands between two parts is the template's own: no picture, and no list that was written out as text."""
     if picture_mark is not None and picture_mark.search(gap):
@@ -171,7 +210,10 @@ def _check_gap(gap: str, picture_mark: re.Pattern[str] | None) -> None:
 
 
 def choose_arrangement(
-    render: Callable[[Chat, Arrangement], str], pictures: int, tried: Sequence[Arrangement]
+    render: Callable[[Chat, Arrangement], str],
+    pictures: int,
+    tried: Sequence[Arrangement],
+    marks: Marks = THINKING_MARKS[0],
 ) -> tuple[Arrangement, re.Pattern[str] | None]:
     """The first arrangement in which the probe chats are rendered as they were meant, and what a picture is in it.
 
@@ -179,15 +221,14 @@ def choose_arrangement(
         render: The chat template; it may raise whatever it likes.
         pictures: How many may stand in one prompt; 0 for a model that reads text only.
         tried: In this order.
+        marks: Around reasoning that is written as text.
 
     Raises:
         WrongPromptError: there is none; the message says what is wrong with the first one that can be rendered.
     """
     wrong: list[Exception] = []
     for arrangement in tried:
-        chats = probe_chats(pictures)
-        if arrangement.system_role == "user":
-            chats = tuple(with_system_as_user(chat) for chat in chats)
+        chats = [arranged(chat, arrangement, marks) for chat in probe_chats(pictures)]
         try:
             prompts = [render(chat, arrangement) for chat in chats]
             mark = find_picture_mark(prompts[0], pictures)
@@ -204,6 +245,6 @@ def choose_arrangement(
 
 def _check_once(chat: Chat, prompt: str) -> None:
     """No text of the probe may occur twice; in other chats the same words may stand in two messages."""
-    for part in (part for message in chat for part in message.parts):
+    for part in _parts(chat):
         if isinstance(part, str) and prompt.count(part.strip()) != 1:
             raise WrongPromptError(f"the text {part[:60]!r} occurs {prompt.count(part.strip())} times")

@@ -29,6 +29,7 @@ from cluster.engines.prompt_check import (
 )
 from cluster.engines.tiny_model import CHAT_TEMPLATE
 from envs.suggest import did_you_mean
+from evals.replies.reasoning import THINKING_MARKS, Marks
 from evals.types import Chat, Message
 
 PROMPT_DATE = datetime.date(2026, 1, 1)
@@ -37,7 +38,17 @@ so raise ``VLLMEngine.version`` with it."""
 MOST_BYTES = 4_000_000
 """A file that is larger holds no template."""
 PICTURE = "<picture>"
+KEPT = ", reasoning included (history.reasoning=kept)"
 
+_KEEPING: Mapping[str, bool] = {
+    "clear_thinking": False,  # GLM
+    "drop_thinking": False,  # DeepSeek
+    "keep_past_thinking": True,  # LFM
+    "preserve_thinking": True,  # Qwen
+    "retain_reasoning": True,
+    "truncate_history_thinking": False,  # Nemotron
+}
+"""Variables with which templates keep the reasoning of earlier turns, with the value for that."""
 _OF_VLLM = frozenset({"add_generation_prompt", "messages", "raise_exception", "strftime_now", "tools"})
 """Variables of templates that are no arguments: vLLM and raycade set them."""
 
@@ -63,7 +74,10 @@ class StoredTemplate:
         """
         as_list = arrangement is None or arrangement.content_format == "auto"
         messages = [_message(said, as_list=as_list) for said in chat]
-        return _compiled(self.text).render(messages=messages, tools=None, documents=None, **self.values)
+        values = dict(self.values)
+        if arrangement is not None and arrangement.reasoning == "field":
+            values = {**keeping_arguments(self.text), **values}
+        return _compiled(self.text).render(messages=messages, tools=None, documents=None, **values)
 
 
 def find_template(settings: Mapping[str, Any]) -> StoredTemplate | None:
@@ -130,24 +144,37 @@ def check_template(settings: Mapping[str, Any]) -> None:
     check_arguments(template.text, settings.get("chat_template_kwargs") or {})
     pictures = (settings.get("limit_mm_per_prompt") or {}).get("image", 0)
     system_role: SystemRole = settings.get("system_role", "auto")
+    tried = list(arrangements(system_role, bool(pictures), settings.get("keeps_reasoning", False)))
     try:
-        choose_arrangement(template.render, pictures, list(arrangements(system_role, bool(pictures))))
+        choose_arrangement(template.render, pictures, tried, marks_in(template.text))
     except WrongPromptError as error:
+        kept = KEPT if tried[0].reasoning != "dropped" else ""
         raise TemplateError(
-            f"the chat template of {settings['model']} does not pass chats on as they are: {error}. "
+            f"the chat template of {settings['model']} does not pass chats on as they are{kept}: {error}. "
             "Give another one with model.engine.chat_template"
         ) from error
 
 
 def opening_of_reply(settings: Mapping[str, Any]) -> str:
     """The end of a prompt, where the model's reply begins; empty if the template is not on this machine, or fails."""
-    template = find_template(settings)
-    if template is None:
-        return ""
     try:
+        template = find_template(settings)
+        if template is None:
+            return ""
         return template.render((Message("user", ("Choose.",)),)).rpartition("Choose.")[2]
     except Exception:  # expressions of templates raise whatever they like; ``check_template`` tells
         return ""
+
+
+def keeping_arguments(template: str) -> dict[str, bool]:
+    """The arguments with which a template keeps the reasoning of earlier turns, as far as it has such switches."""
+    known = variables_of(template)
+    return {name: value for name, value in _KEEPING.items() if name in known}
+
+
+def marks_in(template: str | None) -> Marks:
+    """The marks of thinking that a template writes; the most usual ones if it writes none."""
+    return next((marks for marks in THINKING_MARKS if marks[1] in (template or "")), THINKING_MARKS[0])
 
 
 def check_arguments(template: str, arguments: Mapping[str, Any]) -> None:
@@ -216,10 +243,12 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 def _message(said: Message, *, as_list: bool) -> dict[str, Any]:
     """A message as templates get it: a list of parts, or one text with pictures in their places."""
+    thought = {"reasoning": said.reasoning, "reasoning_content": said.reasoning} if said.reasoning else {}
     if as_list:
         parts = [{"type": "text", "text": each} if isinstance(each, str) else {"type": "image"} for each in said.parts]
-        return {"role": said.role, "content": parts}
-    return {"role": said.role, "content": "\n".join(each if isinstance(each, str) else PICTURE for each in said.parts)}
+        return {"role": said.role, "content": parts, **thought}
+    text = "\n".join(each if isinstance(each, str) else PICTURE for each in said.parts)
+    return {"role": said.role, "content": text, **thought}
 
 
 def _token(stored: Any) -> str:

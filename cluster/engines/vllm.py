@@ -7,7 +7,9 @@ request.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import multiprocessing
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,11 +37,13 @@ from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
 from cluster.engines.vllm_compat import client_errors, reads_pictures
 from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, sampling_fields
-from cluster.engines.vllm_process import executor, prepare_cpu, prepare_environment
+from cluster.engines.vllm_process import BATCH_INVARIANT, executor, prepare_cpu, prepare_environment
 from cluster.engines.vllm_reasoning import Reasoning, answers_next, thinks
 from cluster.engines.vllm_sampling import label_parameters, label_scores, reply_parameters
 from envs.settings import Count, NotNegative
 from evals.types import Message, PlayerError, Reply
+
+logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 2.0
 """How long EngineCore may take to shut down; killing it frees the same resources."""
@@ -130,6 +134,8 @@ class VLLMEngine(Engine):
         system_role: SystemRole = "auto",
         chat_template: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        keeps_reasoning: bool = False,
+        deterministic: bool = False,
     ) -> None:
         """Configure an engine; nothing is loaded before ``start``.
 
@@ -158,6 +164,8 @@ class VLLMEngine(Engine):
                 of these that the chat template passes on as it is (``auto``).
             chat_template: a chat template in place of the model's own: its text, or a file.
             chat_template_kwargs: arguments of the chat template: ``{enable_thinking: false}``.
+            keeps_reasoning: whether prompts hold what the model thought in earlier turns (``history.reasoning``).
+            deterministic: use vLLM's batch-invariant kernels, where the GPU and the model have them.
         """
         self.sampling, self.model = sampling, model
         self._max_num_seqs = max_num_seqs
@@ -183,7 +191,7 @@ class VLLMEngine(Engine):
             "use_tqdm_on_load": False,
             **(vllm or {}),
         }
-        self._system_role = system_role
+        self._system_role, self._keeps_reasoning, self._deterministic = system_role, keeps_reasoning, deterministic
         self._template = given_template(chat_template) if chat_template else None
         self._reasoning_parser = (vllm or {}).get("reasoning_parser")
         self._template_arguments = dict(chat_template_kwargs or {})
@@ -213,11 +221,14 @@ class VLLMEngine(Engine):
             EngineError: the model cannot be loaded, or has no chat template.
         """
         home = str(ensure_tiny_model()) if self.model == "tiny" else self.model
-        prepare_environment(local=Path(home).is_dir())
+        prepare_environment(local=Path(home).is_dir(), deterministic=self._deterministic)
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.platforms import current_platform
         from vllm.v1.engine.async_llm import AsyncLLM
 
+        if self._deterministic and not current_platform.is_cuda_alike():
+            os.environ.pop(BATCH_INVARIANT, None)
+            logger.warning("deterministic=true: vLLM has no batch-invariant kernels for this device")
         if current_platform.is_cpu():
             prepare_cpu(self._arguments["tensor_parallel_size"], self._arguments["enforce_eager"])
         self._shared = SharedFiles()
@@ -252,7 +263,8 @@ class VLLMEngine(Engine):
             self._template_arguments,
             self._template,
         )
-        self._chat.arrange(self._system_role, self._arguments["limit_mm_per_prompt"].get("image", MANY))
+        pictures = self._arguments["limit_mm_per_prompt"].get("image", MANY)
+        self._chat.arrange(self._system_role, pictures, self._keeps_reasoning)
         self._reasoning = Reasoning(tokenizer, self._tokens, self._reasoning_parser, self._template_arguments)
         chat = (Message("system", ("Be brief.",)), Message("user", ("Are you there?\n\nAnswer A or B.",)))
         text = self._chat.rendered(chat)["prompt"]

@@ -17,14 +17,21 @@ from cluster.engines.prompt_check import (
     Arrangement,
     SystemRole,
     WrongPromptError,
+    arranged,
     arrangements,
     check_prompt,
     choose_arrangement,
-    with_system_as_user,
 )
-from cluster.engines.template_files import PROMPT_DATE, TemplateError, check_arguments
+from cluster.engines.template_files import (
+    KEPT,
+    PROMPT_DATE,
+    TemplateError,
+    check_arguments,
+    keeping_arguments,
+    marks_in,
+)
 from envs.picture import Picture
-from evals.types import Chat, PlayerError, PromptTooLong
+from evals.types import Chat, Message, PlayerError, PromptTooLong
 
 logger = logging.getLogger(__name__)
 
@@ -65,14 +72,17 @@ class VLLMChat:
         self._template_arguments = {**arguments, **fixed}
         self._render = lru_cache(maxsize=PICTURES)(_image)
         self._arrangement = Arrangement()
+        self._marks = marks_in(None)
+        self._keeping: dict[str, bool] = {}
         self._picture_mark: re.Pattern[str] | None = None
 
-    def arrange(self, system_role: SystemRole, pictures: int) -> Arrangement:
+    def arrange(self, system_role: SystemRole, pictures: int, keeps_reasoning: bool = False) -> Arrangement:
         """Find out how this model's template takes a chat as it is meant.
 
         Args:
             system_role: See ``prompt_check``.
             pictures: How many may stand in one prompt.
+            keeps_reasoning: Whether prompts hold what was thought in earlier turns.
 
         Raises:
             EngineError: in no way, or it lacks a variable of the arguments; the message says what the template does.
@@ -81,18 +91,22 @@ class VLLMChat:
         try:
             if own is not None:
                 check_arguments(own, self._given)
+                self._keeping = keeping_arguments(own)
         except TemplateError as error:
             raise EngineError(str(error)) from error
-        tried = list(arrangements(system_role, self.multimodal))
+        self._marks = marks_in(own)
+        tried = list(arrangements(system_role, self.multimodal, keeps_reasoning))
         try:
             self._arrangement, self._picture_mark = choose_arrangement(
                 lambda chat, arrangement: str(self._template(chat, arrangement)["prompt"]),
                 pictures if self.multimodal else 0,
                 tried,
+                self._marks,
             )
         except WrongPromptError as error:
+            kept = KEPT if keeps_reasoning else ""
             raise EngineError(
-                f"the chat template of {self.model} does not pass chats on as they are: {error}. "
+                f"the chat template of {self.model} does not pass chats on as they are{kept}: {error}. "
                 "Give another one with model.engine.chat_template"
             ) from error
         if self._arrangement != tried[0]:
@@ -118,8 +132,7 @@ class VLLMChat:
         """
         if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
             raise PlayerError(f"{self.model} reads text only, but the prompt contains a picture")
-        if self._arrangement.system_role == "user":
-            chat = with_system_as_user(chat)
+        chat = arranged(chat, self._arrangement, self._marks)
         rendered = self._template(chat, self._arrangement)
         try:
             check_prompt(chat, rendered["prompt"], self._picture_mark)
@@ -137,14 +150,17 @@ class VLLMChat:
         """
         from vllm.renderers import ChatParams
 
-        messages = [{"role": said.role, "content": [self._part(part) for part in said.parts]} for said in chat]
+        messages = [self._message(said) for said in chat]
         config = self._renderer.model_config.multimodal_config
         if config is not None:
             config.interleave_mm_strings = arrangement.interleaved
         settings = ChatParams(
             chat_template=self._template_text,
             chat_template_content_format=arrangement.content_format,
-            chat_template_kwargs=self._template_arguments,
+            chat_template_kwargs={
+                **(self._keeping if arrangement.reasoning == "field" else {}),
+                **self._template_arguments,
+            },
         )
         try:
             rendered: dict[str, Any] = self._renderer.render_messages(messages, settings)[1]
@@ -186,6 +202,12 @@ class VLLMChat:
         split = [label for label in CHOICE_LABELS if self._tokens.label_token(text, label) is None]
         if split:
             logger.warning("%s; turns that ask for their scores will fail", self._split_labels(split))
+
+    def _message(self, said: Message) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": said.role, "content": [self._part(part) for part in said.parts]}
+        if said.reasoning:  # vLLM also gives it to the template as ``reasoning_content``
+            message["reasoning"] = said.reasoning
+        return message
 
     def _part(self, part: str | Picture) -> dict[str, Any]:
         if isinstance(part, str):

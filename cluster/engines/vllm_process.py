@@ -6,6 +6,9 @@ import os
 
 from cluster.engines import torch_compat
 
+BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
+"""vLLM's variable for kernels whose results do not depend on the size of a batch (its module ``determinism``)."""
+
 
 def executor(gpus: int) -> str:
     """The executor backend of vLLM: in this process or on this node, or Ray for a multi-node replica.
@@ -19,9 +22,16 @@ def executor(gpus: int) -> str:
     return "uni" if gpus == 1 else "mp"
 
 
-def prepare_environment(local: bool) -> None:
-    """Set vLLM's environment variables that the user has not set; call this before importing vllm."""
+def prepare_environment(local: bool, deterministic: bool = False) -> None:
+    """Set vLLM's environment variables that the user has not set; call this before importing vllm.
+
+    Args:
+        local: Whether the model is a folder on this machine.
+        deterministic: Whether answers must not depend on what else is in a batch.
+    """
     torch_compat.apply()
+    if deterministic:
+        os.environ[BATCH_INVARIANT] = "1"
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -6,6 +6,7 @@ images takes a few kB and can still be shown exactly as the player saw it (``cha
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -160,8 +161,13 @@ def chat_of(turns: Sequence[Mapping[str, Any]], number: int) -> Chat:
         ValueError: a picture can no longer be rendered as it was (see ``picture_from_description``).
     """
     chat: Chat = ()
+    thought = ""
     for turn in turns[: number + 1] if number >= 0 else turns[: len(turns) + number + 1]:
-        chat = chat[: turn["kept"]] + tuple(_message(stored) for stored in turn["prompt"])
+        said = [_message(stored) for stored in turn["prompt"]]
+        if said and said[0].role == "assistant":  # the reply to the turn before
+            said[0] = dataclasses.replace(said[0], reasoning=thought)
+        chat = (*chat[: turn["kept"]], *said)
+        thought = turn.get("reasoning") or ""
     return chat
 
 

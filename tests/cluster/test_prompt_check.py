@@ -9,6 +9,7 @@ from cluster.engines.prompt_check import (
     Arrangement,
     BlankPicture,
     WrongPromptError,
+    arranged,
     arrangements,
     check_prompt,
     choose_arrangement,
@@ -19,7 +20,7 @@ from cluster.engines.prompt_check import (
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat
 from cluster.engines.vllm_process import prepare_environment
-from evals.types import PlayerError, message
+from evals.types import Message, PlayerError, message
 
 IMAGE = "<i>"
 
@@ -47,6 +48,7 @@ def test_a_template_that_is_right_is_taken_as_it_is():
         (lambda text, _: IMAGE * 3 + text.replace(IMAGE, ""), "moved away"),
         (lambda text, _: text.replace("Fifth probe.", ""), "'Fifth probe.' is missing"),
         (lambda text, _: text.replace("line one.\nFirst", "line one. First"), "is missing"),
+        (lambda text, _: text.replace("\n\n", "\n"), "is missing"),
         (lambda text, _: text + IMAGE, "occurs twice"),
         (lambda text, _: text + "Sixth probe.", "occurs 2 times"),
         (lambda text, _: "[{'type': 'text', 'text': '" + text, "written out as a list"),
@@ -60,7 +62,7 @@ def test_a_template_that_is_wrong_in_every_way_is_refused_with_the_reason(change
 
 
 def test_numbered_pictures_are_known_by_their_pattern():
-    chat = probe_chats(3)[0]
+    chat = arranged(probe_chats(3)[0], Arrangement())
     numbered = render(chat)
     for number in (1, 2, 3):
         numbered = numbered.replace(IMAGE, f"<|image_{number}|>", 1)
@@ -224,3 +226,18 @@ def test_a_chat_that_loses_words_later_fails_alone(renderer, monkeypatch):
     assert "whole" in chat.rendered((message("user", "whole"),))["prompt"]
     with pytest.raises(PlayerError, match="'first</think>second' is missing"):
         chat.rendered((message("user", "first</think>second"),))
+
+
+@pytest.mark.vllm
+def test_vllm_gives_the_template_the_reasoning_and_the_switch_that_keeps_it(renderer, monkeypatch):
+    keeping = "{%- if preserve_thinking and m.reasoning_content %}<r>{{ m.reasoning_content }}</r>{%- endif %}"
+    monkeypatch.setattr("vllm.renderers.hf._try_get_processor_chat_template", lambda *_, **__: None)
+    monkeypatch.setattr("vllm.renderers.hf._CONTENT_FORMATS", {})
+    template = PARTS.replace("[{{ m.role }}]", f"[{{{{ m.role }}}}]{keeping}")
+    game = (*GAME, Message("assistant", ("B",), "It is behind the door."), message("user", "Step 3:", BlankPicture()))
+    said = []
+    for keeps in (False, True):
+        chat = VLLMChat("the model", renderer, None, True, {}, template)
+        chat.arrange("auto", 8, keeps_reasoning=keeps)
+        said.append(chat.rendered(game)["prompt"].partition("[assistant]")[2][:40])
+    assert said == ["B[user]Step 3:<|vision_start|><|image_pa", "<r>It is behind the door.</r>B[user]Step"]

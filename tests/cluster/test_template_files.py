@@ -5,10 +5,19 @@ import json
 import pytest
 
 from cluster.config.settings import check_environment, load_settings
-from cluster.engines.template_files import TemplateError, check_arguments, check_template, find_template, variables_of
+from cluster.engines.prompt_check import arranged, arrangements, choose_arrangement
+from cluster.engines.template_files import (
+    TemplateError,
+    check_arguments,
+    check_template,
+    find_template,
+    marks_in,
+    variables_of,
+)
 from cluster.engines.vllm import VLLMEngine
 from cluster.engines.vllm_reasoning import thinks
 from cluster.errors import UserError
+from evals.types import Message, message
 
 WHOLE = """{{ bos_token }}{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}
 {%- for p in m.content %}{% if p.type == 'image' %}<i>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}{% endfor %}
@@ -87,3 +96,48 @@ def test_labels_are_refused_only_where_the_next_token_is_no_answer(tmp_path):
 def test_some_parsers_models_think_only_when_told_to(parser):
     assert not thinks(parser, {}) and not thinks(parser, {"enable_thinking": False})
     assert thinks(parser, {"enable_thinking": True}) and thinks(parser, {"thinking": True})
+
+
+THINKS = """{% for m in messages %}[{{ m.role }}]{% if m.reasoning_content and KEEP %}<r>{{ m.reasoning_content }}</r>
+{%- endif %}{{ m.content }}{% endfor %}"""
+CUTS = "{% for m in messages %}[{{ m.role }}]{{ m.content.split('</think>')[-1] }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (THINKS.replace("KEEP", "preserve_thinking"), "[assistant]<r>Hm.</r>red"),
+        (THINKS.replace("KEEP", "not (clear_thinking | default(true))"), "[assistant]<r>Hm.</r>red"),
+        (THINKS.replace("KEEP", "true"), "[assistant]<r>Hm.</r>red"),
+        (THINKS.replace("KEEP", "false"), "[assistant]<think>\nHm.\n</think>\n\nred"),
+        (THINKS.replace("KEEP", "false") + "{# [/THINK] #}", "[assistant][THINK]\nHm.\n[/THINK]\n\nred"),
+        (CUTS, ""),
+    ],
+    ids=["switch on", "switch off", "always", "as text", "its own marks", "never"],
+)
+def test_reasoning_of_earlier_turns_is_kept_as_the_template_allows(tmp_path, template, said):
+    settings = model(tmp_path, template, limit_mm_per_prompt=None, keeps_reasoning=True)
+    stored = find_template(settings)
+    if not said:
+        with pytest.raises(TemplateError, match=r"reasoning included .*'s thought"):
+            check_template(settings)
+        return
+    check_template(settings)
+    marks = marks_in(template)
+    chosen, _ = choose_arrangement(stored.render, 0, list(arrangements("auto", False, True)), marks)
+    chat = (message("user", "Which?"), Message("assistant", ("red",), "Hm."), message("user", "Sure?"))
+    assert said in stored.render(arranged(chat, chosen, marks), chosen)
+    dropped, _ = choose_arrangement(stored.render, 0, list(arrangements("auto", False)))
+    assert "Hm." not in stored.render(arranged(chat, dropped), dropped)
+
+
+def test_history_and_determinism_are_part_of_the_id_only_where_they_are_set():
+    plain = load_settings(["suite=kumo", "model=tiny"])
+    for changed in ("history.reasoning=kept", "deterministic=true"):
+        settings = load_settings(["suite=kumo", "model=tiny", changed])
+        assert settings.model.fingerprint != plain.model.fingerprint
+        with pytest.raises(UserError, match=rf"{changed}: model\.engine\.type=simulated takes none"):
+            load_settings(["suite=kumo", "model=simulated", changed])
+    with pytest.raises(UserError, match=r"history\.reasoning=lost: must be one of dropped, kept"):
+        load_settings(["suite=kumo", "model=tiny", "history.reasoning=lost"])
+    assert load_settings(["suite=kumo", "model=tiny", "model.system_role=user"]).model.engine["system_role"] == "user"

@@ -1,5 +1,6 @@
 """The ledger keeps whole episodes, and never drops what it cannot read without saying so."""
 
+import asyncio
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -23,7 +24,10 @@ from evals.ledger.records import (
     plan_to_table,
     records_to_table,
 )
-from evals.types import Episode, LabelScores, Outcome, Reply, Turn, message
+from evals.suite import ledger_columns, play_episode
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.kumo import KumoSuite
+from evals.types import Episode, LabelScores, Message, Outcome, Reply, Turn, message
 
 EXTRA = {"kumo.tests": pa.int32(), "kumo.predicted": pa.string()}
 
@@ -64,7 +68,7 @@ def a_record(index=0, outcome=None, error="", **changes):
             cost=0.25,
         )
         turns.append(PlayedTurn(turn, reply, action="a", rule="exact"))
-        chat = (*chat, message("assistant", text), message("user", "Next", Patch((number, 0, 0))))
+        chat = (*chat, Message("assistant", (text,), reply.reasoning), message("user", "Next", Patch((number, 0, 0))))
     return Record(episode, outcome, error, tuple(turns), 1.5, "model" if error else "")
 
 
@@ -310,3 +314,27 @@ def test_a_plan_that_is_as_it_was_written_is_checked_by_one_id(monkeypatch):
     assert len(computed) <= 2
     with pytest.raises(ValueError, match="twice"):
         check_plan(plan_to_table([an_episode(1)] * 2))
+
+
+class Thinker:
+    """Perfect play after a thought that names its turn."""
+
+    async def reply(self, turn):
+        return Reply(turn.oracle(), reasoning=f"thought {turn.number}")
+
+
+@pytest.mark.parametrize(
+    "suite",
+    [
+        KidGymSuite(tasks=["MMA"], levels=[1], modes=["zero_shot"], episodes=1),
+        KumoSuite(domains=["medical"], difficulties=["easy"], tasks_per_domain=1, repeats=1),
+    ],
+    ids=lambda suite: suite.name,
+)
+def test_what_was_thought_stands_at_the_answer_that_followed_in_later_chats_and_in_the_ledger(suite):
+    record = asyncio.run(play_episode(suite, suite.plan()[0], Thinker()))
+    last = record.turns[-1].turn.chat
+    thoughts = [said.reasoning for said in last if said.role == "assistant"]
+    assert thoughts and thoughts == [f"thought {number}" for number in range(len(record.turns) - 1)]
+    row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
+    assert chat_of(row["turns"], -1) == last

@@ -77,7 +77,7 @@ class _Pipeline:
         if not isinstance(suite, KumoPipeline):
             raise UserError("suite: the pipeline's commands choose the suite themselves; leave suite=... out")
         self.suite = suite
-        self.model: ModelSettings = make_model(config["model"])
+        self.model: ModelSettings = make_model(config["model"], config)
         if self.model.engine is None:
             raise UserError(f"model={self.model.name}: writes no text; choose a model that has an engine")
 

@@ -27,7 +27,7 @@ from typing import Final, Literal
 from envs.kidgym import World
 from envs.picture import Picture
 from evals.suites.kidgym.templates import Templates, Value, joined
-from evals.types import Chat, Part, message
+from evals.types import Chat, Message, Part, message
 
 LETTERS: Final = string.ascii_uppercase
 """Letters of the actions (the longest list of the twelve tasks has 16)."""
@@ -108,9 +108,12 @@ class Dialogue:
             )
             self._pending = joined([*self._pending, *step, "\n\n"])
 
-    def answered(self, moment: Moment, question: Chat, letter: str) -> None:
-        """Note the answer to the latest question."""
+    def answered(self, moment: Moment, question: Chat, letter: str, reasoning: str = "") -> None:
+        """Note the answer to the latest question, and what was thought before it."""
         if self._memory:
             self._seen += (moment.frame,)
-            self._past = (*question, message("assistant", self._templates.text("answered", letter=letter)))
+            self._past = (
+                *question,
+                Message("assistant", (self._templates.text("answered", letter=letter),), reasoning),
+            )
             self._pending = ()

@@ -48,7 +48,7 @@ async def choose(
     played.rule = choice.rule
     if choice.option is not None:
         played.action = actions[choice.option]
-        dialogue.answered(moment, chat, letters[choice.option])
+        dialogue.answered(moment, chat, letters[choice.option], played.reply.reasoning)
     elif played.reply.finish == "content_filter":
         # As the table of reply health names it: a higher limit of tokens does not help here.
         return Reading(None, "filtered")

@@ -18,7 +18,7 @@ from evals.suites.kumo.judge import judge
 from evals.suites.kumo.searched_game import BookChoice, Puzzle
 from evals.suites.kumo.shortcuts import shortcuts_of
 from evals.suites.kumo.wording import PromptStyle, Said
-from evals.types import Chat, Outcome, message
+from evals.types import Chat, Message, Outcome
 
 COLUMNS: Mapping[str, Column] = {
     "tests": Column(pa.int32(), "Tests taken, repeated ones included.", better="lower"),
@@ -103,7 +103,7 @@ async def play_puzzle(
         else:
             unread = 0
             following = words.outcome(choice.name, game.test(choice.name))
-        before = (*before, *said.kept, message("assistant", played.reply.text))
+        before = (*before, *said.kept, Message("assistant", (played.reply.text,), played.reply.reasoning))
         said = following
     optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
     errors = await asyncio.to_thread(judge, task, tuple(game.taken), game.named, search=regret)

@@ -283,7 +283,7 @@ def test_a_missing_key_is_told_before_anything_starts(monkeypatch):
         ({**section, "headers": {"Authorization": "env:MY_KEY"}}, True),
         ({**section, "base_url": "http://127.0.0.1:8000/v1", "headers": {"X-Team": "env:MY_KEY"}}, True),
     ):
-        model = make_model({"name": "m", "engine": engine_section})
+        model = make_model({"name": "m", "engine": engine_section}, {})
         if missing:
             with pytest.raises(ValueError, match="MY_KEY is not set"):
                 model.engine_class.check_environment(model.engine)
