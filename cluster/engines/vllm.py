@@ -40,6 +40,7 @@ from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engin
 from cluster.engines.vllm_process import BATCH_INVARIANT, executor, prepare_cpu, prepare_environment
 from cluster.engines.vllm_reasoning import Reasoning, answers_next, thinks
 from cluster.engines.vllm_sampling import label_parameters, label_scores, reply_parameters
+from cluster.prefix_cache.beginnings import HitWatch, SharedBeginnings
 from envs.settings import Count, NotNegative
 from evals.types import Message, PlayerError, Reply
 
@@ -63,6 +64,7 @@ class VLLMEngine(Engine):
             "max_num_seqs",
             "mm_processor_cache_gb",
             "pipeline_parallel_size",
+            "shared_beginnings",
             "tensor_parallel_size",
             *(f"vllm.{name}" for name in OPERATIONAL),
         }
@@ -126,6 +128,7 @@ class VLLMEngine(Engine):
         kv_cache_gib: NotNegative | None = None,
         enforce_eager: bool = False,
         block_size: Count | None = None,
+        shared_beginnings: bool = False,
         limit_mm_per_prompt: Mapping[str, int] | None = None,
         mm_processor_kwargs: Mapping[str, Any] | None = None,
         mm_processor_cache_gb: NotNegative = 1.0,
@@ -154,6 +157,8 @@ class VLLMEngine(Engine):
             kv_cache_gib: size of the KV cache in GiB, instead of a share of the memory; needed without a GPU.
             enforce_eager: no CUDA graphs: faster startup, slower decoding.
             block_size: tokens of a KV-cache block; the prefix cache shares whole blocks only. vLLM's default if null.
+            shared_beginnings: for hybrid models: ask for the beginning that prompts share on its own first, so that the model's
+                state is stored at its end.
             limit_mm_per_prompt: most pictures in one prompt: ``{image: 16}``. Ignored by text-only models.
             mm_processor_kwargs: for the model's image processor; for Qwen2.5-VL the range of pixels, such as
                 ``{size: {shortest_edge: 3136, longest_edge: 1003520}}``.
@@ -191,11 +196,13 @@ class VLLMEngine(Engine):
             "use_tqdm_on_load": False,
             **(vllm or {}),
         }
+        self._shared_beginnings = shared_beginnings
         self._system_role, self._keeps_reasoning, self._deterministic = system_role, keeps_reasoning, deterministic
         self._template = given_template(chat_template) if chat_template else None
         self._reasoning_parser = (vllm or {}).get("reasoning_parser")
         self._template_arguments = dict(chat_template_kwargs or {})
         self._engine: Any = None
+        self._beginnings: SharedBeginnings | None = None
         self._log = ChildLog()
 
     @property
@@ -265,6 +272,12 @@ class VLLMEngine(Engine):
         )
         pictures = self._arguments["limit_mm_per_prompt"].get("image", MANY)
         self._chat.arrange(self._system_role, pictures, self._keeps_reasoning)
+        block = self._engine.vllm_config.cache_config.block_size
+        hybrid = bool(getattr(config, "is_hybrid", False))
+        self._hits = HitWatch(block, hybrid=hybrid)
+        if hybrid and self._shared_beginnings:
+            unit, step = self._arguments.get("prefix_match_unit"), self._arguments["max_num_batched_tokens"]
+            self._beginnings = SharedBeginnings(block, unit, step)
         self._reasoning = Reasoning(tokenizer, self._tokens, self._reasoning_parser, self._template_arguments)
         chat = (Message("system", ("Be brief.",)), Message("user", ("Are you there?\n\nAnswer A or B.",)))
         text = self._chat.rendered(chat)["prompt"]
@@ -301,7 +314,10 @@ class VLLMEngine(Engine):
         prompt = await self._chat.engine_input(rendered)
         room = room_for_reply(len(prompt["prompt_token_ids"]), self.max_model_len, self.sampling.max_tokens)
         parameters = self._parameters(request, labels, min(room, most_tokens or room))
+        if self._beginnings is not None:
+            await self._beginnings.store(prompt, lambda short: self._begin(request, short))
         output = await self._generate(request, prompt, parameters)
+        self._hits.saw(len(output.prompt_token_ids), output.num_cached_tokens or 0)
         answer = output.outputs[0]
         scores = label_scores(labels, answer) if labels else None
         if scores:
@@ -355,6 +371,11 @@ class VLLMEngine(Engine):
             skip_special_tokens=self._reasoning.skip_special_tokens,
             reasons=self._reasoning.parsed,
         )
+
+    async def _begin(self, request: Request, beginning: Mapping[str, Any]) -> None:
+        """Have the beginning of a request's prompt computed; what follows it is thrown away."""
+        first = dataclasses.replace(request, id=f"{request.id}-beginning")
+        await self._generate(first, beginning, label_parameters([0]))
 
     async def _generate(self, request: Request, prompt: Mapping[str, Any], parameters: Any) -> Any:
         from vllm.v1.engine.exceptions import EngineDeadError
