@@ -18,7 +18,7 @@ from benchmarks.gpu.models import SIZES, model_folder
 from cluster.storage.stored_run import Run
 
 BASES = {"vision_3b": "qwen2_5_vl_3b", "vision_7b": "qwen2_5_vl_7b", "text_7b": "qwen2_5_7b"}
-"""The file of ``conf/model`` with the settings of each size; tiny ones have those of ``tiny``."""
+"""The row of ``conf/models.yaml`` with the settings of each size; tiny ones have those of ``tiny``."""
 
 
 @dataclass(frozen=True)

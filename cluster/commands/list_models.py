@@ -1,13 +1,14 @@
-"""``raycade models``: the files of ``conf/model``, and which of them can be used on this machine."""
+"""``raycade models``: what ``model=NAME`` can name, what each needs, and what was tried of it."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -15,58 +16,161 @@ import yaml
 
 from cluster.config.registry import names_without_file
 from cluster.console import show
-from evals.reference import parameters_of
+from cluster.errors import UserError
+from cluster.models.memory import cache_bytes, fit_on, parallel_sizes
+from cluster.models.proofs import GRADES, grade_of, proof_of
+from cluster.models.table import CONTEXT, GIB, Model, gpus, rows
+from envs.suggest import did_you_mean
 from evals.tables import Cell, Table
+
+SIZES = ("l40s", "h100", "h200")
+"""GPUs of 48, 80 and 141 GB."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """``raycade models`` has no options."""
+    """What to list, and how."""
     parser.description = (
-        "Lists what model=NAME can name: engine, parameters in billions (where the name says so), GPUs of a replica, most "
-        "tokens of a reply, and whether it can be used on this machine."
+        "Lists what model=NAME can name: parameters, GiB of the weights, GPUs of 48, 80 and 141 GB that a replica needs, "
+        "pictures, thinking, cache, and how far it was tried. Any other model of the hub: model=hf "
+        "model.engine.model=ORGANIZATION/NAME."
     )
+    parser.add_argument("words", nargs="*", metavar="WORD", help="only models whose name, id, family or license has it")
+    parser.add_argument("--fits", type=float, metavar="GB", help="only models that fit one GPU of so many GB")
+    parser.add_argument("--vision", action="store_true", help="only models that read pictures")
+    parser.add_argument("--grade", choices=GRADES, help="only models that came at least as far")
+    parser.add_argument("--json", action="store_true", help="print all columns as JSON")
 
 
 def main(options: argparse.Namespace) -> None:
-    """Print the table."""
-    show([list_models(count_gpus(), os.environ)])
+    """Print the table.
+
+    Raises:
+        UserError: nothing is found.
+    """
+    found = [row for row in rows().values() if _is_wanted(row, options)]
+    filtered = bool(options.words or options.fits or options.vision or options.grade)
+    if filtered and not found:
+        near = did_you_mean(options.words[0], rows()) if options.words else ""
+        raise UserError(f"no model of the table is like this{near or ''}")
+    if options.json:
+        print(json.dumps([_facts(row) for row in found], indent=1))
+    elif len(found) == 1:
+        show([_one(found[0])])
+    else:
+        show([list_models(found), *(() if filtered else (list_others(count_gpus(), os.environ),))])
 
 
-def list_models(gpus: int, environment: Mapping[str, str]) -> Table:
+def _is_wanted(row: Model, options: argparse.Namespace) -> bool:
+    text = f"{row.name} {row.id} {row.family.name} {row.family.architecture} {row.license} {row.family.cache}".lower()
+    if not all(word.lower() in text for word in options.words):
+        return False
+    if options.vision and not row.family.sees:
+        return False
+    if options.fits:
+        fits = [gpu for gpu in gpus().values() if gpu.memory <= options.fits and fit_on(row, gpu, CONTEXT, 1)]
+        if not fits:
+            return False
+    proof, _ = proof_of(row)
+    return not options.grade or (proof is not None and GRADES.index(proof.grade) <= GRADES.index(options.grade))
+
+
+def list_models(found: Sequence[Model]) -> Table:
+    """A line for each model of the table."""
+    columns = ("model", "billions", "GiB", "48 GB", "80", "141", "sees", "thinks", "tried")
+    lines = tuple(
+        (
+            row.name,
+            _billions(row),
+            f"{row.weights():.0f}",
+            *(_gpus(row, name) for name in SIZES),
+            "yes" if row.family.sees else "",
+            row.thinking.default if row.thinking else "",
+            grade_of(row),
+        )
+        for row in found
+    )
+    notes = (
+        f"GPUs: the fewest of that memory that hold the weights as published and one sequence of {CONTEXT:,} tokens.",
+        "Tried: without weights, shrunken, on the real engine; in parentheses another model of the family.",
+        "All of one model: `raycade models NAME`; of all: `--json`.",
+    )
+    return Table("models", "Open models", columns, lines, notes)
+
+
+def _billions(row: Model) -> str:
+    return f"{row.total:g}" if row.active == row.total else f"{row.total:g}, {row.active:g} used"
+
+
+def _gpus(row: Model, gpu: str) -> str:
+    fit = fit_on(row, gpus()[gpu], CONTEXT)
+    return str(fit.gpus) if fit else "–"
+
+
+def _one(row: Model) -> Table:
+    """All that is known of one model."""
+    lines = tuple((name, value if isinstance(value, str) else json.dumps(value)) for name, value in _facts(row).items())
+    return Table("model", row.name, ("", "value"), lines)
+
+
+def _facts(row: Model) -> dict[str, Any]:
+    family, proof = row.family, proof_of(row)[0]
+    facts = {
+        "name": row.name,
+        "id": row.id,
+        "family": family.name,
+        "architecture": family.architecture,
+        "license": row.license + (", gated" if row.gated else ""),
+        "remote code": row.remote_code,
+        "billions": row.total,
+        "billions used": row.active,
+        "published as": row.published,
+        "GiB": {name: round(row.weights(name), 1) for name in dict.fromkeys((row.published, "bf16", "fp8", "int4"))},
+        "GPUs of 48, 80, 141 GB": [_gpus(row, name) for name in SIZES],
+        "tensor_parallel_size": parallel_sizes(row.shape),
+        "cache": f"{family.cache}, {cache_bytes(row.shape, CONTEXT) / GIB:.2f} GiB for {CONTEXT:,} tokens",
+        "step tokens": row.step,
+        "template": _set(family.template),
+        "thinking": _set(row.thinking),
+        "pictures": _set(family.pictures) if family.sees else "none",
+        "processor": family.processor,
+        "verified": row.verified or "unverified",
+        "tried": grade_of(row),
+    }
+    if proof is not None:
+        facts["tried as"] = f"{proof.id}, {proof.date}, " + ", ".join(f"{k} {v}" for k, v in proof.versions.items())
+    return facts
+
+
+def _set(facts: object) -> Any:
+    """The fields that say something; of a family without a rule that there is none."""
+    return {name: value for name, value in vars(facts).items() if value} if facts else "none known"
+
+
+def list_others(gpus: int, environment: Mapping[str, str]) -> Table:
     """A line for each model file, and each engine that a plugin registers.
 
     Args:
         gpus: Of this machine.
         environment: Where API keys are looked up.
     """
-    rows = []
+    lines: list[tuple[Cell, ...]] = []
     for path in sorted(resources.files("conf").joinpath("model").iterdir(), key=lambda path: path.name):
         if path.name.endswith(".yaml"):
-            rows.append(_row(path.name.removesuffix(".yaml"), yaml.safe_load(path.read_text()), gpus, environment))
-    for name in names_without_file("model.engine"):
-        rows.append((name, name, None, 0, None, "yes, from a plugin"))
-    columns = ("model", "engine", "billions", "GPUs", "max tokens", "usable here")
-    return Table("models", f"Models (this machine has {gpus} GPUs)", columns, tuple(rows))
+            name, model = path.name.removesuffix(".yaml"), yaml.safe_load(path.read_text())
+            engine = model.get("engine")
+            if engine is None:
+                lines.append((name, "built-in", "yes"))
+            else:
+                lines.append((name, engine["type"], _obstacle(engine, environment) or "yes"))
+    lines += [(name, name, "yes, from a plugin") for name in names_without_file("model.engine")]
+    title = f"Other players (this machine has {gpus} GPUs)"
+    return Table("other_players", title, ("model", "engine", "usable here"), tuple(lines))
 
 
-def _row(name: str, model: Mapping[str, Any], gpus: int, environment: Mapping[str, str]) -> tuple[Cell, ...]:
-    engine = model.get("engine")
-    if engine is None:
-        return (name, "built-in", None, 0, None, "yes")
-    replica, needed = model.get("replica") or {}, 0
-    needed = int(replica.get("gpus", 1) * replica.get("nodes", 1))
-    size = parameters_of(str(engine.get("model") or "")) or parameters_of(name)
-    obstacle = _obstacle(engine, needed, gpus, environment)
-    tokens = (model.get("sampling") or {}).get("max_tokens")
-    return (name, engine["type"], None if size is None else f"{size:g}", needed, tokens, obstacle or "yes")
-
-
-def _obstacle(engine: Mapping[str, Any], needed: int, gpus: int, environment: Mapping[str, str]) -> str:
+def _obstacle(engine: Mapping[str, Any], environment: Mapping[str, str]) -> str:
     """Why a model cannot be used here; empty if it can, as far as can be told without loading it."""
     if engine["type"] == "vllm" and importlib.util.find_spec("vllm") is None:
         return "no: vLLM is not installed"
-    if needed > gpus:
-        return f"no: needs {needed} GPU{'s' if needed > 1 else ''}"
     key = engine.get("api_key_env")
     if key and not environment.get(key) and not engine.get("base_url"):
         return f"with {key} in the environment"

@@ -17,6 +17,7 @@ from omegaconf.resolvers import oc
 
 from cluster.config.registry import FOLDERS, default_config, names_without_file
 from cluster.errors import UserError
+from cluster.models.hub import selectable
 from cluster.runner.model_player import Decoding
 from envs.suggest import did_you_mean
 
@@ -51,7 +52,7 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         UserError: an override names a group, file or key that does not exist, or is malformed.
     """
     logging.getLogger("hydra").setLevel(logging.ERROR)
-    offer_plugins()
+    offer_plugins(overrides)
     try:
         "".join(overrides).encode()
     except UnicodeEncodeError as error:
@@ -111,13 +112,15 @@ def with_new_keys(overrides: Sequence[str]) -> list[str]:
     return [f"++{each}" if re.match(r"(?:suite|model|cluster|tracker|stop)\.[^=]+=", each) else each for each in longer]
 
 
-def offer_plugins() -> None:
-    """Make registered suites and engines without a file in ``conf`` selectable: ``suite=NAME``, ``model=NAME``.
+def offer_plugins(overrides: Sequence[str] = ()) -> None:
+    """Make registered suites and engines without a file in ``conf`` selectable, and the models of the table.
 
     Raises:
-        UserError: one of them cannot be imported.
+        UserError: one of them cannot be imported; the files of a model that ``overrides`` name are not found.
     """
     store = ConfigStore.instance()
+    for name, node in selectable(overrides).items():
+        store.store(group="model", name=name, node=node)
     for section, group in FOLDERS.items():
         for name in names_without_file(section):
             node = default_config(section, name)

@@ -13,6 +13,7 @@ from cluster.config.helps import helps_of, settable
 from cluster.config.registry import FOLDERS, TYPE, class_of, plain_default
 from cluster.config.settings import ClusterSettings, ReplicaNeeds
 from cluster.engines.base import Sampling
+from cluster.models.table import HF, rows
 from envs.settings import Setting, schema_of
 
 GROUPS = ("suite", "model", "cluster", "tracker")
@@ -42,7 +43,11 @@ def _choices(kind: Any) -> list[str]:
 
 
 def options_of(group: str) -> set[str]:
-    """The files of ``conf`` that a group can select."""
+    """The files of ``conf`` that a group can select; of models those of the table too."""
+    return _files_of(group) | (set(rows()) if group == "model" else set())
+
+
+def _files_of(group: str) -> set[str]:
     files = resources.files("conf").joinpath(group).iterdir()
     return {file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")}
 
@@ -76,7 +81,9 @@ def _keys(cls: type) -> dict[str, Key]:
 
 def _registered_name(group: str, name: str) -> str:
     """What a file of ``conf`` is about: its ``type``; without a file, the name itself. Empty for built-in players."""
-    if name not in options_of(group):
+    if group == "model" and (name in rows() or name == HF):
+        return "vllm"
+    if name not in _files_of(group):
         return name
     text = resources.files("conf").joinpath(group, f"{name}.yaml").read_text(encoding="utf-8")
     found = re.search(r"^ *type: (\w+)", text, re.MULTILINE)

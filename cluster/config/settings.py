@@ -22,6 +22,7 @@ from cluster.config.registry import (
 from cluster.engines.api_secrets import check_no_keys
 from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
 from cluster.errors import UserError
+from cluster.models.hub import check_name
 from cluster.runner.model_player import Decoding
 from cluster.runner.router import Policy
 from cluster.storage.shard import read_shard, shard_of
@@ -232,6 +233,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     _checked("", ROOT_KINDS, plain)
     suite = make_suite(plain["suite"])
     _check_measure(_stop_rule(plain["stop"]), suite)
+    check_name(plain["model"])
     model = make_model(plain["model"], plain)
     _players(plain, suite, model)
     if model.engine is not None:

@@ -52,7 +52,7 @@ WARM_UP_TOKENS = 4
 
 
 class VLLMEngine(Engine):
-    """See the module's docstring; every argument except ``sampling`` may be set in a file of ``conf/model``."""
+    """See the module's docstring; every argument except ``sampling`` may be set in ``conf/models.yaml``."""
 
     operational: ClassVar[frozenset[str]] = frozenset(
         {

@@ -1,0 +1,1 @@
+"""The models that can be named, what they need, and whether they were tried."""
