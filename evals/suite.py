@@ -14,6 +14,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -47,6 +48,33 @@ class Needs:
     """Whether turns ask for log-probabilities of labels."""
     context: int = 0
     """Fewest tokens, prompt and reply, that the longest turn takes; 0 where that is not known."""
+
+
+PictureTokens = Callable[[int, int], float]
+"""Tokens of a picture of a width and height in pixels, as a model counts them."""
+
+
+def _cells_of_28(width: int, height: int) -> float:
+    """Qwen2.5-VL's rule without its bounds, for models whose own is not known."""
+    return round(width / 28) * round(height / 28)
+
+
+_PICTURE_TOKENS: ContextVar[PictureTokens] = ContextVar("picture_tokens", default=_cells_of_28)
+
+
+@contextlib.contextmanager
+def counting_pictures(rule: PictureTokens | None) -> Iterator[None]:
+    """Within it, plans expect prompts of the length that a model with this rule reads; ids do not depend on it."""
+    token = _PICTURE_TOKENS.set(rule or _cells_of_28)
+    try:
+        yield
+    finally:
+        _PICTURE_TOKENS.reset(token)
+
+
+def picture_tokens(picture: Picture) -> float:
+    """Tokens of a picture for the model that is being planned for (``counting_pictures``)."""
+    return _PICTURE_TOKENS.get()(*picture.size)
 
 
 class Suite(abc.ABC):

@@ -8,13 +8,10 @@ from typing import Any
 
 from cluster.config.settings import Settings, check_pictures
 from cluster.errors import UserError
+from cluster.models.hardware import check_parallel, hardware_table
 from cluster.storage.stored_run import TIMINGS, Run
-from evals.reference import parameters_of
 from evals.tables import Cell, Table
 from evals.types import Episode
-
-SUSTAINED = 1e14
-"""Floating-point operations that a GPU is taken to do per second, about a third of an A100's dense peak in bfloat16."""
 
 
 def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
@@ -51,7 +48,6 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     ]
     if pictures:
         total.append(("pictures of first turns, rendered", pictures))
-    total += _gpu_hours(settings, prompt_tokens, completion_tokens)
     if like is not None:
         replicas = 1 if settings.cluster.replicas == "fit" else settings.cluster.replicas
         speed = _speed(like) * replicas
@@ -61,31 +57,16 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         if price := settings.cluster.gpu_hour_price * needs.gpus * needs.nodes * replicas:
             total.append(("cost of GPUs", f"{price * minutes / 60:.2f}"))
     price_note = settings.model.engine_class.price_note(settings.model.engine) if settings.model.engine else ""
-    notes = (f"run directory: {settings.run_dir}", *([price_note] if price_note else ()))
+    replica = settings.model.replica
+    wasted = check_parallel(settings.model.engine, replica.gpus * replica.nodes)
+    more = [text for text in (price_note, wasted and f"Warning: {wasted}.") if text]
+    notes = (f"run directory: {settings.run_dir}", *more)
+    title = f"Plan: {settings.suite.name} with {settings.model.name}"
+    hardware = hardware_table(settings.model.engine, prompt_tokens, completion_tokens, calls)
     return [
-        Table(
-            "plan_total",
-            f"Plan: {settings.suite.name} with {settings.model.name}",
-            ("metric", "value"),
-            tuple(total),
-            notes,
-        ),
+        Table("plan_total", title, ("metric", "value"), tuple(total), notes),
         Table("plan", "Episodes", columns, rows),
-    ]
-
-
-def _gpu_hours(settings: Settings, prompt_tokens: int, completion_tokens: int) -> list[tuple[str, str]]:
-    """GPU-hours where the model's name says how large it is: 2 x parameters x tokens operations at an assumed speed."""
-    billions = parameters_of(settings.model.name) if settings.model.engine else None
-    if billions is None:
-        return []
-    hours = [
-        2e9 * billions * tokens / SUSTAINED / 3600 for tokens in (prompt_tokens, prompt_tokens + completion_tokens)
-    ]
-    speed = f"{SUSTAINED / 1e12:.0f} TFLOP/s"
-    return [
-        (f"GPU-hours at {speed}, prompts alone, none cached", f"{hours[0]:.3g}"),
-        (f"GPU-hours at {speed}, with all replies at their limit", f"{hours[1]:.3g}"),
+        *([hardware] if hardware else []),
     ]
 
 

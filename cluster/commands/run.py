@@ -19,6 +19,7 @@ from cluster.config.settings import ModelSettings, Settings, check_environment
 from cluster.console import say_status, show_summary, warn
 from cluster.driver.driver import Driver, plays_locally
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
+from cluster.models.hardware import check_parallel
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
@@ -100,6 +101,9 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     if play is None:
         check_environment(settings)
     _check_answering(settings.model, directory, config)
+    needs = settings.model.replica
+    if wasted := check_parallel(settings.model.engine, needs.gpus * needs.nodes):
+        warn(wasted)
     watcher = Watcher(make_tracker(settings.tracker))
     directory.claim()
     try:

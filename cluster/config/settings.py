@@ -22,6 +22,7 @@ from cluster.config.registry import (
 from cluster.engines.api_secrets import check_no_keys
 from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
 from cluster.errors import UserError
+from cluster.models.hardware import check_parallel, picture_rule, within_model
 from cluster.models.hub import check_name
 from cluster.runner.model_player import Decoding
 from cluster.runner.router import Policy
@@ -41,7 +42,7 @@ from evals.human import is_human
 from evals.ledger.columns import ledger_schema
 from evals.stopping.outcomes import measurable
 from evals.stopping.rules import StopRule
-from evals.suite import Suite, built_in_players, check_openings, ledger_columns, plan_for
+from evals.suite import Suite, built_in_players, check_openings, counting_pictures, ledger_columns, plan_for
 from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
@@ -60,6 +61,8 @@ class ReplicaNeeds:
     """CPU cores that Ray reserves."""
     nodes: Count = 1
     """A replica over several nodes takes ``gpus`` and ``cpus`` on each of them."""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Labels of Ray nodes that a replica needs: ``{ray.io/accelerator-type: H100}``, ``{market: "!spot"}``."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,8 @@ class ModelSettings:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the engine can do."""
-        return self.engine_class.capabilities(self.engine or {})
+        """What the engine can do, with this model as far as it is known."""
+        return within_model(self.engine, self.engine_class.capabilities(self.engine or {}))
 
     @property
     def metered(self) -> bool:
@@ -276,7 +279,8 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
     suite, model = make_suite(config["suite"]), make_model(config["model"], config)
     players = _players(config, suite, model)
     try:
-        return suite, model, plan_for(suite, players)
+        with counting_pictures(picture_rule(model.engine)):
+            return suite, model, plan_for(suite, players)
     except (ValueError, OSError) as error:
         raise _about_suite(error) from error
 
@@ -370,12 +374,9 @@ def make_model(config: Any, root: Mapping[str, Any]) -> ModelSettings:
     if engine is not None:
         role = {"system_role": config["system_role"]} if config.get("system_role") else {}
         engine = _engine({**engine, **role} if isinstance(engine, dict) else {}, _given(config, root))
-    return ModelSettings(
-        name,
-        engine,
-        _sampling(config.get("sampling") or {}, engine),
-        _section("model.replica", ReplicaNeeds, config.get("replica") or {}),
-    )
+    replica = _section("model.replica", ReplicaNeeds, config.get("replica") or {})
+    check_parallel(engine, replica.gpus * replica.nodes)
+    return ModelSettings(name, engine, _sampling(config.get("sampling") or {}, engine), replica)
 
 
 def _given(model: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:

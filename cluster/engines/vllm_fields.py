@@ -60,6 +60,7 @@ OPERATIONAL: frozenset[str] = frozenset(
 _CODE = "it names Python code to load"
 _FILES = "it can name Python code to load"
 REFUSED: Mapping[str, str] = {
+    "data_parallel_size": "set cluster.replicas: each is a copy of the model, and raycade gives each its requests",
     "disable_log_stats": "nothing reads vLLM's own statistics",
     "distributed_executor_backend": "raycade chooses it by model.replica.nodes and the GPUs of a replica",
     "ec_manager_config": _FILES,

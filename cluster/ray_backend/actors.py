@@ -174,7 +174,9 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     group = None
     if needs.nodes > 1:
         each, strategy = bundles_of(needs)
-        group = placement_group(each, strategy=strategy)
+        group = placement_group(
+            each, strategy=strategy, bundle_label_selector=[dict(needs.labels)] * len(each) if needs.labels else None
+        )
         # The workers of vLLM's Ray executor hold the bundles' GPUs; the actor itself needs none.
         options |= {
             "num_gpus": 0,
@@ -182,6 +184,8 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
             "memory": None,
             "scheduling_strategy": PlacementGroupSchedulingStrategy(group, 0, True),
         }
+    elif needs.labels:
+        options["label_selector"] = dict(needs.labels)
     handle = ray.remote(_ReplicaActor).options(**options).remote(name, model.make_engine)
     if group is not None:
         _GROUPS[handle] = group

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import ray
@@ -24,14 +26,27 @@ def replicas_that_fit(model: ModelSettings) -> int:
     r replicas fit if these add up to all their parts (assigned to the nodes round-robin, replica by replica).
     """
     nodes = model.replica.nodes
-    on_each = [_fits(node["Resources"], model.replica) for node in living_nodes()]
+    on_each = [_fits(node, model.replica) for node in living_nodes()]
     most = sum(on_each) // nodes
     return next(r for r in range(most, -1, -1) if sum(min(fits, r) for fits in on_each) >= r * nodes)
 
 
-def _fits(resources: dict[str, float], needs: ReplicaNeeds) -> int:
+def _fits(node: dict[str, Any], needs: ReplicaNeeds) -> int:
+    if not has_labels(node.get("Labels") or {}, needs.labels):
+        return 0
+    resources = node["Resources"]
     asked = {"GPU": needs.gpus, "CPU": needs.cpus}
     return min((int(resources.get(kind, 0.0) / each + 1e-9) for kind, each in asked.items() if each), default=1)
+
+
+def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether a node's labels are those that Ray's selector asks for: ``x``, ``!x``, ``in(x, y)`` or ``!in(x, y)``."""
+    for name, text in wanted.items():
+        among = re.fullmatch(r"in\((.*)\)", text.removeprefix("!"))
+        values = [value.strip() for value in among[1].split(",")] if among else [text.removeprefix("!")]
+        if (labels.get(name) in values) == text.startswith("!"):
+            return False
+    return True
 
 
 def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
@@ -47,10 +62,9 @@ def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
     wanted = 1 if cluster.replicas == "fit" else cluster.replicas
     free = not needs.gpus and not needs.cpus
     if not living_nodes() or (fit < wanted and not free):
-        nodes = "\n".join(
-            f"  {_describe(node)} (room for {_fits(node['Resources'], needs)})" for node in living_nodes()
-        )
+        nodes = "\n".join(f"  {_describe(node)} (room for {_fits(node, needs)})" for node in living_nodes())
         over = f" on each of {needs.nodes} nodes" if needs.nodes > 1 else ""
+        over += f" with the labels {dict(needs.labels)}" if needs.labels else ""
         raise UserError(
             f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {needs.gpus:g} GPU and "
             f"{needs.cpus:g} CPU{over}; {fit} of {wanted} fit this cluster:\n{nodes}"

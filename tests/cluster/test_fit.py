@@ -63,3 +63,30 @@ def test_an_error_about_resources_shows_those_of_each_node(nodes):
         UserError, match=r"on each of 2 nodes; 2 of 3 fit this cluster:\n  n0: 8 GPU, 64 CPU .room for 2"
     ):
         capacity.check_fit(ClusterSettings(replicas=3), wide)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "has"),
+    [
+        ({}, True),
+        ({"type": "H100"}, True),
+        ({"type": "A100"}, False),
+        ({"type": "!A100"}, True),
+        ({"type": "in(A100, H100)"}, True),
+        ({"type": "!in(A100, H100)"}, False),
+        ({"type": "H100", "zone": "a"}, False),
+        ({"zone": "!a"}, True),
+    ],
+)
+def test_labels_of_a_node_are_compared_as_ray_does(wanted, has):
+    assert capacity.has_labels({"type": "H100"}, wanted) == has
+
+
+def test_a_replica_with_labels_fits_on_nodes_that_have_them(monkeypatch):
+    alike = {"NodeManagerAddress": "x", "Resources": {"GPU": 2.0, "CPU": 8.0}}
+    nodes = [{**alike, "Labels": {"type": "H100"}}, {**alike, "Labels": {"type": "A100"}}, alike]
+    monkeypatch.setattr(capacity, "living_nodes", lambda: nodes)
+    labeled = model(gpus=1, labels={"type": "H100"})
+    assert capacity.replicas_that_fit(labeled) == 2
+    with pytest.raises(UserError, match=r"with the labels.*H100"):
+        capacity.check_fit(ClusterSettings(replicas=3), labeled)

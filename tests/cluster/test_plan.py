@@ -7,6 +7,9 @@ import pytest
 from cluster.commands.plan import describe_plan
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
+from cluster.models.memory import fit_on
+from cluster.models.table import gpus
+from cluster.models.table import rows as models
 from cluster.observe.performance import TIMINGS
 
 SMALL = [
@@ -57,13 +60,51 @@ def test_every_cell_has_its_episodes_and_the_models_calls():
     assert whole.rows[0][0] == "episodes"
 
 
-def test_gpu_hours_are_twice_the_parameters_for_each_token_at_the_assumed_speed():
+def test_hardware_says_what_fits_before_anything_loads():
+    made = load_settings([*SMALL, "model=llama_3_1_70b", "model.sampling.max_tokens=100"])
+    total, _, hardware = describe_plan(made, None)
+    rows = {row[0].partition(",")[0]: row for row in hardware.rows}
+    assert set(rows) == set(gpus()) and hardware.name == "hardware"
+    for name, row in rows.items():
+        fit = fit_on(models()["llama_3_1_70b"], gpus()[name], 32768, 4)
+        assert row[1:4] == (4, fit.sequences, 2)
+    counts = dict(total.rows)
+    prompts, replies = counts["expected prompt tokens"], counts["completion tokens (upper bound)"]
+    # At least the operations of all tokens, two for each parameter.
+    assert float(rows["h100"][4]) >= 0.99 * 2 * 70.6e9 * prompts / 989e12 / 3600
+    assert float(rows["a100"][4]) > float(rows["h100"][4]) and replies > 0
+    assert "131.5 GiB in bf16" in hardware.notes[0] and "320 KiB a token" in hardware.notes[0]
+    assert [table.name for table in describe_plan(settings(), None)] == ["plan_total", "plan"]
+
+
+def test_pictures_count_as_the_model_counts_them():
+    game = ["suite=kidgym", "suite.tasks=[CL]", "suite.levels=[1]", "suite.modes=[zero_shot]", "suite.episodes=1"]
+    (square,) = load_settings([*game, "model=qwen2_5_vl_7b"]).plan  # 21 x 21 cells of 28 pixels
+    (tile,) = load_settings([*game, "model=internvl3_8b"]).plan
+    assert square.prompt_tokens - tile.prompt_tokens == pytest.approx(square.calls * (441 - 258))
+    (unknown,) = load_settings([*game, "model=simulated"]).plan
+    assert unknown.prompt_tokens == square.prompt_tokens
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["model=qwen2_5_7b", "model.engine.tensor_parallel_size=4"], "reserve 1"),
+        (["model=qwen2_5_7b", "model.engine.tensor_parallel_size=8", "model.replica.gpus=8"], r"28 heads.*1, 2, 4 can"),
+        (["model=qwen2_5_7b", "model.engine.vllm={data_parallel_size: 2}"], "cluster.replicas"),
+        (["model=tiny", "model.engine.pipeline_parallel_size=2", "model.replica.gpus=1"], "takes 2 GPUs"),
+    ],
+)
+def test_gpus_that_cannot_work_are_refused_when_planning(overrides, named):
+    with pytest.raises(UserError, match=named):
+        load_settings([*SMALL, *overrides])
+
+
+def test_gpus_that_nothing_uses_are_told():
+    made = load_settings([*SMALL, "model=qwen2_5_7b", "model.replica.gpus=4"])
+    assert any("reserves 4 GPUs and uses 1" in note for note in describe_plan(made, None)[0].notes)
     made = load_settings([*SMALL, "model=qwen2_5_7b"])
-    rows = dict(describe_plan(made, None)[0].rows)
-    prompts, whole = (float(value) for name, value in rows.items() if name.startswith("GPU-hours"))
-    tokens, replies = rows["expected prompt tokens"], rows["completion tokens (upper bound)"]
-    assert prompts == pytest.approx(14e9 * tokens / 1e14 / 3600, rel=0.01)
-    assert whole == pytest.approx(14e9 * (tokens + replies) / 1e14 / 3600, rel=0.01)
+    assert not any("Warning" in note for note in describe_plan(made, None)[0].notes)
 
 
 def test_label_questions_have_replies_of_one_token():

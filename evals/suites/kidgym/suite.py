@@ -21,7 +21,7 @@ from evals.reference import Conditions, published
 from evals.reference.comparison import published_tables
 from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds, seed_parts
-from evals.suite import Column, Needs, Suite, check_plan_size
+from evals.suite import Column, Needs, Suite, check_plan_size, picture_tokens
 from evals.suites.kidgym.diagnostics import diagnose_kidgym
 from evals.suites.kidgym.effects import effect_tables, environment_tables
 from evals.suites.kidgym.example import worked_example
@@ -67,8 +67,6 @@ _LAST_STEP: Final = {"MDE": 2}
 """Memory tasks that end before their budget of steps, whatever is chosen."""
 
 Environment = Literal["own", "published"]
-_PATCH: Final = 28
-"""Edge in pixels of what Qwen2.5-VL makes a token of."""
 _CHARACTERS_PER_TOKEN: Final = 4
 _REPLY_TOKENS: Final = 8
 """A past answer in a memory task's chat."""
@@ -396,10 +394,7 @@ def _tokens(chat: Chat) -> float:
 
 
 def _tokens_of(parts: Sequence[Part]) -> float:
-    """Rough number of tokens, a picture's after Qwen2.5-VL: 441 for 576x576 pixels."""
+    """Rough number of tokens; a picture's as the model counts them."""
     return sum(
-        round(part.size[0] / _PATCH) * round(part.size[1] / _PATCH)
-        if isinstance(part, Picture)
-        else len(part) / _CHARACTERS_PER_TOKEN
-        for part in parts
+        picture_tokens(part) if isinstance(part, Picture) else len(part) / _CHARACTERS_PER_TOKEN for part in parts
     )

@@ -18,7 +18,7 @@ from evals.ledger.run_data import RunData
 from evals.reference import Conditions, published
 from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds
-from evals.suite import Column, Needs, Suite, check_plan_size
+from evals.suite import Column, Needs, Suite, check_plan_size, picture_tokens
 from evals.suites.multistar.answers import LEDGER_COLUMNS, Answered, answers_of, join
 from evals.suites.multistar.effects import answer_measures
 from evals.suites.multistar.figures import multistar_figures
@@ -63,8 +63,6 @@ ANSWER_SETS: Final = {"i_raven": "iraven", "raven": "raven"}
 DEFAULT_PUZZLES: Final = {"direct": 100, "chain": 10}
 """Of each configuration, as published."""
 
-_PATCH: Final = 28
-"""Edge in pixels of what Qwen2.5-VL makes a token of."""
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
@@ -428,7 +426,7 @@ def _tokens(question: Question, style: Style) -> float:
     for said in prompt(question, (), style):
         for part in said.parts:
             if isinstance(part, Picture):
-                total += part.size[0] * part.size[1] / _PATCH**2
+                total += picture_tokens(part)
             else:
                 total += len(part) / _CHARACTERS_PER_TOKEN
     return total
