@@ -75,6 +75,8 @@ def published_raster(
 def _turned(ink: NDArray[np.int64], degrees: float, center: tuple[int, int]) -> NDArray[np.uint8]:
     """A bitmap turned counter-clockwise about its middle pixel, which lies at ``center`` of the panel."""
     reach = len(ink) // 2
+    if degrees == 0:
+        return ink.astype(np.uint8)
     center_y, center_x = center
     turn = math.radians(degrees)
     cos, sin = math.cos(turn), math.sin(turn)
@@ -88,12 +90,15 @@ def _turned(ink: NDArray[np.int64], degrees: float, center: tuple[int, int]) -> 
     source_y = np.rint(sin * x * _FINE) + np.rint((from_y + cos * y) * _FINE) + half_step
     steps_x = source_x.astype(np.int64) // (_FINE // _GRID) - _GRID * (center_x - reach)
     steps_y = source_y.astype(np.int64) // (_FINE // _GRID) - _GRID * (center_y - reach)
-    column, right = np.divmod(steps_x, _GRID)
-    row, down = np.divmod(steps_y, _GRID)
-    padded = np.pad(ink, reach)  # the corners of the square come from outside it
-    row, column = row + reach, column + reach
-    above = padded[row, column] * (_GRID - right) + padded[row, column + 1] * right
-    below = padded[row + 1, column] * (_GRID - right) + padded[row + 1, column + 1] * right
+    # Whole pixels and the rest; numbers of 32 bits hold all sums of four grays, and take half the time of 64.
+    column, right = (steps_x // _GRID).astype(np.int32), (steps_x % _GRID).astype(np.int32)
+    row, down = (steps_y // _GRID).astype(np.int32), (steps_y % _GRID).astype(np.int32)
+    padded = np.pad(ink.astype(np.int32), reach)  # the corners of the square come from outside it
+    width = padded.shape[1]
+    pixels = padded.ravel()
+    first = (row + reach) * width + column + reach
+    above = pixels[first] * (_GRID - right) + pixels[first + 1] * right
+    below = pixels[first + width] * (_GRID - right) + pixels[first + width + 1] * right
     total = above * (_GRID - down) + below * down
     turned: NDArray[np.uint8] = ((total + FULL // 2) // FULL).astype(np.uint8)
     return turned

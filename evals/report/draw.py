@@ -170,31 +170,34 @@ def _heat_map(figure: Figure) -> Canvas:
         by_column = [dict(zip(row.x, _numbers(row.y), strict=True)) for row in rows]
         values = [[found.get(x, math.nan) for x in columns[title]] for found in by_column]
         each.imshow(values, vmin=low, vmax=high, cmap=_MAP, aspect="auto")
-        for y, line in enumerate(values):
-            for x, value in enumerate(line):
-                bright = (value - low) / ((high - low) or 1) > 0.55
-                text = "–" if math.isnan(value) else f"{value:.2f}"
-                each.text(
-                    x,
-                    y,
-                    text,
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color="black" if bright or text == "–" else "white",
-                )
+        _write_values(each, values, low, high)
         each.set_yticks(range(len(rows)), [_text(row.name) for row in rows])
-        turned = max(map(len, columns[title])) > 5
         each.set_xticks(range(len(columns[title])), [_text(x) for x in columns[title]])
         each.tick_params(length=0)
-        if turned:
-            for label in each.get_xticklabels():
-                label.set(rotation=40, ha="right", rotation_mode="anchor")
+        if max(map(len, columns[title])) > 5:
+            _turn_labels(each)
         each.spines[:].set_visible(False)
         each.set(xlabel=figure.x_label)
         _panel_title(each, title, 1.0 + 0.07 * names + 0.5 * most_columns)
     canvas.supylabel(figure.y_label, fontsize=9)
     return _titled(canvas, figure)
+
+
+def _write_values(axes: Axes, values: Sequence[Sequence[float]], low: float, high: float) -> None:
+    """The numbers of a heat map, black on its bright half."""
+    width = (high - low) or 1.0
+    for y, line in enumerate(values):
+        for x, value in enumerate(line):
+            missing = math.isnan(value)
+            bright = missing or (value - low) / width > 0.55
+            text = "–" if missing else f"{value:.2f}"
+            axes.text(x, y, text, ha="center", va="center", fontsize=7, color="black" if bright else "white")
+
+
+def _turn_labels(axes: Axes) -> None:
+    """Names below an axis that would be printed over one another side by side."""
+    for label in axes.get_xticklabels():
+        label.set(rotation=40, ha="right", rotation_mode="anchor")
 
 
 def _points(figure: Figure) -> Canvas:
@@ -233,8 +236,7 @@ def _lines(figure: Figure) -> Canvas:
             each.errorbar(places, _numbers(series.y), fmt=marker, ms=4, lw=1.3, **style, **bars)
         each.set_xticks(range(len(names)), [_text(name.replace(" to ", "\nto ")) for name in names])
         if max(len(line) for name in names for line in name.split(" to ")) * len(names) * _CHARACTER > 3.2:
-            for label in each.get_xticklabels():  # side by side they would be printed over one another
-                label.set(rotation=40, ha="right", rotation_mode="anchor")
+            _turn_labels(each)
         each.margins(x=0.08)
         _finish(each, figure, title)
     _legend(canvas, axes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
@@ -24,13 +23,7 @@ def reliability_table(run: RunData) -> Table | None:
     Games that were played less often than the others of their row are left out, since k runs cannot be drawn from them;
     a failed episode counts as no success.
     """
-    won: defaultdict[tuple[str, ...], defaultdict[tuple[str, ...], list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for group, game in zip(_keys(run.plan, _GROUP), _keys(run.plan, _GAME), strict=True):
-        won[group][game] = []  # rows in the order of the plan: that of the ledger depends on who finished first
-    episodes = run.episodes([*_GROUP, *_GAME, "success"])
-    outcomes = episodes["success"].to_pylist()
-    for group, game, success in zip(_keys(episodes, _GROUP), _keys(episodes, _GAME), outcomes, strict=True):
-        won[group][game].append(bool(success))
+    won = _outcomes(run)
     most = max((len(runs) for games in won.values() for runs in games.values()), default=0)
     if most < 2:
         return None
@@ -74,6 +67,18 @@ def reliability_table(run: RunData) -> Table | None:
             "error that as many different games, played once each, would give.",
         ),
     )
+
+
+def _outcomes(run: RunData) -> dict[tuple[str, ...], dict[tuple[str, ...], list[bool]]]:
+    """Whether each run of each game was won, by group, in the order of the plan: the ledger's depends on who was fast."""
+    won: dict[tuple[str, ...], dict[tuple[str, ...], list[bool]]] = {}
+    for group, game in zip(_keys(run.plan, _GROUP), _keys(run.plan, _GAME), strict=True):
+        won.setdefault(group, {})[game] = []
+    episodes = run.episodes([*_GROUP, *_GAME, "success"])
+    outcomes = episodes["success"].to_pylist()
+    for group, game, success in zip(_keys(episodes, _GROUP), _keys(episodes, _GAME), outcomes, strict=True):
+        won.setdefault(group, {}).setdefault(game, []).append(bool(success))
+    return won
 
 
 def _keys(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
