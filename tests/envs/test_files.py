@@ -53,7 +53,7 @@ READERS = {
 MOST_MEMORY = 48 << 20
 """Bytes that reading one small bad file may take."""
 
-fuzz = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def reading(path, kinds=READERS):

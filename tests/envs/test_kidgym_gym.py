@@ -10,14 +10,12 @@ from gymnasium.utils.env_checker import check_env
 from envs.kidgym import environment_id, make, plan
 from envs.kidgym.tasks import ALL_TASKS
 
-CELLS = [(task.name, level) for task in ALL_TASKS for level in (1, 2, 3)]
 
-
-@pytest.mark.parametrize(("task", "level"), CELLS)
-def test_gymnasium_s_own_checker_is_content(task, level):
+@pytest.mark.parametrize("task", [task.name for task in ALL_TASKS])
+def test_gymnasium_s_own_checker_is_content(task):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = gymnasium.make(f"raycade/KidGym-{task}-L{level}-v0", render_mode="rgb_array")
+        env = gymnasium.make(f"raycade/KidGym-{task}-L3-v0", render_mode="rgb_array")
         check_env(env.unwrapped, skip_render_check=False)
         env.close()
 

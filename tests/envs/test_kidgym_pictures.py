@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import itertools
-import os
 import subprocess
 import sys
 
@@ -11,13 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from envs.kidgym import TASKS, Frame, Hint, Item, contact_sheets, make
+from envs.kidgym import Frame, Hint, Item, contact_sheets, make
 from envs.kidgym.catalog import BACKGROUNDS, ITEMS, PILED, QUARTERED, ROMAN, SLOTS, SPRITES, words
 from envs.kidgym.render import check_skin, compose, export_skin, glyphs, layout, sources, sprite
 from envs.kidgym.render.compose import DIRECTIONS, label_plate, labeled
 from envs.kidgym.render.sprites import backdrop, fitted, pile
 from envs.kidgym.scene import RESOLUTIONS, skin_digest
-from envs.picture import picture_from_description
 
 DRAWN = (*SPRITES, *(f"agent/{direction}" for direction in DIRECTIONS), "arrow")
 WHITE = (255, 255, 255, 255)
@@ -65,28 +63,6 @@ def difference(first, second):
     return float((abs(first - second).max(axis=-1) > 40).mean())
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "1"])
-def test_the_same_description_gives_the_same_pixels_in_another_process(hash_seed):
-    program = (
-        "import sys, hashlib\nfrom envs.picture import picture_from_description as picture\n"
-        "for line in sys.stdin: print(hashlib.sha256(picture(line).render().tobytes()).hexdigest())"
-    )
-    descriptions = [
-        dataclasses.replace(frame, cell_pixels=cell).description for frame in FRAMES for cell in (32, 64, 96)
-    ]
-    elsewhere = subprocess.run(
-        [sys.executable, "-c", program],
-        input="\n".join(reversed(descriptions)),  # another order: what was drawn before must not matter
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    here = [hashlib.sha256(picture_from_description(text).render().tobytes()).hexdigest() for text in descriptions]
-    assert elsewhere.stdout.split() == here[::-1]
-    assert len(set(here)) == len(here)
-
-
 @pytest.mark.parametrize("cell", [32, 64, 96])
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_a_frame_is_nine_cells_square_at_every_resolution(background, cell):
@@ -111,12 +87,11 @@ def test_scenes_are_pale_and_tell_themselves_apart(background):
     assert all(difference(pixels[background], other) > 0.1 for name, other in pixels.items() if name != background)
 
 
-@pytest.mark.parametrize("name", DRAWN)
-def test_every_sprite_draws_something_that_shows_at_every_size(name):
-    for pixels in (24, 46, 64, 96):
-        drawn = sprite(name, pixels)
-        assert drawn.size == (pixels, pixels)
-        assert (abs(255 - on_white(name, pixels)).max(axis=-1) > 60).mean() > 0.04
+@pytest.mark.parametrize("pixels", [24, 46, 64, 96])
+def test_every_sprite_draws_something_that_shows_at_every_size(pixels):
+    for name in DRAWN:
+        assert sprite(name, pixels).size == (pixels, pixels)
+        assert (abs(255 - on_white(name, pixels)).max(axis=-1) > 60).mean() > 0.04, name
 
 
 def test_any_two_sprites_are_clearly_different():
@@ -484,19 +459,15 @@ def test_pixels_change_only_with_the_version_of_the_picture():
     assert (Frame.version, *digests) == PINNED, "pixels changed: raise Frame.version, and note the new digests here"
 
 
-@pytest.mark.parametrize("task", sorted(TASKS))
-def test_every_task_can_be_looked_at_on_a_contact_sheet(task):
+@pytest.mark.parametrize("task", ["CL", "MDE"])
+def test_a_task_can_be_looked_at_on_a_contact_sheet(task):
     sheet = contact_sheets.task_sheet(task)
     assert sheet.width > 2 * 576 + 288 + 864
     assert sheet.height > 3 * 864
 
 
-def test_contact_sheets_of_a_broken_skin_say_what_is_wrong(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "envs.kidgym.contact_sheets", str(tmp_path / "out"), "--skin", str(tmp_path)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "animal/cat" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_contact_sheets_of_a_broken_skin_say_what_is_wrong(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["contact_sheets", str(tmp_path / "out"), "--skin", str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        contact_sheets.main()
+    assert end.value.code == 2 and "animal/cat" in capsys.readouterr().err

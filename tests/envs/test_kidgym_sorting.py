@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
+from functools import cache
 from itertools import permutations
 
 import pytest
@@ -31,13 +32,16 @@ def names(sprites):
     return [sprite.rpartition("/")[2] for sprite in sprites]
 
 
+@cache
+def games(level):
+    """Goal, the backpack's animals from A on, and the right ranking of each game."""
+    worlds = [make("SO", level, seed) for seed in range(EPISODES)]
+    return [(world.goal, names(item.sprite for item in world.backpack), names(world.answer)) for world in worlds]
+
+
 def rate(level, policy):
-    """Success rate of a policy that maps a goal and the backpack's animals, from A on, to a ranking."""
-    won = 0
-    for seed in range(EPISODES):
-        world = make("SO", level, seed)
-        won += policy(world.goal, names(item.sprite for item in world.backpack)) == names(world.answer)
-    return won / EPISODES
+    """Success rate of a policy that maps a goal and the backpack's animals to a ranking."""
+    return sum(policy(goal, held) == answer for goal, held, answer in games(level)) / EPISODES
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])

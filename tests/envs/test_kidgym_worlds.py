@@ -1,10 +1,6 @@
 """What all KidGym worlds have in common: lists, budgets, chance, copies, and texts that agree."""
 
-import hashlib
-import os
 import re
-import subprocess
-import sys
 from random import Random
 
 import pytest
@@ -52,7 +48,7 @@ def test_the_twelve_tasks_come_first_and_in_the_papers_order():
 def test_budgets_and_list_lengths_are_the_published_ones(task, level):
     budgets, first, longest = FACTS[task]
     seen = 0
-    for seed in range(150):
+    for seed in range(60):
         states = played(task, level, seed)
         world = states[0]
         assert world.budget == budgets[level - 1]
@@ -93,7 +89,7 @@ def test_labels_are_the_digits_from_zero_in_no_fixed_order(task, level):
 def test_the_list_is_shuffled_anew_at_every_step_refused_ones_included(task, level):
     firsts = 0
     offered = 0
-    for seed in range(60):
+    for seed in range(30):
         for state in played(task, level, seed):
             if not state.done and len(state.options) > 1:
                 offered += 1
@@ -149,44 +145,9 @@ def test_a_frame_is_small_and_survives_the_ledger(task, level):
             assert item.sprite in SPRITES
 
 
-DIGEST = """
-import hashlib
-from envs.kidgym import TASKS, make
-digest = hashlib.sha256()
-for task in list(TASKS)[:12]:
-    for level in (1, 2, 3):
-        for seed in (0, 2**40):
-            world = make(task, level, seed)
-            while True:
-                digest.update((world.goal + world.frame.key).encode())
-                if (level, seed, world.steps) == (1, 0, 0):
-                    digest.update(world.frame.render().tobytes())
-                if world.done:
-                    break
-                digest.update("|".join(world.actions).encode())
-                world.step(len(world.actions) // 2)
-print(digest.hexdigest())
-"""
-
-
-def test_the_same_seed_is_the_same_episode_and_pixels_in_any_process_and_on_any_hash_seed():
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", DIGEST],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for hash_seed in ("0", "4242")
-    }
-    assert len(digests) == 1
-    assert len(digests.pop().strip()) == hashlib.sha256().digest_size * 2
-
-
 @pytest.mark.parametrize(("task", "level"), CELLS)
 def test_other_seeds_are_other_episodes(task, level):
-    worlds = [make(task, level, seed) for seed in range(100)]
+    worlds = [make(task, level, seed) for seed in range(50)]
     assert len({(world.goal, world.frame.key) for world in worlds}) >= 20  # of the 40 first frames that MFI L1 has
 
 

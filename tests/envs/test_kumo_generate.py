@@ -3,10 +3,7 @@
 import argparse
 import dataclasses
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -217,25 +214,6 @@ def test_no_tasks_are_refused_and_a_file_that_is_there_stays_as_it_was(count, tm
     assert command("medical", str(out), "--count", count, "--overwrite") == 2
     assert f"at least 1, not {count}" in capsys.readouterr().err
     assert out.read_text() == "precious"
-
-
-@pytest.mark.parametrize("hash_seed", ["0", "4711"])
-def test_the_same_seed_gives_the_same_tasks_in_another_process(hash_seed):
-    script = (
-        "import json; from envs.kumo import *; "
-        "print(json.dumps([t.to_json() for t in generate_tasks(load_domain('medical'), 12, 16, count=15)]))"
-    )
-    root = Path(__file__).resolve().parents[2]
-    result = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    here = [task.to_json() for task in generate_tasks(load_domain("medical"), 12, 16, count=15)]
-    assert json.loads(result.stdout) == here
 
 
 def test_tasks_survive_a_file(tmp_path):

@@ -11,7 +11,7 @@ from envs.kumo.published.checkout import CheckoutError, read_text
 from envs.kumo.published.importing import domain_name, warnings_to_text
 from envs.kumo.published.literals import NotDataError, read_variables
 from envs.kumo.published.templates import fill, turn_templates
-from tests.envs.kumo_checkout import AGENT, EASY, FOUR, MARSH_TASKS, POND, POND_TASKS, write_checkout
+from tests.envs.kumo_checkout import AGENT, EASY, FOUR, POND, POND_TASKS, write_checkout
 
 
 def quietly(number, count, name):
@@ -56,15 +56,6 @@ def test_where_ranges_touch_the_first_decides(brought):
     first = open_domain(folder, "pond").tasks[0].task  # 1 lies in (0, 1) and in (1, 5)
     assert first.actions[1].state_of(1).value == (0, 1)
     assert first.survivors({"Scale": 1}) == ("Heron", "Mallard")
-
-
-def test_perfect_play_is_searched_and_averaged_over_ties(brought):
-    for name in ("pond", "marsh"):
-        for each in open_domain(brought[1], name).tasks:
-            assert each.optimal_play is None or each.optimal_play[-1] in each.task.truths
-            assert (each.optimal_play is None) == (each.tied_actions is None)
-    third = open_domain(brought[1], "pond").tasks[2]
-    assert third.optimal_play == ("Prints", "Path", "Fox") or len(third.optimal_play) == 3
 
 
 # --- malformed tasks -------------------------------------------------------------------------------------------------
@@ -375,8 +366,3 @@ def test_the_agents_words_are_templates():
     assert (turns.joint, turns.begin) == ("\n\n", "Start.")
     said = fill(turns.instruction, {"actions": "['A']", "truths": "['T']"})
     assert said == "Pick a test of ['A'] or a truth of ['T']. \nSay '<ANSWER> ${name} </ANSWER>'."
-
-
-def test_the_marsh_has_one_task_for_each_way_to_be_malformed(brought):
-    reasons = {reason for flaw in brought[0].of_kind("task") for reason in flaw.reasons}
-    assert len(reasons) == 4 and len(MARSH_TASKS) == 4

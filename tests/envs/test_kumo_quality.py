@@ -11,16 +11,11 @@ from envs.kumo import DIFFICULTIES, Action, OptimalSearch, State, available_doma
 from envs.kumo.domain import Domain, Noun
 from envs.kumo.domain_file import parse_domain
 from envs.kumo.likeness import (
-    ALIKE_TITLES,
-    SHARED_TESTS,
-    SHARED_TRUTHS,
     Profile,
     likeness,
     near_duplicate,
     near_duplicates,
-    shared,
     shipped_profiles,
-    title_likeness,
 )
 from envs.kumo.quality import counterfactual_share, possible_tasks, quality_of
 from envs.kumo.split import components
@@ -72,11 +67,7 @@ def test_a_domain_with_two_fifths_of_the_truths_is_a_near_duplicate_though_its_r
 
 
 def test_no_two_domains_that_come_with_raycade_are_near_duplicates():
-    """The bounds that near-duplicates are refused by leave room above what is there."""
-    pairs = list(itertools.combinations(map(Profile.of_domain, map(load_domain, available_domains())), 2))
-    assert max(title_likeness(one, two) for one, two in pairs) < ALIKE_TITLES
-    assert max(shared(one.truths, two.truths) for one, two in pairs) < SHARED_TRUTHS
-    assert max(shared(one.tests, two.tests) for one, two in pairs) < SHARED_TESTS
+    pairs = itertools.combinations(map(Profile.of_domain, map(load_domain, available_domains())), 2)
     assert not [(one.name, two.name) for one, two in pairs if likeness(one, two)]
 
 

@@ -3,11 +3,7 @@
 import dataclasses
 import functools
 import json
-import math
-import os
 import random
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -38,10 +34,10 @@ def value_of(task: Task, left: frozenset[str], unused: tuple[Action, ...], actio
     return 1 + sum((Fraction(len(kept), total) * value(task, kept, rest) for kept in after if kept), Fraction(0))
 
 
-def test_values_equal_brute_force_on_a_thousand_random_games():
+def test_values_equal_brute_force_on_random_games():
     rng = random.Random(11)
     nonzero = 0
-    for _ in range(1000):
+    for _ in range(300):
         task = random_game(rng, truths=rng.randint(2, 6), actions=rng.randint(1, 4), states=3)
         search = OptimalSearch(task)
         everything = frozenset(task.truths)
@@ -51,19 +47,19 @@ def test_values_equal_brute_force_on_a_thousand_random_games():
             {a.name: float(value_of(task, everything, task.actions, a)) for a in task.actions}, abs=1e-12
         )
         nonzero += exact > 1
-    assert nonzero > 200
+    assert nonzero > 60
 
 
 def test_values_equal_brute_force_where_several_truths_are_valid():
     rng = random.Random(12)
     fewer = 0
-    for _ in range(400):
+    for _ in range(150):
         task = random_game(rng, truths=rng.randint(3, 6), actions=rng.randint(1, 4), states=3)
         several = dataclasses.replace(task, also_valid=task.truths[1 : rng.randint(2, len(task.truths) - 1)])
         exact = value(several, frozenset(task.truths), task.actions)
         assert OptimalSearch(several).expected_steps == pytest.approx(float(exact), abs=1e-12)
         fewer += 0 < exact < value(task, frozenset(task.truths), task.actions)
-    assert fewer > 50
+    assert fewer > 15
 
 
 def test_perfect_play_names_a_valid_truth_as_soon_as_only_valid_ones_are_left():
@@ -107,7 +103,7 @@ def remembered_value(task: Task) -> tuple[float, list[float]]:
 def test_values_are_exact_where_the_bounds_look_no_further():
     rng = random.Random(17)
     beyond = 0
-    for _ in range(80):
+    for _ in range(25):
         task = random_game(rng, rng.randint(3, 5), rng.randint(9, 12), states=3, densities=(0.3, 0.4))
         search = OptimalSearch(task)
         exact, first = remembered_value(task)
@@ -115,7 +111,7 @@ def test_values_are_exact_where_the_bounds_look_no_further():
         assert list(search.action_values().values()) == pytest.approx(first, abs=1e-9)
         against = [sum(any(t in s.rules_out for s in a.states) for a in task.actions) for t in task.truths]
         beyond += min(against) > HORIZON
-    assert beyond > 10, "games whose truths all have more actions against them"
+    assert beyond >= 2, "games whose truths all have more actions against them"
 
 
 @pytest.mark.skipif(not FIXTURES.exists(), reason="needs the published fixtures")
@@ -158,33 +154,10 @@ def test_the_policy_attains_its_expected_steps_in_every_branch():
             assert cost(task, search, {}) == pytest.approx(search.expected_steps, abs=1e-6)
 
 
-@pytest.mark.parametrize(("size", "episodes"), [((4, 6), 4000), ((6, 8), 2000)])
-def test_the_mean_number_of_tests_converges_to_the_expected_steps(size, episodes):
-    task = generate_tasks(load_domain("fantasy"), *size, count=1)[0]
-    search, rng = OptimalSearch(task), random.Random(5)
-    advice: dict[str, str] = {}
-
-    def play() -> int:
-        observed: dict = {}
-        while True:
-            state = json.dumps(observed, sort_keys=True)
-            move = advice.get(state) or advice.setdefault(state, search.best(observed))
-            if move in task.truths:
-                return len(observed)
-            shown, weights = zip(*outcomes(task, observed, move), strict=True)
-            observed[move] = rng.choices(shown, weights)[0]
-
-    counts = [play() for _ in range(episodes)]
-    mean = sum(counts) / episodes
-    error = math.sqrt(sum((count - mean) ** 2 for count in counts) / (episodes - 1) / episodes)
-    assert error < 0.05
-    assert abs(mean - search.expected_steps) < 4 * error
-
-
 @pytest.mark.parametrize("name", MAIN_DOMAINS)
 def test_the_oracle_wins_every_task(name):
     domain = load_domain(name)
-    for task in [*generate_tasks(domain, count=30), *generate_tasks(domain, 8, 10, count=5)]:
+    for task in [*generate_tasks(domain, count=10), *generate_tasks(domain, 8, 10, count=1)]:
         *tests, prediction = OptimalSearch(task).rollout()
         game = Game(task)
         for test in tests:
@@ -263,21 +236,6 @@ def test_games_beyond_the_search_are_refused_with_their_size():
             ValueError, match=rf"at most {TRUTHS} truths and {ACTIONS} actions, not {truths} and {actions}"
         ):
             OptimalSearch(random_game(random.Random(0), truths=truths, actions=actions, states=2))
-
-
-def test_rollouts_do_not_depend_on_the_hash_seed():
-    script = (
-        "import json; from envs.kumo import *; "
-        "print(json.dumps([OptimalSearch(t).rollout() for t in generate_tasks(load_domain('chemical'), count=20)]))"
-    )
-    root = Path(__file__).resolve().parents[2]
-    here = [list(OptimalSearch(task).rollout()) for task in generate_tasks(load_domain("chemical"), count=20)]
-    for hash_seed in ("1", "99"):
-        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        result = subprocess.run(
-            [sys.executable, "-c", script], env=env, cwd=root, capture_output=True, text=True, check=True
-        )
-        assert json.loads(result.stdout) == here
 
 
 def mean_over_ties(task: Task, left: frozenset[str], unused: tuple[Action, ...]) -> Fraction:

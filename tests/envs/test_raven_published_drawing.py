@@ -13,10 +13,8 @@ from envs.files import FileError
 from envs.picture import picture_from_description
 from envs.raven import CONFIGURATIONS, Generated, generate, official, one_panel, puzzle, read, write
 from envs.raven.compose import load, panel_pixels
-from envs.raven.draw_shapes import draw
-from envs.raven.grammar import ANGLE_VALUES, PANEL
 from envs.raven.pictures import TOLERANCE, check_pictures
-from envs.raven.published_drawing import EXTENTS, FILL, FOLDER, OUTLINE, published_raster, reach_of
+from envs.raven.published_drawing import published_raster
 from envs.raven.render import render_published, slot_centers
 from envs.raven.scene import Component, Entity, Panel
 
@@ -24,40 +22,6 @@ SHAPES = list(itertools.product(range(1, 6), range(6)))
 LAYOUTS = {layout.name: layout for configuration in CONFIGURATIONS.values() for layout in configuration.layouts}
 
 problems = st.builds(generate, st.sampled_from(sorted(CONFIGURATIONS)), st.integers(0, 10**6))
-
-
-@pytest.mark.parametrize("extent", EXTENTS)
-def test_opencv_draws_the_stored_shapes(extent):
-    cv2 = pytest.importorskip("cv2")
-    side = 2 * reach_of(extent) + 1
-    from envs.raven.published_drawing import _strip
-
-    for place, shape in enumerate(SHAPES):
-        stored = _strip(extent)[:, place * side : (place + 1) * side]
-        assert np.array_equal(stored, draw(cv2, *shape, extent)), shape
-    assert (FOLDER / f"{round(100 * extent)}.png").stat().st_size < 20_000
-
-
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_opencv_turns_the_shapes_to_the_same_pixels_but_for_its_interpolation(layout):
-    cv2 = pytest.importorskip("cv2")
-    row, column = slot_centers(layout)[-1]
-    worst = 0
-    for (shape, size), angle in itertools.product(SHAPES, range(8)):
-        bitmap, reach = draw(cv2, shape, size, layout.extent), reach_of(layout.extent)
-        panel = np.zeros((PANEL + 2 * reach, PANEL + 2 * reach), np.uint8)
-        panel[row : row + 2 * reach + 1, column : column + 2 * reach + 1] = np.select(
-            [bitmap == OUTLINE, bitmap == FILL], [255, 255 - 84], 0
-        )
-        middle = (column + reach, row + reach)
-        turn = cv2.getRotationMatrix2D(middle, ANGLE_VALUES[angle], 1)
-        expected = cv2.warpAffine(panel, turn, panel.shape[::-1], flags=cv2.INTER_LINEAR)
-        raster = published_raster(shape, size, 6, angle, layout.extent, (row, column))
-        drawn = np.zeros_like(panel)
-        top, left = row + reach + raster.top, column + reach + raster.left
-        drawn[top : top + raster.ink.shape[0], left : left + raster.ink.shape[1]] = raster.ink
-        worst = max(worst, int(np.abs(drawn.astype(int) - expected).max()))
-    assert worst <= TOLERANCE
 
 
 def test_the_pixels_of_all_shapes_are_those_of_the_released_files():

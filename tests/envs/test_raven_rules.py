@@ -33,7 +33,7 @@ def drawn_blindly(rng: random.Random, layouts: tuple[Layout, ...]) -> tuple[Rule
 def test_rules_are_distributed_as_by_drawing_blindly_and_rejecting(name):
     layouts = configuration_named(name).layouts
     rng, direct, blind = random.Random(5), Counter(), Counter()
-    while blind.total() < 40_000:
+    while blind.total() < 10_000:
         if rules := drawn_blindly(rng, layouts):
             blind.update(dict.fromkeys(enumerate(rules), 1))
     while direct.total() < blind.total():

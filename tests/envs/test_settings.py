@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 import pytest
 from annotated_types import Ge, Interval, Unit
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.settings import (
@@ -111,6 +111,7 @@ def test_what_is_not_declared_is_refused_with_key_value_and_what_would_be_right(
     assert message in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 500
 
 
+@settings(max_examples=40)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists))
 def test_no_value_of_a_configuration_gives_anything_but_one_line(value):
     for key in KINDS:

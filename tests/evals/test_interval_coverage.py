@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.intervals import _row as benchmark_row
 from evals.stats.intervals import mean_estimate, proportion_estimate
 from evals.summary.paired import independent_effects, paired_effects
 from tests.evals.test_paired import side
@@ -81,13 +80,6 @@ def test_rare_successes_are_covered_too():
     assert covered / 400 >= 0.93
 
 
-def test_pairs_tell_more_than_sides():
-    ((one, other),) = draws(400, 1, 0.5, 0.45, 1)
-    paired, independent = paired_effects(one, other)[0], independent_effects(one, other)[0]
-    width = [effect.difference.high - effect.difference.low for effect in (paired, independent)]
-    assert width[0] < width[1]
-
-
 @pytest.mark.parametrize("effects", [paired_effects, independent_effects])
 @pytest.mark.parametrize("repeats", [1, 5])
 def test_p_is_uniform_where_nothing_differs(effects, repeats):
@@ -110,10 +102,3 @@ def test_forgetting_that_repeats_belong_together_would_find_too_much():
         together.append(paired_effects(side(ones, repeats=5), side(others, repeats=5))[0].p)
         apart.append(paired_effects(side(ones), side(others))[0].p)
     assert np.mean(np.array(together) <= 0.05) <= 0.09 < 0.3 < np.mean(np.array(apart) <= 0.05)
-
-
-def test_the_benchmark_of_intervals_finds_what_is_promised():
-    row = benchmark_row(20, 5, 0.5, 120)
-    games, repeats, share, covered, alarms, _, power, naive = row
-    assert (games, repeats, share) == (20, 5, 0.5)
-    assert covered >= 0.9 > naive and alarms <= 0.11 and power >= 0.6

@@ -13,10 +13,10 @@ from evals.ledger import parts as of_parts
 from evals.ledger.columns import SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
 from evals.ledger.ledger import open_ledger, retry_until_stable
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, describe_part, write_part
-from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
+from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.ledger.run_data import RunData
 from evals.types import Outcome
-from tests.evals.test_records import EXTRA, a_record, an_episode, done
+from tests.evals.test_records import a_record, an_episode, done
 from tests.evals.test_records import write_part as write_records
 
 PLAN = plan_to_table([an_episode(index) for index in range(6)])
@@ -40,12 +40,6 @@ def write_attempt(run_dir, name, records, attempt):
     path = write_records(run_dir, name, records)
     change(path, "attempt", [attempt] * len(records))
     return path
-
-
-def test_rows_that_the_plan_has_count(tmp_path):
-    write_records(tmp_path, "a", [done(0), failed(5)])
-    ledger = open_ledger(tmp_path, PLAN)
-    assert numbers(ledger) == [0, 5] and ledger.damage == [] and len(ledger) == 2
 
 
 def test_rows_of_a_part_of_another_plan_are_named_and_do_not_count(tmp_path):
@@ -125,16 +119,6 @@ def test_the_latest_attempt_counts_wherever_it_stands(tmp_path):
     assert sum(every) == 5
 
 
-def test_an_attempt_that_occurs_twice_is_named_with_where_it_stands_first(tmp_path):
-    write_attempt(tmp_path, "a", [failed(0)], 1)
-    write_attempt(tmp_path, "b", [done(0), done(3)], 2)
-    again = write_attempt(tmp_path, "c", [done(0), done(0)], 2)
-    ledger = open_ledger(tmp_path, PLAN)
-    assert numbers(ledger) == [0, 3]
-    [damage] = ledger.damage
-    assert damage.path == again and "b.parquet" in damage.reason and "1 more" in damage.reason
-
-
 def test_an_attempt_that_occurs_many_times_stands_first_where_it_counts(tmp_path):
     for name in "abcd":
         write_records(tmp_path, name, [done(1), done(4)] if name != "a" else [done(2), done(3)])
@@ -195,14 +179,6 @@ def test_a_merge_between_listing_and_reading_loses_no_row(tmp_path, monkeypatch)
         type(tmp_path), "glob", lambda self, what: (path for path in listing(self, what) if path != old)
     )
     assert numbers(open_ledger(tmp_path, PLAN)) == [2, 1]
-
-
-def test_a_ledger_that_never_holds_still_is_given_up(tmp_path):
-    def read():
-        raise LedgerChangedError
-
-    with pytest.raises(LedgerChangedError):
-        retry_until_stable(read)
 
 
 @pytest.mark.parametrize("stated", [SCHEMA_VERSION + 1, "x", None])
@@ -274,13 +250,6 @@ def test_every_column_is_described():
 
     for row in ("PartRow", "MessageRow", "LabelRow", "TurnRow", "EpisodeRow"):
         described(columns_of(getattr(__import__("evals.ledger.columns", fromlist=[row]), row)))
-
-
-def test_a_written_part_states_its_version_and_survives_a_copy(tmp_path):
-    rows = records_to_table([done(0)], EXTRA)
-    path = tmp_path / "part.parquet"
-    pq.write_table(rows, path, **PARQUET_OPTIONS)
-    assert pq.read_schema(path).metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
 
 
 def merged_part(run_dir, name, parts, replaces=None):

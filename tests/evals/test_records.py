@@ -14,7 +14,6 @@ from envs.picture import Picture
 from evals.conversation import PlayedTurn, Record
 from evals.ledger.columns import COLUMNS, SCHEMA_VERSION, VERSION_KEY, ledger_schema
 from evals.ledger.ledger import open_ledger
-from evals.ledger.parts import LedgerDamagedError
 from evals.ledger.records import (
     PARQUET_OPTIONS,
     PLAN_SCHEMA,
@@ -192,16 +191,6 @@ def test_a_run_without_a_ledger_has_an_empty_one(tmp_path):
     assert ledger.table()["success"].type == pa.bool_()
 
 
-def test_suites_with_different_columns_share_a_ledger(tmp_path):
-    write_part(tmp_path, "a", [done(0)])
-    write_part(
-        tmp_path, "b", [a_record(1, Outcome(False, 1, extra={"area": 0.5}), suite="go")], {"go.area": pa.float64()}
-    )
-    table = open_ledger(tmp_path).table()
-    assert table["kumo.tests"].to_pylist() == [2, None]
-    assert table["go.area"].to_pylist() == [None, 0.5]
-
-
 def alien(path):
     pq.write_table(pa.table({"x": [1, 2]}), path)
 
@@ -252,23 +241,6 @@ def test_a_damaged_part_is_reported_and_the_others_still_read(tmp_path, damage):
     assert ledger.table(["index"])["index"].to_pylist() == [0, 2]
     [found] = ledger.damage
     assert found.path == bad and found.reason and "\n" not in found.reason
-
-
-def test_damage_in_a_column_that_is_read_later_is_named_then(tmp_path):
-    write_part(tmp_path, "a", [done(0)])
-    part = write_part(tmp_path, "b", [done(1)])
-    with pq.ParquetFile(part) as file:
-        group = file.metadata.row_group(0)
-        [column] = [group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema == "budget"]
-        start = column.dictionary_page_offset or column.data_page_offset
-    content = bytearray(part.read_bytes())
-    content[start + column.total_compressed_size - 1] ^= 255
-    part.write_bytes(bytes(content))
-    ledger = open_ledger(tmp_path)
-    assert ledger.damage == []
-    with pytest.raises(LedgerDamagedError) as raised:
-        ledger.table()
-    assert [damage.path for damage in raised.value.damage] == [part]
 
 
 def test_a_plans_numbers_are_stored_as_declared_whatever_a_suite_gave():

@@ -101,8 +101,8 @@ def test_a_page_stays_small_by_leaving_episodes_out(monkeypatch):
 
 
 def test_of_each_player_some_of_each_ending_are_chosen():
-    run = small_run("kidgym", failed=3).of("kidgym")
-    selection = select(run, SUITES["kidgym"], BUILT_IN)
+    run = small_run("kumo", failed=3).of("kumo")
+    selection = select(run, SUITES["kumo"], BUILT_IN)
     endings = [(one.row["player"], one.ending) for one in selection.episodes]
     assert endings.count((FIRST, "failed")) == 1, "one of each cause"
     assert endings.count((SECOND, "lost")) == 2 and (SECOND, "failed") not in endings

@@ -21,15 +21,6 @@ from evals.stats.intervals import (
 )
 
 
-def test_independent_successes_get_the_plain_wilson_interval():
-    # Wilson's interval for 8 of 10: (0.4902, 0.9433), as in any textbook.
-    estimate = proportion_estimate([True] * 8 + [False] * 2)
-    assert (estimate.mean, estimate.n) == (0.8, 10)
-    assert estimate.low == pytest.approx(0.49016, abs=1e-5)
-    assert estimate.high == pytest.approx(0.94332, abs=1e-5)
-    assert proportion_estimate([True] * 8 + [False] * 2, range(10)) == estimate
-
-
 @pytest.mark.parametrize("outcome", [True, False])
 def test_without_any_exception_the_tasks_are_the_units(outcome):
     tasks = [task for task in range(20) for _ in range(5)]

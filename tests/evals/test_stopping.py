@@ -93,7 +93,7 @@ def test_the_order_does_not_follow_the_plan_and_does_not_depend_on_its_rows_orde
 differences = st.lists(st.sampled_from([-1.0, -1.0, 0.0, 0.5, 1.0, 1.0, 1.0]), max_size=60)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(differences, st.sampled_from([None, 0.3, 0.7]), st.sampled_from([None, 10, 30]))
 @example([0.0] * 12, None, 10)
 def test_a_decision_falls_at_the_first_look_whose_interval_shows_it(values, delta, most):
@@ -114,7 +114,7 @@ def test_a_decision_falls_at_the_first_look_whose_interval_shows_it(values, delt
         assert found.e_value == difference_capital(values[:games]).e_value
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(differences, st.sampled_from([None, 0.3]))
 def test_exchanging_the_sides_exchanges_the_decision(values, delta):
     one, other = decide(values, 0.1, delta, None), decide([-each for each in values], 0.1, delta, None)
@@ -170,7 +170,7 @@ def test_a_run_is_decided_by_the_games_before_the_first_unfinished_one():
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.randoms())
 def test_the_decision_depends_on_outcomes_not_on_their_arrival(generator):
     plan = plan_of({("a", "1"): 60, ("b", "1"): 30})

@@ -460,30 +460,21 @@ def test_runs_that_begin_later_are_found(tmp_path):
     assert small_suite().parts
 
 
-@pytest.mark.parametrize(
-    ("host", "let_in"),
-    [("evil.com", False), ("localhost.evil.com", False), ("localhost", True), ("127.0.0.1", True), ("[::1]", True)],
-)
-def test_a_page_elsewhere_cannot_read_episodes_by_resolving_its_name_to_this_machine(folder, host, let_in):
+def test_a_page_elsewhere_cannot_read_episodes_by_resolving_its_name_to_this_machine(folder):
     client = TestClient(make_app(open_viewer(folder / "calm"), token=""))
-    answer = client.get("/api/state", headers={"host": f"{host}:8000"})
-    assert answer.status_code == (200 if let_in else 400) and ("runs" in answer.text) == let_in
+    for host in ("localhost", "127.0.0.1", "[::1]"):
+        assert "runs" in client.get("/api/state", headers={"host": f"{host}:8000"}).text, host
+    foreign = ["evil.com:8000", "localhost.evil.com:8000", "localhost@evil.com", "evil.com/localhost"]
+    malformed = ["[::1", "", "localhost:", "localhost:x", "[127.0.0.1]", "::1", "a b"]
+    for header in (*foreign, *malformed):
+        answer = client.get("/api/state", headers={"host": header})
+        assert answer.status_code == 400 and "runs" not in answer.text, header
 
 
-@pytest.mark.parametrize(
-    "header",
-    ["[::1", "localhost@evil.com", "evil.com/localhost", "", "localhost:", "localhost:x", "[127.0.0.1]", "::1", "a b"],
-)
-def test_a_malformed_host_is_refused(folder, header):
-    client = TestClient(make_app(open_viewer(folder / "calm"), token=""))
-    assert client.get("/api/state", headers={"host": header}).status_code == 400
-
-
-@pytest.mark.parametrize("number", ["9" * 5000, "9" * 19, "-1", "x"])
-def test_a_number_that_no_list_has_is_refused(folder, number):
-    client = TestClient(make_app(open_viewer(folder / "calm"), token=""))
-    answer = client.get("/api/episodes", params={"from": number})
-    assert answer.status_code == 400 and len(answer.text) < 200
+def test_a_number_that_no_list_has_is_refused(ask):
+    for number in ("9" * 5000, "9" * 19, "-1", "x"):
+        answer = ask("episodes", **{"from": number})
+        assert answer.status_code == 400 and len(answer.text) < 200
 
 
 def test_the_model_stands_before_the_baselines(tmp_path):

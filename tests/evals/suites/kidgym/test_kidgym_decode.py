@@ -333,7 +333,3 @@ HOSTILE = [
 @pytest.mark.parametrize("frame", ["{}", "<answer>{}</answer>", "answer{}C", "choose {}"])
 def test_hostile_replies_are_read_to_their_end(piece, frame):
     decode(frame.format(piece * (40_000 // len(piece))), SO)
-
-
-def test_the_table_is_large_enough():
-    assert len(READ) + len(UNREAD) + len(LONG) >= 60

@@ -190,17 +190,6 @@ def test_a_step_that_hangs_costs_one_game_and_the_others_go_on_where_they_were(c
     assert all(one.outcome.success for one in records[1:]) and "within 1 seconds" in records[0].error
 
 
-def test_the_same_game_is_played_whatever_else_is_played_beside_it(checkout, tmp_path):
-    record(checkout, tmp_path / "out", "CL", "SE")
-    suite = suite_of(checkout, tmp_path / "out", "CL", "SE")
-    episodes = [one.assigned("random", "") for one in suite.plan()]
-    together = play(suite, RandomPlayer(), episodes)
-    alone = [play(suite, RandomPlayer(), [one])[0] for one in episodes]
-    assert [[turn.action for turn in one.turns] for one in together] == [
-        [turn.action for turn in one.turns] for one in alone
-    ]
-
-
 def test_a_game_depends_on_its_seed_alone_though_the_code_changes_what_its_games_share(checkout, tmp_path):
     def begin(process, index):
         game = process.game("CL", 1, 100 + index, index)

@@ -13,7 +13,6 @@ import yaml
 from cluster.commands.report import score_run
 from cluster.storage.stored_run import Run
 from envs.kidgym import TASKS
-from envs.kidgym.chance import CHANCE, published_chance
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
@@ -64,26 +63,6 @@ def scored():
     return tables(KidGymSuite(modes=["zero_shot"], episodes=4), PLAYERS)
 
 
-def test_every_cell_has_its_success_with_an_interval(scored):
-    found = rows(scored["kidgym_success"])
-    assert len(found) == 72
-    assert {(row["player"], row["task"], row["level"]) for row in found} == {
-        (player, task, level) for player in PLAYERS for task in TASKS for level in "123"
-    }
-    for row in found:
-        assert (row["planned"], row["done"], row["failed"], row["invalid answers"].mean) == (4, 4, 0, 0)
-        if row["player"] == "oracle":
-            assert row["success"].mean == row["success"].high == 1 and 0.3 < row["success"].low < 0.6
-            assert row["steps"].mean <= TASKS[row["task"]].budgets[int(row["level"]) - 1]
-
-
-def test_perfect_play_scores_a_hundred_in_every_capability(scored):
-    oracle, chance = rows(scored["kidgym_capabilities"])
-    for name in (*CAPABILITIES, "all cells"):
-        assert oracle[name].mean == pytest.approx(100) and chance[name].mean < 60
-        assert oracle[name].low < 100
-
-
 def test_unread_replies_and_failures_count_as_not_successful():
     suite = KidGymSuite(tasks=["PL"], levels=[1], modes=["zero_shot"], episodes=8)
     found = tables(suite, {"model": Sometimes()})["kidgym_success"]
@@ -95,16 +74,6 @@ def test_unread_replies_and_failures_count_as_not_successful():
         "an unread reply ended two games before a step"
     )
     assert any("2 failed episodes" in note for note in found.notes)
-
-
-def test_a_partial_ledger_is_scored_with_what_it_has():
-    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1, 2, 3], modes=["zero_shot"], episodes=4)
-    half = tables(suite, {"oracle": OraclePlayer()}, keep=lambda episode: episode.index < 2)
-    assert all(row["success"].n == 2 and row["planned"] == 4 for row in rows(half["kidgym_success"]))
-    assert "12 of 24 planned episodes have not been played" in half["kidgym_success"].notes[-1]
-    nothing = tables(suite, {"oracle": OraclePlayer()}, keep=lambda episode: False)
-    assert all(row["success"].n == 0 for row in rows(nothing["kidgym_success"]))
-    assert all(table.to_csv() and table.to_markdown() for table in [*half.values(), *nothing.values()])
 
 
 def test_a_capability_needs_all_of_its_cells():
@@ -140,44 +109,6 @@ def test_capability_scores_are_the_papers_formula():
     }
     for name in CAPABILITIES:
         assert capability_score(cells, name).mean == pytest.approx(100 * (0.2 * 0.9 + 0.3 * 0.5 + 0.5 * 0.2))
-
-
-def test_every_task_serves_a_capability():
-    assert {task for tasks in CAPABILITIES.values() for task in tasks} == set(TASKS)
-
-
-def test_the_interval_of_a_weighted_sum_covers_it():
-    """Of 1,000 runs, the 95 % interval must miss the true score in about 50, near the edges too."""
-    chance = random.Random(3)
-    shares, weights = [0.98, 0.6, 0.05], [20.0, 30.0, 50.0]
-    truth = sum(share * weight for share, weight in zip(shares, weights, strict=True))
-    misses = 0
-    for _ in range(1000):
-        found = weighted_sum(
-            [proportion_estimate([chance.random() < share for _ in range(100)]) for share in shares], weights
-        )
-        misses += not found.low <= truth <= found.high
-    assert 20 <= misses <= 80
-
-
-def test_a_weighted_sum_of_certain_shares_keeps_its_doubt():
-    sure = weighted_sum([proportion_estimate([True] * 100)] * 3, [20, 30, 50])
-    assert sure.mean == sure.high == pytest.approx(100) and 95 < sure.low < 100
-    assert weighted_sum([Estimate(math.nan, math.nan, math.nan, 0)], [1.0]).n == 0
-
-
-# --- reference data --------------------------------------------------------------------------------------------------
-
-
-def test_a_run_stands_beside_the_published_baselines(scored):
-    found = {(row["task"], row["level"]): row for row in rows(scored["kidgym_reference"])}
-    assert len(found) == 36
-    row = found["SO", "1"]
-    assert row["oracle, zero_shot"].mean == 1
-    for (task, level), chance in found.items():
-        assert chance["chance"] == CHANCE[task][int(level) - 1]
-        assert chance["chance, published game"] == published_chance(task, int(level))
-    assert found["DMA", "3"]["chance"] < 0.007 < 0.04 < found["DMA", "3"]["chance, published game"]
 
 
 # --- caches ----------------------------------------------------------------------------------------------------------
@@ -231,16 +162,6 @@ def diagnosed(suite, players):
     return {table.name: table for table in suite.results(run_data, "diagnostics")}
 
 
-def test_beside_every_player_stands_the_best_shortcut_of_the_run_or_else_the_stored_one():
-    suite = KidGymSuite(tasks=["MDE"], levels=[1, 2], modes=["zero_shot"], episodes=6)
-    players = {"random": RandomPlayer(), **{name: ShortcutPlayer(name) for name in ("any_listed", "first_option")}}
-    for row in rows(tables(suite, players)["kidgym_success"]):
-        assert row["best shortcut"] == "any_listed" and (row["level"] == "2" or row["shortcuts reach"].mean == 1)
-    for row in rows(tables(suite, {"random": RandomPlayer()})["kidgym_success"]):
-        assert row["best shortcut"] == "any_listed"
-        assert row["shortcuts reach"] == SHORTCUT_SUCCESS["any_listed"]["MDE"][int(row["level"]) - 1]
-
-
 def test_cut_off_replies_stand_beside_the_success():
     class Cut(Sometimes):
         async def reply(self, turn):
@@ -251,36 +172,6 @@ def test_cut_off_replies_stand_beside_the_success():
     assert (row["cut off"], row["invalid answers"].mean) == (3, 1)
     found = {row["mistake"]: row["games"] for row in rows(diagnosed(suite, {"model": Cut()})["kidgym_mistakes"])}
     assert found == {"unread reply: cut off": 2, "unread reply: filtered": 1, "unread reply: no answer": 1}
-
-
-def test_every_lost_game_has_one_mistake_and_every_refused_step_one_cause():
-    suite = KidGymSuite(levels=[2], modes=["zero_shot"], episodes=3)
-    found = diagnosed(suite, PLAYERS)
-    lost, games = {}, {}
-    for row in rows(found["kidgym_mistakes"]):
-        cell = (row["player"], row["task"])
-        lost[cell], games[cell] = row["lost games"], games.get(cell, 0) + row["games"]
-        assert row["player"] == "random" and row["share of all games"].mean == row["games"] / 3
-    assert lost == games
-    for row in rows(found["kidgym_refusals"]):
-        assert row["refused"] == row["way blocked"] + row["does not fit"] + row["backpack full"] > 0
-        assert row["refused share"] == row["refused"] / row["steps"]
-    assert {row["task"] for row in rows(found["kidgym_refusals"])} <= {"CL", "MA", "CO", "DMA", "MMA"}
-    (perfect, _) = rows(found["kidgym_miscounts"])
-    assert (perfect["declared"], perfect["right"], perfect["error"].mean) == (3, 3, 0)
-
-
-def test_shortcuts_that_beat_chance_are_named():
-    found = {
-        (row["shortcut"], row["task"]): row
-        for row in rows(
-            diagnosed(KidGymSuite(episodes=1, modes=["cot"], levels=[1]), {"oracle": OraclePlayer()})[
-                "kidgym_shortcuts"
-            ]
-        )
-    }
-    assert found["ignores_rule", "SO"]["above chance"] and not found["first_option", "PL"]["above chance"]
-    assert found["any_listed", "MDE"]["level 1"] == 1 and found["any_listed", "MDE"]["chance 1"] == 0.25
 
 
 # --- bookkeeping -----------------------------------------------------------------------------------------------------

@@ -680,12 +680,12 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path):
 
 
 def test_a_file_may_hold_any_number_of_proposals(tmp_path):
-    names = draw_names(700, "words", random.Random(1))
+    names = draw_names(250, "words", random.Random(1))
     proposals = [Proposal.read(proposal(name), "biology") for name in names]
     assert Folder(tmp_path).add("proposals.yaml", proposals_text(proposals))
-    assert Folder(tmp_path).proposals() == proposals and Folder(tmp_path).holdings().startswith("700 proposals")
+    assert Folder(tmp_path).proposals() == proposals and Folder(tmp_path).holdings().startswith("250 proposals")
     kept = [each for each, reason in choose(proposals, []) if not reason]
-    assert 100 < len(kept) < 700 and not [each for each, reason in choose(kept, []) if reason]
+    assert 50 < len(kept) < 250 and not [each for each, reason in choose(kept, []) if reason]
 
 
 def test_a_damaged_file_of_proposals_is_named(tmp_path):

