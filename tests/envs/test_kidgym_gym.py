@@ -60,13 +60,6 @@ def test_the_mask_leaves_the_offered_actions_only_and_others_waste_a_step():
     assert (reward, terminated, truncated) == (0.0, False, False)
 
 
-def test_the_budget_truncates():
-    env = gymnasium.make(environment_id("MA", 1))
-    env.reset(seed=1)
-    ends = [env.step(15)[2:4] for _ in range(3)]
-    assert ends == [(False, False), (False, False), (False, True)]
-
-
 @pytest.mark.parametrize(("cell_pixels", "edge"), [(32, 288), (64, 576), (96, 864)])
 def test_the_observation_has_the_declared_size(cell_pixels, edge):
     env = gymnasium.make(environment_id("FI", 1), cell_pixels=cell_pixels)

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import itertools
 import json
 import pickle
 import re
@@ -76,45 +77,10 @@ def test_the_solver_finds_the_stated_answer_of_an_official_problem(path):
 
 
 @every_official
-def test_our_panels_differ_little_from_official_ones_on_average(path):
-    file = read(path)
-    apart = np.abs(render_problem(file.problem).astype(int) - file.images)
-    assert apart.mean() < 1.25, "gray levels of 255 on average"
-    assert apart.mean(axis=(1, 2)).max() < 2.0
-
-
-@every_official
 def test_our_codes_are_the_official_ones(path):
     file, ours = read(path), official(read(path).problem)
     for name in ("meta_matrix", "meta_target", "structure", "meta_structure"):
         np.testing.assert_array_equal(ours.arrays()[name], file.arrays()[name])
-
-
-@every_official
-def test_our_boxes_and_masks_are_close_to_official_ones(path):
-    file = read(path)
-    ours = official(file.problem)
-    for panel, own, stored in zip(file.problem.panels, ours.shapes, file.shapes, strict=True):
-        for layout, component, mine, theirs in zip(
-            file.problem.configuration.layouts, panel.components, own, stored, strict=True
-        ):
-            for entity, shape, other in zip(component.entities, mine, theirs, strict=True):
-                rounded_up = layout.extent == 0.15 and entity.type == 2  # where our squares are larger on purpose
-                assert shape.real_bbox == pytest.approx(other.real_bbox, abs=0.0135 if rounded_up else 0.00015)
-                a, b = covered(shape.mask), covered(other.mask)
-                assert len(a ^ b) < (0.3 if rounded_up else 0.08) * len(b)
-
-
-def covered(mask):
-    runs = zip(mask[::2], mask[1::2], strict=True)
-    return {pixel for start, length in runs for pixel in range(start, start + length)}
-
-
-@every_official
-def test_pictures_of_an_official_problem_show_its_stored_pixels(path):
-    file = read(path)
-    picture = picture_from_description(puzzle(file.problem).description)
-    np.testing.assert_array_equal(picture.render()[68 : 68 + 160, 130 : 130 + 160, 0], file.images[0])
 
 
 # --- our own files ---------------------------------------------------------------------------------------------------
@@ -127,27 +93,17 @@ def stem(tmp_path):
     return tmp_path / "RAVEN_0_train"
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_what_is_written_reads_back_identically(tmp_path, name, style):
-    for seed in range(8):
+def test_what_is_written_reads_back_identically_and_omitted_parameters_are_inferred(tmp_path):
+    wrong = total = 0
+    for name, style, seed in itertools.product(CONFIGURATIONS, STYLES, range(6)):
         file = official(generate(name, seed, style))
         again = read(write(file, tmp_path / file_stem(seed))[0])
         assert same(file, again)
         assert again.problem.target == file.problem.target
         for own, inferred in zip(file.problem.rules, again.problem.rules, strict=True):
             assert [(r.name, r.attribute) for r in own] == [(r.name, r.attribute) for r in inferred]
-
-
-def test_omitted_parameters_are_inferred(tmp_path):
-    wrong = total = 0
-    for name in CONFIGURATIONS:
-        for seed in range(30, 50):
-            problem = generate(name, seed)
-            again = read(write(official(problem), tmp_path / f"{name}_{seed}")[0]).problem
-            pairs = [pair for a, b in zip(problem.rules, again.rules, strict=True) for pair in zip(a, b, strict=True)]
-            wrong += sum(a.parameter != b.parameter for a, b in pairs)
-            total += len(pairs)
+            wrong += sum(one.parameter != other.parameter for one, other in zip(own, inferred, strict=True))
+            total += len(own)
     # Only shifts of opposite corners, which look the same both ways, may come out otherwise.
     assert wrong / total < 0.01
 
@@ -465,7 +421,7 @@ def test_an_import_lists_ambiguous_and_twin_problems_as_such(tmp_path, capsys):
 def test_objects_are_told_apart_where_all_move(name):
     """Levels that change places among the moving objects are no constant levels, wherever a candidate has them so."""
     met = 0
-    for seed in range(1200):
+    for seed in range(500):
         problem = generate(name, seed)
         place, kind = problem.rules[0][0], problem.rules[0][1]
         part = problem.answer.components[0]
@@ -480,7 +436,7 @@ def test_objects_are_told_apart_where_all_move(name):
         candidates[problem.target - 1] = Panel((Component(turned, part.uniformity),))
         met += 1
         assert solve(dataclasses.replace(problem, candidates=tuple(candidates))).answers == (problem.target,)
-    assert met >= 5
+    assert met >= 2
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

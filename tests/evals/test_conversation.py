@@ -5,12 +5,11 @@ import math
 
 import pytest
 
-from evals.conversation import Conversation, PlayedTurn, Record
-from evals.players import BUILT_IN_PLAYERS, OraclePlayer, RandomPlayer, ShortcutPlayer
+from evals.conversation import Conversation, PlayedTurn
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.replies.reasoning import separate_reasoning
 from evals.types import (
     LabelScores,
-    Message,
     Outcome,
     PlayerError,
     PromptTooLong,
@@ -104,15 +103,6 @@ def test_credit_is_the_score_or_what_success_stands_for():
 )
 def test_a_reply_is_cut_off_where_the_model_was_not_done(finish, cut):
     assert Reply("x", finish=finish).cut_off is cut
-
-
-def test_a_record_is_done_where_it_has_an_outcome():
-    assert Record(EPISODE, Outcome(False, 1), "", (), 0.0).done
-    assert not Record(EPISODE, None, "PlayerError: no", (), 0.0).done
-
-
-def test_a_message_has_its_role_and_its_parts_in_order():
-    assert message("user", "a", "b") == Message("user", ("a", "b")) and message("system") == Message("system", ())
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -228,7 +218,3 @@ def test_random_scores_all_labels_alike_and_prefers_options():
     assert answer(RandomPlayer(), Turn(EPISODE, 0, CHAT, options=("x",), labels=("A",))).text == "x"
     with pytest.raises(PlayerError):
         answer(RandomPlayer(), Turn(EPISODE, 0, CHAT))
-
-
-def test_the_built_in_players_go_by_their_names():
-    assert isinstance(BUILT_IN_PLAYERS["oracle"], OraclePlayer) and isinstance(BUILT_IN_PLAYERS["random"], RandomPlayer)
