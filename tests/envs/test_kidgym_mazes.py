@@ -192,11 +192,3 @@ def test_no_chest_can_be_opened_before_all_doors_so_that_only_its_place_tells_th
         for chest in chests:
             attempt = world.copy()
             assert attempt.take(next(option for option in attempt.options if option.cell == chest)).accepted
-
-
-def test_the_code_can_only_be_learned_from_the_hint_block():
-    """At level 1 a key of the door's own color lies in wait for whoever has not read it: no word may warn of it."""
-    for level in (1, 2, 3):
-        goal = make("DMA", level, 0).goal
-        assert "hint block" in goal
-        assert "color" not in goal

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from envs.kidgym import Frame, Hint, Item, contact_sheets, make
-from envs.kidgym.catalog import BACKGROUNDS, ITEMS, PILED, QUARTERED, ROMAN, SLOTS, SPRITES, words
-from envs.kidgym.render import check_skin, compose, export_skin, glyphs, layout, sources, sprite
+from envs.kidgym.catalog import BACKGROUNDS, ITEMS, PILED, QUARTERED, SPRITES, words
+from envs.kidgym.render import check_skin, compose, export_skin, glyphs, layout, sprite
 from envs.kidgym.render.compose import DIRECTIONS, label_plate, labeled
 from envs.kidgym.render.sprites import backdrop, fitted, pile
 from envs.kidgym.scene import RESOLUTIONS, skin_digest
@@ -48,8 +48,16 @@ CANTEEN = Frame(
     (Item("pile/cake/3"),) * 4,
 )
 FRAMES = (MAZE, GALLERY, FARM, PARK, CANTEEN)
-PINNED = (2, "710b63c2e19d993a", "41006ae733b87185", "718057f1b0129d93", "4224d781f093dad5", "1f0f7ad326659d9f")
-"""Version of the pictures, and the digests of the frames above."""
+PINNED = (
+    2,
+    "710b63c2e19d993a",
+    "41006ae733b87185",
+    "718057f1b0129d93",
+    "4224d781f093dad5",
+    "1f0f7ad326659d9f",
+    "9f0e4a42366cd5eb",
+)
+"""Version of the pictures, the digests of the frames above, and that of all sprites."""
 
 
 def on_white(name, pixels=64):
@@ -105,15 +113,6 @@ def test_any_two_sprites_are_clearly_different():
     assert not alike
 
 
-def test_colors_differ_in_lightness_too():
-    luminance = {}
-    for color, shades in sources.COLORS.items():
-        red, green, blue = (int(shades["main"][i : i + 2], 16) for i in (1, 3, 5))
-        luminance[color] = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    order = sorted(luminance, key=lambda color: luminance[color])
-    assert order == ["red", "blue", "green", "yellow"] or order == ["blue", "red", "green", "yellow"]
-
-
 @pytest.mark.parametrize("cell", [32, 64, 96])
 def test_labels_can_be_told_apart(cell):
     plate = np.s_[44 * cell // 64 : 62 * cell // 64, 22 * cell // 64 : 42 * cell // 64]
@@ -136,12 +135,6 @@ def test_a_label_stands_in_full_at_the_bottom_center_of_its_cell(cell):
     assert columns.max() < left + cell - cell // 4
     assert rows.min() >= top + cell // 2
     assert rows.max() < top + cell
-
-
-def test_the_signs_are_the_sixteen_that_frames_show():
-    assert sorted(glyphs.STROKES) == sorted("0123456789ABCDIV")
-    texts = [*map(str, range(10)), *SLOTS, *ROMAN]
-    assert {sign for text in texts for sign in text} == set(glyphs.STROKES)
 
 
 def test_markers_and_slot_letters_can_be_told_apart_at_the_smallest_size():
@@ -221,14 +214,6 @@ def test_the_puzzles_target_and_board_are_one_silhouette_without_seams(pattern, 
         assert ground.min() > 220
 
 
-def test_a_puzzle_piece_is_a_bare_triangle():
-    for corner in "1234":
-        drawn = np.asarray(sprite(f"tile/{corner}", 64))
-        opaque = drawn[drawn[..., 3] == 255]
-        assert (opaque == (0xDC, 0x2F, 0x35, 255)).all()
-        assert abs((drawn[..., 3] > 127).mean() - 0.5) < 0.02
-
-
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("item", [*itertools.chain(*PILED.values())])
 def test_two_clear_pixels_lie_between_the_things_in_a_pile_at_the_smallest_size(item, count):
@@ -284,18 +269,6 @@ def test_a_labeled_item_is_large_and_leaves_its_label_clear(monkeypatch, name):
         assert bottom <= (47 if slim else 52) * cell / 64, "a slim thing is not hidden behind its label"
 
 
-def test_white_things_are_not_drawn_on_near_white():
-    for name in ("animal/sheep", "food/egg", "food/sushi", "toy/shuttlecock"):
-        drawn = np.asarray(fitted(name, 64, 64)).astype(int)
-        assert (drawn[drawn[..., 3] == 255][:, :3].min(axis=-1) > 235).mean() < 0.08
-
-
-def test_cat_and_dog_differ_in_color():
-    cat, dog = (np.asarray(fitted(f"animal/{name}", 64, 64)).astype(int) for name in ("cat", "dog"))
-    medians = [np.median(drawn[drawn[..., 3] == 255][:, :3], axis=0) for drawn in (cat, dog)]
-    assert abs(medians[0] - medians[1]).max() > 100
-
-
 def test_texts_call_a_thing_by_what_is_drawn():
     assert words("toy/shuttlecock") == "shuttlecock"
     assert words("food/chicken_leg") == "chicken leg"
@@ -304,12 +277,6 @@ def test_texts_call_a_thing_by_what_is_drawn():
     assert any("every shuttlecock" in goal for goal in goals)
     assert any("every pair of cherries" in goal for goal in goals)
     assert not any("_" in goal or "badminton" in goal for goal in goals)
-
-
-def test_pictures_stand_in_the_gallerys_frame():
-    pixels = dataclasses.replace(GALLERY, cells=()).render()
-    x, y = (edge + 64 for edge in layout.FIELD["gallery"])
-    assert (pixels[y : y + 128, 128 + x : 128 + x + 128] == (255, 249, 232)).all()
 
 
 def test_every_hint_stays_within_its_block():
@@ -455,7 +422,9 @@ def test_a_folder_without_drawings_is_no_skin(tmp_path):
 
 
 def test_pixels_change_only_with_the_version_of_the_picture():
-    digests = [hashlib.sha256(frame.render().tobytes()).hexdigest()[:16] for frame in FRAMES]
+    sprites = b"".join(sprite(name, pixels).tobytes() for name in DRAWN for pixels in (32, 64))
+    drawn = [*(frame.render().tobytes() for frame in FRAMES), sprites]
+    digests = [hashlib.sha256(pixels).hexdigest()[:16] for pixels in drawn]
     assert (Frame.version, *digests) == PINNED, "pixels changed: raise Frame.version, and note the new digests here"
 
 

@@ -262,15 +262,6 @@ def test_the_published_decoys_are_any_things():
         make("MDE", 1, 0, mde_decoys="none")
 
 
-def test_the_first_choice_ends_memory_decode():
-    world = make("MDE", 3, 0)
-    world.step(0)
-    wrong = next(cell for cell, item in world.scene.items() if item.sprite != world.answer)
-    result = take(world, cell=wrong)
-    assert (result.terminated, result.truncated, result.success) == (True, False, False)
-    assert world.steps < world.budget
-
-
 @pytest.mark.parametrize(
     ("number", "item", "text"),
     [(1, "strawberry", "1 strawberry"), (5, "fruit/strawberry", "5 strawberries"), (2, "apple", "2 apple(s)")],

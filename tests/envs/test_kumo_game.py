@@ -25,19 +25,6 @@ def test_a_test_shows_the_same_each_time_and_costs_a_step_each_time(tasks):
     assert list(game.observed) == [name]
 
 
-def test_tests_rule_truths_out_until_the_valid_one_is_left(tasks):
-    for task in tasks:
-        game = Game(task)
-        assert game.survivors == task.truths
-        for name in task.action_names:
-            before = game.survivors
-            game.test(name)
-            assert set(game.survivors) <= set(before)
-        assert game.survivors == (task.valid_truth,)
-        assert game.predict(task.valid_truth)
-        assert game.steps == len(task.actions) + 1
-
-
 def test_naming_another_truth_loses_and_ends_the_game(tasks):
     game = Game(tasks[0])
     wrong = next(truth for truth in tasks[0].truths if truth != tasks[0].valid_truth)

@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,6 @@ from benchmarks.kumo_tasks import left_by, search
 from envs.kumo import (
     DIFFICULTIES,
     GenerationError,
-    Task,
     generate_command,
     generate_tasks,
     load_domain,
@@ -22,8 +20,6 @@ from envs.kumo import (
 from envs.kumo.domain_file import parse_domain
 from evals.suites.kumo import KumoSuite
 from tests.envs.kumo_games import MAIN_DOMAINS, made_domain, toy_yaml
-
-FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/kumo"
 
 
 def domains():
@@ -164,15 +160,6 @@ def test_sizes_that_a_domain_cannot_fill_are_refused():
         generate_tasks(parse_domain(toy_yaml(), "toy"), truths=4, actions=2)
 
 
-def test_the_command_writes_what_is_generated(tmp_path, capsys):
-    out = tmp_path / "tasks.jsonl"
-    assert command("medical", str(out), "--count", "3", "--difficulty", "hard", "--seed", "5") == 0
-    tasks = generate_tasks(load_domain("medical"), *DIFFICULTIES["hard"], count=3, seed=5)
-    assert out.read_text().splitlines() == [json.dumps(task.to_json(), ensure_ascii=False) for task in tasks]
-    told = capsys.readouterr().out
-    assert all(part in told for part in ("3 tasks of medical", "12 truths", "1 of them", "16 actions", "seed 5"))
-
-
 def test_the_command_takes_any_size_and_number_of_valid_truths(tmp_path, capsys):
     out = tmp_path / "tasks.jsonl"
     words = ("--truths", "7", "--actions", "9", "--valid-truths", "2", "--count", "3", "--seed", "4")
@@ -214,12 +201,6 @@ def test_no_tasks_are_refused_and_a_file_that_is_there_stays_as_it_was(count, tm
     assert command("medical", str(out), "--count", count, "--overwrite") == 2
     assert f"at least 1, not {count}" in capsys.readouterr().err
     assert out.read_text() == "precious"
-
-
-def test_tasks_survive_a_file(tmp_path):
-    tasks = generate_tasks(made_domain(6), count=5)
-    write_tasks(tmp_path / "tasks.jsonl", tasks)
-    assert read_tasks(tmp_path / "tasks.jsonl", []) == tasks
 
 
 PUBLISHED = ("truths", "actions", "observations", "seed", "valid_truth")
@@ -265,21 +246,3 @@ def test_a_task_that_stands_twice_is_refused_with_both_lines(tmp_path, index):
     path.write_text("\n".join(json.dumps(fields) for fields in (first, second, again)))
     with pytest.raises(ValueError, match=r"tasks\.jsonl, line 3: the same task as in line 1"):
         read_tasks(path, [])
-
-
-@pytest.mark.skipif(not FIXTURES.exists(), reason="needs the published fixtures")
-def test_published_task_files_are_read_with_their_outcome_tables(tmp_path):
-    rows = [json.loads(line) for line in (FIXTURES / "tasks_with_optimum.jsonl").read_text().splitlines()]
-    checked = 0
-    for row in rows:
-        folder = FIXTURES / "official/env" / row["domain"]
-        path = folder / f"truth_num={len(row['truths'])}+action_num={len(row['actions'])}+valid_truth_num=1.jsonl"
-        with_table = Task.from_json(row)
-        assert with_table.survivors(everything_shown(with_table)) == (row["valid_truth"],)
-        lines = [line for line in path.read_text().splitlines() if json.loads(line)["seed"] == row["seed"]]
-        if lines:
-            (tmp_path / "one.jsonl").write_text(lines[0])
-            domain = dataclasses.replace(made_domain(), name=row["domain"], actions=with_table.actions)
-            assert read_tasks(tmp_path / "one.jsonl", [domain]) == [with_table]
-            checked += 1
-    assert checked >= 5

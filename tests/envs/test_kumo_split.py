@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from envs.kumo import domain_from, generate_tasks, load_domain
+from envs.kumo import domain_from, load_domain
 from envs.kumo.domain import Action, Domain, DomainError, Noun, State
 from envs.kumo.split import components, parse_part, split_of
 
@@ -81,13 +81,6 @@ def test_parts_of_our_domains_share_nothing_and_lose_nothing(name):
             original = next(each for each in whole.actions if each.name == action.name)
             assert action == original, "no rule is cut"
             assert all(truth in part.truths for state in action.states for truth in state.rules_out)
-
-
-def test_the_parts_of_a_domain_give_tasks_of_their_own():
-    tasks = {part: generate_tasks(domain_from(f"reptiles@{part}"), count=5) for part in ("in", "out")}
-    assert {task.domain for task in tasks["in"]} == {"reptiles@in"}
-    truths = {part: {truth for task in found for truth in task.truths} for part, found in tasks.items()}
-    assert truths["in"].isdisjoint(truths["out"])
 
 
 def test_a_part_can_be_permuted():

@@ -50,35 +50,6 @@ def test_rules_are_distributed_as_by_drawing_blindly_and_rejecting(name):
             assert chisquare(seen, expected).pvalue > 1e-4 if len(seen) > 1 else seen == expected
 
 
-def test_a_component_with_one_slot_has_constant_number_and_position():
-    for layout in LAYOUTS.values():
-        if len(layout.slots) == 1:
-            assert [rule for rule, _ in valid_rules(layout, 0)] == [Rule("Constant", "Number/Position")]
-
-
-def test_the_outer_component_keeps_its_color_and_changes_size_by_one_at_most():
-    out = LAYOUTS["Out_Center_Single"]
-    assert {rule.name for rule, _ in valid_rules(out, 3)} == {"Constant"}
-    assert {(rule.name, rule.parameter) for rule, _ in valid_rules(out, 2)} == {
-        ("Constant", 0),
-        ("Distribute_Three", 0),
-        ("Progression", 1),
-        ("Progression", -1),
-    }
-
-
-def test_four_slots_allow_number_and_position_to_progress_by_one_only():
-    for name in ("Distribute_Four", "In_Distribute_Four"):
-        steps = {(r.attribute, r.parameter) for r, _ in valid_rules(LAYOUTS[name], 0) if r.name == "Progression"}
-        assert steps == {("Number", 1), ("Number", -1), ("Position", 1), ("Position", -1)}
-    size = {r.parameter for r, _ in valid_rules(LAYOUTS["In_Distribute_Four"], 2) if r.name == "Progression"}
-    assert size == {1, -1}
-
-
-def test_type_is_never_added_up():
-    assert all(rule.name != "Arithmetic" for layout in LAYOUTS.values() for rule, _ in valid_rules(layout, 1))
-
-
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_first_panels_have_exactly_the_levels_from_which_a_row_can_go_on(name):
     layout = LAYOUTS[name]

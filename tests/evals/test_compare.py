@@ -129,28 +129,6 @@ def test_multistar_compares_its_questions():
 # --- what differs ----------------------------------------------------------------------------------------------------
 
 
-def test_settings_and_versions_that_differ_are_named():
-    first, second = sides()
-    first, second = (
-        Side(label, "m", side.run.__class__(**{**vars(side.run), "settings": settings, "sessions": sessions}), SUITE)
-        for label, side, settings, sessions in (
-            ("A", first, {"suite": {"decoder": "lenient"}, "cluster": {"replicas": 1}}, [{"id": "1", "vllm": "0.1"}]),
-            (
-                "B",
-                second,
-                {"suite": {"decoder": "strict", "new": 1}, "cluster": {"replicas": 2}},
-                [{"id": "2", "vllm": "0.2"}],
-            ),
-        )
-    )
-    table = differences_table(first, second, {"cluster"})
-    assert table.rows == (
-        ("suite.decoder", "lenient", "strict"),
-        ("suite.new", "–", "1"),
-        ("version of vllm", "0.1", "0.2"),
-    )
-
-
 def test_where_nothing_differs_it_says_so():
     first, second = sides()
     table = differences_table(first, second, ())

@@ -3,8 +3,6 @@
 import dataclasses
 import math
 
-import pytest
-
 from envs.suggest import did_you_mean
 from evals.analysis.samples import sample_turns
 from evals.ledger.run_data import RunData
@@ -25,16 +23,6 @@ SUITE = ToySuite(episodes=20)
 
 
 # --- overview --------------------------------------------------------------------------------------------------------
-
-
-def test_an_overview_counts_the_models_episodes_and_not_the_baselines():
-    run = run_of(SUITE, {"m": Often(0.5, cost=0.25), "oracle": BUILT_IN_PLAYERS["oracle"]}, failing=(1, 2, 3), most=18)
-    (line,) = overview(run)
-    wins = sum(bool(won) for won in run.episodes(["success"])["success"].to_pylist())
-    assert (line.suite, line.player, line.planned, line.done, line.failed) == ("toy", "m", 20, 15, 3)
-    assert line.success.mean == pytest.approx(wins / 18) and line.success.n == 18
-    turns = sum(SUITE._length(index) for index in range(18) if index not in (1, 2, 3))
-    assert line.cost == pytest.approx(0.25 * turns)
 
 
 def test_an_overview_has_a_line_for_each_suite_and_repeats_of_a_game_are_one_cluster():

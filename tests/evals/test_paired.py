@@ -202,22 +202,6 @@ def test_each_player_has_a_table_with_its_own_correction():
     assert not list(effects_tables("x", "X", ("task",), ("new", "old"), []))
 
 
-def test_successes_are_read_from_a_run():
-    rows = [
-        {"suite": "s", "player": "m", "task": "t", "level": "1", "mode": mode, "index": index, "repeat": 0}
-        | {"status": status, "success": success}
-        for mode, index, status, success in [
-            ("cot", 0, "done", True),
-            ("cot", 1, "failed", None),
-            ("icl", 0, "done", False),
-        ]
-    ]
-    run = RunData.of_tables(pa.table({"suite": ["s"]}), pa.Table.from_pylist(rows)).of("s")
-    assert success_observations(run, ("player",), {"mode": "cot"}) == [Observation(("m",), ("t", "1", 0), 0, 1.0)]
-    both = success_observations(run, ("player", "mode"))
-    assert [(one.cell[1], one.value) for one in both] == [("cot", 1.0), ("icl", 0.0)]
-
-
 def test_successes_of_games_of_unequal_size_are_compared_by_game():
     first = [
         Observation(CELL, game, unit, 1.0)
@@ -286,7 +270,11 @@ def test_what_makes_a_game_and_a_cell_can_be_chosen():
         "repeat": 3,
         "status": "done",
     }
-    rows = [{**row, "success": True}, {**row, "success": False, "mode": "icl", "index": 5}]
+    rows = [
+        {**row, "success": True},
+        {**row, "success": False, "mode": "icl", "index": 5},
+        {**row, "success": None, "index": 6, "status": "failed"},
+    ]
     run = RunData.of_tables(pa.table({"suite": ["s"]}), pa.Table.from_pylist(rows)).of("s")
     assert success_observations(run, ("level",), {"mode": "cot", "task": "t"}, ("index",)) == [
         Observation(("1",), (4,), 3, 1.0)

@@ -1,6 +1,5 @@
 """How MultiStAR's questions are put: the three styles, labels, and what prompts share."""
 
-import dataclasses
 import re
 
 import numpy as np
@@ -61,14 +60,6 @@ def test_prior_sentences_are_told_with_the_notice_that_they_may_be_wrong(style):
     assert all(sentence in plain for sentence in PRIORS)
 
 
-def test_the_last_question_is_answered_by_a_number_from_one_to_eight():
-    asked = question("final")
-    assert labels_of(asked) == tuple("12345678")
-    said = words_of(prompt(asked, (), "vanilla"))
-    assert "Reply with one number only: 1, 2, 3, 4, 5, 6, 7 or 8." in said
-    assert "1: 1" not in said
-
-
 @pytest.mark.parametrize("style", ["vanilla", "structured"])
 def test_questions_on_one_picture_share_everything_up_to_it(style):
     for node in ("number/one_row", "shape/one_row"):
@@ -126,13 +117,6 @@ def test_what_a_page_cannot_print_is_refused():
         Words("text", "5 × 5")
     wide = PagePicture((PagePicture((Words("text", "a"),)),))
     assert wide.render().shape[1] == 960, "a figure as wide as the page still fits"
-
-
-def test_prompts_are_the_same_for_the_same_question_and_differ_with_any_sentence():
-    asked = question("number/two_panels_1_2")
-    for style in STYLES:
-        assert prompt(asked, PRIORS, style) == prompt(dataclasses.replace(asked), list(PRIORS), style)
-        assert len({prompt(asked, priors, style) for priors in ((), PRIORS[:1], PRIORS[1:], PRIORS)}) == 4
 
 
 @pytest.mark.parametrize("style", ["vanilla", "structured"])

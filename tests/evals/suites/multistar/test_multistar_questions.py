@@ -82,13 +82,6 @@ def test_the_last_question_is_answered_by_the_printed_number_of_the_answer(chain
             assert final.attribute is None and final.part is None
 
 
-def test_settings_are_told_where_panels_have_parts(chains):
-    for name, own in chains.items():
-        for question in own[0]:
-            assert bool(question.setting) == (name in TWO_PARTS)
-            assert (question.part is None) == (name not in TWO_PARTS or question.stage == "final")
-
-
 # --- the direct set --------------------------------------------------------------------------------------------------
 
 
@@ -99,13 +92,6 @@ def test_templates_are_named_in_the_order_in_which_they_are_asked(problems):
         for problem in own:
             numbers = [nodes.index(question.node) for question in direct_questions(problem, 0)]
             assert numbers == sorted(numbers)
-
-
-def test_the_direct_set_ends_with_the_whole_puzzle_as_the_chain_does(problems):
-    for own in problems.values():
-        direct, chain = direct_questions(own[0], 0)[-1], chain_questions(own[0], 0)[-1]
-        assert (direct.stage, direct.options, direct.key) == ("final", chain.options, chain.key)
-        assert direct.picture == chain.picture and direct.counts
 
 
 def test_the_chain_asks_for_rules_as_the_direct_set_does(problems):

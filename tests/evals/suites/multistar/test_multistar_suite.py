@@ -16,7 +16,7 @@ from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.suite import ledger_columns
 from evals.suites.multistar import MultiStarSuite, puzzles
-from evals.suites.multistar.puzzles import Selection, generated, planned_calls, puzzle_of, questions_of, stand_ins
+from evals.suites.multistar.puzzles import Selection, generated, puzzle_of, questions_of, stand_ins
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
 from evals.types import LabelScores, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, nodes_of, played, rows_of, tables_of
@@ -527,12 +527,3 @@ def forget():
     read_imported.cache_clear()
     for cached in (puzzles.imported, puzzles._files, puzzles._index, puzzles.fingerprint, questions_of, stand_ins):
         cached.cache_clear()
-
-
-# --- counting --------------------------------------------------------------------------------------------------------
-
-
-def test_calls_are_planned_without_playing():
-    selection = Selection("center_single", "chain", QUESTION_ATTRIBUTES)
-    asked = questions_of(generated("center_single", 0, "iraven"), selection)
-    assert planned_calls(asked, "none", True, False) == planned_calls(asked, "model", False, False) == 36
