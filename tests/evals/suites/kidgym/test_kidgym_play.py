@@ -190,16 +190,6 @@ def turned_task(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_oracle_wins_every_cell_in_every_mode(task):
-    suite = KidGymSuite(tasks=[task], episodes=3)
-    for episode in suite.plan():
-        record = play(suite, OraclePlayer(), episode)
-        assert record.outcome.success and record.outcome.steps <= episode.budget, episode
-        assert not record.outcome.extra["invalid"] and record.outcome.extra["terminated"]
-        assert record.outcome.steps == len(record.turns) + record.outcome.extra["forced_steps"]
-
-
-@pytest.mark.parametrize("task", TASKS)
 def test_chance_always_gives_a_valid_answer_within_the_budget(task):
     suite = KidGymSuite(tasks=[task], modes=["zero_shot"], episodes=8)
     for episode in suite.plan():
@@ -233,13 +223,6 @@ def test_the_oracle_answers_even_where_nothing_can_be_won_any_more():
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_model_that_writes_like_a_model_wins():
-    suite = small("CL", 1, "cot")
-    record = play(suite, ScriptedPlayer(perfect))
-    assert record.outcome.success and [played.rule for played in record.turns] == ["tag, label"] * 4
-    assert record.turns[0].action.startswith("pick up the item with label")
 
 
 def test_a_reply_that_names_no_action_ends_the_episode_as_invalid():
@@ -408,10 +391,9 @@ def test_all_episodes_of_a_task_share_everything_before_their_goal():
 
 
 @pytest.mark.parametrize("mode", ["zero_shot", "icl"])
-@pytest.mark.parametrize("level", [1, 3])
-@pytest.mark.parametrize("task", [*MEMORY_TASKS, "CL", "PL"])
-def test_a_suite_needs_exactly_the_pictures_of_its_longest_prompt(task, level, mode):
-    suite = small(task, level, mode, episodes=30)
+@pytest.mark.parametrize("task", [*MEMORY_TASKS, "CL"])
+def test_a_suite_needs_exactly_the_pictures_of_its_longest_prompt(task, mode):
+    suite = small(task, 3, mode, episodes=15)
     records = [play(suite, RandomPlayer(), episode) for episode in suite.plan()]
     shown = max(len(pictures(played.turn.chat)) for record in records for played in record.turns)
     assert suite.needs.pictures == shown

@@ -197,12 +197,3 @@ def test_wrong_words_are_refused_by_place(folder, words, named):
 def test_a_wrong_chat_is_refused_by_message(folder, chat, named):
     with pytest.raises(ValueError, match=rf"suite\.templates: .*{named}"):
         KidGymSuite(templates=folder(chat=chat)).plan()
-
-
-def test_a_goal_for_one_level_comes_before_one_for_all():
-    wording = wording_of({"goals": {"SE_watching": "a", "SE_L2_watching": "b", "SE": "c", "SE_L2": "d"}})
-    for level, watched, played in ((1, "a", "c"), (2, "b", "d"), (3, "a", "c")):
-        world = make("SE", level, 0)
-        seen = [wording.goal(world)]
-        world.step(0)
-        assert [*seen, wording.goal(world)] == [watched, played]
