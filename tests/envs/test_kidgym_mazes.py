@@ -91,14 +91,6 @@ def test_there_is_no_end_of_mazes(task, level):
     assert len(layouts) > 55
 
 
-@pytest.mark.parametrize(
-    ("task", "level", "walls"), [("MA", 1, 9), ("MA", 2, 8), ("MA", 3, 7), ("MMA", 1, 7), ("MMA", 2, 3), ("MMA", 3, 6)]
-)
-def test_mazes_have_the_published_number_of_walls(task, level, walls):
-    for seed in range(20):
-        assert [item.sprite for item in make(task, level, seed).scene.values()].count("wall") == walls
-
-
 def test_a_key_of_the_wrong_color_is_refused_and_kept():
     refused = 0
     for seed in range(40):

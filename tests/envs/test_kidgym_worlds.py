@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from envs.kidgym import CONTINUE, TASKS, make, plan
+from envs.kidgym import TASKS, make, plan
 from envs.kidgym.tasks import ALL_TASKS
 
 CELLS = [(task.name, level) for task in ALL_TASKS for level in (1, 2, 3)]
@@ -96,19 +96,6 @@ def test_the_list_is_shuffled_anew_at_every_step_refused_ones_included(task, lev
         assert 0 < firsts / offered < 0.75
 
 
-def test_a_refused_action_brings_a_fresh_order():
-    changed = 0
-    for seed in range(30):
-        world = make("MA", 3, seed)
-        before = world.actions
-        diamond = next(item.label for item in world.scene.values() if item.sprite == "diamond")
-        result = world.step(before.index(f"obtain item with label {diamond}"))
-        assert not result.accepted
-        assert sorted(world.actions) == sorted(before)
-        changed += world.actions != before
-    assert changed > 20
-
-
 @pytest.mark.parametrize(("task", "level"), CELLS)
 def test_looking_changes_nothing(task, level):
     for state in played(task, level, 3):
@@ -192,26 +179,3 @@ def test_a_resolution_or_skin_that_does_not_exist_is_named(tmp_path):
         make("CL", 1, 0, cell_pixels=64.0)
     with pytest.raises(ValueError, match="nowhere"):
         make("CL", 1, 0, skin=str(tmp_path / "nowhere"))
-
-
-@pytest.mark.parametrize(("task", "level"), CELLS)
-def test_the_goal_speaks_the_words_of_the_actions(task, level):
-    verbs = {"CL": ["put"], "CO": ["pick up"], "SE": ["choose"], "MDE": ["choose"]}
-    verbs |= {maze: ["obtain", "unlock"] for maze in ("MA", "DMA", "MMA")}
-    for seed in range(10):
-        world = make(task, level, seed)
-        if world.watching:
-            assert "'continue'" in world.goal
-            world.step(0)
-            assert CONTINUE.text not in world.goal
-        goal, offered = world.goal, set()
-        for index in plan(world):
-            offered |= set(world.actions)
-            world.step(index)
-        assert all(quoted in offered for quoted in re.findall(r"'([^']*)'", goal))
-        for verb in verbs.get(task, ["place"]):
-            assert verb in goal.lower()
-            assert any(verb in text for text in offered)
-        romans = {text.rpartition(" ")[2] for text in offered if re.search(r" [IVX]+$", text)}
-        if task in ("SO", "FI", "PU", "MFI"):
-            assert set(re.findall(r"\b[IVX]+\b", goal)) == romans

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from evals.figures import Figure, Series, joined, middle
+from evals.figures import Figure, Series, joined
 from evals.report.draw import draw
 from evals.stats.intervals import Estimate
 from evals.suite import suite_figures
@@ -37,40 +37,6 @@ def test_a_suite_that_states_nothing_gets_a_map_of_its_cells():
 def test_without_an_episode_there_is_no_figure():
     run = small_run("toy", ("oracle",), failed=0, missing=4)
     assert suite_figures(SUITES["toy"], run) == [] and success_figure("toy", run.of("toy")).series == ()
-
-
-def test_kidgym_maps_success_by_task_and_level_and_has_no_radar_without_all_tasks():
-    found = figures("kidgym")
-    assert list(found) == ["kidgym_radar", "kidgym_success_map"]
-    radar = series(found["kidgym_radar"], "oracle", "zero-shot")
-    assert dict(zip(radar.x, radar.y, strict=True)) == dict.fromkeys(radar.x) | {"execution": pytest.approx(100)}
-    row = series(found["kidgym_success_map"], "MFI", "oracle, zero-shot")
-    assert (row.x, row.y) == (("1", "2", "3"), (1.0, 1.0, 1.0))
-
-
-def test_kumo_states_scatter_map_and_histogram():
-    found = figures("kumo")
-    assert [figure.kind for figure in found.values()] == ["points", "heat_map", "histogram"]
-    oracle = series(found["kumo_scatter"], "oracle", "easy")
-    assert middle(oracle.y[0]) == 1 and middle(oracle.x[0]) == 0
-    published = [each for each in found["kumo_scatter"].series if each.reference]
-    assert [each.panel for each in published] == ["easy", "hard"] and all(len(each.x) > 20 for each in published)
-    first = found["kumo_domains_map"].series[0]
-    assert first.x[0] == "oracle" and first.y[0] == 1, "the best player stands first"
-    counts = {each.name: sum(each.y) for each in found["kumo_optimal_actions"].series}
-    assert counts == {"easy": 4, "hard": 4}, "each task once, whoever played it how often"
-
-
-def test_multistar_states_stages_attributes_and_weights():
-    found = figures("multistar")
-    assert [figure.kind for figure in found.values()] == ["lines", "radar", "lines"]
-    stages = found["multistar_stages"]
-    assert [middle(value) for value in series(stages, "oracle", "vanilla, told nothing").y] == [1, 1, 1, 1, 1]
-    chance = [each for each in stages.series if each.reference]
-    assert len(chance) == 2 and chance[0].y[-1] == 1 / 8
-    weights = series(found["multistar_weights"], "puzzle", "oracle, vanilla, told own answers")
-    assert weights.x[-1] == "2R to final" and 0 < middle(weights.y[-1]) < 1
-    assert not any("told nothing" in each.panel for each in found["multistar_weights"].series)
 
 
 def test_figures_of_one_name_are_joined():

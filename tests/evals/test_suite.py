@@ -282,15 +282,6 @@ def test_a_bundle_needs_what_any_of_its_suites_needs():
     assert Bundle("b", (Bundle("inner", (first,)), second)).needs == Needs(3, True, 10)
 
 
-def test_a_bundle_plans_its_suites_in_order_and_lets_each_play_its_own():
-    both = Bundle("both", [ToySuite(episodes=1), Coins(count=1)])
-    assert both.parts == both.suites == (ToySuite(episodes=1), Coins(count=1))
-    assert [episode.suite for episode in both.plan()] == ["toy", "coins"]
-    for episode in both.plan():
-        record = asyncio.run(play_episode(both, episode, BUILT_IN_PLAYERS["oracle"]))
-        assert record.done and set(record.outcome.extra) == {{"toy": "right", "coins": "heads"}[episode.suite]}
-
-
 def test_a_bundle_with_one_suite_twice_is_refused():
     with pytest.raises(ValueError, match=r"mine.*toy"):
         Bundle("mine", (ToySuite(), Coins(), ToySuite(episodes=1)))

@@ -15,7 +15,7 @@ from cluster.storage.stored_run import Run
 from envs.kidgym import TASKS
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
-from evals.players import OraclePlayer, RandomPlayer
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.reference import published
 from evals.stats.intervals import Estimate, proportion_estimate
 from evals.suite import ledger_columns, play_episode

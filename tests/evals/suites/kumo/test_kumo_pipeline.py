@@ -337,12 +337,6 @@ FAULTY = {
     "too few truths": (lambda b: b["truths"].popitem(), "Kites"),
     "too few tests": (lambda b: b["actions"].popitem(), "at least 8 are needed"),
     "no numbers": (lambda b: [b["actions"].pop(n) for n in list(b["actions"])[::3]], "numbers"),
-    "a test that rules a truth out whatever it shows": (
-        lambda b: [
-            gone.append(next(iter(b["truths"]))) for gone in list(b["actions"].values())[1]["outcomes"].values()
-        ],
-        "every outcome rules out",
-    ),
     "a hidden character": (lambda b: b["truths"].update({"Zero\u200b": "A thing of a certain kind here."}), "hidden"),
     "a terminal code": (lambda b: b["truths"].update({"Esc\x1b[2J": "A thing of a certain kind here."}), "hidden"),
     "a very long name": (lambda b: b["truths"].update({"x" * 81: "A thing of a certain kind here."}), "too long"),
@@ -354,11 +348,6 @@ FAULTY = {
     "markup in a name": (
         lambda b: b["truths"].update({"<script>": "A thing of a certain kind here."}),
         "neither < nor >",
-    ),
-    "truths as a list": (lambda b: b.update(truths=["a"]), "must be a mapping"),
-    "rule-outs as a text": (
-        lambda b: next(iter(b["actions"].values()))["outcomes"].update({"0 to 4": "all"}),
-        "must be a list",
     ),
     "too many rule-outs": (
         lambda b: _each(

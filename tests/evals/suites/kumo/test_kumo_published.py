@@ -17,7 +17,6 @@ from evals.players import OraclePlayer
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.import_transcripts import COLUMNS, reread, transcript_table, write_differences
-from evals.suites.kumo.published import run_cells
 from evals.suites.kumo.repeats import join_runs
 from evals.suites.kumo.suite import MAIN_DOMAINS
 from evals.suites.kumo.transcripts import transcript_domains
@@ -231,31 +230,6 @@ def test_malformed_tasks_count_as_published_or_are_left_out(source):
         assert first_row(tables["kumo_deduction"])["done"] == planned
         said = [note for note in tables["kumo_success"].notes if "malformed" in note]
         assert len(said) == 1 and said[0].startswith("5 runs") and ("are left out" in said[0]) == (how == "left_out")
-
-
-def test_the_relative_action_count_stands_by_each_count_of_perfect_play(source):
-    suite = suite_of(source, malformed="left_out")
-    run, _ = run_of(suite, ["oracle"])
-    row = first_row(tables_of(run, suite)["kumo_optimal_counts"])
-    runs = [r for r in join_runs(run.plan, run.episodes()) if not r.malformed]
-    assert row["runs"] == 2 and row["first of ties"].mean == 0
-    for column, name in (("shipped", "shipped_optimal_actions"), ("mean over ties", "tied_optimal_actions")):
-        expected = sum((r.tests + 2) / (getattr(r, name) + 1) - 1 for r in runs) / len(runs)
-        assert row[column].mean == pytest.approx(expected)
-    assert (
-        runs[0].published_relative_actions
-        == (runs[0].tests + 2) / 5 - 1
-        != runs[0].published_actions_over(runs[0].optimal_actions)
-    )  # beside the paper: as shipped
-
-
-def test_runs_stand_beside_the_figures_of_as_many_domains(source):
-    run, _ = run_of(suite_of(source), ["oracle"])
-    (one,) = list(join_runs(run.plan, run.episodes()))[:1]
-    easy = [dataclasses.replace(one, domain=str(number)) for number in range(6)]
-    hard = [dataclasses.replace(one, domain=str(number), difficulty="hard") for number in range(5)]
-    cells = {cell.cell["level"]: cell.cell["domains"] for cell in run_cells([*easy, *hard])}
-    assert cells == {"easy": "100 domains", "hard": "5 domains"}
 
 
 # --- transcripts -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from evals.ledger.run_data import RunData
 from evals.suite import ledger_columns
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.figures import kumo_figures
-from evals.suites.kumo.published import leaderboard
 from evals.suites.kumo.repeats import join_runs
 from evals.suites.kumo.score import score_kumo
 from evals.types import Episode, Outcome, Reply, Turn
@@ -123,29 +122,6 @@ def test_the_published_table_says_how_failed_calls_count_there_and_here():
     notes = "\n".join(tables_of(RECORDS)["kumo_published"].notes)
     assert "counts as a parse error without tokens in the published figures" in notes
     assert rows_of(tables_of([failed(EPISODES[0], 40)])["kumo_published"])[0]["parse errors"].mean == 0
-
-
-def test_domains_and_difficulties_have_their_own_rows():
-    episodes = [an_episode(domain=domain, level=level) for domain in ("medical", "music") for level in ("easy", "hard")]
-    records = [
-        played(episode, number != 3, tests=number + 1, optimal_actions=2) for number, episode in enumerate(episodes)
-    ]
-    tables = tables_of(records, episodes)
-    assert [(row["difficulty"], row["success"].mean) for row in rows_of(tables["kumo_success"])] == [
-        ("easy", 1.0),
-        ("hard", 0.5),
-    ]
-    by_domain = {(row["domain"], row["difficulty"]): row for row in rows_of(tables["kumo_domains"])}
-    assert by_domain["music", "easy"]["actions"].mean == 4
-    assert by_domain["music", "hard"]["actions"].mean == 17, "a hard run without success counts |A| + 1"
-    published = tables["kumo_published"].rows
-    assert [(*row[:3], row[4].mean) for row in published if row[2] == "this run"] == [
-        ("easy", "model", "this run", 1.0),
-        ("hard", "model", "this run", 0.5),
-    ]
-    for level in ("easy", "hard"):
-        beside = [(row[1], row[4:]) for row in published if row[0] == level and row[2] == "published"]
-        assert beside == leaderboard(level) != []
 
 
 def test_notes_say_how_failures_and_missing_runs_count():

@@ -370,11 +370,6 @@ def test_wrong_options_are_refused_before_anything_is_made(words, tmp_path, caps
     assert not list(tmp_path.iterdir())
 
 
-def test_a_domain_without_a_split_is_refused(tmp_path, capsys):
-    assert run("trajectories", tmp_path / "t.jsonl", "medical@in") == 2
-    assert "no train/test split" in capsys.readouterr().err
-
-
 def test_splits_are_listed(capsys):
     assert run("split", "reptiles", "medical") == 0
     reptiles, medical = capsys.readouterr().out.splitlines()[1:]

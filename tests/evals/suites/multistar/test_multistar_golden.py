@@ -2,14 +2,17 @@
 
 import asyncio
 import hashlib
+import itertools
 
 import pytest
 
 from envs.picture import Picture
+from envs.raven import CONFIGURATIONS, generate
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.multistar import MultiStarSuite
+from evals.suites.multistar.questions import chain_questions, direct_questions
 from evals.tables import WRITERS
 from tests.golden import check_golden
 
@@ -36,6 +39,17 @@ def shown(turns):
                 words.append(part)
     drawn = {picture.key: picture.render().tobytes() for picture in pixels}
     return digest("\n".join(words)), digest(b"".join(drawn[picture.key] for picture in pixels))
+
+
+def test_questions_of_every_configuration_are_what_they_were():
+    parts = ["# Configuration, seed, chain or direct, questions: their words and options, and their keys"]
+    for name, seed in itertools.product(CONFIGURATIONS, range(2)):
+        problem = generate(name, seed)
+        for kind, asked in (("chain", chain_questions(problem, seed)), ("direct", direct_questions(problem, seed))):
+            said = [(each.node, each.text, each.options, each.picture.key, each.counts) for each in asked]
+            keys = "".join(str(each.key) for each in asked)
+            parts.append(f"{name} {seed} {kind} {len(asked)}: {digest(repr(said))} {keys}")
+    check_golden("multistar_questions", "\n".join(parts))
 
 
 @pytest.mark.parametrize("name", SUITES)

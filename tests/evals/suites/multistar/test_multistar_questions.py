@@ -61,27 +61,6 @@ def test_parents_come_first_and_are_those_of_the_dependency_graph(chains, name):
             seen.add(question.node)
 
 
-def test_every_stage_shows_the_picture_of_its_kind(chains):
-    sizes = {"1P": (220, 220), "2P": (400, 220), "1R": (580, 220), "2R": (580, 400), "final": (780, 1056)}
-    panels = {"single_panel_2": (1,), "two_panels_1_2": (0, 1), "two_panels_2_3": (1, 2), "one_row": (0, 1, 2)}
-    for chain in (own[0] for own in chains.values()):
-        assert {(question.stage, question.picture.size) for question in chain} == set(sizes.items())
-        assert len({question.picture.key for question in chain}) == 8
-        for question in chain:
-            for name, shown in panels.items():
-                if name in question.node:
-                    assert question.picture.panels == shown
-
-
-def test_the_last_question_is_answered_by_the_printed_number_of_the_answer(chains, problems):
-    for name, own in chains.items():
-        for chain, problem in zip(own, problems[name], strict=True):
-            final = chain[-1]
-            assert final.options == ("1", "2", "3", "4", "5", "6", "7", "8")
-            assert final.options[final.key] == str(problem.target + 1)
-            assert final.attribute is None and final.part is None
-
-
 # --- the direct set --------------------------------------------------------------------------------------------------
 
 

@@ -99,15 +99,6 @@ def test_the_weight_of_the_questions_before_is_that_computed_by_hand(follower):
     assert row_of(table, step="1P, 2P to 1R")["least"] == pytest.approx(0.404, abs=5e-4)
 
 
-def test_without_prior_information_mseval_is_the_probability_over_that_of_a_guess():
-    suite = MultiStarSuite(**NUMBERS, priors=["none"])
-    sure = Scripted(questions(suite), lambda question, _: question.key, sure=0.9, mass=0.8)
-    table = tables_of(suite, played(suite, sure))["multistar_stages"]
-    found = {row["stage"]: row["MSEval"].mean for row in rows_of(table)}
-    assert found == pytest.approx({"1P": 3.6, "2P": 2.7, "1R": 3.6, "2R": 3.6, "final": 7.2})
-    assert all(row["label mass"] == pytest.approx(0.8) for row in rows_of(table))
-
-
 def test_conventions_change_the_weights_and_need_no_new_run(follower):
     suite, records = follower
     means = {}
@@ -301,19 +292,6 @@ def test_questions_of_failed_episodes_count_as_wrong_in_all_tables(subtask):
         for row in rows:
             assert row["accuracy"].mean == pytest.approx(1 - row["failed"] / row["questions"])
     assert "questions of failed episodes count as answered wrong" in "\n".join(tables["multistar_stages"].notes)
-
-
-# --- direct and published --------------------------------------------------------------------------------------------
-
-
-def test_direct_questions_are_scored_by_stage_and_attribute():
-    suite = MultiStarSuite("direct", ["3x3Grid"], puzzles=3)
-    tables = tables_of(suite, played(suite, BUILT_IN_PLAYERS["oracle"], "oracle"))
-    stages = [row["stage"] for row in rows_of(tables["multistar_stages"])]
-    assert stages == ["1P-B", "1P-C", "2P", "1R", "2R", "final"]
-    assert all(row["accuracy"].mean == 1 for row in rows_of(tables["multistar_attributes"]))
-    assert row_of(tables["multistar_stages"], stage="1R")["MSEval"].mean == pytest.approx(4)
-    assert "multistar_ncmi" not in tables
 
 
 # --- bookkeeping -----------------------------------------------------------------------------------------------------
