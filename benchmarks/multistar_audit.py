@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.arguments import whole_numbers
+from benchmarks.multistar_reader import UnreadableError, read
 from envs.raven import CONFIGURATIONS, STYLES, Problem, RavenPicture, Style, generate
 from evals.suites.multistar.questions import Question, chain_questions, direct_questions
-from tests.evals.suites.multistar.multistar_reader import UnreadableError, read
 
 SEED = 0
 SETS = {"direct": direct_questions, "chain": chain_questions}

@@ -390,13 +390,6 @@ def test_the_first_planned_episode_is_held_against_the_plan_too(tmp_path):
     assert an_episode(0).id in damage.reason and damage.reason.endswith("otherwise")
 
 
-def test_an_empty_ledger_has_no_rows_of_any_kind():
-    empty = module.Ledger()
-    assert len(empty) == 0 and list(empty.batches(every_attempt=True)) == []
-    assert empty.checked.sound.dtype == empty.checked.latest.dtype == bool
-    assert len(empty.checked.sound) == len(empty.checked.latest) == 0
-
-
 @pytest.mark.parametrize("metadata", [None, {}, {VERSION_KEY: b"\xff"}, {VERSION_KEY: b"-1"}])
 def test_a_schema_without_a_readable_version_is_refused(metadata):
     with pytest.raises(ValueError, match="states no schema version"):

@@ -262,12 +262,6 @@ def test_a_declaration_is_read_although_it_begins_with_a_pronoun(reply):
     assert decode(reply, CO).option == 1
 
 
-def test_the_bare_letters_of_constrained_decoding_are_read():
-    for actions in (CL, SO, CO):
-        for index in range(len(actions)):
-            assert decode(LETTERS[index], actions).option == index
-
-
 def test_every_action_is_read_by_letter_and_by_text_in_every_form():
     for actions in (CL, SO, CO):
         for index, text in enumerate(actions):

@@ -399,12 +399,6 @@ def test_a_suite_needs_exactly_the_pictures_of_its_longest_prompt(task, mode):
     assert suite.needs.pictures == shown
 
 
-def test_several_tasks_need_the_pictures_of_the_longest():
-    together = KidGymSuite(tasks=["CL", "SE", "MMA"], levels=[1, 2, 3], modes=["zero_shot", "icl"])
-    alone = [small(task, level, mode).needs.pictures for task, level, mode in (("MMA", 3, "icl"), ("SE", 3, "icl"))]
-    assert together.needs.pictures == max(alone) > small("MMA", 3).needs.pictures
-
-
 @pytest.mark.parametrize(
     ("ending", "said"),
     [

@@ -615,13 +615,6 @@ def test_a_revision_is_shown_the_book_and_its_faults_and_the_table():
     assert all(MEDICAL.definitions[truth] in said for truth in TASK.truths)
 
 
-def test_the_prompts_name_each_kind_of_fault():
-    said = book_prompts.find_faults(TASK, MEDICAL, BOOK)[0].parts[0]
-    assert all(f"- {kind}: " in said for kind in book_prompts.FAULTS)
-    schema = json.loads(book_prompts.extraction_schema(TASK))
-    assert list(schema["properties"]) == list(TASK.action_names)
-
-
 def test_the_most_calls_of_an_item_are_never_exceeded():
     endless = [cut(f"never ending {n} ") for n in range(99)]
     _, conversation = talk(Player(*endless), lambda c: configure(c, KITES, 12, 8, 2))

@@ -100,22 +100,6 @@ def test_no_place_among_the_options_is_favored(problems):
         assert all(abs(counts[place] / total - 1 / size) < 0.05 for place in range(size))
 
 
-def test_options_that_say_something_is_missing_are_true_as_often_as_chance():
-    offered, true, last = Counter(), Counter(), Counter()
-    for seed, name in itertools.product(range(60), CONFIGURATIONS):
-        for question in direct_questions(generate(name, seed), 0, "uniform"):
-            missing = [option for option in question.options if "not in this panel" in option]
-            if missing:
-                size = len(question.options)
-                offered[size] += 1
-                true[size] += question.options[question.key] == missing[0]
-                last[size] += question.options[-1] == missing[0]
-    assert set(offered) == {3, 4}
-    for size, number in offered.items():
-        assert abs(true[size] / number - 1 / size) < 0.08
-        assert abs(last[size] / number - 1 / size) < 0.08
-
-
 # --- options that give nothing away ----------------------------------------------------------------------------------
 
 

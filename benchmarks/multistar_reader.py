@@ -276,7 +276,7 @@ def _amount(thing: Thing, attribute: str) -> float:
 def _ratio_truths(options: tuple[str, ...], text: str, one: float, other: float, attribute: str) -> list[bool]:
     asked = re.search(r"(number of edges|size|color)", text)
     if not asked or {"number of edges": "shape"}.get(asked[1], asked[1]) != attribute:
-        raise UnreadableError(f"{text} asks for {asked[1]} but offers {options}")
+        raise UnreadableError(f"{text} asks for another attribute than {attribute}, but offers {options}")
     return [_RATIOS[option] == (attribute, (one > other) - (one < other)) for option in options]
 
 
@@ -593,14 +593,15 @@ class _Rows:
         return alike or mixtures[0] == mixtures[1] == mixtures[2]
 
     def _true_of_places(self, option: str, values: list[object]) -> bool:
-        one, two, three = (set(value) for value in values)  # type: ignore[call-overload]
+        places: list[set[int]] = [set(value) for value in values]  # type: ignore[call-overload]
+        one, two, three = places
         if found := re.fullmatch(
             r"Every object moves (on|back) by (one position|two positions) from panel to panel\.", option
         ):
             step = (1 if found[2] == "one position" else 2) * (1 if found[1] == "on" else -1)
 
-            def moved(places: set[int]) -> set[int]:
-                return {(place + step) % len(self.cells) for place in places}
+            def moved(occupied: set[int]) -> set[int]:
+                return {(place + step) % len(self.cells) for place in occupied}
 
             return moved(one) == two and moved(two) == three
         if re.fullmatch(
