@@ -1,0 +1,109 @@
+"""Several runs in one report: rules of labels, of players' names, and of tables that become one."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evals.players import BUILT_IN_PLAYERS
+from evals.report.joint import Report, RunReport, joined_tables, relabeled, run_labels
+from evals.tables import Table
+from tests.runs import Often, run_of
+from tests.toy import ToySuite
+
+VALUES = st.one_of(st.sampled_from(["a", "b", "", "x" * 40]), st.integers(0, 2), st.booleans(), st.none())
+SECTION = st.dictionaries(st.sampled_from(["suite.p", "suite.q", "order"]), VALUES | st.lists(VALUES, max_size=2))
+
+
+@given(st.lists(SECTION, min_size=1, max_size=4))
+@settings(max_examples=300, deadline=None)
+def test_labels_are_short_different_and_of_as_few_settings_as_can_be(flat):
+    runs = {f"run-{number}": each for number, each in enumerate(flat)}
+    labels = run_labels(runs)
+    assert list(labels) == list(runs) and len(set(labels.values())) == len(runs)
+    if labels != {name: name for name in runs}:
+        assert max(map(len, labels.values())) <= 32
+        parts = {label.count(", ") for label in labels.values()}
+        assert parts <= {0, 1}
+    if len({each.get("order") for each in flat if not isinstance(each.get("order"), list)}) == len(flat) > 1:
+        told = [each.get("order") for each in flat]
+        short = all(not isinstance(value, str) or len(value) <= 32 for value in told)
+        if short and all(str(value) for value in told):
+            assert all(", " not in label for label in labels.values()), "one setting tells them apart"
+
+
+def test_a_label_is_a_word_or_a_named_value():
+    def labels(*values):
+        return list(run_labels({str(number): {"suite": {"k": value}} for number, value in enumerate(values)}).values())
+
+    assert labels("prose", "table") == ["prose", "table"]
+    assert labels(1, 2.5) == ["k 1", "k 2.5"]
+    assert labels(["a", "b"], ["c"]) == ["a b", "c"]
+    assert labels("", "table") == ["k ", "table"]
+    assert labels("x" * 33, "y") == ["0", "1"], "too long"
+    assert labels("x" * 32, "y") == ["x" * 32, "y"]
+
+
+def toy(episodes, players):
+    known = {"oracle": BUILT_IN_PLAYERS["oracle"], "random": BUILT_IN_PLAYERS["random"]}
+    return run_of(ToySuite(episodes=episodes), {name: known.get(name, Often(0.5)) for name in players}, name=episodes)
+
+
+def players_of(run):
+    return list(dict.fromkeys(run.plan["player"].to_pylist()))
+
+
+def test_players_are_told_apart_and_equal_baselines_are_shown_once():
+    runs = {
+        "a": toy(4, ("m", "oracle")),
+        "b": toy(6, ("m", "oracle")),
+        "c": toy(4, ("n", "oracle")),
+        "d": toy(4, ("m",)),
+    }
+    names = {"a": "A", "b": "B", "c": "C", "d": "D"}
+    found = relabeled(runs, {"oracle", "random"}, names)
+    assert {name: players_of(run) for name, run in found.items()} == {
+        "a": ["m (A)", "oracle"],
+        "b": ["m (B)", "oracle (B)"],
+        "c": ["n"],
+        "d": ["m (D)"],
+    }
+    for name, run in found.items():
+        assert sorted(run.episodes(["episode_id"])["episode_id"].to_pylist()) == sorted(
+            run.plan["episode_id"].to_pylist()
+        )
+        games = lambda each: sorted(zip(each["index"].to_pylist(), each["seed"].to_pylist(), strict=True))  # noqa: E731
+        kept = [player.partition(" (")[0] for player in players_of(run)]
+        old = runs[name].plan.to_pylist()
+        assert games(run.plan) == sorted((row["index"], row["seed"]) for row in old if row["player"] in kept)
+    ids = [each for run in found.values() for each in run.plan["episode_id"].to_pylist()]
+    assert len(set(ids)) == len(ids), "no episode of two runs has one id"
+
+
+ROWS = st.lists(st.tuples(st.sampled_from("pqr"), st.integers(0, 3)), max_size=4, unique=True)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4), st.booleans(), st.booleans())
+@settings(deadline=None)
+def test_joined_rows_are_those_of_all_runs_once_in_their_order(given_rows, performance, told):
+    columns = ("player", "x") if told else ("metric", "x")
+    section = "performance" if performance else "scores"
+    runs = {f"r{n}": [Table("t", "T", columns, tuple(rows), section=section)] for n, rows in enumerate(given_rows)}
+    joint = joined_tables(runs)
+    if performance and not told:
+        assert [each.rows for each in joint] == [tuple(rows) for rows in given_rows], "of each run by itself"
+        assert [each.title for each in joint] == ["T", *(f"T (r{n})" for n in range(1, len(runs)))]
+        assert len({each.name for each in joint}) == len(joint)
+    else:
+        [one] = joint
+        assert list(one.rows) == list(dict.fromkeys(itertools.chain.from_iterable(given_rows)))
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_what_must_be_known_names_its_run_where_there_are_several(runs):
+    run = toy(2, ("m",))
+    reports = [RunReport(f"r{n}", run, ToySuite(episodes=2), [], ["Partial", "Odd"]) for n in range(runs)]
+    report = Report(reports)
+    assert report.status == (["Partial", "Odd"] if runs == 1 else ["r0: Partial", "r0: Odd", "r1: Partial", "r1: Odd"])
+    assert {"oracle", "random"} <= report.baselines and "m" not in report.baselines
