@@ -87,7 +87,7 @@ def places(text: str, cut_off: bool = False) -> list[Place]:
 
     Args:
         text: The reply.
-        cut_off: Whether it ended at the token limit; then forms count that were completed, and answer lines.
+        cut_off: Whether the token limit or a content filter ended it; then forms count that were completed, and answer lines.
     """
     if cut_off:
         text = _HALF_CLOSED.sub(r"\1</answer>", text)

@@ -55,7 +55,7 @@ def read(reply: str, choices: Choices, cut_off: bool = False) -> Reading:
     Args:
         reply: Its text.
         choices: What was on offer.
-        cut_off: Whether it ended at the token limit; then only an answer is read that was completed.
+        cut_off: Whether the token limit or a content filter ended it; then only an answer is read that was completed.
     """
     text = own_turn(_plain_text(reply), choices.told)
     if text is None:

@@ -19,7 +19,7 @@ class Rule:
         part: What it tells of a reading.
         reads: What it reads, in one sentence.
         examples: Replies, each with the label of the option that is read; None where none is.
-        cut_off: Whether the examples ended at the token limit.
+        cut_off: Whether the examples were cut off, by the token limit or a content filter.
     """
 
     name: str
@@ -144,7 +144,7 @@ RULES: Final = (
     Rule(
         "cut off",
         "unread",
-        "A reply that ended at the token limit before an answer was complete.",
+        "A reply that was cut off, by the token limit or a content filter, before an answer was complete.",
         (("I choose B", None), ("<answer>A</answer> No: <answer>B", None)),
         cut_off=True,
     ),

@@ -28,7 +28,7 @@ def decode(text: str, actions: Sequence[str], cut_off: bool = False) -> Reading:
     Args:
         text: The reply.
         actions: The offered actions' texts, in the order of their letters.
-        cut_off: Whether the reply ended at the token limit.
+        cut_off: Whether the token limit or a content filter ended the reply.
     """
     labels = tuple(LETTERS[: len(actions)])
     return read(text, Choices(tuple(actions), labels, _NOUNS, first_of_list=True), cut_off)

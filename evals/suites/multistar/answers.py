@@ -55,7 +55,7 @@ class Answered:
     inexact: bool = False
     """Whether it has no MSEval for lack of exact probabilities."""
     cut_off: bool = False
-    """Whether the written reply ended at the token limit."""
+    """Whether the token limit or a content filter ended the written reply."""
 
     @property
     def style(self) -> str:

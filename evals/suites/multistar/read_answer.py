@@ -21,7 +21,7 @@ def read_answer(text: str, labels: Sequence[str], options: Sequence[str], *, cut
         text: The reply, its reasoning set apart.
         labels: What the options are called.
         options: What they say.
-        cut_off: Whether the reply ended at the token limit; then only an answer in a form that was completed counts.
+        cut_off: Whether the token limit or a content filter ended the reply; then only completed forms count.
     """
     return read(text, Choices(tuple(options), tuple(labels), _NOUNS, stated="anything"), cut_off)
 
