@@ -69,6 +69,8 @@ def test_players_are_told_apart_and_equal_baselines_are_shown_once():
         "c": ["n"],
         "d": ["m (D)"],
     }
+    two = relabeled({name: runs[name] for name in "ab"}, {"oracle"}, names)
+    assert players_of(two["a"]) == ["m (A)", "oracle"] and players_of(two["b"]) == ["m (B)", "oracle (B)"]
     for name, run in found.items():
         assert sorted(run.episodes(["episode_id"])["episode_id"].to_pylist()) == sorted(
             run.plan["episode_id"].to_pylist()
