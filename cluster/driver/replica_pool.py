@@ -210,7 +210,9 @@ class ReplicaPool:
 
     async def _start(self, name: str, handle: ray.actor.ActorHandle) -> NewReplica:
         spending = self.journal.now
-        info = await within(START_SECONDS, handle.start.remote(spending.total, spending.highest))
+        info = await within(
+            START_SECONDS, handle.start.remote(spending.total, spending.highest, self.logs.parent.resolve())
+        )
         if info["metered"]:
             await self._settle(name, handle, 0, 0.0)  # from now on nothing is spent that is not written first
         return NewReplica(name, actors.RayReplica(handle), **info)

@@ -81,7 +81,7 @@ class Endpoint:
         """
         return await self._exchange("POST", "/chat/completions", self._seconds, json.dumps(body).encode())
 
-    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
+    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
         """None: each request is new."""
         return None
 

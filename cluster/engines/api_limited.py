@@ -38,8 +38,8 @@ class Connection(Protocol):
         """
         ...
 
-    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
-        """What of the run's spending is for this very request, if it was sent before (in an earlier session, say)."""
+    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
+        """What of the run's spending is for this very request, if it was sent before; else it may cost ``most``."""
         ...
 
     def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
@@ -116,7 +116,7 @@ class LimitedEndpoint:
         while True:
             async with self.concurrency.slot():
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(tokens)))
-                counted = self.http.counted_before(body, request.id)
+                counted = self.http.counted_before(body, request.id, self._most_price(most))
                 async with self.spend.payment(self._most_price(most), counted) as payment:
                     if self.closed:
                         raise EndpointClosedError

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
@@ -191,6 +192,13 @@ class Engine(abc.ABC):
         Args:
             total: The sum, without this engine's own.
             highest: Price of the most expensive request of theirs, which another one may cost too.
+        """
+
+    def keep_in(self, directory: Path) -> None:  # noqa: B027 - optional
+        """Take the run directory, for what the engine must remember over deaths; called before ``start``.
+
+        Raises:
+            EngineSettingsError: it cannot be used.
         """
 
     async def settle(self, covered: int, seconds: float) -> Account:

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -30,12 +31,15 @@ class Replica:
         self._make_engine = make_engine
         self._engine: Engine | None = None
 
-    async def start(self, spent_elsewhere: float = 0.0, highest: float = 0.0) -> dict[str, Any]:
+    async def start(
+        self, spent_elsewhere: float = 0.0, highest: float = 0.0, run_dir: Path | None = None
+    ) -> dict[str, Any]:
         """Load the engine; returns its batch size and whether it is metered.
 
         Args:
             spent_elsewhere: Spending of the run so far, for engines with a spend cap.
             highest: Price of its most expensive request.
+            run_dir: Of the run, for engines that remember something over deaths.
 
         Raises:
             EngineSettingsError: the engine refuses its settings.
@@ -46,6 +50,8 @@ class Replica:
         except ValueError as error:
             raise EngineSettingsError(str(error)) from error
         self._engine.add_spent_elsewhere(spent_elsewhere, highest)
+        if run_dir is not None:
+            self._engine.keep_in(run_dir)
         await self._engine.start()
         return {"batch": self._engine.max_num_seqs, "metered": self._engine.metered}
 

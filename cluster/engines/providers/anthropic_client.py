@@ -29,6 +29,7 @@ class AnthropicEngine(ProviderEngine):
     provider: ClassVar[str] = "anthropic"
     key_variable: ClassVar[str] = "ANTHROPIC_API_KEY"
     url: ClassVar[str] = "https://api.anthropic.com"
+    batches: ClassVar[str] = "cluster.engines.batch.formats:AnthropicBatches"
     sampled: ClassVar[Mapping[str, str]] = {
         "temperature": "temperature",
         "top_p": "top_p",

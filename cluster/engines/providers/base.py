@@ -11,10 +11,12 @@ import asyncio
 import dataclasses
 import importlib.util
 import json
+import pkgutil
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from cluster.engines.api_answer import Answer, Usage
@@ -51,6 +53,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
     """Environment variable of the key, unless ``api_key_env`` names another."""
     url: ClassVar[str] = ""
     """Where requests go without ``base_url``; empty where the client knows."""
+    batches: ClassVar[str] = ""
+    """The format of the provider's batch jobs, ``module:class``; imported only where they are used."""
     cost_is_told: ClassVar[bool] = False
     """Whether answers say what they cost."""
     sampled: ClassVar[Mapping[str, str]]
@@ -62,6 +66,11 @@ class ProviderEngine(ApiEngine, abc.ABC):
             *NAMES,
             "api_key_env",
             "base_url",
+            "batch",
+            "batch_poll_seconds",
+            "batch_quiet_seconds",
+            "batch_requests",
+            "batch_wait_hours",
             "headers",
             "max_num_seqs",
             "max_tries",
@@ -109,6 +118,16 @@ class ProviderEngine(ApiEngine, abc.ABC):
     """How much the model should think, in the provider's words (low, high, ...); null sends nothing."""
     keep_thinking: bool = True
     """Whether earlier thoughts are sent back, with their signatures, as the provider wants them."""
+    batch: bool = False
+    """Send the turns that all games wait for as batch jobs, at the price of a batch."""
+    batch_requests: Count = 1000
+    """Games at once, and so most turns of a job."""
+    batch_quiet_seconds: Seconds = 10.0
+    """A job is sent when no further turn has come for so long."""
+    batch_poll_seconds: Seconds = 60.0
+    """Between looks at a job."""
+    batch_wait_hours: Positive = 26.0
+    """How long a job may take before the run stops; it can be resumed."""
 
     def __post_init__(self) -> None:
         """Build the client; nothing is sent yet.
@@ -120,6 +139,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
         self._check_sampling()
         if not self.timeout_seconds > 0:
             raise ValueError(f"timeout_seconds={self.timeout_seconds}: must be above 0")
+        if self.batch:
+            self.max_num_seqs = self.batch_requests
         self._thoughts = Thoughts(4 * self.max_num_seqs)
         prices = prices_for(self.provider, self._settings())
         key, sent, secrets = self._read_secrets(self._settings())
@@ -127,7 +148,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
         spend = Spend(prices.prompt, prices.completion, self.spend_cap, self.cost_is_told)
         endpoint = LimitedEndpoint(
             self._connection([key, *secrets]),
-            AdaptiveConcurrency(self.max_num_seqs),
+            # a job takes all turns that there are, also those that replicas are given beyond their number at once
+            AdaptiveConcurrency(self.max_num_seqs * (2 if self.batch else 1)),
             PerMinute(self.requests_per_minute),
             PerMinute(self.tokens_per_minute),
             spend,
@@ -140,7 +162,20 @@ class ProviderEngine(ApiEngine, abc.ABC):
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "sampling"}
 
     def _connection(self, secrets: list[str]) -> ClientConnection:
-        return ClientConnection(self, secrets, self.timeout_seconds)
+        if not self.batch:
+            return ClientConnection(self, secrets, self.timeout_seconds)
+        make: Any = pkgutil.resolve_name("cluster.engines.batch.connection:connect")
+        found: ClientConnection = make(self, secrets)
+        return found
+
+    def keep_in(self, directory: Path) -> None:
+        """As ``Engine.keep_in``: the journal of batch jobs."""
+        if self.batch:
+            self._endpoint.http.open(directory)  # type: ignore[attr-defined]
+
+    async def _fails_alone(self, error: EndpointError) -> bool:
+        """In a batch each turn fails alone, hours after the last one was answered."""
+        return self.batch or await super()._fails_alone(error)
 
     def _check_sampling(self) -> None:
         """See that the provider takes all sampling parameters that would change something.
@@ -187,6 +222,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
             found = False
         if not found:
             raise ValueError(f"this engine needs the Python package {cls.package}: pip install 'raycade[{cls.extra}]'")
+        if settings.get("batch") is True and not cls.batches:
+            raise ValueError("model.engine.batch=true: raycade has no batch jobs of this provider")
         priced = cls.cost_is_told or bool(settings.get("prompt_price") or settings.get("completion_price"))
         if (
             settings.get("spend_cap") is not None
@@ -340,7 +377,7 @@ class ClientConnection:
         """As ``Connection.redacted``."""
         return redacted(text, self._secrets)
 
-    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
+    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
         """None: each request is new."""
         return None
 

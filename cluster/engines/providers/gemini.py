@@ -35,6 +35,7 @@ class GeminiEngine(ProviderEngine):
     provider: ClassVar[str] = "gemini"
     key_variable: ClassVar[str] = "GEMINI_API_KEY"
     url: ClassVar[str] = "https://generativelanguage.googleapis.com"
+    batches: ClassVar[str] = "cluster.engines.batch.formats:GeminiBatches"
     sampled: ClassVar[Mapping[str, str]] = {
         "temperature": "temperature",
         "top_p": "top_p",

@@ -32,6 +32,7 @@ class OpenAIClientEngine(ProviderEngine):
     provider: ClassVar[str] = "openai"
     key_variable: ClassVar[str] = "OPENAI_API_KEY"
     url: ClassVar[str] = "https://api.openai.com/v1"
+    batches: ClassVar[str] = "cluster.engines.batch.formats:OpenAIBatches"
     sampled: ClassVar[Mapping[str, str]] = {name: name for name in _CHAT_NAMES}
 
     api: Literal["responses", "chat"] = "responses"
@@ -174,6 +175,7 @@ class AzureEngine(OpenAIClientEngine):
     """OpenAI's models in Azure; ``model`` names the deployment, ``base_url`` the resource."""
 
     extra: ClassVar[str] = "azure"
+    batches: ClassVar[str] = ""
     key_variable: ClassVar[str] = "AZURE_OPENAI_API_KEY"
 
     api_version: str = "v1"
@@ -207,6 +209,7 @@ class OpenRouterEngine(OpenAIClientEngine):
     """Models of many providers behind OpenRouter, which says what each answer cost."""
 
     extra: ClassVar[str] = "openrouter"
+    batches: ClassVar[str] = ""
     provider: ClassVar[str] = "openrouter"
     key_variable: ClassVar[str] = "OPENROUTER_API_KEY"
     url: ClassVar[str] = "https://openrouter.ai/api/v1"

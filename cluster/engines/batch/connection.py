@@ -1,0 +1,313 @@
+"""Gathers the turns that games wait for into jobs, and gives each its answer when its job has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import pkgutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster.engines.api_errors import EndpointError, Meaning, clean
+from cluster.engines.base import EngineSettingsError
+from cluster.engines.batch.formats import EXPIRED, Format
+from cluster.engines.batch.store import Job, Store
+from cluster.engines.providers.base import ClientConnection, ProviderEngine
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before a step is tried again that failed in passing, doubled each time."""
+OUTAGE_SECONDS = 3600.0
+"""How long steps may fail in passing before the run stops; it can be resumed."""
+
+
+CONCERN_TURNS = ("refused", "filtered", "too long")
+"""Meanings of errors that fail the turns of one job, not the run."""
+
+
+class BatchStoppedError(EndpointError):
+    """Jobs can be sent no more, or took too long; they are found again when the run is resumed."""
+
+    @property
+    def meaning(self) -> Meaning:
+        """All turns would meet it."""
+        return "lasting"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When jobs are sent and looked at."""
+
+    quiet_seconds: float
+    """A job is sent when no further turn has come for so long: all games wait."""
+    poll_seconds: float
+    wait_hours: float
+
+
+class BatchConnection(ClientConnection):
+    """A connection whose requests are turns of batch jobs."""
+
+    def __init__(
+        self, engine: ProviderEngine, secrets: list[str], timeout_seconds: float, format_: Format, pace: Pace
+    ) -> None:
+        """Nothing is sent before ``open``."""
+        super().__init__(engine, secrets, timeout_seconds)
+        self._format = format_
+        self._pace = pace
+        self._store: Store | None = None
+        self._bodies: dict[str, Mapping[str, Any]] = {}
+        """Turns that wait to be sent, or may have to be sent again, and what is sent for each."""
+        self._queue: dict[str, float] = {}
+        """Turns that wait to be sent, with the most that each may cost."""
+        self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._came = asyncio.Event()
+        self._last = 0.0
+        """When the latest turn came."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped: EndpointError | None = None
+        """Why nothing more is sent or looked at, if so."""
+
+    def open(self, run_dir: Path) -> None:
+        """Take up the jobs of earlier sessions.
+
+        Raises:
+            EngineSettingsError: the run directory is not here, or its journal is damaged.
+        """
+        if not (run_dir / "plan.parquet").exists():
+            raise EngineSettingsError(f"batch=true: {run_dir} must be reachable where the engine runs")
+        try:
+            self._store = Store.open(run_dir)
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise EngineSettingsError(f"the journal of batch jobs in {run_dir} cannot be read: {error}") from error
+
+    @property
+    def store(self) -> Store:
+        """The run's journal."""
+        assert self._store is not None, "open() comes first"
+        return self._store
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
+        """What the run's spending holds for a turn that was announced before; else its most is noted for when it is sent."""
+        turn = self.store.turn_id(name, body)
+        if turn in self.store.counted:
+            return self.store.counted[turn]
+        self._queue[turn] = most
+        return None
+
+    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
+        """As ``Connection.note_price``."""
+        turn = self.store.turn_id(name, body)
+        if turn in self.store.counted:
+            self.store.priced(turn, price)
+
+    async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
+        """Wait for the answer of the job that holds a turn, sending it in the next one if none does."""
+        if self._stopped is not None:
+            raise self._stopped
+        self._start_working()
+        turn = self.store.turn_id(name, body)
+        answer = self.store.answers.get(turn)
+        if answer is None:
+            self._bodies[turn] = body
+            if self.store.job_of(turn) is None:
+                self._queue.setdefault(turn, self.store.counted.get(turn, 0.0))
+                self._last = time.monotonic()
+                self._came.set()
+            future = self._waiting.setdefault(turn, asyncio.get_running_loop().create_future())
+            answer = await asyncio.shield(future)
+        if "data" not in answer:
+            words = clean(str(answer["error"]), self._secrets)
+            raise EndpointError(words[:500], int(answer["status"]), words=words)
+        return answer["data"]
+
+    async def close(self) -> None:
+        """Stop waiting; jobs go on at the provider."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        await super().close()
+
+    # --- the work ---
+
+    def _start_working(self) -> None:
+        """Follow the jobs that are open already, and gather new ones."""
+        if self._tasks:
+            return
+        self._keep(self._gather_forever())
+        for job in self.store.open_jobs:
+            self._keep(self._follow(job))
+
+    def _keep(self, work: Any) -> None:
+        self._tasks.add(asyncio.create_task(self._stop_all_on_error(work)))
+
+    async def _stop_all_on_error(self, work: Any) -> None:
+        """Tell all turns that wait why nothing more is sent or looked at, if so."""
+        try:
+            await work
+        except Exception as error:
+            reason = (
+                error if isinstance(error, EndpointError) else BatchStoppedError(f"{type(error).__name__}: {error}")
+            )
+            self._stopped = reason
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(reason)
+            self._waiting.clear()
+
+    async def _gather_forever(self) -> None:
+        """Send a job whenever turns wait and no further one comes."""
+        while True:
+            await self._came.wait()
+            while (left := self._last + self._pace.quiet_seconds - time.monotonic()) > 0:
+                await asyncio.sleep(left)
+            self._came.clear()
+            for turns in self._jobs_of_queue():
+                job = self.store.announce(turns)
+                self._keep(self._send_and_follow(job))
+
+    def _jobs_of_queue(self) -> list[dict[str, float]]:
+        """The turns that wait, in jobs within the provider's limits."""
+        jobs, size = list[dict[str, float]](), 0
+        for turn in [turn for turn in self._queue if turn in self._bodies]:
+            length = len(json.dumps(self._bodies[turn])) + 200
+            full = jobs and (len(jobs[-1]) >= self._format.most_turns or size + length > self._format.most_bytes)
+            if not jobs or full:
+                jobs.append({})
+                size = 0
+            jobs[-1][turn] = self._queue.pop(turn)
+            size += length
+        return jobs
+
+    async def _send_and_follow(self, job: Job) -> None:
+        """Send a job; where no answer says that it was taken, it is looked for before it is sent again."""
+        bodies = {turn: self._bodies[turn] for turn in job.turns}
+        began, pause = time.monotonic(), FIRST_PAUSE
+        batch: str | None = None
+        while batch is None:
+            try:
+                batch = await self.call(lambda: self._format.create(job.key, bodies), self._seconds)
+            except EndpointError as error:
+                if error.meaning in CONCERN_TURNS:
+                    self._hand_out(job, {turn: _refusal(error) for turn in job.turns})
+                    return
+                await asyncio.sleep(self._wait_after(error, began, pause))
+                pause = min(2 * pause, LONGEST_PAUSE)
+                batch = await self._find(job)
+        self.store.sent(job, batch)
+        await self._follow(job)
+
+    async def _follow(self, job: Job) -> None:
+        """Wait until a job has ended, and hand out what it answered."""
+        if not job.batch:  # announced in an earlier session, which died before it knew whether the job was taken
+            found = await self._find(job)
+            if not found:
+                self.store.never_sent(job)
+                for turn in job.turns:
+                    if turn in self._waiting:
+                        self._queue[turn] = self.store.counted[turn]
+                self._came.set()
+                return
+            self.store.sent(job, found)
+        await self._until_ended(job.batch, job.since)
+        self._hand_out(job, await self._answers(job))
+
+    def _hand_out(self, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write down what a job answered, then give it to the games; turns that it did not come to are asked again."""
+        self.store.answered({turn: self._redacted(answers.get(turn, EXPIRED)) for turn in job.turns})
+        self.store.over(job)
+        for turn in job.turns:
+            self._bodies.pop(turn, None)
+            future = self._waiting.pop(turn, None)
+            if future is not None and not future.done():
+                future.set_result(self.store.answers[turn])
+
+    async def _answers(self, job: Job) -> Mapping[str, Mapping[str, Any]]:
+        """What a job answered; where the provider refuses the whole job, that is each turn's error."""
+        try:
+            return await self._step(lambda: self._format.answers(job.batch))  # type: ignore[no-any-return]
+        except EndpointError as error:
+            if error.meaning not in CONCERN_TURNS:
+                raise
+            return {turn: _refusal(error) for turn in job.turns}
+
+    def _redacted(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An answer without the secrets that the endpoint may have repeated in it."""
+        found: Mapping[str, Any] = json.loads(self.redacted(json.dumps(answer)))
+        return found
+
+    async def _find(self, job: Job) -> str | None:
+        """The provider's id of a job of which only the announcement is on disk; None if the provider never took it.
+
+        A provider that keeps no names of jobs offers several; the answers tell which one it is.
+        """
+        known = {other.batch for other in self.store.jobs.values() if other.batch}
+        while True:
+            for batch in await self._step(lambda: self._format.candidates(job.key, job.turns, job.since)):
+                if batch in known:
+                    continue
+                await self._until_ended(batch, job.since)
+                answers = await self._step(functools.partial(self._format.answers, batch))
+                if set(answers) & set(job.turns):
+                    return str(batch)
+                known.add(batch)
+            if time.time() - job.since > self._pace.poll_seconds:  # what was under way has arrived by now
+                return None
+            await asyncio.sleep(self._pace.poll_seconds / 4)
+
+    async def _until_ended(self, batch: str, since: float) -> None:
+        """Ask again and again whether a job has ended.
+
+        Raises:
+            BatchStoppedError: it took longer than the run may wait.
+        """
+        while not await self._step(lambda: self._format.has_ended(batch)):
+            hours = (time.time() - since) / 3600
+            if hours > self._pace.wait_hours:
+                raise BatchStoppedError(
+                    f"the batch {batch} has not ended for {hours:.1f} hours (model.engine.batch_wait_hours); the same "
+                    "command, run again with more, goes on waiting"
+                )
+            await asyncio.sleep(self._pace.poll_seconds)
+
+    async def _step(self, ask: Any) -> Any:
+        """One step at the provider, tried again while it fails in passing.
+
+        Raises:
+            EndpointError: it is refused, or has failed for ``OUTAGE_SECONDS``.
+        """
+        began, pause = time.monotonic(), FIRST_PAUSE
+        while True:
+            try:
+                return await self.call(ask, self._seconds)
+            except EndpointError as error:
+                wait = self._wait_after(error, began, pause)
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _wait_after(self, error: EndpointError, began: float, pause: float) -> float:
+        """Seconds to wait after a step has failed in passing.
+
+        Raises:
+            EndpointError: it is refused, or steps have failed for ``OUTAGE_SECONDS``.
+        """
+        if error.meaning != "passing":
+            raise error
+        if time.monotonic() - began > OUTAGE_SECONDS:
+            raise BatchStoppedError(f"the provider's batches fail: {error}") from None
+        return max(pause, error.retry_after)
+
+
+def _refusal(error: EndpointError) -> Mapping[str, Any]:
+    """The answer of each turn of a job that the provider refused."""
+    return {"error": error.words, "status": error.status}
+
+
+def connect(engine: ProviderEngine, secrets: list[str]) -> BatchConnection:
+    """The connection of an engine with ``batch=true``."""
+    format_: Format = pkgutil.resolve_name(engine.batches)(engine)
+    pace = Pace(engine.batch_quiet_seconds, engine.batch_poll_seconds, engine.batch_wait_hours)
+    return BatchConnection(engine, secrets, engine.timeout_seconds, format_, pace)

@@ -1,0 +1,228 @@
+"""Batch jobs in the formats of OpenAI, Anthropic and Gemini, through their clients."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from cluster.engines.api_errors import EndpointError, error_from
+from cluster.engines.providers.base import ProviderEngine, plain
+from cluster.engines.providers.errors import STREAMED
+from cluster.engines.providers.gemini import typed
+
+EXPIRED: Mapping[str, Any] = {"error": "the batch ended before it came to this turn", "status": 0}
+PAGES_OF_JOBS = 20
+"""Lists of the account's jobs that are looked through for one of ours."""
+CLOCKS_APART = 120.0
+"""Seconds by which this machine's clock and the provider's may differ."""
+
+Answers = dict[str, Mapping[str, Any]]
+"""By turn: ``{"data": ...}``, or ``{"error": ..., "status": ...}``."""
+
+
+class Format(Protocol):
+    """One provider's batch jobs."""
+
+    most_turns: int
+    most_bytes: int
+    """Of one job; the providers' own limits are a little higher."""
+
+    async def create(self, key: str, bodies: Mapping[str, Mapping[str, Any]]) -> str:
+        """Send a job; returns the provider's id."""
+        ...
+
+    async def candidates(self, key: str, turns: Sequence[str], since: float) -> list[str]:
+        """Ids of jobs that may be the one of this key; the provider may know it by less than its key."""
+        ...
+
+    async def has_ended(self, batch: str) -> bool:
+        """Whether a job will do no more."""
+        ...
+
+    async def answers(self, batch: str) -> Answers:
+        """What an ended job has answered; turns that it did not come to are missing."""
+        ...
+
+
+class OpenAIBatches:
+    """A file of lines is uploaded, then a job created with it; two files come back."""
+
+    most_turns = 50_000
+    most_bytes = 180 * 2**20
+
+    def __init__(self, engine: ProviderEngine) -> None:
+        """Jobs of the engine's endpoint: responses, or chat completions."""
+        self._client = engine._client
+        self._endpoint = "/v1/responses" if getattr(engine, "api", "") == "responses" else "/v1/chat/completions"
+
+    async def create(self, key: str, bodies: Mapping[str, Mapping[str, Any]]) -> str:
+        """As ``Format.create``."""
+        lines = [
+            json.dumps({"custom_id": turn, "method": "POST", "url": self._endpoint, "body": body})
+            for turn, body in bodies.items()
+        ]
+        content = io.BytesIO("\n".join(lines).encode())
+        file = await self._client.files.create(file=(f"{key}.jsonl", content), purpose="batch")
+        made = await self._client.batches.create(
+            input_file_id=file.id, endpoint=self._endpoint, completion_window="24h", metadata={"raycade_job": key}
+        )
+        return str(made.id)
+
+    async def candidates(self, key: str, turns: Sequence[str], since: float) -> list[str]:
+        """As ``Format.candidates``: jobs carry our key."""
+        found, seen = [], 0
+        async for job in self._client.batches.list(limit=100):
+            seen += 1
+            if (job.metadata or {}).get("raycade_job") == key:
+                found.append(str(job.id))
+            if seen >= 100 * PAGES_OF_JOBS or job.created_at < since - CLOCKS_APART:
+                break
+        return found
+
+    async def has_ended(self, batch: str) -> bool:
+        """As ``Format.has_ended``."""
+        return (await self._client.batches.retrieve(batch)).status in ("completed", "expired", "cancelled", "failed")
+
+    async def answers(self, batch: str) -> Answers:
+        """As ``Format.answers``."""
+        job = await self._client.batches.retrieve(batch)
+        if job.status == "failed":
+            errors = (job.errors.data if job.errors else None) or []
+            raise EndpointError(f"the batch failed: {'; '.join(str(error.message) for error in errors)[:300]}", 400)
+        found: Answers = {}
+        for file in (job.output_file_id, job.error_file_id):
+            if file is None:
+                continue
+            content = await self._client.files.content(file)
+            for line in content.text.splitlines():
+                each = json.loads(line)
+                found[each["custom_id"]] = _openai_answer(each)
+        return found
+
+
+def _openai_answer(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    if line.get("error"):
+        return EXPIRED if line["error"].get("code") == "batch_expired" else _error(500, json.dumps(line))
+    response = line["response"]
+    if response["status_code"] != 200:
+        return _error(response["status_code"], json.dumps(response["body"]))
+    return {"data": response["body"]}
+
+
+class AnthropicBatches:
+    """A job is created with its requests; a stream of lines comes back."""
+
+    most_turns = 100_000
+    most_bytes = 240 * 2**20
+
+    def __init__(self, engine: ProviderEngine) -> None:
+        """Jobs of messages."""
+        self._batches = engine._client.messages.batches
+        self._host = urlsplit(engine.address).netloc
+        self._further = dict(engine.extra_body or {})
+
+    async def create(self, key: str, bodies: Mapping[str, Mapping[str, Any]]) -> str:
+        """As ``Format.create``."""
+        requests = [{"custom_id": turn, "params": {**body, **self._further}} for turn, body in bodies.items()]
+        return str((await self._batches.create(requests=requests)).id)
+
+    async def candidates(self, key: str, turns: Sequence[str], since: float) -> list[str]:
+        """As ``Format.candidates``: jobs have no names, so those of that time with as many requests."""
+        found, seen = [], 0
+        async for job in self._batches.list(limit=100):
+            seen += 1
+            if seen > 100 * PAGES_OF_JOBS or job.created_at.timestamp() < since - CLOCKS_APART:
+                break
+            if sum(job.request_counts.model_dump().values()) == len(turns):
+                found.append(str(job.id))
+        return found
+
+    async def has_ended(self, batch: str) -> bool:
+        """As ``Format.has_ended``."""
+        return bool((await self._batches.retrieve(batch)).processing_status == "ended")
+
+    async def answers(self, batch: str) -> Answers:
+        """As ``Format.answers``."""
+        url = (await self._batches.retrieve(batch)).results_url or ""
+        if urlsplit(url).netloc != self._host:  # the client would send the key there
+            raise EndpointError("the batch's results lie at another address than the endpoint's", 403)
+        found: Answers = {}
+        async for line in await self._batches.results(batch):
+            result = line.result
+            if result.type == "succeeded":
+                found[line.custom_id] = {"data": plain(result.message)}
+            elif result.type == "errored":
+                error = result.error.error
+                found[line.custom_id] = _error(STREAMED.get(error.type, 500), plain_text(error))
+            else:
+                found[line.custom_id] = EXPIRED
+        return found
+
+
+class GeminiBatches:
+    """A job is created with its requests, each with our id as metadata; its description holds the replies."""
+
+    most_turns = 10_000
+    most_bytes = 18 * 2**20
+
+    def __init__(self, engine: ProviderEngine) -> None:
+        """Jobs of the engine's model."""
+        self._batches = engine._client.aio.batches
+        self._model = engine.model
+
+    async def create(self, key: str, bodies: Mapping[str, Mapping[str, Any]]) -> str:
+        """As ``Format.create``."""
+        from google.genai import types
+
+        requests = []
+        for turn, body in bodies.items():
+            contents, config = typed(body)
+            requests.append(types.InlinedRequest(contents=contents, config=config, metadata={"key": turn}))
+        made = await self._batches.create(model=self._model, src=requests, config={"display_name": key})
+        return str(made.name)
+
+    async def candidates(self, key: str, turns: Sequence[str], since: float) -> list[str]:
+        """As ``Format.candidates``: jobs carry our key as their name."""
+        found, seen = [], 0
+        oldest = datetime.datetime.fromtimestamp(since - CLOCKS_APART, datetime.UTC)
+        async for job in await self._batches.list(config={"page_size": 100}):
+            seen += 1
+            if job.display_name == key:
+                found.append(str(job.name))
+            if seen >= 100 * PAGES_OF_JOBS or (job.create_time and job.create_time < oldest):
+                break
+        return found
+
+    async def has_ended(self, batch: str) -> bool:
+        """As ``Format.has_ended``."""
+        state = (await self._batches.get(name=batch)).state.name.removeprefix("JOB_STATE_")
+        return state in ("SUCCEEDED", "PARTIALLY_SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
+
+    async def answers(self, batch: str) -> Answers:
+        """As ``Format.answers``."""
+        job = await self._batches.get(name=batch)
+        found: Answers = {}
+        for each in (job.dest.inlined_responses if job.dest else None) or []:
+            turn = (each.metadata or {}).get("key", "")
+            if each.response is not None:
+                found[turn] = {"data": plain(each.response)}
+            else:
+                code = (each.error.code if each.error else None) or 500
+                found[turn] = _error(code if code >= 400 else 500, plain_text(each.error))
+        if not found and job.error is not None:
+            raise EndpointError(f"the batch failed: {str(job.error.message)[:300]}", 400)
+        return found
+
+
+def plain_text(error: Any) -> str:
+    """A client's error object as the JSON of an endpoint's error."""
+    return json.dumps({"error": plain(error)}) if hasattr(error, "model_dump_json") else "{}"
+
+
+def _error(status: int, body: str) -> Mapping[str, Any]:
+    """A turn's error; its words are cleaned again, with the secrets, where they are read."""
+    return {"error": error_from(status, {}, body, ()).words, "status": status}

@@ -1,0 +1,139 @@
+"""Turns as batch jobs: killed at each step of a job's life, no turn is asked or paid for twice."""
+
+import asyncio
+import multiprocessing
+
+import pytest
+
+from cluster.config.settings import load_settings
+from cluster.engines import api_engine
+from cluster.engines.base import EngineClosedError
+from cluster.engines.batch import connection
+from cluster.engines.batch.store import Store
+from cluster.errors import UserError
+from cluster.storage.spending import read_spending
+from tests.cluster.providers import batch_driver
+from tests.cluster.providers.batch_stub import STEPS, BatchStub
+from tests.cluster.providers.conftest import VARIABLES
+from tests.cluster.providers.engines import engine, request
+from tests.cluster.providers.stub import KEY
+
+HALF = {"responses": 0.008, "anthropic": 0.007875, "gemini": 0.0019875}
+"""What a turn costs in a batch: half of what test_replies.py computes by hand."""
+GAMES, TURNS = 5, 16
+"""Even games of ToySuite have four turns, odd ones two."""
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.setenv(name, KEY)
+    monkeypatch.setattr(api_engine, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.05)
+    made = BatchStub()
+    yield made
+    made.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [("responses", STEPS), ("anthropic", ("after create", "while downloading")), ("gemini", ("after create",))],
+)
+def test_no_turn_is_asked_twice_whenever_the_driver_is_killed(provider, tmp_path, name, steps):
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["tests.cluster.providers.batch_driver", "openai", "anthropic"])
+    for step in (*steps, ""):
+        provider.kill_at = step
+        process = processes.Process(target=batch_driver.start, args=(name, provider.url, tmp_path, GAMES))
+        process.start()
+        provider.pid = process.pid
+        process.join(60)
+        assert process.exitcode == (-9 if step else 0), step
+        assert provider.kill_at == "", f"{step!r} was not reached"
+    assert len(provider.asked) == TURNS and set(provider.asked.values()) == {1}
+    assert len((tmp_path / "done").read_text().split()) == GAMES
+    exact = TURNS * HALF[name]
+    spent = read_spending(tmp_path).total
+    # what was answered in the last tenth of a second of a session may stay counted with the most it could cost
+    assert spent == pytest.approx(exact) if "after download" not in steps else spent >= exact - 1e-9
+    assert not any(KEY in path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+
+
+async def play(provider, tmp_path, name="responses", games=3):
+    await asyncio.wait_for(batch_driver.main(name, provider.url, tmp_path, games), 60)
+
+
+@pytest.mark.parametrize("name", HALF)
+async def test_what_a_job_did_not_come_to_is_asked_again_and_the_rest_is_taken(provider, tmp_path, name):
+    provider.expire, provider.fail = {1, 4}, {2}
+    await play(provider, tmp_path, name)
+    assert sum(provider.asked.values()) == 10 + 3 and len(provider.asked) == 10
+    assert read_spending(tmp_path).total == pytest.approx(10 * HALF[name]), "expired and failed turns cost nothing"
+
+
+async def test_all_games_wait_in_one_job(provider, tmp_path):
+    await play(provider, tmp_path, games=4)
+    assert [len(job["answers"]) for job in provider.jobs.values()] == [4, 4, 2, 2]
+
+
+async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(provider, tmp_path):
+    provider.polls_before_end = 1_000
+    (tmp_path / "plan.parquet").touch()
+    made = engine("responses", provider, **batch_driver.PACE, batch_wait_hours=1e-4)
+    made.keep_in(tmp_path)
+    with pytest.raises(EngineClosedError, match="batch_wait_hours"):
+        await made.complete(request())
+    await made.close()
+    provider.polls_before_end = 1
+    again = engine("responses", provider, **batch_driver.PACE)
+    again.keep_in(tmp_path)
+    assert (await again.complete(request())).text == "red" and set(provider.asked.values()) == {1}
+    await again.close()
+
+
+async def test_a_refused_job_fails_its_turns_and_a_refused_key_ends_the_run(provider, tmp_path):
+    (tmp_path / "plan.parquet").touch()
+    made = engine("anthropic", provider, **batch_driver.PACE)
+    made.keep_in(tmp_path)
+    made._endpoint.http._format.create = refuse(401, f"invalid x-api-key {KEY}")
+    with pytest.raises(EngineClosedError) as error:
+        await made.complete(request())
+    assert "abcdefgh" not in str(error.value)
+    with pytest.raises(EngineClosedError):
+        await made.complete(request(1))
+    await made.close()
+
+
+def refuse(status, said):
+    async def create(key, bodies):
+        raise connection.EndpointError(said.replace(KEY, "***"), status)
+
+    return create
+
+
+def test_a_line_that_a_death_cut_short_is_dropped(tmp_path):
+    store = Store.open(tmp_path)
+    job = store.announce({"a-0": 1.5})
+    store.sent(job, "batch_1")
+    whole = store.path.read_bytes()
+    store.answered({"a-0": {"data": {}}})
+    for cut in range(len(whole), len(store.path.read_bytes())):
+        store.path.write_bytes((whole + store.path.read_bytes()[len(whole) :])[:cut])
+        again = Store.open(tmp_path)
+        assert again.jobs[job.key].batch == "batch_1" and again.answers == {} and store.path.read_bytes() == whole
+        again.answered({"a-0": {"data": {}}})
+
+
+def test_a_failed_attempt_has_another_id_than_the_next_one(tmp_path):
+    store = Store.open(tmp_path)
+    first = store.turn_id("episode-0", {"x": 1})
+    assert first == store.turn_id("episode-0", {"x": 1}) != store.turn_id("episode-1", {"x": 1})
+    store.answered({first: {"error": "expired", "status": 0}})
+    assert store.turn_id("episode-0", {"x": 1}) != first == store.turn_id("episode-0", {"x": 1})[:-1] + "0"
+    assert Store.open(tmp_path).turn_id("episode-0", {"x": 1}).endswith("-1")
+
+
+def test_batches_of_a_provider_without_any_are_refused_when_planning():
+    with pytest.raises(UserError, match="no batch"):
+        load_settings(["suite=kumo", "model=openrouter", "model.engine.model=m", "model.engine.batch=true"])
