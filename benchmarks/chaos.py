@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.faults import FAULTS, MOMENTS, Result, Workload, can_mount, finish, prepare, run_with_fault
 from cluster.console import show
 from evals.tables import Table
-from tests.chaos import FAULTS, MOMENTS, Result, Workload, can_mount, finish, prepare, run_with_fault
 
 MOST = 1.3
 

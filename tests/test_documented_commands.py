@@ -15,8 +15,6 @@ from envs.kumo.published import import_checkout
 from tests.cluster.conftest import ROOT
 from tests.envs.kumo_checkout import write_checkout, write_transcripts
 
-pytestmark = pytest.mark.slow
-
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TUTORIALS = {"new_suite.md", "new_engine.md", "kidgym_new_task.md"}
 """Their code and commands are run by tests/test_tutorials.py and tests/envs/test_kidgym_custom_task.py."""
@@ -40,6 +38,7 @@ def commands() -> list[tuple[str, str]]:
     return [(page, line) for line, page in found.items()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "line"), commands(), ids=lambda value: value[:60])
 def test_a_documented_command_is_one_that_there_is(page, line, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
@@ -92,6 +91,7 @@ def test_paths_in_the_readme_exist():
         assert Path(ROOT / path).exists(), path
 
 
+@pytest.mark.slow
 def test_the_documented_python_runs(tmp_path, monkeypatch, capsys):
     text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "looking.md").read_text()
     blocks = [

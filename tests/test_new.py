@@ -39,14 +39,15 @@ def test_every_command_of_a_new_package_succeeds(kind, tmp_path, ray_cluster):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["suite", "engine", "task"])
-def test_the_code_of_a_new_package_is_typed_and_formatted(kind, tmp_path):
-    write_package(kind, NAMES[kind], tmp_path)
-    module = str(tmp_path / f"{NAMES[kind]}.py")
+def test_the_code_of_new_packages_is_typed_and_formatted(tmp_path):
+    kinds = ("suite", "engine", "task")
+    for kind in kinds:
+        write_package(kind, NAMES[kind], tmp_path / kind)
+    modules = [str(tmp_path / kind / f"{NAMES[kind]}.py") for kind in kinds]
     for command in (
-        ["ruff", "check", f"--config={ROOT / 'pyproject.toml'}", module],
+        ["ruff", "check", f"--config={ROOT / 'pyproject.toml'}", *modules],
         ["ruff", "format", "--check", f"--config={ROOT / 'pyproject.toml'}", str(tmp_path)],
-        ["mypy", "--strict", "--follow-imports=silent", module],
+        ["mypy", "--strict", "--follow-imports=silent", *modules],
     ):
         done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.conftest import EASY
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 INNER = ("envs", "evals", "cluster", "conf")
 NOT_INSTALLED = {".sh", ".ts", ".tsx", ".mjs"}
 """What a checkout has and a wheel does not: scripts of a checkout, sources of the viewer's page."""
-GAME = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=1"]
+GAME = [*EASY, "suite.tasks_per_domain=1"]
 OF_SUITES = {"kumo": ("pysat", "numba", "networkx"), "kidgym": ("resvg_py", "emosvg"), "both": ("gymnasium",)}
 """Packages that only these suites need."""
 
@@ -104,12 +106,13 @@ def test_it_runs_beside_packages_of_the_same_names_and_leaves_them_alone(install
     for words in (["--help"], ["run", *GAME, "model=random", "suite.repeats=1", f"run_dir={tmp_path / 'run'}"]):
         done = call(folder, "raycade", *words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+    where = "".join(f"import {name}; print({name}.__file__);" for name in INNER)
+    theirs = call(folder, "python", "-c", where, cwd=tmp_path)
+    assert theirs.stdout.split() == [str(site / name / "__init__.py") for name in INNER]
+    ours = call(folder, "python", "-c", f"import raycade.suite; {where}", cwd=tmp_path)
+    packages = site / "raycade" / "_packages"
+    assert ours.stdout.split() == [str(packages / name / "__init__.py") for name in INNER], ours.stderr
     for name in INNER:
-        where = f"import {name}; print({name}.__file__)"
-        theirs = call(folder, "python", "-c", where, cwd=tmp_path)
-        assert theirs.stdout.strip() == str(site / name / "__init__.py")
-        ours = call(folder, "python", "-c", f"import raycade.suite; {where}", cwd=tmp_path)
-        assert ours.stdout.strip() == str(site / "raycade" / "_packages" / name / "__init__.py"), ours.stderr
         late = call(folder, "python", "-c", f"import {name}, raycade", cwd=tmp_path)
         assert "ImportError" in late.stderr and repr(name) in late.stderr
 

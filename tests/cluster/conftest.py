@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import psutil
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
@@ -46,14 +45,6 @@ def launch() -> Iterator[Launch]:
         if process.poll() is None:
             process.kill()
             process.wait()
-
-
-def descendants(pid: int) -> list[psutil.Process]:
-    """All living processes below one."""
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
 
 
 @functools.cache

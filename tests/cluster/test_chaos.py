@@ -1,43 +1,54 @@
-"""The quick part of chaos; ``python -m benchmarks.chaos`` plays every fault at every moment."""
+"""Faults in real runs; ``python -m benchmarks.chaos`` plays every fault at every moment."""
 
 import time
 
 import pytest
 
-from tests.chaos import Result, Workload, can_mount, finish, prepare, run_with_fault
+from benchmarks.faults import Result, Workload, can_mount, finish, prepare, run_with_fault, run_with_faults
 
 pytestmark = pytest.mark.ray
 
 WORKLOAD = Workload(scale=1)
+ONE_AFTER_THE_OTHER = {
+    "runner": [("engine exits", "early"), ("runner SIGKILL", "middle"), ("one replica 20x slower", "last 1 %")],
+    "driver": [("engine hangs", "early"), ("replica SIGKILL", "middle"), ("driver SIGKILL", "last 1 %")],
+}
 
 
 @pytest.fixture(scope="module")
-def baseline(tmp_path_factory) -> Result:
+def results() -> list[Result]:
+    """Of all runs, the first one without faults."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def baseline(results, tmp_path_factory) -> Result:
     run = prepare(tmp_path_factory.mktemp("calm"), WORKLOAD)
     run.start()
-    return finish(run, time.monotonic())
+    results.append(finish(run, time.monotonic()))
+    return results[0]
 
 
-@pytest.mark.parametrize(
-    ("fault", "moment"),
-    [
-        ("engine exits", "early"),
-        ("engine hangs", "middle"),
-        ("replica SIGKILL", "last 1 %"),
-        ("one replica 20x slower", "last 1 %"),
-        ("disk full", "early"),
-    ],
-)
-def test_nothing_is_lost_and_the_scores_are_the_same(tmp_path, baseline, fault, moment):
-    if fault == "disk full" and not can_mount():
+@pytest.mark.parametrize("faults", ONE_AFTER_THE_OTHER.values(), ids=ONE_AFTER_THE_OTHER)
+def test_nothing_is_lost_and_the_scores_are_the_same(tmp_path, baseline, results, faults):
+    results.append(run_with_faults(tmp_path / "run", WORKLOAD, faults))
+    assert results[-1].summary == baseline.summary
+    if ("runner SIGKILL", "middle") in faults:
+        log = results[-1].run.log.read_text()
+        assert "replacing it" in log and "requeued its" in log, log
+
+
+def test_a_full_disk_costs_no_episode(tmp_path, baseline, results):
+    if not can_mount():
         pytest.skip("this process may not mount a small file system")
-    result = run_with_fault(tmp_path / "run", WORKLOAD, fault, moment)
-    assert result.summary == baseline.summary
+    results.append(run_with_fault(tmp_path / "run", WORKLOAD, "disk full", "early"))
+    assert results[-1].summary == baseline.summary
 
 
-def test_a_crashing_prompt_costs_its_own_episodes_only(tmp_path, baseline):
+def test_a_crashing_prompt_costs_its_own_episodes_only(tmp_path, baseline, results):
     result = run_with_fault(tmp_path / "run", WORKLOAD, "crashing prompt", "middle")
     differing = {name for name, row in result.rows.items() if baseline.rows[name] != row}
     assert differing and all(result.rows[name][3].startswith("EngineKilled") for name in differing)
     assert len(differing) <= 4, "the four runs of one task"
-    assert result.left_over() == [] and baseline.left_over() == [], "and no process of any of these runs is left"
+    left = {each.run.run_dir: each.left_over() for each in [*results, result]}
+    assert not any(left.values()), "no process of any of these runs is left"

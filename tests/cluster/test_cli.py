@@ -1,23 +1,18 @@
 """The command line as a user meets it: help, plans, errors with exit code 2, runs that end early, shards and merges."""
 
 import json
-from pathlib import Path
+import re
 
 import pytest
 
 from cluster import cli
 from cluster.commands.view import listen
+from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run
-from tests.cluster.conftest import raycade
+from tests.cluster.conftest import EASY, ROOT, raycade
 
-SMALL = [
-    "suite=kumo",
-    "suite.domains=[medical]",
-    "suite.difficulties=[easy]",
-    "suite.tasks_per_domain=4",
-    "suite.repeats=2",
-]
+SMALL = [*EASY, "suite.tasks_per_domain=4", "suite.repeats=2"]
 
 
 def run_here(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -30,8 +25,22 @@ def run_here(capsys, *arguments: str) -> tuple[int, str, str]:
 def test_help_names_every_command_and_the_common_overrides(capsys):
     code, out, _ = run_here(capsys, "--help")
     assert code == 0
-    for command in ("run", "plan", "report", "merge", "kidgym", "kumo", "multistar", "play", "raven"):
-        assert command in out
+    core = (
+        "run",
+        "plan",
+        "report",
+        "merge",
+        "play",
+        "compare",
+        "list",
+        "show",
+        "status",
+        "rescore",
+        "replay",
+        "upload",
+    )
+    for command in (*core, "kidgym", "kumo", "multistar", "raven"):
+        assert re.search(rf"^    {command} +\S", out, re.MULTILINE), command
     code, out, _ = run_here(capsys, "run", "--help")
     for override in ("suite=", "model=", "decoding=", "cluster=", "tracker=", "run_dir=", "shard="):
         assert override in out
@@ -43,20 +52,20 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["suite=chess"], ["suite=chess", "kumo", "kidgym"]),
         (["suite=kmo"], ["suite=kmo: there is none. Did you mean kumo? There are demo, kidgym"]),
         (["model=gpt9"], ["model=gpt9", "tiny"]),
-        (["suite=kumo", "suite.domains=[medicine]"], ["medicine", "medical"]),
-        (["suite=kumo", "suite.difficulties=[medium]"], ["medium", "easy"]),
+        (["suite=kumo", "suite.domains=[medicine]"], ["medicine", "Did you mean medical"]),
+        (["suite=kumo", "suite.difficulties=[eazy]"], ["eazy", "Did you mean easy"]),
         (["suite=kumo", "suite.repeats=0"], ["repeats", "0"]),
         (["suite=kumo", "suite.repeat=3"], ["suite: unknown key repeat", "Did you mean repeats"]),
-        (["suite=kidgym", "suite.tasks=[XX]"], ["XX", "CL"]),
+        (["suite=kidgym", "suite.tasks=[cl]"], ["cl", "Did you mean CL"]),
         (["suite=kidgym", "suite.resolution=50"], ["50", "64"]),
-        (["suite=multistar", "suite.configurations=[middle]"], ["middle", "center_single"]),
-        (["decoding=beam"], ["decoding=beam", "one of free, choice"]),
+        (["suite=multistar", "suite.configurations=[center_singel]"], ["Did you mean center_single"]),
+        (["decoding=choise"], ["decoding=choise", "one of free, choice", "Did you mean choice"]),
         (["baselines=[human]"], ["human", "random"]),
         (["cluster.replicas=0"], ["cluster.replicas=0"]),
-        (["cluster.policy=guess"], ["guess", "sticky"]),
+        (["cluster.policy=stickyy"], ["stickyy", "Did you mean sticky"]),
         (["shard=3/2"], ["shard=3/2", "i/n"]),
         (["suite.type=os.system"], ["os.system", "kumo"]),
-        (["model.sampling.max_token=3"], ["max_token"]),
+        (["model.sampling.max_token=3"], ["Did you mean max_tokens"]),
         (["model=simulated", "+model.sampling.beams=3"], ["beams", "max_tokens"]),
         (["suite=kumo", "suite.domains=[", "x"], ["suite.domains=["]),
         (["tracker.mode=online"], ["tracker"]),
@@ -145,52 +154,14 @@ def test_a_host_that_can_have_no_name_is_refused(host):
         listen(host, 0)
 
 
-@pytest.mark.parametrize(
-    ("damage", "named"),
-    [
-        ("unknown truth", ["medicine", "Blood Test", "low", "Plague"]),
-        ("ruled out in every state", ["medicine", "Blood Test", "Flu"]),
-        ("overlapping ranges", ["medicine", "Temperature", "38"]),
-        ("reversed range", ["medicine", "Temperature", "39"]),
-        ("duplicate name", ["medicine", "Flu"]),
-    ],
-)
-def test_a_bad_domain_file_is_named_down_to_its_state(capsys, tmp_path, damage, named):
-    path = tmp_path / "medicine.yaml"
-    path.write_text(bad_domain(damage))
+def test_a_bad_domain_file_is_named_down_to_its_state(capsys, tmp_path):
+    path = tmp_path / "medical.yaml"
+    text = (ROOT / "envs/kumo/domains/medical.yaml").read_text()
+    path.write_text(text.replace("  Influenza:", "  Plague:", 1))
     code, _, err = run_here(capsys, "run", "suite=kumo", f"suite.domains=[{path}]", f"run_dir={tmp_path / 'run'}")
     assert code == 2
-    for text in named:
-        assert text in err
+    assert "domain 'medical', action 'Body Temperature', outcome '35.5 to 37.3': rules out 'Influenza'" in err
     assert not (tmp_path / "run").exists()
-
-
-def bad_domain(damage: str) -> str:
-    again = "  FLU: An infection that is written in capitals here." if damage == "duplicate name" else ""
-    low = "[Flu, Plague]" if damage == "unknown truth" else "[Flu]"
-    high = "[Flu, Cold]" if damage == "ruled out in every state" else "[Cold]"
-    upper = {"overlapping ranges": "38.0 to 42.0", "reversed range": "42.0 to 39.0"}.get(damage, "38.1 to 42.0")
-    return f"""
-name: medicine
-title: Medicine
-goal: Find the one illness that the patient has.
-truth: {{singular: illness, plural: illnesses}}
-action: {{singular: examination, plural: examinations}}
-truths:
-  Flu: An infection of the airways that comes with a high temperature.
-  Cold: A mild infection of the nose and the throat.
-  Measles: An infection with a rash that starts behind the ears.
-  Mumps: An infection that swells the glands below the ears.
-{again}
-actions:
-  Blood Test:
-    definition: A sample from the arm is examined for white cells.
-    outcomes: {{low: {low}, high: {high}}}
-  Temperature:
-    definition: A thermometer is held under the tongue for a minute.
-    unit: degrees
-    outcomes: {{36.0 to 38.0: [Flu], {upper}: [Cold]}}
-"""
 
 
 def test_a_plan_shows_cells_calls_and_tokens_and_writes_nothing(capsys, tmp_path, monkeypatch):
@@ -207,83 +178,30 @@ def test_report_of_what_is_no_run_is_refused(capsys, tmp_path):
 
 
 @pytest.mark.ray
-def test_a_run_its_report_its_repetition_and_its_damage(tmp_path, ray_cluster):
-    run_dir = tmp_path / "run"
-    command = [
-        "run",
-        *SMALL,
-        "model=simulated",
-        "model.engine.median_tokens=5",
-        "baselines=[oracle,random]",
-        *ray_cluster,
-        f"run_dir={run_dir}",
-    ]
-    first = raycade(*command)
-    assert first.returncode == 0, first.stderr
-    for name in ("config.yaml", "plan.parquet", "summary.json", "versions.json", "tables/kumo_success.md"):
-        assert (run_dir / name).exists()
-    assert "simulated" in first.stdout and "oracle" in first.stdout and "random" in first.stdout
-    summary = json.loads((run_dir / "summary.json").read_text())
-    assert (summary["planned"], summary["done"], summary["failed"], summary["missing"]) == (24, 24, 0, 0)
-
-    again = raycade(*command)
-    assert again.returncode == 0 and "nothing to play" in again.stderr
-    report = raycade("report", str(run_dir))
-    assert report.returncode == 0 and "Episodes" in report.stdout
-
-    other = raycade(*command, "suite.repeats=3")
-    assert other.returncode == 2 and "belongs to another plan" in other.stderr
-    assert json.loads((run_dir / "summary.json").read_text()) == summary
-
-    part = next((run_dir / "episodes").glob("*.parquet"))
-    content = part.read_bytes()
-    part.write_bytes(content[: len(content) // 2])
-    for damaged in (raycade(*command), raycade("report", str(run_dir))):
-        assert damaged.returncode == 2 and part.name in damaged.stderr and "Traceback" not in damaged.stderr
-    assert part.read_bytes() == content[: len(content) // 2], "nothing is touched"
-    part.unlink()
-    mended = raycade(*command)
-    assert mended.returncode == 0
-    assert json.loads((run_dir / "summary.json").read_text()) == summary
-
-
-@pytest.mark.ray
-def test_an_over_long_prompt_is_a_failed_row_and_the_run_continues(tmp_path, ray_cluster):
-    run_dir = tmp_path / "run"
-    settings = [*SMALL, "model=simulated", "model.engine.max_model_len=700", *ray_cluster]
-    result = raycade("run", *settings, f"run_dir={run_dir}")
-    assert result.returncode == 0, result.stderr
-    rows = Run(run_dir).episodes().to_pylist()
-    failed = [row for row in rows if row["status"] == "failed"]
-    assert len(rows) == 8 and failed
-    assert all(
-        row["error"].startswith("PromptTooLong: the prompt has") and "context 700" in row["error"] for row in failed
-    )
-    assert "PromptTooLong" in result.stdout
-
-
-@pytest.mark.ray
-def test_shards_are_disjoint_and_merge_to_the_whole(tmp_path, ray_cluster):
-    common = [*SMALL, "model=simulated", "model.engine.median_tokens=5"]
-    whole = [episode.id for episode in load(common)]
-    for part in (1, 2):
-        result = raycade("run", *common, *ray_cluster, f"shard={part}/2", f"run_dir={tmp_path / str(part)}")
-        assert result.returncode == 0, result.stderr
-    parts = [{episode.id for episode in Run(tmp_path / str(part)).plan} for part in (1, 2)]
+def test_shards_with_failures_are_disjoint_and_merge_to_the_whole(tmp_path, ray_cluster, capsys):
+    common = [*SMALL, "model=simulated", "model.engine.max_model_len=700", "baselines=[oracle,random]"]
+    whole = [episode.id for episode in load_settings(common).plan]
+    runs = [tmp_path / "1", tmp_path / "2"]
+    for part, run_dir in enumerate(runs, 1):
+        shard = [*common, f"shard={part}/2", f"run_dir={run_dir}"]
+        done = raycade("run", *shard, *ray_cluster)
+        assert done.returncode == 0, done.stderr
+        for name in ("simulated", "oracle", "random", "PromptTooLong"):
+            assert name in done.stdout
+        for name in ("config.yaml", "plan.parquet", "summary.json", "versions.json", "tables/kumo_success.md"):
+            assert (run_dir / name).exists()
+        code, _, err = run_here(capsys, "run", *shard)
+        assert code == 0 and "nothing to play" in err
+    parts = [{episode.id for episode in Run(run_dir).plan} for run_dir in runs]
     assert not parts[0] & parts[1] and parts[0] | parts[1] == set(whole)
 
-    merged = raycade("merge", str(tmp_path / "all"), str(tmp_path / "1"), str(tmp_path / "2"), str(tmp_path / "1"))
-    assert merged.returncode == 0, merged.stderr
-    assert sorted(Run(tmp_path / "all").episodes()["episode_id"].to_pylist()) == sorted(whole)
-
-    other = raycade("run", *common, "suite.repeats=1", f"run_dir={tmp_path / 'other'}")
-    assert other.returncode == 0
-    refused = raycade("merge", str(tmp_path / "wrong"), str(tmp_path / "1"), str(tmp_path / "other"))
-    assert refused.returncode == 2 and "differ in suite" in refused.stderr
-    assert not (tmp_path / "wrong").exists()
-
-
-def load(overrides: list[str]):
-    from cluster.config.settings import load_settings
-
-    return load_settings([*overrides, f"run_dir={Path('unused')}"]).plan
+    code, _, err = run_here(capsys, "merge", str(tmp_path / "all"), *map(str, [*runs, runs[0]]))
+    assert code == 0, err
+    rows = Run(tmp_path / "all").episodes().to_pylist()
+    assert sorted(row["episode_id"] for row in rows) == sorted(whole)
+    failed = [row["error"] for row in rows if row["status"] == "failed"]
+    assert failed and all(re.match("PromptTooLong: the prompt has .*context 700", error) for error in failed)
+    code, out, _ = run_here(capsys, "report", str(tmp_path / "all"))
+    summary = json.loads((tmp_path / "all" / "summary.json").read_text())
+    assert code == 0 and "Episodes" in out
+    assert (summary["planned"], summary["failed"], summary["missing"]) == (24, len(failed), 0)

@@ -17,19 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.cli import parser_for
 from cluster.commands.list_models import list_others
 from cluster.commands.list_runs import list_runs
 from cluster.commands.show_episode import list_episodes
 from cluster.commands.status import _pace
+from cluster.completion import _overrides
 from cluster.config.settings import load_settings
 from cluster.observe.progress import short
 from cluster.observe.run_status import Pace, run_status
 from cluster.runner.episode_queue import expected_work
-from cluster.storage.lock import RunLock, writer_of
 from cluster.storage.process import this_process
 from cluster.storage.provenance import write_versions
-from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import Spending, SpendingJournal
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
@@ -37,6 +35,7 @@ from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
 from evals.summary.overview import overview
+from tests.cluster.conftest import begin
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import SMALL, leave_run
 from tests.cluster.test_merge import play as play  # a fixture
@@ -214,35 +213,9 @@ def test_the_state_follows_the_lease(run_dir):
         assert state in run_status(Run(run_dir)).state
 
 
-async def test_a_status_counts_what_is_done_failed_and_left(run_dir, play):
-    write_versions(run_dir, [{"id": "run", "began": "2026-01-01T00:00:00+00:00"}])
-    status = run_status(Run(run_dir))
-    (row,) = rows(status.players)
-    assert row == {"player": "simulated", "planned": 24, "done": 18, "failed": 2, "left": 4, "won": 0.9}
-    assert status.players.notes == ("2 failed: PlayerError: \\x1b[31mno",)
-    assert status.pace.finished == 20 and status.pace.seconds_left is None, "nobody is at work"
-    assert run_status(Run(await play("whole"))).state == "complete"
-
-
-def test_a_run_at_work_says_when_it_will_be_done(run_dir):
-    lock = RunLock(run_dir)
-    lock.acquire()
-    try:
-        began = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 100))
-        write_versions(run_dir, [{"id": "run", "began": began}])
-        pace = run_status(Run(run_dir)).pace
-    finally:
-        lock.release()
-    assert pace.seconds == pytest.approx(100, abs=20) and pace.seconds_left == pytest.approx(20, rel=0.5)
-    assert _pace(Pace(60.0, 30, 120.0)) == "latest session: 30 episodes finished in 1:00, 30.0 a minute, ETA 2:00"
-    assert _pace(Pace(0.0, 0, None)) == "latest session: 0 episodes finished in 0:00"
-
-
 async def test_a_status_tells_players_and_sessions_apart(tmp_path):
     settings = load_settings([*SMALL, "model=simulated", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
-    directory = RunDirectory(settings.run_dir)
-    directory.claim()
-    directory.begin(settings.plan, {"config.yaml": settings.config})
+    directory = begin(settings)
     assert run_status(Run(settings.run_dir)).pace is None, "no session has begun"
     began = [datetime.datetime.fromtimestamp(second, datetime.UTC).isoformat() for second in (1_000, 5_000)]
     write_versions(settings.run_dir, [{"id": str(number), "began": began[number]} for number in (0, 1)])
@@ -280,9 +253,12 @@ async def test_a_status_tells_players_and_sessions_apart(tmp_path):
     left = sum(map(expected_work, [*episodes["simulated"][13:], *episodes["random"][2:]]))
     assert at_work.pace.finished == 4 and at_work.pace.seconds > 1e9
     assert at_work.pace.seconds_left == pytest.approx(left / done * at_work.pace.seconds)
+    assert _pace(Pace(60.0, 30, 120.0)) == "latest session: 30 episodes finished in 1:00, 30.0 a minute, ETA 2:00"
+    assert _pace(Pace(0.0, 0, None)) == "latest session: 0 episodes finished in 0:00"
 
 
 async def test_a_status_names_the_commonest_causes_and_how_many_more_there_are(play):
+    assert run_status(Run(await play("whole"))).state == "complete"
     causes = [f"PlayerError: {cause}" for cause in "dabacbaedc"]
     run_dir = await play("run", failing=causes, most=10)
     first, *_, last = notes = run_status(Run(run_dir)).players.notes
@@ -291,10 +267,6 @@ async def test_a_status_names_the_commonest_causes_and_how_many_more_there_are(p
     (one,) = run_status(Run(await play("long", failing=["x" * 300, "x" * 300, "x" * 300]))).players.notes
     assert one == f"3 failed: {'x' * 200}"
     assert len(run_status(Run(await play("three", failing=["a", "b", "c"]))).players.notes) == 3
-
-
-def test_nobody_writes_where_nobody_has(tmp_path):
-    assert writer_of(tmp_path) is None
 
 
 # --- compare, rescore ------------------------------------------------------------------------------------------------
@@ -379,17 +351,7 @@ def test_the_version_is_shown(capsys):
     ("words", "meant"),
     [
         (["reprt", "x"], "report"),
-        (["run", "suite=kumoo"], "kumo"),
         (["run", "modl=tiny"], "model"),
-        (["run", "suite=kumo", "suite.repeat=3"], "repeats"),
-        (["run", "suite=kumo", "suite.domains=[medicl]"], "medical"),
-        (["run", "suite=kumo", "suite.difficulties=[eazy]"], "easy"),
-        (["run", "suite=kidgym", "suite.tasks=[cl]"], "CL"),
-        (["run", "suite=multistar", "suite.configurations=[center_singel]"], "center_single"),
-        (["run", "decoding=choise"], "choice"),
-        (["run", "baselines=[randm]"], "random"),
-        (["run", "cluster.policy=stickyy"], "sticky"),
-        (["run", "+model.sampling.max_token=3"], "max_tokens"),
         (["report", "--fulll", "x"], "--full"),
         (["kumo", "chek", "x"], "check"),
     ],
@@ -410,32 +372,26 @@ def completions(line, tmp_path):
 
 def test_a_shell_completes_commands_overrides_and_episodes(run_dir, tmp_path):
     assert {"report", "replay", "rescore"} <= {word.strip() for word in completions("raycade re", tmp_path)}
-    assert completions("raycade run suite=kid", tmp_path) == ["suite=kidgym"]
-    assert "tracker=" in completions("raycade plan t", tmp_path)
     assert completions("raycade run suite=kumo suite.do", tmp_path) == ["suite.domains="]
-    assert completions("raycade run suite=kidgym suite.dec", tmp_path) == ["suite.decoder="]
-    assert completions("raycade run suite=kumo suite.prompt=", tmp_path) == [
-        "suite.prompt=own",
-        "suite.prompt=published",
-    ]
-    assert "cluster.replicas=" in completions("raycade run cluster.re", tmp_path)
-    assert "model.sampling.top_p=" in completions("raycade run model.sampling.to", tmp_path)
     name = ids(run_dir)[0]
     assert name[:12] in completions(f"raycade show {run_dir} {name[:4]}", tmp_path)
 
 
-def test_every_command_has_help():
-    for name in parser_for("").parse_args(["run"]) and (
-        "compare",
-        "list",
-        "show",
-        "status",
-        "rescore",
-        "replay",
-        "upload",
-    ):
-        text = parser_for(name).format_help()
-        assert re.search(rf"^    {name} +\S", text, re.MULTILINE), name
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("raycade run suite=kid", ["suite=kidgym"]),
+        ("raycade plan t", ["tracker="]),
+        ("raycade run suite=kidgym suite.dec", ["suite.decoder="]),
+        ("raycade run suite=kumo suite.prompt=", ["suite.prompt=own", "suite.prompt=published"]),
+        ("raycade run cluster.re", ["cluster.replicas="]),
+        ("raycade run model.sampling.to", ["model.sampling.top_p=", "model.sampling.top_k="]),
+    ],
+)
+def test_overrides_are_completed_by_groups_keys_and_choices(monkeypatch, line, offered):
+    monkeypatch.setenv("COMP_LINE", line)
+    prefix = line.split()[-1]
+    assert [word for word in _overrides(prefix) if word.startswith(prefix)] == offered
 
 
 def test_large_numbers_are_short():

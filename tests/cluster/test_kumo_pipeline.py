@@ -1,6 +1,8 @@
 """``raycade kumo lab propose | write | check | revise | make`` with a scripted model."""
 
 import asyncio
+import contextlib
+import io
 import json
 import multiprocessing
 import os
@@ -8,7 +10,6 @@ import re
 import signal
 import time
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 import yaml
@@ -259,18 +260,15 @@ class Clumsy:
 @pytest.fixture(scope="module")
 def clumsy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pipeline") / "clumsy"
-    home = Path.cwd()
-    os.chdir(folder.parent)
-    try:
+    said = io.StringIO()
+    with contextlib.chdir(folder.parent), contextlib.redirect_stdout(said):
         writer = Writer(Clumsy(folder))
         assert run("make", folder, writer, "suite.proposals=8") == 0
-    finally:
-        os.chdir(home)
-    return folder, writer
+    return folder, writer, said.getvalue()
 
 
 def test_attempts_repairs_acceptances_and_refusals_of_a_clumsy_model_are_counted(clumsy):
-    folder, writer = clumsy
+    folder, writer, _ = clumsy
     counts = {}
     for stage in (*RUNS, "revise-1", "check-2"):
         rows, turns = rows_of(folder, stage), turns_of(folder, stage)
@@ -296,7 +294,7 @@ def test_attempts_repairs_acceptances_and_refusals_of_a_clumsy_model_are_counted
 
 
 def test_nothing_that_a_model_wrote_is_executed_or_leaves_the_folder(clumsy):
-    folder, _ = clumsy
+    folder, *_ = clumsy
     assert not list(folder.parent.rglob("HIT")) and {path.name for path in folder.parent.iterdir()} == {"clumsy"}
     assert {path.name for path in folder.iterdir()} == {"books", "books.jsonl", "domains", "proposals.yaml", "runs"}
     for path in folder.rglob("*"):
@@ -304,17 +302,15 @@ def test_nothing_that_a_model_wrote_is_executed_or_leaves_the_folder(clumsy):
             assert "\x1b" not in path.read_text(), path
 
 
-def test_the_reasons_of_refusals_are_printed_without_terminal_codes(tmp_path, capsys):
-    folder = tmp_path / "refused"
-    assert run("make", folder, Writer(Clumsy(folder)), "suite.proposals=8", "suite.rounds=1") == 0
-    said = capsys.readouterr().out
+def test_the_reasons_of_refusals_are_printed_without_terminal_codes(clumsy):
+    *_, said = clumsy
     assert "refused Cutter: a near-duplicate of 'cutters'" in said and "wines" in said
     assert "refused hostiles: " in said and "refused repeaters: " in said
     assert "2 with misspelled first among their faults" in said and "\x1b[2J" not in said
 
 
 def test_the_verdict_on_each_attempt_is_kept(clumsy):
-    folder, _ = clumsy
+    folder, *_ = clumsy
     rules = [
         [t["rule"] for t in row["turns"]]
         for row in Run(folder / "runs/configure").episodes(["index", "turns"]).to_pylist()
@@ -367,14 +363,10 @@ def test_files_of_the_user_are_neither_overwritten_nor_believed(tmp_path, capsys
         (["nonsense"], "KEY=VALUE"),
         (["suite.proposals=0"], "suite.proposals"),
         (["suite.per_reply=50"], "suite.per_reply"),
-        (["suite.difficulty=esay"], "easy"),
         (["suite.domains=[medicla]"], "medical"),
         (["suite.existing=[nothing.yaml]"], "nothing.yaml"),
-        (["suite.trutsh=7"], "truths"),
-        (["model=nobody"], "nobody"),
         (["suite=kumo"], "suite"),
         (["model=oracle"], "engine"),
-        (["suite.repairs=-1"], "suite.repairs"),
     ],
 )
 def test_wrong_settings_are_named(words, named, tmp_path, capsys):
@@ -434,8 +426,8 @@ def test_of_two_new_domains_with_the_same_contents_the_first_is_kept(tmp_path, c
 # --- many calls, and a sudden end ------------------------------------------------------------------------------------
 
 
-def test_thousands_of_calls_are_in_flight_but_no_more_than_the_engine_has_slots(tmp_path):
-    for batch, count in ((16, 60), (2_000, 2_400)):
+def test_a_thousand_calls_are_in_flight_but_no_more_than_the_engine_has_slots(tmp_path):
+    for batch, count in ((16, 60), (1_000, 1_200)):
         writer = Writer(lambda request: "no")
         folder, many = tmp_path / f"batch-{batch}", [f"suite.proposals={2 * count}", "suite.repairs=0"]
         assert run_command("propose", folder, [*SMALL, *many], False, play=play_with(writer, batch)) == 0

@@ -289,13 +289,19 @@ async def test_closing_leaves_no_child_process(engine: VLLMEngine) -> None:
         await engine.complete(Request("late", ask("Anyone?")))
 
 
-async def test_a_killed_core_is_a_dead_engine() -> None:
+async def test_an_unresponsive_core_fails_the_health_check_and_a_killed_one_is_a_dead_engine() -> None:
     engine = make_engine()
     await engine.start()
+    core = engine_cores()[0].pid
     try:
+        os.kill(core, signal.SIGSTOP)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(engine.check_health(), 1)
+        os.kill(core, signal.SIGCONT)
+        await asyncio.wait_for(engine.check_health(), 10)
         waiting = asyncio.create_task(engine.complete(Request("victim", ask("Wait."), options=("x" * 900,))))
         await asyncio.sleep(0.05)
-        os.kill(engine_cores()[0].pid, signal.SIGKILL)
+        os.kill(core, signal.SIGKILL)
         with pytest.raises(EngineDiedError, match="died"):
             await waiting
         with pytest.raises(EngineDiedError):
@@ -303,23 +309,6 @@ async def test_a_killed_core_is_a_dead_engine() -> None:
         with pytest.raises(EngineDiedError):
             await engine.complete(Request("next", ask("Anyone?")))
     finally:
-        await engine.close()
-    assert engine_cores() == []
-
-
-async def test_an_unresponsive_engine_core_fails_the_health_check() -> None:
-    engine = make_engine()
-    await engine.start()
-    core = engine_cores()[0].pid
-    try:
-        await asyncio.wait_for(engine.check_health(), 10)
-        os.kill(core, signal.SIGSTOP)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(engine.check_health(), 1)
-        os.kill(core, signal.SIGCONT)
-        await asyncio.wait_for(engine.check_health(), 10)
-    finally:
-        os.kill(core, signal.SIGCONT)
         await engine.close()
     assert engine_cores() == []
 

@@ -21,7 +21,7 @@ from cluster.engines.openai_api import OpenAIEngine
 from cluster.engines.tiny_model import ensure_tiny_model
 from envs.picture import Picture
 from evals.types import PromptTooLong, message
-from tests.cluster.conftest import raycade
+from tests.cluster.conftest import EASY, raycade
 
 pytestmark = pytest.mark.vllm
 
@@ -88,13 +88,7 @@ async def test_texts_pictures_choices_and_label_scores(url):
 
 
 def test_a_whole_run_through_the_api(url, tmp_path):
-    games = [
-        "suite=kumo",
-        "suite.domains=[medical]",
-        "suite.difficulties=[easy]",
-        "suite.tasks_per_domain=3",
-        "suite.repeats=1",
-    ]
+    games = [*EASY, "suite.tasks_per_domain=3", "suite.repeats=1"]
     api = ["model=openai", "model.engine.model=tiny", f"model.engine.base_url={url}", "model.engine.choices=vllm"]
     result = raycade(
         "run", *games, *api, "decoding=choice", "model.sampling.max_tokens=32", f"run_dir={tmp_path / 'run'}"

@@ -1,6 +1,6 @@
 """Injects faults into real runs (simulated engines, real Ray, real signals): no episode is lost, no process is left.
 
-``benchmarks/chaos.py`` plays every fault at every moment; the tests play some.
+``benchmarks.chaos`` plays every fault at every moment; ``tests/cluster/test_chaos.py`` plays some.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
@@ -36,8 +37,13 @@ class Workload:
     scale: int = 1
     replicas: int = 4
 
+    def rows_at(self, moment: str) -> int:
+        """How many rows the ledger has at a moment."""
+        return int(50 * self.scale * 4 * MOMENTS[moment])
+
     @property
     def overrides(self) -> list[str]:
+        """Of the command that plays it."""
         return [
             "suite=kumo",
             f"suite.domains=[{','.join(DOMAINS)}]",
@@ -63,13 +69,20 @@ class Run:
     run_dir: Path
     log: Path
     environment: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen | None = None
+    _process: subprocess.Popen[bytes] | None = None
     children: dict[int, psutil.Process] = field(default_factory=dict)
 
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The latest driver; the run must have been started."""
+        assert self._process is not None
+        return self._process
+
     def start(self) -> None:
+        """Start the driver, for the first time or again."""
         with self.log.open("ab") as log:
             environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **self.environment}
-            self.process = subprocess.Popen(
+            self._process = subprocess.Popen(
                 self.command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True, env=environment
             )
 
@@ -78,6 +91,7 @@ class Run:
         return sum(pq.read_metadata(part).num_rows for part in (self.run_dir / "episodes").glob("part-*.parquet"))
 
     def wait_for(self, rows: int) -> None:
+        """Wait until the ledger has so many rows or the driver has ended."""
         end = time.monotonic() + TIMEOUT
         while self.done() < rows and self.process.poll() is None:
             assert time.monotonic() < end, f"no progress: {self.log.read_text()[-3000:]}"
@@ -85,14 +99,17 @@ class Run:
             time.sleep(0.05)
 
     def note_children(self) -> None:
+        """Remember the processes that live below the driver now."""
         with suppress(psutil.NoSuchProcess):
             self.children |= {child.pid: child for child in psutil.Process(self.process.pid).children(recursive=True)}
 
     def victims(self, title: str) -> list[psutil.Process]:
+        """Living processes of the run with this title."""
         self.note_children()
         return [child for child in self.children.values() if child.is_running() and title in " ".join(_command(child))]
 
     def wait(self) -> int:
+        """Wait for the driver's end; its exit code."""
         end = time.monotonic() + TIMEOUT
         while self.process.poll() is None:
             assert time.monotonic() < end, f"never finished: {self.log.read_text()[-3000:]}"
@@ -142,8 +159,8 @@ def prepare(folder: Path, workload: Workload, *overrides: str, **environment: st
 class Result:
     """What a run is compared by."""
 
-    summary: dict
-    rows: dict[str, tuple]
+    summary: dict[str, Any]
+    rows: dict[str, tuple[Any, ...]]
     seconds: float
     """From the first ready replica to the last episode, as recorded by the run."""
     wall: float
@@ -237,8 +254,7 @@ FAULTS: dict[str, Callable[[Run], None]] = {
 
 def run_with_fault(folder: Path, workload: Workload, fault: str, moment: str) -> Result:
     """Play the workload with one fault at one moment."""
-    planned = 50 * workload.scale * 4
-    rows = int(planned * MOMENTS[moment])
+    rows = workload.rows_at(moment)
     if fault == "W&B unreachable":
         run = prepare(folder, workload, "tracker=wandb", "tracker.mode=online", **UNREACHABLE)
     elif fault == "crashing prompt":
@@ -250,24 +266,32 @@ def run_with_fault(folder: Path, workload: Workload, fault: str, moment: str) ->
             )
             run.command += ["model.replica.cpus=1"]
             run.environment |= TOKEN
-            return _play(run, rows, lambda run: lose_node())
-    else:
+            return _play(run, [(rows, lambda run: lose_node())])
+    elif fault == "disk full":
         run = prepare(folder, workload)
-    if fault == "disk full":
         with small_disk(folder / "run"):
-            return _play(run, rows, disk_fills_up)
-    return _play(run, rows, FAULTS[fault])
+            return _play(run, [(rows, disk_fills_up)])
+    else:
+        return run_with_faults(folder, workload, [(fault, moment)])
+    return _play(run, [(rows, nothing)])
+
+
+def run_with_faults(folder: Path, workload: Workload, faults: Sequence[tuple[str, str]]) -> Result:
+    """Play the workload with faults that need no preparation, one after the other, each at its moment."""
+    return _play(prepare(folder, workload), [(workload.rows_at(moment), FAULTS[fault]) for fault, moment in faults])
 
 
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 UNREACHABLE = {"WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_API_KEY": "0" * 40}
 
 
-def _play(run: Run, rows: int, inject: Callable[[Run], None]) -> Result:
+def _play(run: Run, faults: Sequence[tuple[int, Callable[[Run], None]]]) -> Result:
+    """Play a run, and do each of these to it when its ledger has so many rows."""
     started = time.monotonic()
     run.start()
-    run.wait_for(max(rows, 1))
-    inject(run)
+    for rows, inject in faults:
+        run.wait_for(max(rows, 1))
+        inject(run)
     return finish(run, started)
 
 
@@ -292,7 +316,7 @@ def poison(workload: Workload, moment: str) -> str:
     return max(candidates, key=len)[:200].strip()
 
 
-def _text(puzzle, suite) -> str:
+def _text(puzzle: Any, suite: KumoSuite) -> str:
     return "\n".join(str(part) for each in puzzle.opening(suite.book, suite.max_steps) for part in each.parts)
 
 
@@ -353,7 +377,7 @@ def two_nodes(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
             _end(node)
 
 
-def _end(node: subprocess.Popen) -> None:
+def _end(node: subprocess.Popen[bytes]) -> None:
     """Kill a process and all its descendants at once, as when a machine fails."""
     try:
         below = psutil.Process(node.pid).children(recursive=True)
