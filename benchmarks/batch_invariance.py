@@ -75,7 +75,7 @@ async def measure(model: str, deterministic: bool) -> Table:
     rows = (
         ("prompts", PROMPTS),
         ("texts that differ", differ),
-        ("largest difference in log-probability", apart(labels, labels_at_once)),
+        ("largest difference in log-probability", f"{apart(labels, labels_at_once):.1e}"),
     )
     return Table("batch_invariance", f"{model}, deterministic={str(deterministic).lower()}", ("what", "value"), rows)
 

@@ -272,9 +272,9 @@ class VLLMEngine(Engine):
         )
         pictures = self._arguments["limit_mm_per_prompt"].get("image", MANY)
         self._chat.arrange(self._system_role, pictures, self._keeps_reasoning)
-        block = self._engine.vllm_config.cache_config.block_size
-        hybrid = bool(getattr(config, "is_hybrid", False))
-        self._hits = HitWatch(block, hybrid=hybrid)
+        cache = self._engine.vllm_config.cache_config
+        block, hybrid = cache.block_size, bool(getattr(config, "is_hybrid", False))
+        self._hits = HitWatch(block, hybrid=hybrid) if cache.enable_prefix_caching else None
         if hybrid and self._shared_beginnings:
             unit, step = self._arguments.get("prefix_match_unit"), self._arguments["max_num_batched_tokens"]
             self._beginnings = SharedBeginnings(block, unit, step)
@@ -317,7 +317,8 @@ class VLLMEngine(Engine):
         if self._beginnings is not None:
             await self._beginnings.store(prompt, lambda short: self._begin(request, short))
         output = await self._generate(request, prompt, parameters)
-        self._hits.saw(len(output.prompt_token_ids), output.num_cached_tokens or 0)
+        if self._hits is not None:
+            self._hits.saw(len(output.prompt_token_ids), output.num_cached_tokens or 0)
         answer = output.outputs[0]
         scores = label_scores(labels, answer) if labels else None
         if scores:

@@ -1,6 +1,7 @@
 """What a plan knows of a chat template on this machine: its variables, whether it passes chats on, where replies begin."""
 
 import json
+import os
 
 import pytest
 
@@ -15,6 +16,7 @@ from cluster.engines.template_files import (
     variables_of,
 )
 from cluster.engines.vllm import VLLMEngine
+from cluster.engines.vllm_process import BATCH_INVARIANT, prepare_environment
 from cluster.engines.vllm_reasoning import thinks
 from cluster.errors import UserError
 from evals.types import Message, message
@@ -141,3 +143,10 @@ def test_history_and_determinism_are_part_of_the_id_only_where_they_are_set():
     with pytest.raises(UserError, match=r"history\.reasoning=lost: must be one of dropped, kept"):
         load_settings(["suite=kumo", "model=tiny", "history.reasoning=lost"])
     assert load_settings(["suite=kumo", "model=tiny", "model.system_role=user"]).model.engine["system_role"] == "user"
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_deterministic_runs_set_vllms_variable(monkeypatch, deterministic):
+    monkeypatch.setenv(BATCH_INVARIANT, "0")
+    prepare_environment(local=False, deterministic=deterministic)
+    assert os.environ[BATCH_INVARIANT] == str(int(deterministic))

@@ -7,8 +7,9 @@ import math
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import psutil
@@ -19,6 +20,7 @@ from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm import VLLMEngine
 from cluster.engines.vllm_chat import VLLMChat
+from cluster.prefix_cache.beginnings import SharedBeginnings
 from envs.picture import Picture
 from evals.types import Chat, PlayerError, PromptTooLong, Reply, message
 
@@ -346,3 +348,32 @@ async def test_a_picture_that_cannot_be_rendered_fails_that_request_only() -> No
 async def test_a_model_that_reads_text_only_says_so() -> None:
     with pytest.raises(PlayerError, match="tiny reads text only"):
         chat_with(multimodal=False).rendered(ask(Stripes()))
+
+
+async def test_beginnings_with_pictures_sent_on_their_own_change_no_answer(engine: VLLMEngine) -> None:
+    def requests(times: str) -> list[Request]:
+        words = "Both pictures show stripes, and one of the letters below says which are the wider ones. " * 3
+        chats = [ask(Stripes(8), Stripes(16), words, f"Question {number}:") for number in range(4)]
+        return [Request(f"{times} {number}", chat, labels=("A", "B")) for number, chat in enumerate(chats)]
+
+    alone = [await engine.complete(request) for request in requests("alone")]
+    await engine._engine.reset_prefix_cache()
+    sent: list[int] = []
+    begin = engine._begin
+
+    async def counted(request: Request, beginning: Mapping[str, Any]) -> None:
+        sent.append(len(beginning["mm_hashes"]["image"]))
+        await begin(request, beginning)
+
+    engine._begin = counted  # type: ignore[method-assign]
+    engine._beginnings = SharedBeginnings(128, 16, 8192)
+    try:
+        together = await asyncio.gather(*map(engine.complete, requests("together")))
+    finally:
+        engine._beginnings = None
+        engine._begin = begin  # type: ignore[method-assign]
+    assert sent == [2]
+    assert all(reply.cached_tokens >= 128 for reply in together[1:])
+    for one, other in zip(alone, together, strict=True):
+        assert one.label_scores and other.label_scores
+        assert other.label_scores.logprobs == pytest.approx(one.label_scores.logprobs, abs=TOLERANCE)
