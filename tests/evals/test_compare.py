@@ -4,14 +4,16 @@ import dataclasses
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from evals.analysis.compare import Side, comparison_tables, flip_table, flips
+from evals.analysis.compare import Side, _pooled, comparison_tables, flip_table, flips
 from evals.analysis.differences import differences_table, flat_settings
 from evals.players import BUILT_IN_PLAYERS
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.multistar import MultiStarSuite
-from evals.summary.paired import holm, paired_effects
+from evals.summary.paired import Observation, holm, paired_effects
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
 
@@ -289,3 +291,12 @@ def test_the_same_games_are_looked_at_each_time(monkeypatch):
     plain = dataclasses.replace(second, run=run_of(SUITE, {"m": Often(0.5)}))
     assert not any("differ in" in note for note in differences_table(first, second, ()).notes)
     assert len({differences_table(first, plain, ()).notes for _ in range(5)}) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 1)), unique=True))
+def test_cells_that_are_pooled_keep_their_observations_apart(chosen):
+    """Two levels may play a game of one number, and ask questions of one name."""
+    observations = [Observation((cell,), game, unit, 1.0) for cell, game, unit in chosen]
+    pooled = _pooled(observations)
+    assert len({(one.cell, one.game, one.unit) for one in pooled}) == len(chosen)
+    assert all(one.cell == () for one in pooled) and [one.game for one in pooled] == [game for _, game, _ in chosen]
