@@ -261,8 +261,10 @@ def _plan(options: argparse.Namespace) -> int:
     settings = load_settings(options.overrides)
     try:
         check_environment(settings)
-    except UserError as error:  # a plan needs no key, but the run will
-        warn(str(error))
+    except UserError as error:
+        if not settings.model.metered:
+            raise
+        warn(str(error))  # a plan needs no key, but the run will
     bought = precision_table(settings, options.like, options.precision, options.detect)
     show([*describe_plan(settings, options.like), bought])
     return 0

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from cluster.config.settings import check_environment, load_settings
+from cluster.cli import main
+from cluster.config.settings import load_settings
 from cluster.engines.prompt_check import arranged, arrangements, choose_arrangement
 from cluster.engines.template_files import (
     TemplateError,
@@ -20,6 +21,7 @@ from cluster.engines.vllm_process import BATCH_INVARIANT, prepare_environment
 from cluster.engines.vllm_reasoning import thinks
 from cluster.errors import UserError
 from evals.types import Message, message
+from tests.cluster.conftest import EASY
 
 WHOLE = """{{ bos_token }}{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}
 {%- for p in m.content %}{% if p.type == 'image' %}<i>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}{% endfor %}
@@ -79,10 +81,11 @@ def test_arguments_are_variables_of_the_template():
     assert variables_of("{% set a = b %}{{ a }}{% generation %}{{ c }}{% endgeneration %}") == {"b", "c"}
 
 
-def test_a_misspelled_argument_is_refused_before_anything_starts():
-    settings = load_settings(["suite=kumo", "model=tiny", "model.chat_template_kwargs={enable_thinkin: true}"])
-    with pytest.raises(UserError, match=r"enable_thinkin\. Did you mean enable_thinking\?"):
-        check_environment(settings)
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_misspelled_argument_is_refused_before_anything_starts(command, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([command, *EASY, "model=tiny", "model.chat_template_kwargs={enable_thinkin: true}"])
+    assert "has no variable enable_thinkin. Did you mean enable_thinking?" in " ".join(capsys.readouterr().err.split())
 
 
 def test_labels_are_refused_only_where_the_next_token_is_no_answer(tmp_path):
