@@ -40,7 +40,7 @@ BEFORE = {
 @pytest.mark.parametrize("name", rows())
 def test_a_row_makes_settings_that_pass_the_checks(name):
     row = rows()[name]
-    model = make_model(section_of(name, row))
+    model = make_model(section_of(name, row), {})
     assert model.engine["model"] == row.id and row_of(row.id) is row
     assert bool(model.capabilities.pictures) == row.family.sees
     parallel = model.engine["tensor_parallel_size"] * model.engine.get("pipeline_parallel_size", 1)
@@ -52,7 +52,7 @@ def test_a_row_makes_settings_that_pass_the_checks(name):
 
 
 def test_the_models_that_had_files_have_the_ids_that_they_had():
-    assert {name: make_model(section_of(name, rows()[name])).fingerprint for name in BEFORE} == BEFORE
+    assert {name: make_model(section_of(name, rows()[name]), {}).fingerprint for name in BEFORE} == BEFORE
 
 
 def test_a_row_is_selected_by_its_name():
