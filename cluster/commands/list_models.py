@@ -18,7 +18,7 @@ from cluster.config.registry import names_without_file
 from cluster.console import show
 from cluster.errors import UserError
 from cluster.models.memory import cache_bytes, fit_on, parallel_sizes
-from cluster.models.proofs import GRADES, grade_of, proof_of
+from cluster.models.proofs import CONFIG, EXACT, GRADES, UNTRIED, grade_of, proof_of
 from cluster.models.table import CONTEXT, GIB, Model, gpus, rows
 from envs.suggest import did_you_mean
 from evals.tables import Cell, Table
@@ -39,14 +39,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vision", action="store_true", help="only models that read pictures")
     parser.add_argument("--grade", choices=GRADES, help="only models that came at least as far")
     parser.add_argument("--json", action="store_true", help="print all columns as JSON")
+    parser.add_argument(
+        "--prove",
+        metavar="NAME",
+        help="try a model without its weights: shrunken, random, on the real engine (a minute; needs vLLM)",
+    )
 
 
 def main(options: argparse.Namespace) -> None:
-    """Print the table.
+    """Print the table, or try a model.
 
     Raises:
         UserError: nothing is found.
     """
+    if options.prove:
+        from cluster.models.prove import prove_here
+
+        show([prove_here(options.prove)])
+        return
     found = [row for row in rows().values() if _is_wanted(row, options)]
     filtered = bool(options.words or options.fits or options.vision or options.grade)
     if filtered and not found:
@@ -76,7 +86,7 @@ def _is_wanted(row: Model, options: argparse.Namespace) -> bool:
 
 def list_models(found: Sequence[Model]) -> Table:
     """A line for each model of the table."""
-    columns = ("model", "billions", "GiB", "48 GB", "80", "141", "sees", "thinks", "tried")
+    columns = ("model", "billions", "GiB", "48", "80", "141", "sees", "thinks", "tried")
     lines = tuple(
         (
             row.name,
@@ -85,20 +95,28 @@ def list_models(found: Sequence[Model]) -> Table:
             *(_gpus(row, name) for name in SIZES),
             "yes" if row.family.sees else "",
             row.thinking.default if row.thinking else "",
-            grade_of(row),
+            _short(grade_of(row)),
         )
         for row in found
     )
     notes = (
-        f"GPUs: the fewest of that memory that hold the weights as published and one sequence of {CONTEXT:,} tokens.",
-        "Tried: without weights, shrunken, on the real engine; in parentheses another model of the family.",
+        "Billions: of parameters, and those that a token uses.",
+        f"48, 80, 141: the fewest GPUs of so many GB that hold the published weights and one sequence of {CONTEXT:,} tokens.",
+        "Tried: without weights, shrunken, on the real engine, as far as: config (it does not start on a CPU), loaded, played, "
+        "exact (and labels as in transformers); in parentheses another model of the family.",
         "All of one model: `raycade models NAME`; of all: `--json`.",
     )
     return Table("models", "Open models", columns, lines, notes)
 
 
+def _short(grade: str) -> str:
+    for long, short in ((EXACT, "exact"), (CONFIG, "config"), (UNTRIED, "")):
+        grade = grade.replace(long, short)
+    return grade
+
+
 def _billions(row: Model) -> str:
-    return f"{row.total:g}" if row.active == row.total else f"{row.total:g}, {row.active:g} used"
+    return f"{row.total:g}" if row.active == row.total else f"{row.total:g}/{row.active:g}"
 
 
 def _gpus(row: Model, gpu: str) -> str:

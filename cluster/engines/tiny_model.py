@@ -10,7 +10,9 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cluster.engines import torch_compat
@@ -134,8 +136,26 @@ def write_tiny_model(home: Path) -> None:
     logging.enable_progress_bar()
 
 
-def write_tokenizer(home: Path, corpus: str, size: int) -> dict[str, int]:
-    """Write a byte-level BPE of at most ``size`` tokens, trained on a text; returns the ids of the special tokens."""
+def write_tokenizer(
+    home: Path,
+    corpus: str,
+    size: int,
+    special: Sequence[str] = SPECIAL_TOKENS,
+    end: str = "<|im_end|>",
+    words: Sequence[str] = THINKING_TOKENS,
+    named: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, int]:
+    """Write a byte-level BPE of at most ``size`` tokens, trained on a text; returns the ids of the special tokens.
+
+    Args:
+        home: The folder that gets the tokenizer and its chat template.
+        corpus: The text.
+        size: Most tokens.
+        special: Special tokens; the first one pads.
+        end: The one that ends a turn.
+        words: Further tokens, which are not special.
+        named: Special tokens that a processor knows by a name: ``{"image_token": "<image>"}``.
+    """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -145,27 +165,28 @@ def write_tokenizer(home: Path, corpus: str, size: int) -> dict[str, int]:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=size - len(SPECIAL_TOKENS) - len(THINKING_TOKENS),
+        vocab_size=size - len(special) - len(words),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator([corpus], trainer)
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    tokenizer.add_tokens(list(THINKING_TOKENS))
+    tokenizer.add_special_tokens(list(special))
+    tokenizer.add_tokens(list(words))
     tokenizer.save(str(home / "tokenizer.json"))
     _write_json(
         home / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "eos_token": "<|im_end|>",
-            "pad_token": "<|endoftext|>",
-            "additional_special_tokens": list(SPECIAL_TOKENS[3:]),
+            "eos_token": end,
+            "pad_token": special[0],
+            "additional_special_tokens": [token for token in special[1:] if token != end],
+            **named,
             "clean_up_tokenization_spaces": False,
         },
     )
     (home / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
     vocabulary = tokenizer.get_vocab()
-    return {token: vocabulary[token] for token in SPECIAL_TOKENS}
+    return {token: vocabulary[token] for token in special}
 
 
 def write_processor(home: Path, smallest: int, largest: int) -> None:

@@ -41,6 +41,10 @@ class Files:
     generation: Mapping[str, Any] = field(default_factory=dict)
     processor: Mapping[str, Any] = field(default_factory=dict)
     index: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+    """Where they lie, with tokenizer and template; None for a copy."""
+    copy: Mapping[str, Any] = field(default_factory=dict)
+    """What a copy says of tokenizer, template and processor."""
 
     @property
     def architecture(self) -> str:
@@ -71,7 +75,7 @@ def files_of(id: str, online: bool = True) -> Files:
     copy = resources.files(__package__).joinpath("configs", f"{id.replace('/', '--')}.json")
     if copy.is_file():
         stored = json.loads(copy.read_text(encoding="utf-8"))
-        return Files(id, f"a copy: {stored['source']}, {stored['date']}", stored["config"], **stored.get("more", {}))
+        return Files(id, f"a copy of {stored['source']}, {stored['date']}", stored["config"], copy=stored)
     found = _from_hub(id, offline=False) if online else None
     if not found:
         asked = " and on the hub" if online else ""
@@ -120,7 +124,8 @@ def _read(id: str, source: str, paths: Mapping[str, Path]) -> Files:
         read[name] = value
     if CONFIG not in read:
         raise UserError(f"model.engine.model={id}: there is no {CONFIG}")
-    return Files(id, source, read[CONFIG], *(read.get(name, {}) for name in (GENERATION, PROCESSOR, INDEX)))
+    generation, processor, index = (read.get(name, {}) for name in (GENERATION, PROCESSOR, INDEX))
+    return Files(id, source, read[CONFIG], generation, processor, index, paths[CONFIG].parent)
 
 
 @lru_cache(maxsize=64)
