@@ -16,7 +16,7 @@ from typing import Any
 
 from cluster.errors import CONTINUE
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
 received: list[int] = []
 """Signals within ``counted``."""
@@ -28,7 +28,7 @@ class StoppedError(BaseException):
 
 def leave_at_once() -> None:
     """From now on, end this process when a stop signal arrives."""
-    for number in SIGNALS:
+    for number in _heeded():
         signal.signal(number, _leave)
 
 
@@ -43,7 +43,7 @@ def counted() -> Iterator[None]:
         return real(number, handler)
 
     received.clear()
-    before = {number: real(number, _count) for number in SIGNALS}
+    before = {number: real(number, _count) for number in _heeded()}
     signal.signal = install  # type: ignore[assignment]
     try:
         yield
@@ -61,12 +61,18 @@ def raised() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         raise StoppedError(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    before = {number: signal.signal(number, stop) for number in _heeded()}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _heeded() -> list[signal.Signals]:
+    """The stop signals; not SIGHUP where the command was started to outlive its terminal (``nohup``)."""
+    outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in SIGNALS if number != signal.SIGHUP or not outlives]
 
 
 def check() -> None:

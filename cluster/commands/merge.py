@@ -19,7 +19,7 @@ from cluster.errors import UserError
 from cluster.storage.provenance import mixtures
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
-from cluster.storage.spending import MergedPart, Spending, write_spending
+from cluster.storage.spending import MergedPart, Spending, check_journal, write_spending
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.differences import flat_settings
 from evals.ledger.parts import LedgerChangedError
@@ -95,6 +95,8 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
                 f"{run.path}: was played with a stopping rule, which chose its games by looking at their outcomes; parts "
                 "that are chosen so cannot be merged. Play it to the end first: the same command with stop=none"
             )
+    for run in runs:  # a source that forgot what it spent would make the merged run's spend cap start too low
+        check_journal(run.path, run.ledger_cost, capped=True)
     directory.claim()
     try:
         there = {part.name for part in directory.parts.glob("*.parquet")}

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pyarrow.compute as pc
 import ray
 import yaml
 
@@ -110,7 +109,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         if directory.begun != begun:  # the checks above were of another state
             raise UserError(f"run_dir={directory.path}: another driver has just begun a run here; start this one again")
         engine = config["model"].get("engine") or {}
-        check_journal(directory.path, _ledger_cost(directory), capped=engine.get("spend_cap") is not None)
+        check_journal(directory.path, directory.ledger_cost, capped=engine.get("spend_cap") is not None)
         directory.begin(settings.plan, {"config.yaml": settings.config})
         directory.write_suite(config["suite"])
         stats = RunStatistics(
@@ -145,6 +144,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         if stopped:
             watcher.finish(unscored_results(stats.to_json()))
             return CONTINUE, None
+        directory.keep_plan()
         _complete(directory, resume)
         directory.refresh()
         results = score_run(directory)
@@ -169,11 +169,6 @@ def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) 
                 f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
                 f"model; use the original setting, or another run_dir than {run.path}"
             )
-
-
-def _ledger_cost(run: Run) -> float:
-    """What the episodes in a run's ledger cost; 0 before it has begun."""
-    return float(pc.sum(run.episodes(["cost"])["cost"]).as_py() or 0.0) if run.begun else 0.0
 
 
 def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracked: bool) -> None:

@@ -67,7 +67,8 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
             raise UserError(
                 f"{str(error.override).lstrip('+')}: cannot be read as KEY=VALUE: {_tidy(error)}"
             ) from error
-        except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: cluster=5
+        except (HydraException, OmegaConfBaseException, ValueError, AssertionError) as error:
+            # ValueError: cluster=5; AssertionError: hydra.sweeper.params.x=1
             raise _composition_error(error) from error
         except RecursionError as error:
             raise UserError("an override is nested too deep to be read") from error

@@ -233,9 +233,14 @@ def check_config(config: DictConfig) -> dict[str, Any]:
         check_no_keys(plain)
     except ValueError as error:
         raise UserError(str(error)) from None
+    removed = [section for section in ROOT_KINDS if section not in plain]
+    if removed:
+        raise UserError(f"~{removed[0]}: cannot be removed; set {removed[0]}=...")
     _checked("", ROOT_KINDS, plain)
     suite = make_suite(plain["suite"])
-    _check_measure(_stop_rule(plain["stop"]), suite)
+    if plain["stop"]:
+        _check_measure(plain["stop"].get("measure", "success"), suite)
+    _stop_rule(plain["stop"])
     check_name(plain["model"])
     model = make_model(plain["model"], plain)
     _players(plain, suite, model)
@@ -260,13 +265,13 @@ def _stop_rule(section: Any) -> StopRule | None:
         raise UserError(str(error)) from error
 
 
-def _check_measure(rule: StopRule | None, suite: Suite) -> None:
-    """See that the suite's ledger will have the column that a rule measures."""
+def _check_measure(measure: str, suite: Suite) -> None:
+    """See that the suite's ledger will have the column that a stopping rule measures."""
     columns = measurable(ledger_schema(ledger_columns(suite)))
-    if rule is not None and rule.measure not in columns:
-        near = did_you_mean(rule.measure, columns)
+    if measure not in columns:
+        near = did_you_mean(str(measure), columns)
         raise UserError(
-            f"stop.measure={rule.measure}: is no numeric column of the ledger; these are {', '.join(columns)}{near}"
+            f"stop.measure={measure}: is no numeric column of the ledger; these are {', '.join(columns)}{near}"
         )
 
 

@@ -17,6 +17,8 @@ from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from envs.files import FileError, read_json
 
+MOST_SESSIONS = 10_000
+"""Times that a run may have been started."""
 VERSIONS = "versions.json"
 
 PACKAGES = (
@@ -100,6 +102,8 @@ def read_versions(run_dir: Path) -> list[dict[str, Any]]:
         raise UserError(str(error)) from error
     if not isinstance(found, list) or not all(isinstance(session, dict) for session in found):
         raise UserError(f"{path}: must hold a list of sessions")
+    if len(found) > MOST_SESSIONS:
+        raise UserError(f"{path}: lists {len(found):,} sessions, more than {MOST_SESSIONS:,}")
     return found
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from cluster.console import warn
 from cluster.errors import UserError
 from cluster.storage import compaction, provenance
 from cluster.storage.durable import sync_directory, write_durably
@@ -140,6 +141,12 @@ class RunDirectory(Run):
         sink = pa.BufferOutputStream()
         pq.write_table(self.planned, sink, **PARQUET_OPTIONS)
         write_durably(self.path / "plan.parquet", sink.getvalue().to_pybytes())
+
+    def keep_plan(self) -> None:
+        """Write the plan again if somebody has removed it while the run went on: without it no command reads the run."""
+        if not (self.path / "plan.parquet").exists():
+            warn(f"{self.path}: plan.parquet was removed meanwhile; it is written again")
+            self.write_plan(self.plan)
 
     def write_suite(self, section: Mapping[str, Any]) -> None:
         """Store the suite's current settings of scoring, which are part of no id, so that reports use the same."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from cluster.console import warn
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from envs.files import read_json
+from evals.ledger.check import MOST
 
 SPENDING = "spending.json"
 
@@ -84,7 +84,7 @@ def _is_amount(value: object) -> bool:
     """Whether a JSON value is an amount of money: a number, neither a text of digits nor a truth value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return 0 <= value <= sys.float_info.max
+    return 0 <= value <= MOST  # so that sums of amounts are finite
 
 
 def check_journal(run_dir: Path, cost: float, capped: bool) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
@@ -207,6 +208,11 @@ class Run:
             UserError: it cannot be read.
         """
         return read_rule(self.path)
+
+    @property
+    def ledger_cost(self) -> float:
+        """What the episodes in the ledger cost; 0 before the run has begun."""
+        return float(pc.sum(self.episodes(["cost"])["cost"]).as_py() or 0.0) if self.begun else 0.0
 
     @cached_property
     def stopping(self) -> StopState | None:

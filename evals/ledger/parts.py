@@ -228,7 +228,7 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             upgrade, names = _reader(file, [*_parquet_names(schema), "episode_id"])
             for batch in file.iter_batches(batch_size=size, columns=names):
                 table = upgrade(pa.Table.from_batches([batch]))
-                _check_turns(table)
+                check_turns(table)
                 columns = [
                     table[item.name] if item.name in table.column_names else pa.nulls(len(table), item.type)
                     for item in schema
@@ -238,7 +238,7 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
         raise LedgerDamagedError([damage_of(path, error)]) from error
 
 
-def _check_turns(table: pa.Table) -> None:
+def check_turns(table: pa.Table) -> None:
     """See that the turns hold what every reader of them needs.
 
     Raises:
@@ -258,6 +258,10 @@ def _check_filled(values: pa.Array, place: str) -> None:
         parts = dict(zip(values.type.names, values.flatten(), strict=True))
         for name in _NEVER_NULL & parts.keys():
             _check_filled(parts[name], f"{place}.{name}")
+        if {"text", "picture"} <= parts.keys():
+            texts, pictures = pc.is_valid(parts["text"]), pc.is_valid(parts["picture"])
+            if not pc.all(pc.xor(texts, pictures), min_count=0).as_py():
+                raise ValueError(f"{place} has a part that is neither a text nor a picture, or both")
 
 
 def _parquet_names(schema: pa.Schema) -> list[str]:
@@ -284,7 +288,7 @@ def rows_at(path: Path, schema: pa.Schema, places: npt.NDArray[np.int64]) -> lis
                 first += rows
                 if len(here):
                     table = upgrade(file.read_row_group(group, columns=names)).take(here)
-                    _check_turns(table)
+                    check_turns(table)
                     found += [dict.fromkeys(schema.names) | row for row in table.to_pylist()]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([damage_of(path, error)]) from error

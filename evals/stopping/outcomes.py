@@ -57,6 +57,8 @@ class StopState:
     groups: tuple[GroupState, ...]
     needed: frozenset[str]
     """Episodes of the games that the decisions took, or may still take."""
+    beyond: int = 0
+    """Values of the measure beyond the bounds of the rule."""
 
     @property
     def ended(self) -> bool:
@@ -102,9 +104,16 @@ class StopState:
         return {"rule": self.rule.to_json(), "player": self.player, "stopped": self.stopped, "decisions": decisions}
 
     def lines(self) -> list[str]:
-        """A sentence for each decision, what is still open last."""
+        """A sentence for each decision, what is still open last; then what spoils them."""
         ordered = sorted(self.groups, key=lambda group: group.decision.open)
-        return [sentence(self.rule, self.player, group) for group in ordered]
+        sentences = [sentence(self.rule, self.player, group) for group in ordered]
+        if self.beyond:
+            rule = self.rule
+            sentences.append(
+                f"warning: {self.beyond:,} values of {rule.measure} lie beyond stop.bounds=[{rule.least:g}, {rule.largest:g}] "
+                "and count as these: what was decided holds for such values only"
+            )
+        return sentences
 
 
 @dataclass
@@ -142,6 +151,7 @@ class Outcomes:
         self.rule, self.player = rule, player
         self.games: list[Game] = games_in_order(plan)
         self._values: dict[str, float] = {}
+        self._beyond = 0
         self._other = other
         self._twin: dict[str, str] = {}
         self._pair: dict[str, Pair] = {}
@@ -185,13 +195,13 @@ class Outcomes:
     def add(self, rows: pa.Table) -> None:
         """Take the outcomes of finished episodes: ``episode_id``, ``status`` and the measure's column."""
         columns = (rows[name].to_pylist() for name in ("episode_id", "status", self.rule.measure))
-        low, high = self.rule.bounds
         for episode, status, value in zip(*columns, strict=True):
             if value is None:
                 lost = status == "failed" and self.rule.measure in COUNTED_AS_LOST
                 self._values[episode] = 0.0 if lost else math.nan
             else:
-                self._values[episode] = (min(max(float(value), low), high) - low) / (high - low)
+                self._beyond += not self.rule.least <= value <= self.rule.largest
+                self._values[episode] = self.rule.scaled(float(value))
 
     def look(self) -> StopState:
         """What the rule says now."""
@@ -201,7 +211,7 @@ class Outcomes:
         if self._needed is None or ended != self._ended:
             # The same set as before where no decision has ended since: with a million episodes it takes a moment to make.
             self._ended, self._needed = ended, self._needed_by(states)
-        return StopState(self.rule, self.player, states, self._needed)
+        return StopState(self.rule, self.player, states, self._needed, self._beyond)
 
     def _needed_by(self, states: tuple[GroupState, ...]) -> frozenset[str]:
         needed: set[str] = set()
@@ -224,15 +234,15 @@ class Outcomes:
                 half_width = self._scaled(self.rule.precision) or 1.0
                 looked = group.latest.games if group.latest is not None and group.latest.open else 0
                 found = measure_precisely(group.totals, group.sizes, group.largest, alpha, half_width, most, looked)
-                shift = self.rule.bounds[0]
+                shift = self.rule.least
             group.latest = Decision(found.verdict, found.games, self._unscaled(found.estimate, shift), found.e_value)
         return group.latest
 
     def _scaled(self, width: float | None) -> float | None:
-        return None if width is None else width / (self.rule.bounds[1] - self.rule.bounds[0])
+        return None if width is None else width / (self.rule.largest - self.rule.least)
 
     def _unscaled(self, estimate: Estimate, shift: float) -> Estimate:
-        factor = self.rule.bounds[1] - self.rule.bounds[0]
+        factor = self.rule.largest - self.rule.least
         mean, low, high = (shift + factor * value for value in (estimate.mean, estimate.low, estimate.high))
         return Estimate(mean, low, high, estimate.n)
 
@@ -257,8 +267,7 @@ class Outcomes:
         if self.rule.kind != "decided":
             return value
         if self._other is not None:
-            low, high = self.rule.bounds
-            return value - (min(max(self._other[self._pair[episode]], low), high) - low) / (high - low)
+            return value - self.rule.scaled(self._other[self._pair[episode]])
         return value - self._values[self._twin[episode]]
 
 

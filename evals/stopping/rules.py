@@ -27,6 +27,8 @@ from evals.stats.intervals import Estimate
 Fraction = Annotated[float, Interval(gt=0, lt=1)]
 Kind = Literal["decided", "precise"]
 By = Literal["run", "suite", "cell"]
+FROM_0_TO_1 = ("success", "score")
+"""Measures whose bounds need not be given."""
 Verdict = Literal["first", "second", "tie", "precise", "maximum", "open"]
 """The player itself is better; the other is; no difference larger than delta; the interval is narrow enough; the maximum was
 reached without any of these; none of these yet."""
@@ -53,8 +55,8 @@ class StopRule:
     """Most games of each decision; None for all that are planned."""
     measure: str = "success"
     """The column of the ledger that is measured."""
-    bounds: tuple[float, float] = (0.0, 1.0)
-    """Least and largest value that the measure can have, known beforehand."""
+    bounds: tuple[float, float] | None = None
+    """Least and largest value that the measure can have, known beforehand; success and score have 0 and 1."""
     against: str = ""
     """For ``decided``: the player, or the run, that is compared with."""
 
@@ -63,12 +65,35 @@ class StopRule:
             raise ValueError("stop=decided: needs against=RUN or against=PLAYER, whom the model is compared with")
         if self.kind == "precise" and self.precision is None:
             raise ValueError("stop=precise: needs precision, half the width of the interval to stop at, such as .02")
-        if not self.bounds[0] < self.bounds[1]:
-            raise ValueError(f"stop.bounds={list(self.bounds)}: the first must be less than the second")
+        if self.bounds is None:
+            if self.measure not in FROM_0_TO_1:
+                raise ValueError(
+                    f"stop.measure={self.measure}: needs stop.bounds=[LEAST,LARGEST], between which it lies, such as [0,50]"
+                )
+            object.__setattr__(self, "bounds", (0.0, 1.0))
+        if not self.least < self.largest:
+            raise ValueError(f"stop.bounds=[{self.least:g}, {self.largest:g}]: the first must be less than the second")
+
+    @property
+    def least(self) -> float:
+        """The least value that the measure can have."""
+        assert self.bounds is not None  # set above
+        return self.bounds[0]
+
+    @property
+    def largest(self) -> float:
+        """The largest value that the measure can have."""
+        assert self.bounds is not None  # set above
+        return self.bounds[1]
+
+    def scaled(self, value: float) -> float:
+        """A value of the measure from 0 (its least) to 1 (its largest); a value beyond counts as these."""
+        within = min(max(value, self.least), self.largest)
+        return (within - self.least) / (self.largest - self.least)
 
     def to_json(self) -> dict[str, Any]:
         """The rule as plain values."""
-        return dataclasses.asdict(self) | {"bounds": list(self.bounds)}
+        return dataclasses.asdict(self) | {"bounds": [self.least, self.largest]}
 
     @classmethod
     def of_json(cls, values: Any) -> StopRule:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from PIL import Image
 
 from envs.picture import picture_from_description, render_description
-from evals.ledger.parts import LedgerChangedError, open_part
+from evals.ledger.parts import LedgerChangedError, check_turns, open_part
 from evals.suite import Suite
 from evals.view import EpisodeView, default_view
 from evals.viewer.index import EpisodeIndex
@@ -86,6 +87,7 @@ def stored_row(path: Path, place: int) -> dict[str, Any]:
 
     Raises:
         LedgerChangedError, OSError, pyarrow.ArrowException: it cannot be read.
+        ValueError: its turns are damaged.
     """
     with open_part(path) as file:
         group = 0
@@ -94,7 +96,9 @@ def stored_row(path: Path, place: int) -> dict[str, Any]:
             group += 1
         for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=[group]):
             if place < len(batch):
-                row: dict[str, Any] = batch.slice(place, 1).to_pylist()[0]
+                found = pa.Table.from_batches([batch.slice(place, 1)])
+                check_turns(found)
+                row: dict[str, Any] = found.to_pylist()[0]
                 return row
             place -= len(batch)
     raise LedgerChangedError(path.name)

@@ -85,13 +85,12 @@ class EpisodeIndex:
                 continue
             try:
                 plan = read_plan(run)
-            except (OSError, ValueError, pa.ArrowException) as error:
-                run.damage["plan.parquet"] = str(error)
-                continue
-            if not run.planned:
-                self._note_plan(number, plan)
-            for found in arrivals(run, paths, plan):
-                self._insert(number, found)
+                if not run.planned:
+                    self._note_plan(number, plan)
+                for found in arrivals(run, paths, plan):
+                    self._insert(number, found)
+            except Exception as error:  # one run, which may be anybody's, must not hide the others
+                run.damage["plan.parquet"] = f"{type(error).__name__}: {error}"
         return self.version != before
 
     def _note_gone(self, run: ViewedRun) -> None:

@@ -183,7 +183,7 @@ class Viewer:
                 return self.episodes.open(run, row)
         except LedgerChangedError as error:
             raise HTTPException(410, f"{run.path}: the file {error} of the ledger is no longer there") from error
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise HTTPException(500, f"{run.path}: the ledger cannot be read: {error}") from error
 
 

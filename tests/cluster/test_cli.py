@@ -64,6 +64,7 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["cluster.replicas=0"], ["cluster.replicas=0"]),
         (["cluster.policy=stickyy"], ["stickyy", "Did you mean sticky"]),
         (["shard=3/2"], ["shard=3/2", "i/n"]),
+        (["~model"], ["~model", "cannot be removed"]),
         (["suite.type=os.system"], ["os.system", "kumo"]),
         (["model.sampling.max_token=3"], ["Did you mean max_tokens"]),
         (["model=simulated", "+model.sampling.beams=3"], ["beams", "max_tokens"]),

@@ -101,6 +101,22 @@ def test_references_in_a_stored_configuration_read_no_variable(monkeypatch):
     assert "c0ffee" not in str(sections({**OPENAI, "model": "${oc.env:CLOUD_SECRET}"}))
 
 
+# --- stored files of other shapes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("spending.json", {"spent": 1.7e308, "in_flight": 1.7e308}, "no amounts of money"),
+        ("versions.json", [{"id": str(number)} for number in range(10_001)], "lists 10,001 sessions"),
+    ],
+)
+def test_amounts_are_bounded(run_dir, capsys, name, content, said):
+    (run_dir / name).write_text(json.dumps(content))
+    code, _, err = run_here(capsys, "report", str(run_dir))
+    assert code == 2 and name in err and said in err and err.count("\n") == 1
+
+
 # --- what is written -------------------------------------------------------------------------------------------------
 
 

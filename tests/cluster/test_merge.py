@@ -351,6 +351,17 @@ async def test_spending_of_all_parts_is_joined_each_once(play, tmp_path, steps):
         assert read_spending(target).total == pytest.approx(17.5)
 
 
+async def test_a_part_that_forgot_what_it_spent_is_not_merged(play, tmp_path):
+    run_dir = await play("a")
+    [part] = (run_dir / "episodes").glob("*.parquet")
+    rows = pq.read_table(part)
+    place = rows.column_names.index("cost")
+    pq.write_table(rows.set_column(place, "cost", pa.array([0.5] * len(rows))), part)
+    with pytest.raises(UserError, match=r"spending\.json: missing, though the ledger's episodes cost"):
+        merge(tmp_path / "whole", [run_dir])
+    assert not (tmp_path / "whole").exists()
+
+
 async def test_a_merge_of_runs_that_cost_nothing_notes_no_spending(play, tmp_path):
     await play("a")
     merge(tmp_path / "whole", [tmp_path / "a"])

@@ -119,11 +119,24 @@ def test_a_run_whose_spending_journal_was_removed_says_so(tmp_path, capsys):
     assert cost and f"spending.json: missing, though the ledger's episodes cost {cost:.2f}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path, number):
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
     assert start(tmp_path / "run") == CONTINUE
     assert Run(tmp_path / "run").episodes().num_rows == 0
+
+
+def test_a_plan_that_was_removed_meanwhile_is_written_again(world, tmp_path, monkeypatch, capsys):
+    usual = module.play_on_cluster  # the fixture's
+
+    def play(settings, todo, directory, *others):
+        (directory.path / "plan.parquet").unlink()
+        return usual(settings, todo, directory, *others)
+
+    monkeypatch.setattr(module, "play_on_cluster", play)
+    assert start(tmp_path / "run") == 0
+    assert "plan.parquet was removed meanwhile" in capsys.readouterr().err
+    assert len(Run(tmp_path / "run").plan) == len(Run(tmp_path / "run").episodes())
 
 
 def test_a_stopped_run_leaves_without_tables_and_says_how_to_go_on(world, tmp_path, capsys, monkeypatch):

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import math
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cluster.commands import run as module
@@ -195,9 +198,23 @@ def test_a_run_is_compared_with_what_the_other_had_reached_at_its_beginning(few_
     assert summary(run_dir)["stopping"]["decisions"][0]["verdict"] == "first"
 
 
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_what_the_other_run_reached_must_be_numbers(few_at_once, tmp_path, value):
+    start(tmp_path / "other", "model=random", "baselines=[]", "order=balanced")
+    few_at_once.episodes = 4
+    start(tmp_path / "run", "baselines=[]", "stop=decided", f"against={tmp_path / 'other'}")
+    path = tmp_path / "run" / "against.parquet"
+    rows = pq.read_table(path)
+    values = [value, *rows["value"].to_pylist()[1:]]
+    pq.write_table(rows.set_column(rows.column_names.index("value"), "value", pa.array(values, pa.float64())), path)
+    with pytest.raises(UserError, match=r"against\.parquet has a value that is null or no finite number"):
+        read_rule(tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
+        (["stop=precise", "precision=.1", "stop.measure=steps"], "needs stop.bounds"),
         (["stop=decided", "against=oracle"], "is the model itself"),
         (["stop=decided", "against=randon"], "Did you mean random"),
         (["stop=decided"], "against"),

@@ -99,6 +99,16 @@ def test_turns_that_are_null_are_damage_of_their_part(tmp_path, field):
     assert len(ledger.table()) == 1
 
 
+@pytest.mark.parametrize("values", [(None, None), ("a text", "a picture")])
+def test_a_part_of_a_message_is_a_text_or_a_picture(tmp_path, values):
+    part = write_records(tmp_path, "a", [done(0)])
+    row = pq.read_table(part).to_pylist()[0]
+    row["turns"][0]["prompt"][0]["parts"][0] |= dict(zip(("text", "picture"), values, strict=True))
+    change(part, "turns", [row["turns"]])
+    with pytest.raises(LedgerDamagedError, match=f"{part.name}: .* neither a text nor a picture, or both"):
+        open_ledger(tmp_path, PLAN).find([row["episode_id"]])
+
+
 @pytest.mark.parametrize("error", ["", None])
 def test_a_failed_row_without_a_cause_is_named_and_does_not_count(tmp_path, error):
     path = write_records(tmp_path, "a", [done(0), failed(1)])

@@ -233,6 +233,17 @@ def test_other_measures_are_scaled_by_their_bounds():
     assert group.decision.estimate.mean == pytest.approx(30)
     assert 10 <= group.decision.estimate.low < 30 < group.decision.estimate.high <= 50
     assert group.decision.estimate.n == 25
+    assert not any("beyond" in line for line in outcomes.look().lines())
+
+
+def test_values_beyond_the_bounds_are_counted_where_the_decision_stands():
+    plan = plan_of({("a", "1"): 50}, players=("model",))
+    rows = finished(plan, lambda row: True).append_column(
+        "steps", pa.array([9] * 30 + [10] * 10 + [51] * 5 + [None] * 5)
+    )
+    outcomes = Outcomes(StopRule("precise", precision=0.9, measure="steps", bounds=(10, 50)), plan, "model")
+    outcomes.add(rows)
+    assert outcomes.look().lines()[-1].startswith("warning: 35 values of steps lie beyond stop.bounds=[10, 50]")
 
 
 def test_games_that_failed_are_lost_but_took_no_known_number_of_steps():
@@ -266,6 +277,7 @@ def test_episodes_of_other_players_do_not_widen_the_interval():
         ({"kind": "decided", "against": "x", "by": "task"}, "by=task"),
         ({"kind": "precise", "precision": 0.1, "bounds": [1, 1]}, "the first must be less"),
         ({"kind": "precise", "precision": 0.1, "sudden": True}, "unknown key sudden"),
+        ({"kind": "precise", "precision": 0.1, "measure": "steps"}, r"steps: needs stop.bounds=\[LEAST,LARGEST\]"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(values, said):

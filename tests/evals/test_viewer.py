@@ -17,6 +17,7 @@ from starlette.testclient import TestClient as AnyClient
 from envs.picture import picture_from_description
 from evals.ledger.parts import write_part
 from evals.suites.kidgym import rerender_episode
+from evals.viewer import index
 from evals.viewer.episode import stored_row
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import unread_parts
@@ -419,6 +420,35 @@ def test_damaged_parts_and_rows_of_other_plans_are_named_and_not_listed(tmp_path
     assert "part-000002" in damage and "not in the plan" in damage and "part-000003" in damage
     assert own["episode_id"][0].as_py() in damage, "a part is named with each of its reasons"
     assert unread_parts(viewer.index.runs[0]) == []  # not read again and again
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(tmp_path, monkeypatch):
+    odd, calm = (write_run(tmp_path / name, *calm_rows()) for name in ("odd", "calm"))
+
+    usual = index.arrivals
+
+    def arrivals(run, *others):
+        if run.path == odd:
+            raise KeyError("whatever")
+        return usual(run, *others)
+
+    monkeypatch.setattr(index, "arrivals", arrivals)
+    ask = client_of(open_viewer(odd, calm))
+    assert len(listed(ask)) == len(calm_rows()[1])
+    assert states(ask)["damage"] == ["plan.parquet: KeyError: 'whatever'"]
+
+
+def test_turns_that_cannot_be_shown_are_told_in_words(tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows)
+    ask = client_of(open_viewer(path))
+    row = listed(ask)[0]
+    place = rows.column_names.index("turns")
+    nothing = rows.set_column(place, "turns", pa.nulls(len(rows), rows.schema.field("turns").type))
+    part = path / "episodes" / "part-000001-test.parquet"
+    part.write_bytes(write_part([nothing], nothing.schema))
+    answer = ask("episode", at=f"{row['run']}/{row['episode_id']}")
+    assert answer.status_code == 500 and "turns is null" in answer.json()["error"]
 
 
 def test_a_run_without_an_episode_is_shown_as_that(tmp_path):

@@ -40,6 +40,10 @@ _DIGITS = {"density": 3, "overlap": 3, "idle outcomes": 2, "counterfactual": 2, 
 _BRIEF = ("domain", "truths", "tests", "density", "overlap", "E[S] easy", "E[S] hard", "parts", "easy tasks, log10")
 
 
+MOST_TASKS = 100_000
+"""Of one kind that are searched for each domain."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``raycade kumo validate``."""
     parser.description = (
@@ -60,8 +64,8 @@ def main(options: argparse.Namespace) -> int:
     if options.out and options.out.suffix not in WRITERS:
         print(f"error: --out {options.out}: the name must end in {', '.join(WRITERS)}", file=sys.stderr)
         return 2
-    if min(options.easy, options.hard) < 0:
-        print("error: --easy and --hard must not be below 0", file=sys.stderr)
+    if not all(0 <= tasks <= MOST_TASKS for tasks in (options.easy, options.hard)):
+        print(f"error: --easy and --hard must be from 0 to {MOST_TASKS:,}", file=sys.stderr)
         return 2
     names: Sequence[str] = options.domains or available_domains()
     domains, problems = read(names)
