@@ -241,3 +241,9 @@ def test_vllm_gives_the_template_the_reasoning_and_the_switch_that_keeps_it(rend
         chat.arrange("auto", 8, keeps_reasoning=keeps)
         said.append(chat.rendered(game)["prompt"].partition("[assistant]")[2][:40])
     assert said == ["B[user]Step 3:<|vision_start|><|image_pa", "<r>It is behind the door.</r>B[user]Step"]
+
+
+@pytest.mark.vllm
+def test_an_argument_that_the_template_does_not_know_is_refused_when_the_engine_starts(renderer):
+    with pytest.raises(EngineError, match=r"no variable enable_thinkin\."):
+        VLLMChat("the model", renderer, None, True, {"enable_thinkin": False}, PARTS).arrange("auto", 8)
