@@ -38,6 +38,8 @@ class AnthropicEngine(ProviderEngine):
     }
     operational: ClassVar[frozenset[str]] = ProviderEngine.operational | {"cache"}
 
+    api_key_env: str | None = "ANTHROPIC_API_KEY"
+
     thinking_tokens: int | None = None
     """Most tokens of thoughts, for models that take a number: 1024 at least, below `model.sampling.max_tokens`."""
     cache: Literal["5m", "1h", "off"] = "5m"

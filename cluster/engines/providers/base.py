@@ -116,7 +116,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
     """The run stops when this much was spent and can be resumed; the last request may exceed it."""
     effort: str | None = None
     """How much the model should think, in the provider's words (low, high, ...); null sends nothing."""
-    keep_thinking: bool = True
+    keeps_reasoning: bool = False
     """Whether earlier thoughts are sent back, with their signatures, as the provider wants them."""
     batch: bool = False
     """Send the turns that all games wait for as batch jobs, at the price of a batch."""
@@ -334,7 +334,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
 
     def earlier(self, request: Request) -> list[Any | None]:
         """For each message of a chat the reply as it came; None for those that are sent as their words."""
-        return self._thoughts.earlier(request) if self.keep_thinking else [None] * len(request.chat)
+        return self._thoughts.earlier(request) if self.keeps_reasoning else [None] * len(request.chat)
 
     def _read_or_refuse(self, data: Any, scored: bool) -> Answer:
         """``read_answer``, whose errors are those of an answer that cannot be read."""
@@ -352,7 +352,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
 
     def _reply(self, request: Request, answer: Answer, cost: float, seconds: float) -> Reply:
         reply = super()._reply(request, answer, cost, seconds)
-        if self.keep_thinking and answer.kept is not None and not request.labels:
+        if self.keeps_reasoning and answer.kept is not None and not request.labels:
             self._thoughts.keep(request, reply.text, answer.kept)
         return reply
 

@@ -46,6 +46,8 @@ class GeminiEngine(ProviderEngine):
     }
     always_sent: ClassVar[frozenset[str]] = frozenset({"temperature", "top_p"})
 
+    api_key_env: str | None = "GEMINI_API_KEY"
+
     thinking_tokens: int | None = None
     """Most tokens of thoughts: 0 for none, which label probabilities need, -1 for as many as the model wants."""
 

@@ -35,6 +35,8 @@ class OpenAIClientEngine(ProviderEngine):
     batches: ClassVar[str] = "cluster.engines.batch.formats:OpenAIBatches"
     sampled: ClassVar[Mapping[str, str]] = {name: name for name in _CHAT_NAMES}
 
+    api_key_env: str | None = "OPENAI_API_KEY"
+
     api: Literal["responses", "chat"] = "responses"
     """`responses` keeps thoughts over the turns; `chat` gives probabilities of labels of models that do not think."""
 
@@ -178,6 +180,8 @@ class AzureEngine(OpenAIClientEngine):
     batches: ClassVar[str] = ""
     key_variable: ClassVar[str] = "AZURE_OPENAI_API_KEY"
 
+    api_key_env: str | None = "AZURE_OPENAI_API_KEY"
+
     api_version: str = "v1"
     """`v1`, or the date of an older version of Azure's interface."""
 
@@ -217,6 +221,8 @@ class OpenRouterEngine(OpenAIClientEngine):
     sampled: ClassVar[Mapping[str, str]] = {
         name: name for name in (*_CHAT_NAMES, "top_k", "min_p", "repetition_penalty")
     }
+
+    api_key_env: str | None = "OPENROUTER_API_KEY"
 
     api: Literal["responses", "chat"] = "chat"
     """Chat completions."""

@@ -26,7 +26,7 @@ def engine(name, stub, sampling=None, **settings):
     return made(
         sampling=sampling or Sampling(max_tokens=4000, temperature=1.0),
         base_url=stub.url,
-        **{**usual, **settings},
+        **{"keeps_reasoning": True, **usual, **settings},
     )
 
 

@@ -196,3 +196,9 @@ def test_a_cap_without_prices_is_refused_when_planning(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     with pytest.raises(UserError, match="prices"):
         load_settings([*PLAN, "model=anthropic", "model.engine.model=unknown", "model.engine.spend_cap=5"])
+
+
+def test_thoughts_go_back_where_the_run_keeps_reasoning():
+    for history, kept in (("dropped", False), ("kept", True)):
+        settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=m", f"history.reasoning={history}"])
+        assert settings.model.engine.get("keeps_reasoning", False) is kept

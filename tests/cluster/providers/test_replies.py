@@ -69,7 +69,7 @@ async def test_thoughts_go_back_with_their_signatures_unless_they_are_to_be_drop
     first = request()
     chat = (*first.chat, message("assistant", "A"), message("user", "More."))
     for keep in (True, False):
-        made = engine(name, stub, keep_thinking=keep)
+        made = engine(name, stub, keeps_reasoning=keep)
         await made.complete(first)
         marks = [mark for mark in ("EqoB", "gAAA", "c2lnbmF0dXJl") if mark in json.dumps(stub.issued)]
         await made.complete(request(turn=1, chat=chat))
