@@ -149,6 +149,13 @@ def parser_for(command: str) -> Parser:
     run.add_argument(
         "-m", "--multirun", action="store_true", help="one run for each combination of comma-separated values"
     )
+    run.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="RUN_DIR",
+        help="repeat a run, in RUN_DIR-again unless run_dir=... is given, and say what differs this time",
+    )
     complete_overrides(run.add_argument("overrides", nargs="*", metavar="KEY=VALUE"))
     run.set_defaults(command=_run)
 
@@ -244,6 +251,10 @@ def _run(options: argparse.Namespace) -> int:
     from cluster.commands.run import run_and_show
     from cluster.config.settings import check_pictures, load_settings
 
+    if options.source is not None:
+        from cluster.commands.repeat import repeat
+
+        return repeat(options.source, options.overrides)
     if options.multirun:
         from cluster.commands.sweep import multirun
 

@@ -63,7 +63,7 @@ def scan_resume(run: Run, plan: Sequence[Episode], stats: RunStatistics, retry_f
     stored = run.rule
     needed = None if stored is None else stored.outcomes_of(run.planned, run.ledger, attempts).look().needed
     todo = [episode for episode in plan if episode.id not in finished and (needed is None or episode.id in needed)]
-    return Resume(todo, attempts, retry, changes(run.sessions, played), run.ledger.replaced)
+    return Resume(todo, attempts, retry, changes(run.sessions, played, run.config), run.ledger.replaced)
 
 
 def first_of_retry(retry: Sequence[str]) -> str:

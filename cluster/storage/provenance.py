@@ -15,6 +15,7 @@ from typing import Any
 
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
+from cluster.storage.surroundings import differences, surroundings
 from envs.files import FileError, read_json
 
 MOST_SESSIONS = 10_000
@@ -42,6 +43,7 @@ def new_session(config: Mapping[str, Any], retry: str = "") -> dict[str, Any]:
         "id": secrets.token_hex(4),
         "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         **versions(),
+        "surroundings": surroundings(config),
         "config": config,
     }
     if config.get("retry_failed"):
@@ -59,8 +61,14 @@ def unfinished_retry(sessions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return () if any(session.get("complete") for session in latest) else tuple(session["id"] for session in latest)
 
 
-def changes(sessions: Sequence[Mapping[str, Any]], played: Collection[str]) -> list[str]:
-    """What has another version now than in the sessions that have played rows, one text for each."""
+def changes(sessions: Sequence[Mapping[str, Any]], played: Collection[str], config: Mapping[str, Any]) -> list[str]:
+    """What is another one now than in the sessions that have played rows, one text for each.
+
+    Args:
+        sessions: As stored, in their order.
+        played: Ids of those that have played rows.
+        config: What is played now.
+    """
     if not played:
         return []
     now = versions()
@@ -69,7 +77,9 @@ def changes(sessions: Sequence[Mapping[str, Any]], played: Collection[str]) -> l
         theirs = {session.get(name) for session in sessions if session.get("id") in played}
         if others := sorted(str(value) for value in theirs - {now.get(name)}):
             found.append(f"{name} {now.get(name)} (earlier {', '.join(others)})")
-    return found
+    named = {f"package {name.lower()} " for name in PACKAGES}
+    around = differences([session for session in sessions if session.get("id") in played], surroundings(config))
+    return found + [each for each in around if not any(each.startswith(name) for name in named)]
 
 
 def mixtures(sessions: Sequence[Mapping[str, Any]]) -> list[str]:

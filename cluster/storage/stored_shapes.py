@@ -62,6 +62,7 @@ class StoredSession(_Shape):
     id: str
     began: Annotated[str, AfterValidator(_moment)] = ""
     config: dict[str, Any] = {}
+    surroundings: dict[str, str | dict[str, str] | None] = {}
 
 
 class StoredTimings(_Shape):

@@ -80,11 +80,11 @@ def test_changes_are_against_the_sessions_that_played_rows(now):
         {"id": "two", "git_commit": "b", "python": "3.11", "torch": "1"},
         {"id": "three", "git_commit": "c", "python": "3.9", "torch": "2"},
     ]
-    assert changes(sessions, []) == [] == changes([], ["one"])
-    [commit] = changes(sessions, ["one"])
+    assert changes(sessions, [], {}) == [] == changes([], ["one"], {})
+    [commit] = changes(sessions, ["one"], {})
     assert commit.startswith("git_commit b") and commit.endswith(" a)")
-    assert [each.split()[0] for each in changes(sessions, ["one", "two"])] == ["git_commit", "torch"]
-    assert [each.split()[0] for each in changes(sessions, ["three"])] == ["git_commit", "python"]
+    assert [each.split()[0] for each in changes(sessions, ["one", "two"], {})] == ["git_commit", "torch"]
+    assert [each.split()[0] for each in changes(sessions, ["three"], {})] == ["git_commit", "python"]
 
 
 def test_mixtures_are_what_sessions_differ_in():

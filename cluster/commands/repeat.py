@@ -1,0 +1,82 @@
+"""``raycade run --from RUN``: the same run once more, in a directory of its own, and what is different this time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from cluster.commands.run import run_and_show
+from cluster.config.compose import compose_config
+from cluster.config.settings import Settings, settings_from_config
+from cluster.config.stored import stored_sections
+from cluster.console import say_status
+from cluster.errors import UserError
+from cluster.storage.provenance import changes
+from cluster.storage.stored_run import Run
+from envs.files import parse_yaml
+
+ACTED_ON = ("suite", "model")
+"""Sections whose stored values are checked before they are acted on."""
+NOT_REPEATED = {"run_dir": None, "retry_failed": False, "preregistration": None}
+"""What belongs to one run alone."""
+
+
+def repeat(run_dir: Path, overrides: Sequence[str]) -> int:
+    """Play a run again and say what differs; returns the exit code.
+
+    Raises:
+        UserError: there is no run, or its settings cannot be used here.
+    """
+    source = Run(run_dir)
+    settings = repeated_settings(source, overrides)
+    for line in what_differs(source, settings):
+        say_status([line])
+    return run_and_show(settings)
+
+
+def repeated_settings(source: Run, overrides: Sequence[str]) -> Settings:
+    """The settings of a stored run with the values that the command line gives, for another directory.
+
+    Raises:
+        UserError: see ``repeat``.
+    """
+    source.check_begun()
+    acted_on = [each for each in overrides if each.partition(".")[0] in ACTED_ON]
+    sections = stored_sections(source.path, source.config, ACTED_ON, acted_on)
+    # what versions after the run's have added
+    root = compose_config([]).items_ex(resolve=False)
+    added = {str(name): value for name, value in root if name not in source.config}
+    config = OmegaConf.create({**added, **source.config, **sections, **NOT_REPEATED})
+    config.run_dir = f"{source.path}-again"
+    for override in overrides:
+        if override in acted_on:
+            continue
+        key, equals, value = override.partition("=")
+        try:
+            if not equals:
+                raise ValueError("name settings as KEY=VALUE")
+            OmegaConf.update(config, key, parse_yaml(value, override), force_add=False)
+        except (OmegaConfBaseException, TypeError, ValueError) as error:
+            raise UserError(f"{override}: {str(error).splitlines()[0]}") from error
+    settings = settings_from_config(config)
+    if settings.run_dir.resolve() == source.path.resolve():
+        raise UserError(f"run_dir={settings.run_dir}: is the run that is repeated; give another one")
+    return settings
+
+
+def what_differs(source: Run, settings: Settings) -> list[str]:
+    """One text for each thing that is not as it was; one that says so where nothing is."""
+    planned = set(source.planned["episode_id"].to_pylist())
+    same = planned & {episode.id for episode in settings.plan}
+    found: list[str] = []
+    if len(same) < max(len(planned), len(settings.plan)):
+        found.append(
+            f"episodes: {len(same)} of {len(planned)} have the same id (settings or versions of prompts differ)"
+        )
+    ids: list[Any] = [session["id"] for session in source.sessions]
+    found += changes(source.sessions, ids, parse_yaml(settings.config, "config"))
+    return [f"differs from {source.path}: {each}" for each in found] or [f"repeats {source.path}; nothing differs"]

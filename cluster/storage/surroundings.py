@@ -1,0 +1,133 @@
+"""What a run's answers may depend on beyond its settings and raycade itself: weights, tokenizer, template, GPU, packages.
+
+Noted for each session, compared when a run is resumed or repeated. All of it is read on the driver's machine, without loading
+a model; on a cluster whose nodes differ, it says nothing of the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
+TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+    "tekken.json",
+    "tokenizer_config.json",
+)
+NAMES = {
+    "weights": "commit of the weights",
+    "tokenizer": "tokenizer",
+    "template": "chat template",
+    "gpus": "GPUs and their driver",
+    "variables": "variable",
+    "packages": "package",
+}
+"""What people are told that differs."""
+
+
+def surroundings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is there now for a run of this configuration; what cannot be read is left out."""
+    engine = (config.get("model") or {}).get("engine") or {}
+    found: dict[str, Any] = {
+        "gpus": _gpus(),
+        "variables": {
+            name: value for name, value in os.environ.items() if name.startswith("VLLM_") and not SECRET.search(name)
+        },
+        "packages": {each.name.lower(): each.version for each in importlib.metadata.distributions() if each.name},
+    }
+    folder = _model_folder(str(engine.get("model") or ""), str(engine.get("revision") or "main"))
+    if folder is not None:
+        found["weights"] = folder.name if folder.parent.name == "snapshots" else _hash_of_sizes(folder)
+        found["tokenizer"] = _hash_of_files(folder, TOKENIZER_FILES)
+        found["template"] = _hash_of_files(folder, TEMPLATE_FILES)
+    return found
+
+
+def differences(sessions: Sequence[Mapping[str, Any]], now: Mapping[str, Any]) -> list[str]:
+    """What is different now than in the latest of these sessions that has noted it, one text for each.
+
+    Args:
+        sessions: As stored, in their order; those of older versions have noted nothing.
+        now: Of ``surroundings``.
+    """
+    noted = [session["surroundings"] for session in sessions if isinstance(session.get("surroundings"), Mapping)]
+    if not noted:
+        return []
+    before, found = noted[-1], []
+    for name, words in NAMES.items():
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, Mapping) or isinstance(new, Mapping):
+            found += [f"{words} {text}" for text in _changed(old or {}, new or {})]
+        elif old != new:
+            found.append(f"{words}: {_told(new)} (earlier {_told(old)})")
+    return found
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            yield f"{key} {_told(new.get(key))} (earlier {_told(old.get(key))})"
+
+
+def _told(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _gpus() -> str | None:
+    """Names of the GPUs with their driver; None without any."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, timeout=20, text=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return "; ".join(line.strip() for line in done.stdout.splitlines()) or None
+
+
+def _model_folder(model: str, revision: str) -> Path | None:
+    """Where a model's files are on this machine: its own folder, or its snapshot in the hub's cache; None if nowhere."""
+    if not model:
+        return None
+    if Path(model).is_dir():
+        return Path(model)
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{model.replace('/', '--')}"
+    try:
+        commit = (cache / "refs" / revision).read_text().strip()
+    except (OSError, ValueError):
+        commit = revision
+    folder = cache / "snapshots" / commit
+    return folder if folder.is_dir() else None
+
+
+def _hash_of_sizes(folder: Path) -> str:
+    """Of a folder without a commit: names and sizes of its weights, and what its config.json says."""
+    sizes = sorted((path.name, path.stat().st_size) for path in folder.glob("*.safetensors"))
+    config = folder / "config.json"
+    text = json.dumps(sizes) + (config.read_text(errors="replace") if config.is_file() else "")
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _hash_of_files(folder: Path, names: Sequence[str]) -> str | None:
+    """One hash of those of the files that there are."""
+    there = [folder / name for name in names if (folder / name).is_file()]
+    if not there:
+        return None
+    digest = hashlib.blake2b(digest_size=8)
+    for path in there:
+        digest.update(path.name.encode() + b"\0")
+        with path.open("rb") as file:
+            while piece := file.read(2**20):
+                digest.update(piece)
+    return digest.hexdigest()
