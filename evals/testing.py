@@ -16,6 +16,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from evals.conversation import Record
+from evals.errors import SuiteError
 from evals.figures import Figure
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
@@ -177,12 +178,13 @@ def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
 def _shown(suite: Suite, plan: pa.Table, ledger: pa.Table) -> dict[str, str]:
     """Each table and figure as JSON, by kind and name."""
     run = RunData.of_tables(plan, ledger)
-    made: list[tuple[str, Table | Figure]] = [
-        (f"table {table.name!r} ({section})", table)
-        for section in SECTIONS
-        for table in suite_results(suite, run, section)
-    ]
-    made += [(f"figure {figure.name!r}", figure) for figure in suite_figures(suite, run)]
+    made: list[tuple[str, Table | Figure]] = []
+    try:
+        for section in SECTIONS:
+            made += [(f"table {table.name!r} ({section})", table) for table in suite_results(suite, run, section)]
+        made += [(f"figure {figure.name!r}", figure) for figure in suite_figures(suite, run)]
+    except SuiteError as error:
+        raise AssertionError(str(error)) from error
     shown: dict[str, str] = {}
     for what, item in made:
         assert what not in shown, f"there are two of the {what}"

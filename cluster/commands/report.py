@@ -79,7 +79,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
             there are more or fewer names than runs, or equal ones.
     """
     files = files or Files()
-    if files.html and files.html.suffix not in (".html", ".htm"):
+    if files.html and not files.html.is_dir() and files.html.suffix not in (".html", ".htm"):
         raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
     if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
         raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")

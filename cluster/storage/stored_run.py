@@ -247,7 +247,8 @@ def check_links(run_dir: Path) -> None:
     home = run_dir.resolve()
     for folder in (run_dir, run_dir / "episodes", run_dir / "tables"):
         try:
-            links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
+            # the lock file is opened in a way that follows no link
+            links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink() and entry.name != ".lock"]
         except OSError:  # not there; whoever needs it says so
             continue
         for link in links:

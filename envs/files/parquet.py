@@ -7,7 +7,6 @@ that does not settle it.
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,7 +45,10 @@ def open_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pq.ParquetF
         if missing:
             raise FileError(path, f"has no column {missing[0]!r}")
         status = Path(path).stat()
-        _check_memory(Path(path), (status.st_ino, status.st_size, status.st_mtime_ns))
+        version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
+        if version not in _sound:  # a ledger's part is opened several times
+            _check_memory(Path(path), file.metadata, status.st_size)
+            _sound.add(version)
     except BaseException:
         file.close()
         raise
@@ -59,20 +61,21 @@ def read_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pa.Table:
         return file.read(columns=list(columns) or None)
 
 
-@functools.lru_cache(maxsize=4096)
-def _check_memory(path: Path, version: tuple[int, int, int]) -> None:
-    """Refuse a file that would take too much; a ledger's part is opened several times, so each version is checked once."""
-    most = max(MOST_BYTES, MOST_RATIO * version[1])
-    with pq.ParquetFile(path) as file:
-        footer = file.metadata
-        places = [(group, leaf) for group in range(footer.num_row_groups) for leaf in range(footer.num_columns)]
-        bounds = {place: _bound(footer, *place) for place in places}
-        # the columns of texts whose footers do not tell, those that may take most of all first
-        for place in sorted(bounds, key=lambda place: bounds[place], reverse=True):
-            if sum(bounds.values()) <= most:
-                return
-            if _has_dictionary(footer, *place):
-                bounds[place] = _text_bytes(path, footer, *place)
+_sound: set[tuple[str, int, int, int]] = set()
+"""Files that were checked: path, number, size and time of change."""
+
+
+def _check_memory(path: Path, footer: pq.FileMetaData, size: int) -> None:
+    """Refuse a file that would take too much."""
+    most = max(MOST_BYTES, MOST_RATIO * size)
+    places = [(group, leaf) for group in range(footer.num_row_groups) for leaf in range(footer.num_columns)]
+    bounds = {place: _bound(footer, *place) for place in places}
+    # the columns of texts whose footers do not tell, those that may take most of all first
+    for place in sorted(bounds, key=lambda place: bounds[place], reverse=True):
+        if sum(bounds.values()) <= most:
+            return
+        if _has_dictionary(footer, *place):
+            bounds[place] = _text_bytes(path, footer, *place)
     if sum(bounds.values()) > most:
         raise FileError(path, f"would take {sum(bounds.values()):,} bytes of memory, where at most {most:,} are read")
 

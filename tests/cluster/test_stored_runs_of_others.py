@@ -153,3 +153,10 @@ def test_retests_share_the_spend_cap_of_their_run(run_dir, stub, tmp_path):
 def test_settings_behind_an_option_are_taken(run_dir, capsys):
     assert said(capsys, "rescore", run_dir, "--turns", "1", "suite.decoder=strict")[0] == 0
     assert said(capsys, "rescore", run_dir, "--turns", "1", "nonsense")[0] == 2
+
+
+def test_a_page_replaces_no_file_of_another_kind(run_dir, capsys):
+    plan = run_dir / "plan.parquet"
+    before = plan.read_bytes()
+    code, _, err = said(capsys, "report", run_dir, "--html", plan)
+    assert code == 2 and "must end with .html" in err and plan.read_bytes() == before

@@ -16,6 +16,7 @@ def small(monkeypatch):
     """Bounds that a test can exceed."""
     monkeypatch.setattr(module, "MOST_BYTES", 1_000_000)
     monkeypatch.setattr(module, "MOST_RATIO", 20)
+    monkeypatch.setattr(module, "_sound", set())
 
 
 def written(path, table, **options):

@@ -8,10 +8,10 @@ import math
 import pytest
 
 from cluster.engines import api_engine
-from cluster.engines.base import EngineClosedError, SpendCapReachedError
+from cluster.engines.base import EngineClosedError, Request, SpendCapReachedError
 from cluster.engines.prompt_bound import PromptBound
 from envs.kidgym import make
-from evals.types import PlayerError, Reply
+from evals.types import PlayerError, Reply, message
 from tests.cluster.openai_api.stub import completion, engine, request
 
 FRAME = make("CL", 1, 0).frame
@@ -70,6 +70,9 @@ async def test_answers_tell_what_pictures_of_their_size_cost_at_most(stub):
     await made.complete(request(said=FRAME))
     reply = await made.complete(request(said=FRAME))
     assert 0.7 < reply.cost - 0.11 < 1.0
+    bound, two = PromptBound(), Request("r", (message("user", FRAME, FRAME, "Go."),))
+    bound.learn(two, 1501)
+    assert bound.most_tokens(two, {}) - bound.most_tokens(Request("r", (message("user", FRAME, "Go."),)), {}) == 751
 
 
 async def test_once_a_price_is_known_the_cap_holds_within_one_request(stub):
