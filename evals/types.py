@@ -114,7 +114,7 @@ def message(role: Literal["system", "user", "assistant"], *parts: Part) -> Messa
     """Shorthand for ``Message(role, (part, ...))``.
 
     >>> message("user", "Which color?")
-    Message(role='user', parts=('Which color?',))
+    Message(role='user', parts=('Which color?',), reasoning='')
     """
     return Message(role, parts)
 

@@ -42,10 +42,13 @@ def planned(command, tmp_path):
     ]
     total = [0.0] * 5
     for run in itertools.product(*choices):
-        rows = describe_plan(load_settings([*run, *smaller, f"run_dir={tmp_path / 'run'}"]), None)[0].rows
-        others = ("played by", "upper", "rendered")
-        values = [float(value) for name, value in rows if not any(other in name for other in others)]
-        total = [one + times * value for one, value in zip(total, values, strict=True)]
+        tables = {
+            table.name: table for table in describe_plan(load_settings([*run, *smaller, f"run_dir={tmp_path}"]), None)
+        }
+        metrics = dict(tables["plan_total"].rows)
+        hours = {row[0]: row[-1].split(" to ") for row in tables["hardware"].rows}["h100, 80 GB"]
+        values = [metrics["episodes"], metrics["expected model calls"], metrics["expected prompt tokens"], *hours]
+        total = [one + times * float(value) for one, value in zip(total, values, strict=True)]
     return total
 
 

@@ -139,7 +139,7 @@ class Handle:
         self.name = name
         place = Place(f"n{NODES.get(name, 0)}", "host", GPUS.get(name, ()), "".join(LOGS))
         self.place = SimpleNamespace(remote=lambda: answer(place))
-        self.start = SimpleNamespace(remote=lambda *spending: TOLD.append(spending) or start())
+        self.start = SimpleNamespace(remote=lambda spent, highest, folder: TOLD.append((spent, highest)) or start())
         self.close = SimpleNamespace(remote=close or (lambda: answer(CLOSED.append(name))))
         self.check_health = SimpleNamespace(remote=health or (lambda seconds: answer(None)))
         self.settle = SimpleNamespace(remote=self._settle)
