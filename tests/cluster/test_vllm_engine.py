@@ -350,12 +350,14 @@ async def test_a_model_that_reads_text_only_says_so() -> None:
         chat_with(multimodal=False).rendered(ask(Stripes()))
 
 
-async def test_beginnings_with_pictures_sent_on_their_own_change_no_answer(engine: VLLMEngine) -> None:
+async def test_beginnings_with_pictures_sent_on_their_own_change_no_answer() -> None:
     def requests(times: str) -> list[Request]:
         words = "Both pictures show stripes, and one of the letters below says which are the wider ones. " * 3
         chats = [ask(Stripes(8), Stripes(16), words, f"Question {number}:") for number in range(4)]
         return [Request(f"{times} {number}", chat, labels=("A", "B")) for number, chat in enumerate(chats)]
 
+    engine = make_engine()
+    await engine.start()
     alone = [await engine.complete(request) for request in requests("alone")]
     await engine._engine.reset_prefix_cache()
     sent: list[int] = []
@@ -370,8 +372,7 @@ async def test_beginnings_with_pictures_sent_on_their_own_change_no_answer(engin
     try:
         together = await asyncio.gather(*map(engine.complete, requests("together")))
     finally:
-        engine._beginnings = None
-        engine._begin = begin  # type: ignore[method-assign]
+        await engine.close()
     assert sent == [2]
     assert all(reply.cached_tokens >= 128 for reply in together[1:])
     for one, other in zip(alone, together, strict=True):
