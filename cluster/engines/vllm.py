@@ -31,7 +31,6 @@ from cluster.engines.base import (
 from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
 from cluster.engines.prompt_check import BlankPicture, SystemRole
-from cluster.engines.shared_files import SharedFiles
 from cluster.engines.template_files import check_template, given_template, opening_of_reply
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
@@ -238,12 +237,10 @@ class VLLMEngine(Engine):
             logger.warning("deterministic=true: vLLM has no batch-invariant kernels for this device")
         if current_platform.is_cpu():
             prepare_cpu(self._arguments["tensor_parallel_size"], self._arguments["enforce_eager"])
-        self._shared = SharedFiles()
         try:
             with self._log:
                 self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=home, **self._arguments))
         except Exception as error:
-            self._shared.remove_left()
             raise EngineError(f"vLLM cannot start {self.model}: {self._log.cause() or brief(error)}") from error
         try:
             await self._prepare()
@@ -423,4 +420,3 @@ class VLLMEngine(Engine):
             for child in multiprocessing.active_children():
                 if child.name.startswith("EngineCore"):
                     child.join(CLOSE_SECONDS)
-            self._shared.remove_left()
