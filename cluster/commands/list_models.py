@@ -58,30 +58,45 @@ def main(options: argparse.Namespace) -> None:
         show([prove_here(options.prove)])
         return
     found = [row for row in rows().values() if _is_wanted(row, options)]
-    filtered = bool(options.words or options.fits or options.vision or options.grade)
-    if filtered and not found:
+    filters = (options.words, options.fits, options.vision, options.grade)
+    if not found:
         near = did_you_mean(options.words[0], rows()) if options.words else ""
-        raise UserError(f"no model of the table is like this{near or ''}")
+        raise UserError(f"no model of the table is like this{near}")
     if options.json:
         print(json.dumps([_facts(row) for row in found], indent=1))
-    elif len(found) == 1:
+        return
+    if len(found) == 1:
         show([_one(found[0])])
-    else:
-        show([list_models(found), *(() if filtered else (list_others(count_gpus(), os.environ),))])
+        return
+    tables = [list_models(found)]
+    if not any(filters):
+        tables.append(list_others(count_gpus(), os.environ))
+    show(tables)
 
 
 def _is_wanted(row: Model, options: argparse.Namespace) -> bool:
-    text = f"{row.name} {row.id} {row.family.name} {row.family.architecture} {row.license} {row.family.cache}".lower()
-    if not all(word.lower() in text for word in options.words):
-        return False
-    if options.vision and not row.family.sees:
-        return False
-    if options.fits:
-        fits = [gpu for gpu in gpus().values() if gpu.memory <= options.fits and fit_on(row, gpu, CONTEXT, 1)]
-        if not fits:
-            return False
+    """Whether a row passes every filter that was given."""
+    family = row.family
+    text = f"{row.name} {row.id} {family.name} {family.architecture} {row.license} {family.cache}".lower()
+    has_words = all(word.lower() in text for word in options.words)
+    sees_enough = family.sees or not options.vision
+    return has_words and sees_enough and _fits_one(row, options.fits) and _came_to(row, options.grade)
+
+
+def _fits_one(row: Model, memory: float | None) -> bool:
+    """Whether a model fits one GPU of the table that has no more than this many GB."""
+    if memory is None:
+        return True
+    small_enough = [gpu for gpu in gpus().values() if gpu.memory <= memory]
+    return any(fit_on(row, gpu, CONTEXT, 1) for gpu in small_enough)
+
+
+def _came_to(row: Model, grade: str | None) -> bool:
+    """Whether a model, or another one of its family, was tried as far as this grade; the best grade stands first."""
+    if grade is None:
+        return True
     proof, _ = proof_of(row)
-    return not options.grade or (proof is not None and GRADES.index(proof.grade) <= GRADES.index(options.grade))
+    return proof is not None and GRADES.index(proof.grade) <= GRADES.index(grade)
 
 
 def list_models(found: Sequence[Model]) -> Table:

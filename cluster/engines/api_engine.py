@@ -54,6 +54,23 @@ class ApiEngine(Engine):
     """Completes chats at one endpoint. A subclass's constructor checks its settings and calls ``_connect``."""
 
     metered: ClassVar[bool] = True
+    operational: ClassVar[frozenset[str]] = frozenset(
+        {
+            "api_key_env",
+            "base_url",
+            "completion_price",
+            "headers",
+            "max_num_seqs",
+            "max_tries",
+            "prompt_price",
+            "requests_per_minute",
+            "spend_cap",
+            "timeout_seconds",
+            "tokens_per_minute",
+        }
+    )
+    fixed_for_run: ClassVar[frozenset[str]] = frozenset({"base_url"})
+    given_again: ClassVar[frozenset[str]] = frozenset({"api_key_env", "base_url", "headers"})
 
     def _connect(self, form: RequestFormat, endpoint: LimitedEndpoint, max_num_seqs: int, max_tries: int) -> None:
         """Take what requests are written and sent with; nothing is sent yet.

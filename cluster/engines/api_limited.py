@@ -85,7 +85,7 @@ class LimitedEndpoint:
             tokens: limit of tokens per minute.
             spend: counts what they cost against the cap.
             reading: how an answer, and its usage alone, are read from JSON.
-            price: of an answer by its usage; that of ``spend`` by default, which knows no caches.
+            price: of an answer by its usage; that of ``spend`` by default, which has no prices of caches.
         """
         self.http = http
         self.concurrency = concurrency

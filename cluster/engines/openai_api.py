@@ -9,7 +9,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from cluster.engines.api_endpoint import Endpoint
 from cluster.engines.api_engine import ApiEngine
@@ -26,24 +26,6 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 class OpenAIEngine(ApiEngine):
     """Completes chats through ``chat/completions``."""
-
-    operational: ClassVar[frozenset[str]] = frozenset(
-        {
-            "api_key_env",
-            "base_url",
-            "completion_price",
-            "headers",
-            "max_num_seqs",
-            "max_tries",
-            "prompt_price",
-            "requests_per_minute",
-            "spend_cap",
-            "timeout_seconds",
-            "tokens_per_minute",
-        }
-    )
-    fixed_for_run: ClassVar[frozenset[str]] = frozenset({"base_url"})
-    given_again: ClassVar[frozenset[str]] = frozenset({"api_key_env", "base_url", "headers"})
 
     @classmethod
     def capabilities(cls, settings: Mapping[str, Any]) -> Capabilities:

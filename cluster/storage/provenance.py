@@ -72,14 +72,16 @@ def changes(sessions: Sequence[Mapping[str, Any]], played: Collection[str], conf
     if not played:
         return []
     now = versions()
+    with_rows = [session for session in sessions if session.get("id") in played]
     found = []
     for name in ("git_commit", "python", *PACKAGES):
-        theirs = {session.get(name) for session in sessions if session.get("id") in played}
-        if others := sorted(str(value) for value in theirs - {now.get(name)}):
-            found.append(f"{name} {now.get(name)} (earlier {', '.join(others)})")
-    named = {f"package {name.lower()} " for name in PACKAGES}
-    around = differences([session for session in sessions if session.get("id") in played], surroundings(config))
-    return found + [each for each in around if not any(each.startswith(name) for name in named)]
+        others = {session.get(name) for session in with_rows} - {now.get(name)}
+        if others:
+            earlier = ", ".join(sorted(map(str, others)))
+            found.append(f"{name} {now.get(name)} (earlier {earlier})")
+    named_already = tuple(f"package {name.lower()} " for name in PACKAGES)
+    around = differences(with_rows, surroundings(config))
+    return found + [text for text in around if not text.startswith(named_already)]
 
 
 def mixtures(sessions: Sequence[Mapping[str, Any]]) -> list[str]:

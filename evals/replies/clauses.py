@@ -99,15 +99,16 @@ def _sentences(tokens: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
 
 def _doubts_unnamed(sentence: Sequence[str], options: Options) -> bool:
     """Whether a sentence that names no option doubts what was said: decides for another, weighs, or stops to think."""
-    said = set(sentence) - options.known
-    if sentence[0] in ("wait", "hmm", "hm"):
+    first, said = sentence[0], set(sentence) - options.known
+    stops_to_think = first in ("wait", "hmm", "hm")
+    # "Or it is ..."
+    weighs = len(sentence) == 3 and sentence[-2:] == ["it", "is"]
+    # "It isn't likely."
+    denies = first in ("it", "is", "this", "that") and not said.isdisjoint(_NOT)
+    # A number that no option has.
+    names_another = options.numeric and any(word.isdecimal() for word in said)
+    if stops_to_think or weighs or denies or names_another:
         return True
-    if len(sentence) == 3 and sentence[-2:] == ["it", "is"]:
-        return True  # "Or it is ..."
-    if sentence[0] in ("it", "is", "this", "that") and not said.isdisjoint(_NOT):
-        return True  # "It isn't likely."
-    if options.numeric and any(map(str.isdecimal, said)):
-        return True  # another number than any option has
     return any(_points_elsewhere(clause, options) for clause in _clauses(sentence, options))
 
 

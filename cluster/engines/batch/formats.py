@@ -206,13 +206,17 @@ class GeminiBatches:
         """As ``Format.answers``."""
         job = await self._batches.get(name=batch)
         found: Answers = {}
-        for each in (job.dest.inlined_responses if job.dest else None) or []:
-            turn = (each.metadata or {}).get("key", "")
+        responses = job.dest.inlined_responses if job.dest else None
+        for each in responses or []:
+            metadata = each.metadata or {}
+            turn = metadata.get("key", "")
             if each.response is not None:
                 found[turn] = {"data": plain(each.response)}
-            else:
-                code = (each.error.code if each.error else None) or 500
-                found[turn] = _error(code if code >= 400 else 500, plain_text(each.error))
+                continue
+            status = getattr(each.error, "code", None) or 500
+            if status < 400:  # a code of gRPC, none of HTTP
+                status = 500
+            found[turn] = _error(status, plain_text(each.error))
         if not found and job.error is not None:
             raise EndpointError(f"the batch failed: {str(job.error.message)[:300]}", 400)
         return found

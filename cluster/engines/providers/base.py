@@ -61,27 +61,14 @@ class ProviderEngine(ApiEngine, abc.ABC):
     """The sampling parameters that the provider takes, with their names there."""
     always_sent: ClassVar[frozenset[str]] = frozenset()
     """Those that are sent even where they change nothing, since the provider's own default is another."""
-    operational: ClassVar[frozenset[str]] = frozenset(
-        {
-            *NAMES,
-            "api_key_env",
-            "base_url",
-            "batch",
-            "batch_poll_seconds",
-            "batch_quiet_seconds",
-            "batch_requests",
-            "batch_wait_hours",
-            "headers",
-            "max_num_seqs",
-            "max_tries",
-            "requests_per_minute",
-            "spend_cap",
-            "timeout_seconds",
-            "tokens_per_minute",
-        }
-    )
-    fixed_for_run: ClassVar[frozenset[str]] = frozenset({"base_url"})
-    given_again: ClassVar[frozenset[str]] = frozenset({"api_key_env", "base_url", "headers"})
+    operational: ClassVar[frozenset[str]] = ApiEngine.operational | {
+        *NAMES,
+        "batch",
+        "batch_poll_seconds",
+        "batch_quiet_seconds",
+        "batch_requests",
+        "batch_wait_hours",
+    }
 
     sampling: Sampling
     model: str

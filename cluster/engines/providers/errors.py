@@ -56,25 +56,40 @@ def endpoint_error(caught: Exception, secrets: Collection[str], status_of: Statu
     return EndpointError(f"the client cannot read the answer: {why}", unreadable=True)
 
 
-def _said(caught: Exception) -> tuple[int, Mapping[str, str], str] | None:
-    """Status, headers and body of a refusal; None where there was no answer."""
+Refusal = tuple[int, Mapping[str, str], str]
+"""Status, headers and body."""
+
+
+def _said(caught: Exception) -> Refusal | None:
+    """What a provider answered, out of its client's exception; None where there was no answer."""
     response: Any = getattr(caught, "response", None)
-    if isinstance(response, Mapping):  # botocore
-        about = response.get("ResponseMetadata") or {}
-        error = response.get("Error") or {}
-        body = json.dumps({"error": {"message": error.get("Message") or str(caught), "code": error.get("Code")}})
-        return int(about.get("HTTPStatusCode") or 500), about.get("HTTPHeaders") or {}, body
+    if isinstance(response, Mapping):
+        return _said_by_aws(response, str(caught))
     details = getattr(caught, "details", None)
-    if isinstance(getattr(caught, "code", None), int) and isinstance(details, Mapping):  # google-genai
-        return caught.code, getattr(response, "headers", None) or {}, json.dumps(details)  # type: ignore[attr-defined]
+    code = getattr(caught, "code", None)
+    if isinstance(code, int) and isinstance(details, Mapping):  # google-genai
+        return code, getattr(response, "headers", None) or {}, json.dumps(details)
     status = getattr(caught, "status_code", None)
-    if not isinstance(status, int) or response is None:
-        return None
-    found = getattr(caught, "body", None)
-    text = found if isinstance(found, str) else json.dumps(found, default=str)
-    if status < 300:  # an error within a stream
-        kinds = [number for kind, number in STREAMED.items() if kind in text]
-        status = kinds[0] if kinds else 500
+    if isinstance(status, int) and response is not None:  # OpenAI and Anthropic
+        return _said_by_openai(status, response, getattr(caught, "body", None))
+    return None
+
+
+def _said_by_aws(response: Mapping[str, Any], words: str) -> Refusal:
+    """As botocore keeps an answer, its words where it has no others."""
+    about = response.get("ResponseMetadata") or {}
+    error = response.get("Error") or {}
+    message = error.get("Message") or words
+    body = json.dumps({"error": {"message": message, "code": error.get("Code")}})
+    return int(about.get("HTTPStatusCode") or 500), about.get("HTTPHeaders") or {}, body
+
+
+def _said_by_openai(status: int, response: Any, body: Any) -> Refusal:
+    """As the clients of OpenAI and Anthropic keep an answer; an error within a stream comes with the stream's 200."""
+    text = body if isinstance(body, str) else json.dumps(body, default=str)
+    if status < 300:
+        named = [number for kind, number in STREAMED.items() if kind in text]
+        status = named[0] if named else 500
     return status, response.headers, text
 
 

@@ -124,16 +124,24 @@ class GeminiEngine(ProviderEngine):
     def read_answer(self, data: Any, scored: bool) -> Answer:
         """What a reply says, part by part."""
         usage = self.read_usage(data)
-        if not data.get("candidates"):  # the prompt was stopped before the model saw it
-            data["prompt_feedback"]["block_reason"]
+        candidates = data.get("candidates")
+        if not candidates:
+            # The prompt was blocked before the model saw it, which Gemini says; anything else is no answer.
+            if "block_reason" not in data["prompt_feedback"]:
+                raise ValueError("neither a candidate nor a reason")
             return Answer("", "content_filter", "", usage, {})
-        candidate = data["candidates"][0]
-        parts = (candidate.get("content") or {}).get("parts") or []
-        texts = [part.get("text", "") for part in parts if not part.get("thought")]
-        thoughts = [part.get("text", "") for part in parts if part.get("thought")]
+        candidate = candidates[0]
+        content = candidate.get("content") or {}
+        texts: list[str] = []
+        thoughts: list[str] = []
+        kept = []
+        for part in content.get("parts") or []:
+            is_thought = part.get("thought")
+            (thoughts if is_thought else texts).append(part.get("text", ""))
+            # The summary of a thought, which is for people, is not sent back; signatures are, wherever they stand.
+            if not is_thought or part.get("thought_signature"):
+                kept.append(part)
         finish = FINISHES.get(candidate.get("finish_reason") or "", "stop")
-        # what people are shown of a thought is not sent back; signatures are, wherever they stand
-        kept = [part for part in parts if not part.get("thought") or part.get("thought_signature")]
         top = _top(candidate) if scored and finish != "content_filter" else {}
         return Answer(whole("".join(texts)), finish, whole("\n".join(thoughts)), usage, top, kept or None)
 
