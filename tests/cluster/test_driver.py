@@ -1,6 +1,7 @@
 """What the driver does with the ledger when a run ends, with a directory that is slow or full."""
 
 import asyncio
+import dataclasses
 import time
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from cluster.config.settings import ClusterSettings
 from cluster.driver import driver as module
 from cluster.driver.driver import Driver
 from cluster.errors import RunFailedError
+from cluster.runner.episode_queue import EpisodeQueue
 from cluster.storage import compaction
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
@@ -114,3 +116,15 @@ async def test_no_episode_is_given_out_while_too_many_rows_wait_for_a_commit(tmp
     assert driver._bounded(7) == 0
     driver._pending = [table, table]
     assert driver._bounded(7) == 7
+
+
+async def test_the_running_episodes_that_the_grace_time_does_not_finish_are_counted(tmp_path, monkeypatch):
+    driver, said = driver_of(RunDirectory(tmp_path / "run")), []
+    driver.progress = SimpleNamespace(say=said.append)
+    queue = EpisodeQueue(PLAN)
+    driver._lanes = [dataclasses.replace(driver._lanes[0], queue=queue)]
+    queue.take(3)
+    queue.finished(1)
+    monkeypatch.setattr("cluster.stop_signals.received", [15, 15])  # the second signal ends the grace time
+    await driver._end_after_grace()
+    assert said[-1] == "stopping: 2 running episodes were not finished; they will be played again"
