@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import functools
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from PIL import Image
-
 from cluster.engines.base import Request, Sampling
-from envs.picture import Picture
-from evals.types import Chat, Part
+from evals.chat_json import chat_to_json
 
 TOP_LOGPROBS = 20
 """The most that chat completions give."""
@@ -141,27 +135,3 @@ def expected_tokens(request: Request) -> int:
         for message in request.chat
         for part in message.parts
     )
-
-
-def chat_to_json(chat: Chat) -> list[dict[str, Any]]:
-    """A chat in the endpoint's form, pictures as PNG data URLs."""
-    return [
-        {"role": message.role, "content": message.parts[0]}
-        if len(message.parts) == 1 and isinstance(message.parts[0], str)
-        else {"role": message.role, "content": [_part(part) for part in message.parts]}
-        for message in chat
-    ]
-
-
-def _part(part: Part) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(part)}"}}
-
-
-@functools.lru_cache(maxsize=512)
-def png(picture: Picture) -> str:
-    """A picture as PNG in base64."""
-    out = io.BytesIO()
-    Image.fromarray(picture.render()).save(out, format="PNG")
-    return base64.b64encode(out.getvalue()).decode()

@@ -7,7 +7,13 @@ import pytest
 
 MODULES = (
     *("evals.types", "evals.conversation", "evals.tables", "evals.figures", "evals.view", "evals.printable"),
-    *("evals.stats.intervals", "evals.report.joint", "evals.reference.comparison"),
+    *(
+        "evals.chat_json",
+        "evals.sessions.session",
+        "evals.stats.intervals",
+        "evals.report.joint",
+        "evals.reference.comparison",
+    ),
 )
 
 

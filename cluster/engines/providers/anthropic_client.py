@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from cluster.engines.api_answer import Answer, Usage, whole
-from cluster.engines.api_request import png
 from cluster.engines.base import Request
 from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from evals.chat_json import png
 from evals.types import Finish, Part
 
 FINISHES: Mapping[str, Finish] = {

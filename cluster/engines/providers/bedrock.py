@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 from cluster.engines.api_answer import Answer, Usage, whole
 from cluster.engines.api_endpoint import CONNECT_SECONDS
-from cluster.engines.api_request import png
 from cluster.engines.api_secrets import read_headers
 from cluster.engines.base import Request
 from cluster.engines.providers.base import ProviderEngine
+from evals.chat_json import png
 from evals.types import Finish, Part
 
 FINISHES: Mapping[str, Finish] = {

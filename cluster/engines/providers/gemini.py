@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cluster.engines.api_answer import Answer, Usage, whole
-from cluster.engines.api_request import TOP_LOGPROBS, png
+from cluster.engines.api_request import TOP_LOGPROBS
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from evals.chat_json import png
 from evals.types import Finish, Part
 
 FINISHES: Mapping[str, Finish] = {

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Literal
 from cluster.engines import api_answer
 from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_errors import error_from
-from cluster.engines.api_request import RequestForm, png
+from cluster.engines.api_request import RequestForm
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from evals.chat_json import png
 from evals.types import Finish, Part
 
 _CHAT_NAMES = ("temperature", "top_p", "stop", "presence_penalty", "frequency_penalty")

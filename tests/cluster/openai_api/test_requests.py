@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 
 from cluster.config.settings import load_settings
-from cluster.engines.api_request import chat_to_json
 from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.openai_api import OpenAIEngine
 from cluster.errors import UserError
 from envs.picture import Picture
+from evals.chat_json import chat_to_json
 from evals.types import message
 from tests.cluster.openai_api.stub import engine, request
 

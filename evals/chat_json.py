@@ -1,0 +1,42 @@
+"""A chat in the form of OpenAI's chat completions, which most programs read."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+from typing import Any
+
+from PIL import Image
+
+from envs.picture import Picture
+from evals.types import Chat, Part
+
+
+def chat_to_json(chat: Chat) -> list[dict[str, Any]]:
+    """The chat's messages, pictures as PNG data URLs.
+
+    >>> from evals.types import message
+    >>> chat_to_json((message("user", "Which color?"),))
+    [{'role': 'user', 'content': 'Which color?'}]
+    """
+    return [
+        {"role": message.role, "content": message.parts[0]}
+        if len(message.parts) == 1 and isinstance(message.parts[0], str)
+        else {"role": message.role, "content": [_part(part) for part in message.parts]}
+        for message in chat
+    ]
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(part)}"}}
+
+
+@functools.lru_cache(maxsize=512)
+def png(picture: Picture) -> str:
+    """A picture as PNG in base64."""
+    out = io.BytesIO()
+    Image.fromarray(picture.render()).save(out, format="PNG")
+    return base64.b64encode(out.getvalue()).decode()
