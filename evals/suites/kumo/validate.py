@@ -64,6 +64,9 @@ def main(options: argparse.Namespace) -> int:
     if options.out and options.out.suffix not in WRITERS:
         print(f"error: --out {options.out}: the name must end in {', '.join(WRITERS)}", file=sys.stderr)
         return 2
+    if options.out and options.out.exists():
+        print(f"error: --out {options.out}: exists already", file=sys.stderr)
+        return 2
     if not all(0 <= tasks <= MOST_TASKS for tasks in (options.easy, options.hard)):
         print(f"error: --easy and --hard must be from 0 to {MOST_TASKS:,}", file=sys.stderr)
         return 2
@@ -82,6 +85,7 @@ def main(options: argparse.Namespace) -> int:
             print()
             Console().print(LaidOut(category_table(measured)))
         if options.out:
+            options.out.parent.mkdir(parents=True, exist_ok=True)
             options.out.write_text(WRITERS[options.out.suffix](table), encoding="utf-8")
             print(f"\nwritten: {options.out}")
     return 2 if problems else 0

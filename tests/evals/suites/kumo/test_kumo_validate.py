@@ -72,6 +72,9 @@ def test_other_forms_of_the_table_and_forms_that_there_are_not(tmp_path, capsys)
     [table] = json.loads((tmp_path / "quality.json").read_text())
     assert table["rows"][0][0] == "knots" and len(table["rows"]) == 1
     assert "| knots |" in (tmp_path / "quality.md").read_text()
+    written = (tmp_path / "quality.md").read_text()
+    assert run("knots", "--easy", "1", "--out", str(tmp_path / "quality.md")) == 2, "a file of the user's is kept"
+    assert (tmp_path / "quality.md").read_text() == written
     assert run("knots", "--out", "quality.pdf") == 2
     assert ".csv" in capsys.readouterr().err
     assert run("knots", "--easy", "-1") == 2
