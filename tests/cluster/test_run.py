@@ -121,9 +121,11 @@ def test_a_run_whose_spending_journal_was_removed_says_so(tmp_path, capsys):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path, number):
+    usual = signal.signal(number, signal.SIG_DFL)  # nohup's tests would ignore SIGHUP, and so would the run
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
     assert start(tmp_path / "run") == CONTINUE
     assert Run(tmp_path / "run").episodes().num_rows == 0
+    signal.signal(number, usual)
 
 
 def test_a_plan_that_was_removed_meanwhile_is_written_again(world, tmp_path, monkeypatch, capsys):
