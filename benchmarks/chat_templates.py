@@ -6,7 +6,7 @@ The folders hold ``*.jinja`` files. Each template takes the tiny model's place i
 reads text only, and, if it knows pictures, as one that reads these too. Then chats of the three suites are rendered that an
 oracle checks by another rule: each text and picture of a chat bears a number, and the numbers found in the prompt must be
 those of the chat, in order. What a plan says of the template without vLLM stands beside it. The exit code is 1 if a template
-that was accepted is wrong, or plan and start disagree.
+that was accepted is wrong or refuses a chat, or plan and start disagree.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from evals.tables import Table
 from evals.types import Chat, Message, Part, PlayerError
 
 PICTURES = 8
+WRONG = ("silently wrong", "accepted, then refused")
 KNOWS_PICTURES = re.compile(r"image|img", re.IGNORECASE)
 
 
@@ -163,7 +164,7 @@ def main() -> int:
         ]
     )  # fmt: skip
     disagree = [row for row in rows if (row[2] == "refused") != (row[3] == "refused")]
-    return int(bool(disagree) or any(row[3] == "silently wrong" for row in rows))
+    return int(bool(disagree) or any(row[3] in WRONG for row in rows))
 
 
 if __name__ == "__main__":

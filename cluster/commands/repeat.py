@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from cluster.commands.run import run_and_show
-from cluster.config.compose import compose_config
+from cluster.config.compose import as_written, compose_config
 from cluster.config.settings import Settings, settings_from_config
 from cluster.config.stored import stored_sections
 from cluster.console import say_status
@@ -50,7 +50,7 @@ def repeated_settings(source: Run, overrides: Sequence[str]) -> Settings:
     # what versions after the run's have added
     root = compose_config([]).items_ex(resolve=False)
     added = {str(name): value for name, value in root if name not in source.config}
-    config = OmegaConf.create({**added, **source.config, **sections, **NOT_REPEATED})
+    config = OmegaConf.create({**added, **as_written({**source.config, **sections}), **NOT_REPEATED})
     config.run_dir = f"{source.path}-again"
     for override in overrides:
         if override in acted_on:

@@ -90,6 +90,18 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
     return plain
 
 
+def as_written(value: Any) -> Any:
+    """Values of which OmegaConf makes a configuration that resolves to them, whatever their texts hold: ``${`` too."""
+    if isinstance(value, Mapping):
+        return {key: as_written(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_written(each) for each in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    # Before a reference a backslash counts as one only if it is doubled.
+    return re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + "\\${", value)
+
+
 @contextlib.contextmanager
 def _environment_unread() -> Iterator[None]:
     """Within it ``${oc.env:NAME}`` is refused: resolved values are stored and sent to trackers, and this may be a secret."""

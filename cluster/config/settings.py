@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 
-from cluster.config.compose import ROOT_KINDS, compose_config, plain_values
+from cluster.config.compose import ROOT_KINDS, as_written, compose_config, plain_values
+from cluster.config.contents import by_content, missing_path
 from cluster.config.registry import (
     GIVEN,
     TYPE,
@@ -81,6 +82,8 @@ class ModelSettings:
             return stable_hash(None)
         cls = self.engine_class
         answering = answering_settings(self.engine, cls.operational)
+        if cls.reads_files:
+            answering = by_content(answering)
         return stable_hash(cls.version, answering, dataclasses.asdict(self.sampling))
 
     @property
@@ -187,7 +190,7 @@ def settings_from_config(config: DictConfig) -> Settings:
         decoding=plain["decoding"],
         plan=plan,
         run_dir=Path(str(plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name))),
-        config=OmegaConf.to_yaml(OmegaConf.create(plain)),
+        config=OmegaConf.to_yaml(OmegaConf.create(as_written(plain)), resolve=True),
         retry_failed=plain["retry_failed"],
         strict=plain["strict"],
         stop=_stop_rule(plain["stop"]),
@@ -220,6 +223,9 @@ def check_environment(settings: Settings) -> None:
         settings.model.engine_class.check_environment(settings.model.engine)
     except ValueError as error:
         raise UserError(str(error)) from None
+    missing = missing_path("model.engine", settings.model.engine) if settings.model.engine_class.reads_files else ""
+    if missing:
+        raise UserError(f"{missing}: there is no such file or folder")
 
 
 def check_config(config: DictConfig) -> dict[str, Any]:
@@ -246,7 +252,8 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     _players(plain, suite, model)
     if model.engine is not None:
         given = {name: value for name, value in plain["model"]["engine"].items() if value is not None}
-        plain["model"]["engine"] |= {**model.engine_class.known_prices(given), **given}
+        texts = model.engine_class.texts_of_files(given)
+        plain["model"]["engine"] |= {**model.engine_class.known_prices(given), **given, **texts}
     _section("cluster", ClusterSettings, plain["cluster"] or {})
     if plain["tracker"]:
         check_section("tracker", plain["tracker"])
@@ -415,7 +422,10 @@ def _engine(engine: dict[str, Any], given: Mapping[str, tuple[str, Any]]) -> dic
             raise UserError(f"{place}: model.engine.type={engine[TYPE]} takes none")
         if value:
             engine[name] = value
-    return engine
+    try:
+        return {**engine, **cls.texts_of_files(engine)}
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _sampling(values: Any, engine: dict[str, Any] | None) -> Sampling:

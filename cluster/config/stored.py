@@ -14,6 +14,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from cluster.config.compose import as_written
 from cluster.config.registry import class_of
 from cluster.errors import UserError
 from envs.files import parse_yaml
@@ -50,10 +51,10 @@ def stored_sections(
 
 
 def _with_overrides(sections: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """The sections with other values for some of their keys; stored references to other values are not resolved."""
+    """The sections with other values for some of their keys; what looks like a reference to other values is text."""
     choice = " or ".join(f"{name}.KEY=VALUE" for name in sections)
     try:
-        config = OmegaConf.create(dict(sections))
+        config = OmegaConf.create(as_written(sections))
     except OmegaConfBaseException as error:
         raise UserError(f"config.yaml: {str(error).splitlines()[0]}") from error
     for override in overrides:
@@ -62,10 +63,10 @@ def _with_overrides(sections: Mapping[str, Any], overrides: Sequence[str]) -> di
             raise UserError(f"{override}: name settings as {choice}")
         try:
             # Replaced as a whole: a mapping that is given keeps nothing of the stored one.
-            OmegaConf.update(config, key, parse_yaml(value, override), merge=False, force_add=False)
+            OmegaConf.update(config, key, as_written(parse_yaml(value, override)), merge=False, force_add=False)
         except (OmegaConfBaseException, TypeError, ValueError) as error:
             raise UserError(f"{override}: {str(error).splitlines()[0]}") from error
-    found: dict[str, Any] = OmegaConf.to_container(config, resolve=False)  # type: ignore[assignment]
+    found: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     return found
 
 

@@ -120,6 +120,8 @@ class Engine(abc.ABC):
     mapping are named with a dot: ``vllm.enable_prefix_caching``."""
     fixed_for_run: ClassVar[frozenset[str]] = frozenset()
     """Operational settings that must not change within a run: another endpoint may serve another model of that name."""
+    reads_files: ClassVar[bool] = False
+    """Whether settings may name files and folders of the machine that decide answers; these are part of the id by content."""
     given_again: ClassVar[frozenset[str]] = frozenset()
     """Settings that run code or say which keys are sent where: commands that ask a stored run's engine take these from
     their command line, not from a stored configuration, which may be somebody else's."""
@@ -163,6 +165,18 @@ class Engine(abc.ABC):
 
         Args:
             settings: the ``model.engine`` section, checked.
+        """
+        return {}
+
+    @classmethod
+    def texts_of_files(cls, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        """Settings that are a text or name its file, as texts: these are stored with the run and sent to replicas.
+
+        Args:
+            settings: the ``model.engine`` section, checked.
+
+        Raises:
+            ValueError: a file is missing, or not what it should be.
         """
         return {}
 

@@ -114,8 +114,8 @@ class BlankPicture(Picture):
 def probe_chats(pictures: int) -> tuple[Chat, ...]:
     """Chats of the forms that suites send.
 
-    The first has a system turn, words of several lines, pictures between words, and grows; an answer follows a thought. The
-    later ones have a picture before words, and one after them: some templates sort the parts of such messages.
+    The first has a system turn, words of several lines in every role, pictures between words, and grows; an answer follows a
+    thought. The later ones have a picture before words, and one after them: some templates sort the parts of such messages.
 
     Args:
         pictures: How many may stand in one prompt; a probe holds three at most.
@@ -125,8 +125,8 @@ def probe_chats(pictures: int) -> tuple[Chat, ...]:
     grown = (
         system,
         Message("user", ("Second probe.", *first, "Third probe.", *second, "Fourth probe.")),
-        Message("assistant", ("Fifth probe.",), "Fourth probe's thought."),
-        Message("user", (*third, "Sixth probe.")),
+        Message("assistant", ("Fifth probe.\n\nFifth probe's end.",), "Fourth probe's thought."),
+        Message("user", (*third, "Sixth probe.\n\nSixth probe's end.")),
     )
     if not pictures:
         return (grown,)

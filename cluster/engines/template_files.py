@@ -100,11 +100,15 @@ def given_template(given: str) -> str:
     """The text of ``model.engine.chat_template``, which is that text or names its file.
 
     Raises:
-        TemplateError: there is no such file.
+        TemplateError: there is no such file, or it holds no template.
     """
-    text = given if "{" in given else _text(Path(given))
+    if "{" in given:
+        return given
+    text = _text(Path(given))
     if text is None:
         raise TemplateError(f"model.engine.chat_template={given}: cannot be read")
+    if "{" not in text:
+        raise TemplateError(f"model.engine.chat_template={given}: holds no template")
     return text
 
 

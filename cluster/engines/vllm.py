@@ -68,6 +68,7 @@ class VLLMEngine(Engine):
             *(f"vllm.{name}" for name in OPERATIONAL),
         }
     )
+    reads_files: ClassVar[bool] = True
     # Among the further fields of vLLM are classes and modules that it imports.
     given_again: ClassVar[frozenset[str]] = frozenset({"trust_remote_code", "vllm"})
 
@@ -92,6 +93,16 @@ class VLLMEngine(Engine):
         """
         passed = settings.get("vllm")
         check_passed_through(passed if isinstance(passed, Mapping) else {}, cls.__init__.__annotations__)
+
+    @classmethod
+    def texts_of_files(cls, settings: Mapping[str, Any]) -> Mapping[str, str]:
+        """The chat template.
+
+        Raises:
+            ValueError: its file cannot be read, or holds none.
+        """
+        given = settings.get("chat_template")
+        return {"chat_template": given_template(given)} if given else {}
 
     @classmethod
     def check_environment(cls, settings: Mapping[str, Any]) -> None:
@@ -143,7 +154,8 @@ class VLLMEngine(Engine):
 
         Args:
             sampling: sampling parameters.
-            model: a folder, a name on the Hugging Face hub, or ``tiny`` for the tiny model that is created locally.
+            model: a folder, which counts by its content, a name on the Hugging Face hub, or ``tiny`` for the tiny model that is
+                created locally.
             revision: branch, tag or commit on the hub.
             tensor_parallel_size: GPUs that share each layer; preferably on one node.
             pipeline_parallel_size: groups of such GPUs, each with a part of the layers: one per node of a multi-node replica.
@@ -166,7 +178,7 @@ class VLLMEngine(Engine):
             vllm: any further fields of vLLM's ``AsyncEngineArgs``: ``{quantization: fp8, reasoning_parser: qwen3}``.
             system_role: how system turns are sent: ``system``, at the start of the first user turn (``user``), or the first
                 of these that the chat template passes on as it is (``auto``).
-            chat_template: a chat template in place of the model's own: its text, or a file.
+            chat_template: a chat template in place of the model's own: its text, or in a configuration a file with it.
             chat_template_kwargs: arguments of the chat template: ``{enable_thinking: false}``.
             keeps_reasoning: whether prompts hold what the model thought in earlier turns (``history.reasoning``).
             deterministic: use vLLM's batch-invariant kernels, where the GPU and the model have them.
@@ -197,7 +209,7 @@ class VLLMEngine(Engine):
         }
         self._shared_beginnings = shared_beginnings
         self._system_role, self._keeps_reasoning, self._deterministic = system_role, keeps_reasoning, deterministic
-        self._template = given_template(chat_template) if chat_template else None
+        self._template = chat_template or None
         self._reasoning_parser = (vllm or {}).get("reasoning_parser")
         self._template_arguments = dict(chat_template_kwargs or {})
         self._engine: Any = None

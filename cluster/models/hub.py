@@ -153,7 +153,9 @@ def selectable(overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
     found[HF] = {"name": "${.engine.model}", "engine": {"type": "vllm", "model": "???"}}
     ids = [each.partition("=")[2].strip("'\"") for each in overrides if each.startswith("model.engine.model=")]
     if ids and f"model={HF}" in overrides:
-        found[HF] = section_of(ids[-1], row_of(ids[-1]) or model_from(files_of(ids[-1])))
+        # Part of each episode's id: a folder may lie elsewhere.
+        name = Path(ids[-1]).resolve().name if Path(ids[-1]).is_dir() else ids[-1]
+        found[HF] = section_of(name, row_of(ids[-1]) or model_from(files_of(ids[-1])))
     return found
 
 

@@ -178,7 +178,7 @@ def test_a_model_without_a_row_plays_by_its_own_files(tmp_path):
     home = folder(tmp_path, LLAMA, generation_config={"do_sample": True, "temperature": 0.6, "top_p": 0.9})
     settings = load_settings([*KUMO, "model=hf", f"model.engine.model={home}"])
     engine, sampling = settings.model.engine, settings.model.sampling
-    assert settings.model.name == str(home) and engine["max_model_len"] == 8192 and "limit_mm_per_prompt" not in engine
+    assert settings.model.name == home.name and engine["max_model_len"] == 8192 and "limit_mm_per_prompt" not in engine
     assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.6, 0.9, 2048)
     with pytest.raises(UserError, match="text only"):
         load_settings(["suite=kidgym", "model=hf", f"model.engine.model={home}"])
