@@ -40,6 +40,7 @@ BUILT_IN_COMMANDS = {
     "preregister": "cluster.commands.preregister",
     "challenge": "cluster.commands.challenge",
     "view": "cluster.commands.view",
+    "site": "cluster.commands.site",
     "new": "cluster.scaffold.new",
 }
 COMMAND_HELP = {
@@ -58,6 +59,7 @@ COMMAND_HELP = {
     "play": "play a suite yourself, in the terminal or the browser",
     "new": "a package of your own to start from: a suite, an engine, a KidGym task, a KUMO domain",
     "view": "episodes in the browser: filter, search, step through, compare",
+    "site": "a static leaderboard of runs: a folder of pages to be put on any server",
 }
 
 RUN_HELP = """\

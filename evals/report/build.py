@@ -106,8 +106,8 @@ def _performance(tables: Sequence[Table]) -> Section:
 
 
 def _made(report: Report) -> Section:
-    versions = [versions_table(one.run, one.name) for one in report.runs]
-    texts = [{"title": f"Configuration of {one.name}", "text": settings_text(one.run)} for one in report.runs]
+    versions = [versions_table(one.run.sessions, one.name) for one in report.runs]
+    texts = [{"title": f"Configuration of {one.name}", "text": settings_text(one.run.settings)} for one in report.runs]
     return Section("How the runs were made", tables=[table_parts(table) for table in versions if table], texts=texts)
 
 

@@ -20,7 +20,7 @@ from evals.report.latex import best_cells
 from evals.stats.intervals import Estimate
 from evals.tables import Cell, Table, format_cell, is_number
 
-_TEMPLATES: Final = Path(__file__).with_name("templates")
+TEMPLATES: Final = Path(__file__).with_name("templates")
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,21 @@ class Page:
 
 def html(page: Page) -> str:
     """The page as a document."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+    style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
+    version = importlib.metadata.version("raycade")
+    template = template_environment(TEMPLATES).get_template("page.html")
+    return template.render(page=page, style=style, version=version)
+
+
+def template_environment(*folders: Path) -> Environment:
+    """Templates of these folders, in which every text is escaped; of two with one name that of the first folder."""
+    return Environment(
+        loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_safe,
         trim_blocks=True,
     )
-    style = Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8"))
-    version = importlib.metadata.version("raycade")
-    return environment.get_template("page.html").render(page=page, style=style, version=version)
 
 
 def _safe(value: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import yaml
 
-from evals.ledger.run_data import RunData
 from evals.report.episodes import Prompt, Shown
 from evals.report.pictures import Album
 from evals.tables import Table
@@ -109,9 +108,9 @@ def _in_words(value: Any) -> str:
 # --- how a run was made ----------------------------------------------------------------------------------------------
 
 
-def versions_table(run: RunData, name: str) -> Table | None:
+def versions_table(run_sessions: Sequence[Mapping[str, Any]], name: str) -> Table | None:
     """Versions of each session, one row for each package; None where no session is on record."""
-    sessions = [{key: value for key, value in session.items() if key != "config"} for session in run.sessions]
+    sessions = [{key: value for key, value in session.items() if key != "config"} for session in run_sessions]
     rows = tuple(
         (key, *(_version(session.get(key)) for session in sessions))
         for key in dict.fromkeys(key for session in sessions for key in session)
@@ -124,7 +123,7 @@ def _version(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def settings_text(run: RunData) -> str:
+def settings_text(settings: Mapping[str, Any]) -> str:
     """The resolved configuration."""
-    text: str = yaml.safe_dump(json.loads(json.dumps(run.settings, default=str)), sort_keys=False, allow_unicode=True)
+    text: str = yaml.safe_dump(json.loads(json.dumps(settings, default=str)), sort_keys=False, allow_unicode=True)
     return text

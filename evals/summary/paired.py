@@ -332,12 +332,13 @@ def _by_cell(side: Iterable[Observation]) -> dict[tuple[str, ...], list[Observat
 
 def _independent(cell: tuple[str, ...], first: Sequence[Observation], second: Sequence[Observation]) -> Effect:
     shares = all(one.value in (0.0, 1.0) for one in (*first, *second))
-    one, other = _estimate(first, shares), _estimate(second, shares)
+    one, other = pooled_estimate(first, shares), pooled_estimate(second, shares)
     games = len({each.game for each in first}) + len({each.game for each in second})
     return Effect(cell, one.mean, other.mean, difference_estimate(one, other), _shuffle_p(first, second), games, 0)
 
 
-def _estimate(side: Sequence[Observation], shares: bool) -> Estimate:
+def pooled_estimate(side: Sequence[Observation], shares: bool) -> Estimate:
+    """Mean with its interval, clustered by game; of ``shares`` as a proportion."""
     values, games = [one.value for one in side], [one.game for one in side]
     if shares:
         return proportion_estimate([value > 0 for value in values], games)

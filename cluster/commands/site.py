@@ -1,0 +1,115 @@
+"""``raycade site``: a static leaderboard of runs, as a folder of pages."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cluster.config.settings import make_suite
+from cluster.errors import UserError
+from cluster.storage.durable import write_durably
+from cluster.storage.stored_run import Run, read_runs
+from envs.files import FileError, read_json
+from evals.ledger.run_data import count_rows
+from evals.site.entries import Outline, RunPart, player_labels
+from evals.site.pages import Site
+from evals.suite import built_in_names
+
+MANIFEST = "site.json"
+"""Names the files of a site, so that those of an earlier one can be told from others."""
+DESCRIPTION = """\
+Writes a leaderboard of finished and running runs as a folder of pages: an index, a page for each suite and each model, and
+games to look at. The pages load nothing from elsewhere; open index.html, or put the folder on any static server.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade site``."""
+    parser.description = DESCRIPTION
+    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="the folder; must be empty, new, or an earlier site"
+    )
+    parser.add_argument("--title", default="Leaderboard", help="of the site (default: Leaderboard)")
+    parser.add_argument("--license", default="", metavar="TEXT", help="license of the results, such as 'CC BY 4.0'")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Write the site."""
+    made = datetime.datetime.now(datetime.UTC)
+    files = write_site(options.run_dirs, options.out, Site(options.title, options.license, made))
+    print(f"written: {options.out / 'index.html'} and {files - 1} other files")
+
+
+def write_site(run_dirs: Sequence[Path], out: Path, site: Site) -> int:
+    """Read one run after the other and write the pages; returns the number of files.
+
+    Raises:
+        UserError: there is no run, its ledger is damaged, or the folder holds something else.
+    """
+    paths = _named(run_dirs)
+    earlier = _earlier_files(out)
+    labels = player_labels([_outline(name, Run(path)) for name, path in paths.items()])
+    out.mkdir(parents=True, exist_ok=True)
+    games: list[str] = []
+    for name, path in paths.items():
+        # Opened here and given up with the next one, so that one ledger at a time is in memory.
+        part, pages = _read(name, Run(path), site, labels[name])
+        site.add(part)
+        for file, text in pages.items():
+            _write(out / file, text)
+            games.append(file)
+    files = list(games)
+    for file, text in site.pages(games):
+        _write(out / file, text)
+        files.append(file)
+    _write(out / MANIFEST, json.dumps({"files": files}, indent=1))
+    for file in earlier - {*files}:
+        (out / file).unlink(missing_ok=True)
+    return len(files)
+
+
+def _named(run_dirs: Sequence[Path]) -> dict[str, Path]:
+    """Each run by its folder's name, or by its path where two have one name."""
+    paths = list({path.resolve(): path for path in run_dirs}.values())
+    folders = [path.resolve().name for path in paths]
+    return {
+        folder if folders.count(folder) == 1 else str(path): path for path, folder in zip(paths, folders, strict=True)
+    }
+
+
+def _outline(name: str, run: Run) -> Outline:
+    plays = count_rows(run.planned, ("player", "suite"))
+    return Outline(name, run.config, [*plays], built_in_names(make_suite(run.config["suite"])))
+
+
+def _read(name: str, run: Run, site: Site, labels: Mapping[str, str]) -> tuple[RunPart, dict[str, str]]:
+    suite = make_suite(run.config["suite"])
+    return read_runs([run], lambda: site.read(name, run.data, suite, run.planned, labels))
+
+
+def _earlier_files(out: Path) -> set[str]:
+    """The files of the site that is there already.
+
+    Raises:
+        UserError: something else is there.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return set()
+    try:
+        found = read_json(out / MANIFEST)
+    except (FileError, OSError) as error:
+        raise UserError(f"--out {out}: is neither empty nor an earlier site ({error})") from error
+    names = found.get("files", []) if isinstance(found, dict) else []
+    # Only names that a site has, whatever the file says.
+    return {name for name in names if isinstance(name, str) and Path(name).name == name and name.endswith(".html")}
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_durably(path, text.encode())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error}") from error

@@ -1,0 +1,210 @@
+"""Leaderboards: players of the same games beside each other, with what can and cannot be told apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from evals.analysis.differences import flat_settings
+from evals.reference import Figure, Paper, published
+from evals.site.entries import Entry, RunPart
+from evals.stats.intervals import Estimate
+from evals.summary.paired import paired_effects
+from evals.tables import Cell, Table
+
+ALPHA: Final = 0.05
+Standing = Literal["highest", "not told apart from the highest", "below the highest", "not compared", ""]
+"""Empty where there is nobody to compare with."""
+_NOT_COMPARED: Final = ("run_dir", "cluster", "tracker", "baselines", "retry_failed", "strict", "shard", "model.name")
+"""Settings that change no answer, or that a player's name tells already."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model on a leaderboard."""
+
+    entry: Entry
+    standing: Standing
+    difference: Estimate | None = None
+    """To the highest, on the games that both have played."""
+    notes: tuple[str, ...] = ()
+    """What must be known before its scores are read, such as that it is partial."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """All players of the same games of one suite."""
+
+    suite: str
+    games: str
+    about: str
+    """The games in words."""
+    measures: Sequence[str]
+    rows: Sequence[Row]
+    """The models, the highest first."""
+    references: Sequence[Entry]
+    """Chance, perfect play and the best shortcut: not ranked, never pooled, each once."""
+
+
+def boards_of(entries: Sequence[Entry]) -> list[Board]:
+    """A board for each suite and set of games; of one suite that with the most models first."""
+    found: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        found[entry.suite, entry.games].append(entry)
+    boards = [_board(suite, games, alike) for (suite, games), alike in found.items()]
+    return sorted(boards, key=lambda board: (board.suite, -len(board.rows), board.games))
+
+
+def _board(suite: str, games: str, entries: Sequence[Entry]) -> Board:
+    models = [entry for entry in entries if not entry.reference]
+    measures = dict.fromkeys(score.measure for entry in entries for score in entry.scores if score.estimate.n)
+    planned = max(entry.planned for entry in entries)
+    about = "; ".join([f"{planned:,} games", *(_in_words(name, values) for name, values in entries[0].about.items())])
+    rows = sorted(_rows(models), key=lambda row: -_mean(row.entry))
+    return Board(suite, games, about, [*measures], rows, _references(entries))
+
+
+def _in_words(name: str, values: Sequence[str]) -> str:
+    most = 12
+    if len(values) > most:
+        return f"{len(values)} {name}s"
+    return f"{name}{'s' if len(values) > 1 else ''} {', '.join(values)}"
+
+
+def _rows(models: Sequence[Entry]) -> Iterator[Row]:
+    """Each model against the one with the highest score.
+
+    Which one is the highest is known only after looking, so p counts as if all pairs had been compared (Bonferroni). Runs that
+    are partial or were stopped by a rule are not compared: their games are no fixed sample.
+    """
+    comparable = [entry for entry in models if not _notes(entry) and entry.scores and entry.scores[0].estimate.n]
+    best = max(comparable, key=_mean, default=None)
+    pairs = len(comparable) * (len(comparable) - 1) // 2
+    for entry in models:
+        if entry not in comparable:
+            yield Row(entry, "not compared", None, _notes(entry))
+        elif best is None or not pairs:
+            yield Row(entry, "")
+        elif entry is best:
+            yield Row(entry, "highest")
+        else:
+            effects = paired_effects(entry.scores[0].observations(), best.scores[0].observations())
+            apart = bool(effects) and effects[0].p * pairs < ALPHA
+            standing: Standing = "below the highest" if apart else "not told apart from the highest"
+            yield Row(entry, standing, effects[0].difference if effects else None)
+
+
+def _mean(entry: Entry) -> float:
+    """Of the first measure; below all others where there is none."""
+    return entry.scores[0].estimate.mean if entry.scores and entry.scores[0].estimate.n else -1.0
+
+
+def _notes(entry: Entry) -> tuple[str, ...]:
+    partial = [f"partial: {entry.played:,} of {entry.planned:,} episodes played"] * bool(entry.missing)
+    return (*partial, *(f"stopped by its rule: {line}" for line in entry.stopping))
+
+
+def _references(entries: Sequence[Entry]) -> list[Entry]:
+    """Of each built-in player the run that played most of its games; of the shortcuts the best only."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        known = found.get(entry.reference)
+        if entry.reference and (known is None or entry.played > known.played):
+            found[entry.reference] = entry
+    shortcuts = [entry for entry in found.values() if entry.shortcut]
+    best = max(shortcuts, key=_mean, default=None)
+    others = [entry for entry in found.values() if not entry.shortcut]
+    named = [dataclasses.replace(best, reference=f"best shortcut ({best.player})")] if best is not None else []
+    return sorted([*others, *named], key=_mean)
+
+
+# --- beside the models -----------------------------------------------------------------------------------------------
+
+
+def paper_table(board: Board) -> Table | None:
+    """The paper's own rows: unweighted means of its figures, corrected where known, over its cells that this board has.
+
+    None for a suite without a paper, or without such a cell.
+    """
+    try:
+        paper = published(board.suite)
+    except FileNotFoundError:
+        return None
+    about = board.rows[0].entry.about if board.rows else board.references[0].about
+    figures = [figure for figure in _here(paper, about) if figure.measure in board.measures]
+    # Printed tables cut the games in several ways; one way only is taken, that of most figures.
+    shapes = Counter((figure.measure, tuple(figure.cell)) for figure in figures)
+    shape = {measure: keys for (measure, keys), _ in reversed(shapes.most_common())}
+    values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for figure in figures:
+        if tuple(figure.cell) == shape[figure.measure]:
+            values[figure.row, figure.measure].append(figure.value)
+    if not values:
+        return None
+    rows: list[tuple[Cell, ...]] = []
+    for (row, measure), found in sorted(values.items(), key=lambda item: -sum(item[1]) / len(item[1])):
+        kind = "reference" if row in paper.baselines else "model"
+        rows.append((row, kind, measure, len(found), sum(found) / len(found)))
+    return Table(
+        name=f"{board.suite}_paper_rows",
+        title=f"Rows of the {paper.source}",
+        columns=("paper's row", "kind", "measure", "cells", "mean"),
+        rows=tuple(rows),
+        notes=(
+            "Unweighted means of the paper's figures over those of its cells whose task, level and mode are played here; only "
+            "rows with equally many cells can be compared. The paper's games, prompts and pictures are not these: the table "
+            "of differences, where a model of the paper has played here, says what differs.",
+        ),
+    )
+
+
+def _here(paper: Paper, about: Mapping[str, Sequence[str]]) -> Iterator[Figure]:
+    """The figures of cells of this board; of a cell that two printed tables have the first."""
+    seen = set()
+    for figure in paper.figures:
+        key = (figure.row, figure.measure, frozenset(figure.cell.items()))
+        played = all(value in about[name] for name, value in figure.cell.items() if name in about)
+        if played and key not in seen:
+            seen.add(key)
+            yield figure
+
+
+def settings_table(players: Mapping[str, Sequence[RunPart]]) -> Table | None:
+    """Every setting that differs, with the players that have each value; None where none does.
+
+    Args:
+        players: Each with the runs that it played in.
+    """
+    of_player = {name: _settings(runs) for name, runs in players.items()}
+    rows: list[tuple[Cell, ...]] = []
+    for key in dict.fromkeys(key for settings in of_player.values() for key in settings):
+        values: defaultdict[str, list[str]] = defaultdict(list)
+        for name, settings in of_player.items():
+            values[settings.get(key, "not set")].append(name)
+        if len(values) > 1:
+            rows += [(key, value, ", ".join(names)) for value, names in values.items()]
+    if not rows:
+        return None
+    return Table("settings", "Settings that differ", ("setting", "value", "players"), tuple(rows))
+
+
+def _settings(runs: Sequence[RunPart]) -> dict[str, str]:
+    flat: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for run in runs:
+        for key, value in flat_settings(run.settings, _NOT_COMPARED):
+            flat[key][str(value)] = None
+    return {key: " | ".join(values) for key, values in flat.items()}
+
+
+def own_rows(table: Table, player: str, others: Any) -> Table | None:
+    """The rows of one player and of the built-in ones; None where it has none; a table without players as it is."""
+    if "player" not in table.columns:
+        return table
+    place = table.columns.index("player")
+    rows = tuple(row for row in table.rows if row[place] == player or row[place] not in others)
+    if not any(row[place] == player for row in rows):
+        return None
+    return dataclasses.replace(table, rows=rows)

@@ -1,0 +1,209 @@
+"""What a site keeps of a run: scores, counts and tables of each player and suite; never the ledger itself."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evals.ledger.run_data import RunData, count_rows
+from evals.report.joint import run_labels
+from evals.stats.intervals import Estimate
+from evals.suite import Suite, built_in_names, suite_results
+from evals.summary.paired import Measure, Observation, pooled_estimate
+from evals.summary.reply_health import ReplyHealth, reply_health
+from evals.tables import Table
+from evals.types import stable_hash
+
+_GAME = ("task", "level", "mode", "index", "repeat", "seed")
+_SUMS = ("cost", "seconds")
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is read of every run before the first ledger is."""
+
+    name: str
+    settings: Mapping[str, Any]
+    """The resolved configuration."""
+    plays: Collection[tuple[str, str]]
+    """Players with the suites that they play."""
+    built_in: Collection[str]
+    """Players that need no engine."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One measure of a player's games, pooled over all of them as `raycade compare` pools it."""
+
+    measure: str
+    estimate: Estimate
+    values: array[float]
+    keys: tuple[tuple[Any, ...], ...]
+    """Cell, game and unit of each value; one object for all players with the same ones."""
+
+    def observations(self) -> list[Observation]:
+        """As they were, in one cell."""
+        pairs = zip(self.keys, self.values, strict=True)
+        return [Observation((), game, (cell, unit), value) for (cell, game, unit), value in pairs]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One player of one run in one suite."""
+
+    player: str
+    """As the site calls it."""
+    suite: str
+    run: str
+    """Name of the run."""
+    reference: str
+    """Of a built-in player what it stands for, such as ``perfect play (oracle)``; empty for a model."""
+    shortcut: bool
+    """Whether it is a player that cheats as a model could."""
+    games: str
+    """Hash of the games that it was to play: entries of other games are never in one table."""
+    about: Mapping[str, Sequence[str]]
+    """The values of task, level and mode."""
+    scores: Sequence[Score]
+    planned: int
+    done: int
+    failed: int
+    health: ReplyHealth
+    cost: float
+    seconds: float
+    """Sum over its episodes."""
+    stopping: Sequence[str]
+    """What the run's stopping rule said."""
+
+    @property
+    def played(self) -> int:
+        """Episodes that were played, failed ones included."""
+        return self.done + self.failed
+
+    @property
+    def missing(self) -> int:
+        """Episodes that nobody has played yet."""
+        return self.planned - self.played
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """All that a site shows of a run."""
+
+    name: str
+    settings: Mapping[str, Any]
+    sessions: Sequence[Mapping[str, Any]]
+    entries: Sequence[Entry]
+    tables: Mapping[str, Sequence[Table]]
+    """Scores, by suite."""
+
+
+def player_labels(outlines: Sequence[Outline]) -> dict[str, dict[str, str]]:
+    """For each run the names of its models that another run has too, with what tells the settings of these runs apart."""
+    runs_of: defaultdict[str, list[Outline]] = defaultdict(list)
+    for outline in outlines:
+        for player in dict.fromkeys(player for player, _ in outline.plays if player not in outline.built_in):
+            runs_of[player].append(outline)
+    found: dict[str, dict[str, str]] = {outline.name: {} for outline in outlines}
+    for player, runs in runs_of.items():
+        suites = [suite for run in runs for name, suite in run.plays if name == player]
+        if len(set(suites)) == len(suites):  # every suite once: these runs complete each other
+            continue
+        for name, label in run_labels({run.name: run.settings for run in runs}).items():
+            found[name][player] = f"{player} ({label})"
+    return found
+
+
+class Reader:
+    """Reads one run after the other."""
+
+    def __init__(self) -> None:
+        """Keys of observations are kept once for all runs of the same games."""
+        self._keys: dict[tuple[tuple[Any, ...], ...], tuple[tuple[Any, ...], ...]] = {}
+
+    def read(self, name: str, run: RunData, suite: Suite, planned: pa.Table) -> RunPart:
+        """What a site shows of a run.
+
+        Args:
+            name: Of the run.
+            run: With names of players that no other run has.
+            suite: What was played.
+            planned: The whole plan, as `run.plan`, but with the games that a stopping rule did not need.
+        """
+        health = reply_health(run)
+        reference = _reference_names(suite)
+        shortcuts = {player for part in suite.parts for player in part.shortcuts}
+        entries: list[Entry] = []
+        tables: defaultdict[str, list[Table]] = defaultdict(list)
+        with run.intervals():
+            for part in suite.parts:
+                mine = run.of(part.name)
+                tables[part.name] += suite_results(part, run, "scores")
+                sums = _sums(mine)
+                for (player,), count in count_rows(mine.plan, ["player"]).items():
+                    whole = planned.filter(
+                        pc.and_(pc.equal(planned["player"], player), pc.equal(planned["suite"], part.name))
+                    )
+                    totals = sums[player]
+                    entries.append(
+                        Entry(
+                            player=player,
+                            suite=part.name,
+                            run=name,
+                            reference=reference.get(player, ""),
+                            shortcut=player in shortcuts,
+                            games=_games(whole),
+                            about={
+                                key: [str(value) for value in pc.unique(whole[key]).to_pylist()] for key in _GAME[:3]
+                            },
+                            scores=[self._score(measure) for measure in part.measures(mine, player)],
+                            planned=count,
+                            done=int(totals["done"]),
+                            failed=int(totals["failed"]),
+                            health=health.get((player, part.name), ReplyHealth()),
+                            cost=totals["cost"],
+                            seconds=totals["seconds"],
+                            stopping=run.stopping,
+                        )
+                    )
+        return RunPart(name, run.settings, run.sessions, entries, tables)
+
+    def _score(self, measure: Measure) -> Score:
+        observations = measure.observations
+        keys = tuple((one.cell, one.game, one.unit) for one in observations)
+        values = array("d", (one.value for one in observations))
+        shares = all(value in (0.0, 1.0) for value in values)
+        estimate = pooled_estimate(observations, shares) if observations else Estimate(0.0, 0.0, 0.0, 0)
+        return Score(measure.name, estimate, values, self._keys.setdefault(keys, keys))
+
+
+def _reference_names(suite: Suite) -> dict[str, str]:
+    """The built-in players of a suite, each with what it stands for."""
+    known = {"random": "chance (random)", "oracle": "perfect play (oracle)"}
+    return {name: known.get(name, name) for name in built_in_names(suite)}
+
+
+def _games(plan: pa.Table) -> str:
+    """A hash of the games of one player's plan; of prompts and settings only ``mode`` counts."""
+    return stable_hash(sorted(zip(*(plan[name].to_pylist() for name in _GAME), strict=True)))
+
+
+def _sums(run: RunData) -> defaultdict[str, defaultdict[str, float]]:
+    """Of each player: episodes done and failed, cost and seconds."""
+    found: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for batch in run.batches(["player", "status", *_SUMS]):
+        grouped = batch.group_by(["player", "status"]).aggregate(
+            [([], "count_all"), *((name, "sum") for name in _SUMS)]
+        )
+        for row in grouped.to_pylist():
+            totals = found[row["player"]]
+            totals[row["status"]] += row["count_all"]
+            for name in _SUMS:
+                totals[name] += row[f"{name}_sum"] or 0.0
+    return found

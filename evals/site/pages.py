@@ -1,0 +1,292 @@
+"""The pages of a site as HTML: no network, one script of our own, and nothing that a model wrote is markup."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import importlib.metadata
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from markupsafe import Markup
+
+from evals.ledger.run_data import RunData
+from evals.report.joint import joined_tables, with_labels
+from evals.report.page import TEMPLATES as REPORT_TEMPLATES
+from evals.report.page import table_parts, template_environment
+from evals.report.parts import settings_text, versions_table
+from evals.site.boards import Board, boards_of, own_rows, paper_table, settings_table
+from evals.site.entries import Entry, Reader, RunPart
+from evals.site.games import games_of
+from evals.stats.intervals import Estimate
+from evals.suite import Suite, built_in_names
+from evals.summary.cost import money_digits
+from evals.summary.paired import file_stem
+from evals.tables import Table, format_cell, rounded
+from evals.types import stable_hash
+
+_TEMPLATES: Final = Path(__file__).with_name("templates")
+_MOST_ROWS: Final = 300
+"""Rows of a suite's own table on its page; longer ones are on the models' pages."""
+
+
+@dataclass
+class Site:
+    """Takes runs one by one, and makes the pages."""
+
+    title: str
+    license: str
+    """Under which the results are given away, in words; may be empty."""
+    made: datetime.datetime
+    parts: list[RunPart] = field(default_factory=list)
+    titles: dict[str, str] = field(default_factory=dict)
+    """Of the suites."""
+    _reader: Reader = field(default_factory=Reader)
+
+    def read(
+        self, name: str, data: RunData, suite: Suite, planned: pa.Table, labels: Mapping[str, str]
+    ) -> tuple[RunPart, dict[str, str]]:
+        """What the site keeps of a run, and the pages of its games by the names of their files.
+
+        Args:
+            name: Of the run.
+            data: Plan and ledger.
+            suite: What was played.
+            planned: The whole plan, with what a stopping rule did not need.
+            labels: Other names for players that several runs have.
+        """
+        if labels:
+            data = with_labels(data, dict(labels))
+            names = [labels.get(player, player) for player in planned["player"].to_pylist()]
+            planned = planned.set_column(planned.column_names.index("player"), "player", pa.array(names, pa.string()))
+        built_in = built_in_names(suite)
+        pages = {}
+        for part in suite.parts:
+            for player, games in games_of(data, part, built_in).items():
+                title = f"Games of {player}: {part.title or part.name}"
+                back = [(player_file(player), player), (suite_file(part.name), part.title or part.name)]
+                pages[games_file(player, part.name)] = self._page("games.html", title, games=games, back=back)
+            self.titles[part.name] = part.title or part.name
+        return self._reader.read(name, data, suite, planned), pages
+
+    def add(self, part: RunPart) -> None:
+        """Show this run, too."""
+        self.parts.append(part)
+
+    def pages(self, games: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Every other page by the name of its file, the index last.
+
+        Args:
+            games: Names of the pages of games that there are.
+        """
+        boards = boards_of([entry for part in self.parts for entry in part.entries])
+        entries = [row.entry for board in boards for row in board.rows]
+        runs: dict[str, list[RunPart]] = {}
+        for part in self.parts:
+            for entry in part.entries:
+                runs_here = runs.setdefault(entry.player, [])
+                if part not in runs_here:
+                    runs_here.append(part)
+        models = sorted({entry.player for entry in entries}, key=str.lower)
+        for suite in dict.fromkeys(board.suite for board in boards):
+            yield suite_file(suite), self._suite_page(suite, [b for b in boards if b.suite == suite], runs)
+        for player in models:
+            yield player_file(player), self._player_page(player, boards, runs[player], games)
+        yield "index.html", self._index_page(models, boards, runs)
+
+    # --- one page each ---------------------------------------------------------------------------------------------------
+
+    def _index_page(self, models: Sequence[str], boards: Sequence[Board], runs: Mapping[str, Sequence[RunPart]]) -> str:
+        cells = {(row.entry.player, place): row for place, board in enumerate(boards) for row in board.rows}
+        rows = [
+            {
+                "player": player,
+                "file": player_file(player),
+                "cells": [cells.get((player, n)) for n in range(len(boards))],
+            }
+            for player in models
+        ]
+        references = [self._board_parts(board)["references"] for board in boards]
+        columns = [{"file": f"{suite_file(b.suite)}#{_anchor(b)}", "name": self._name(b, boards)} for b in boards]
+        played = [_run_facts(part) for part in self.parts]
+        return self._page("index.html", self.title, rows=rows, columns=columns, runs=played, references=references)
+
+    def _name(self, board: Board, boards: Sequence[Board]) -> str:
+        alike = [each for each in boards if each.suite == board.suite]
+        title = self.titles[board.suite]
+        measure = next(iter(board.measures), "")
+        number = f", games {alike.index(board) + 1}" if len(alike) > 1 else ""
+        return f"{title}{number}: {measure}"
+
+    def _suite_page(self, suite: str, boards: Sequence[Board], runs: Mapping[str, Sequence[RunPart]]) -> str:
+        here = {row.entry.player for board in boards for row in board.rows}
+        parts = [part for part in self.parts if suite in part.tables]
+        joined = joined_tables({part.name: part.tables[suite] for part in parts})
+        own = [table for table in joined if table.headline and len(table.rows) <= _MOST_ROWS]
+        settings = settings_table({player: runs[player] for player in runs if player in here})
+        return self._page(
+            "suite.html",
+            self.titles[suite],
+            boards=[self._board_parts(board) for board in boards],
+            papers=[table_parts(table) for table in map(paper_table, boards[:1]) if table],
+            tables=[table_parts(table) for table in own],
+            settings=[table_parts(settings)] if settings else [],
+        )
+
+    def _board_parts(self, board: Board) -> dict[str, Any]:
+        marks = {each.reference: each.scores[0].estimate.mean for each in board.references if each.scores}
+        rows = [
+            {
+                **self._entry_parts(row.entry, marks),
+                "standing": row.standing,
+                "difference": row.difference,
+                "notes": row.notes,
+            }
+            for row in board.rows
+        ]
+        return {
+            "anchor": _anchor(board),
+            "about": board.about,
+            "measures": board.measures,
+            "rows": rows,
+            "references": [self._entry_parts(entry, marks) for entry in board.references],
+            "ranked": any(row.standing == "highest" for row in board.rows),
+            "cost": any(row.entry.cost for row in board.rows),
+        }
+
+    def _entry_parts(self, entry: Entry, marks: Mapping[str, float]) -> dict[str, Any]:
+        played, health = entry.played, entry.health
+        scores = {score.measure: score.estimate for score in entry.scores}
+        first = next(iter(scores.values()), None)
+        digits = money_digits([entry.cost / played]) if played else 2
+        return {
+            "name": entry.reference or entry.player,
+            "file": player_file(entry.player),
+            "scores": scores,
+            "bar": _bar(first, marks),
+            "played": played,
+            "planned": entry.planned,
+            "failed": entry.failed,
+            "unread": health.replies - health.read,
+            "replies": health.replies,
+            "cost": rounded(entry.cost / played, digits) if entry.cost and played else None,
+            "seconds": entry.seconds / played if played else None,
+        }
+
+    def _player_page(self, player: str, boards: Sequence[Board], runs: Sequence[RunPart], games: Sequence[str]) -> str:
+        sections = []
+        for board in boards:
+            row = next((row for row in board.rows if row.entry.player == player), None)
+            if row is None:
+                continue
+            part = next(part for part in runs if part.name == row.entry.run)
+            others = {entry.player for entry in part.entries} - {player}
+            models = {entry.player for entry in part.entries if not entry.reference}
+            stems = tuple(f"_{file_stem(other)}" for other in others)
+            own = [
+                own_rows(table, player, models) for table in part.tables[board.suite] if not table.name.endswith(stems)
+            ]
+            tables = [table for table in own if table is not None and table.rows]
+            file = games_file(player, board.suite)
+            sections.append(
+                {
+                    "title": self.titles[board.suite],
+                    "file": f"{suite_file(board.suite)}#{_anchor(board)}",
+                    "board": self._board_parts(
+                        Board(board.suite, board.games, board.about, board.measures, [row], board.references)
+                    ),
+                    "tables": [table_parts(table) for table in tables if table.headline],
+                    "more": [table_parts(table) for table in tables if not table.headline],
+                    "games": file if file in games else "",
+                }
+            )
+        made = [
+            {
+                **_run_facts(part),
+                "versions": _table(versions_table(part.sessions, part.name)),
+                "settings": settings_text(part.settings),
+            }
+            for part in runs
+        ]
+        return self._page("player.html", player, sections=sections, runs=made)
+
+    def _page(self, template: str, title: str, **values: Any) -> str:
+        """A template with what all pages have."""
+        script = (_TEMPLATES / "sort.js").read_text(encoding="utf-8")
+        style = "".join((folder / "style.css").read_text(encoding="utf-8") for folder in (REPORT_TEMPLATES, _TEMPLATES))
+        common = {
+            "title": title,
+            "site": self.title,
+            "license": self.license,
+            "made": self.made.strftime("%Y-%m-%d %H:%M %Z"),
+            "version": importlib.metadata.version("raycade"),
+            "style": Markup(style),
+            "script": Markup(script),
+            "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            "shown": format_cell,
+        }
+        return template_environment(_TEMPLATES, REPORT_TEMPLATES).get_template(template).render(**common, **values)
+
+
+def _table(table: Table | None) -> dict[str, Any] | None:
+    return None if table is None else table_parts(table)
+
+
+def _run_facts(part: RunPart) -> dict[str, Any]:
+    """A run in a line."""
+    models = [entry for entry in part.entries if not entry.reference]
+    began = [str(session["began"]) for session in part.sessions if session.get("began")]
+    missing = sum(entry.missing for entry in part.entries)
+    stopping = [line for entry in part.entries[:1] for line in entry.stopping]
+    return {
+        "name": part.name,
+        "began": began[0][:16].replace("T", " ") if began else "",
+        "players": ", ".join(dict.fromkeys(entry.player for entry in models)),
+        "suites": ", ".join(dict.fromkeys(entry.suite for entry in part.entries)),
+        "planned": sum(entry.planned for entry in part.entries),
+        "played": sum(entry.played for entry in part.entries),
+        "failed": sum(entry.failed for entry in part.entries),
+        "state": "; ".join(["partial"] * bool(missing) + ["stopped by its rule"] * bool(stopping)) or "complete",
+    }
+
+
+def _bar(estimate: Estimate | None, marks: Mapping[str, float]) -> dict[str, Any] | None:
+    """A score from 0 to 1 as a picture: per cent of the width; None for what has no such scale."""
+    if estimate is None or not estimate.n or not 0 <= estimate.mean <= 1:
+        return None
+    low, high = (estimate.low, estimate.high) if estimate.has_interval else (estimate.mean, estimate.mean)
+    ticks = [100 * mark for mark in marks.values() if 0 <= mark <= 1]
+    return {"low": 100 * low, "width": 100 * (high - low), "mean": 100 * estimate.mean, "ticks": ticks}
+
+
+# --- names of files --------------------------------------------------------------------------------------------------
+
+
+def _anchor(board: Board) -> str:
+    return f"games-{board.games[:8]}"
+
+
+def suite_file(suite: str) -> str:
+    """The page of a suite."""
+    return f"suite-{_stem(suite)}.html"
+
+
+def player_file(player: str) -> str:
+    """The page of a model."""
+    return f"player-{_stem(player)}.html"
+
+
+def games_file(player: str, suite: str) -> str:
+    """The page of a model's games in a suite."""
+    return f"games-{_stem(player)}-{_stem(suite)}.html"
+
+
+def _stem(name: str) -> str:
+    """Part of a file's name, another one for each name, also where upper and lower case are the same."""
+    stem = re.sub(r"[^a-z0-9._-]+", "-", name.lower())[:60].strip("-")
+    return stem if stem == name else f"{stem}-{stable_hash(name)[:8]}"

@@ -1,0 +1,274 @@
+"""The static leaderboard: what stands on it, what is told apart, and that its pages are closed to the world."""
+
+import base64
+import dataclasses
+import datetime
+import gc
+import hashlib
+import random
+import re
+import weakref
+from array import array
+from html.parser import HTMLParser
+
+import pytest
+
+from evals.site.boards import boards_of, paper_table, settings_table
+from evals.site.entries import Entry, Outline, Reader, Score, player_labels
+from evals.site.games import decisive_turns
+from evals.site.pages import Site, games_file, player_file
+from evals.stats.intervals import Estimate
+from evals.summary.overview import overview
+from evals.summary.reply_health import ReplyHealth
+from evals.view import EpisodeView, StepView
+from tests.runs import Often, run_of
+from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
+from tests.toy import ToySuite
+
+MADE = datetime.datetime(2030, 1, 2, 3, 4, tzinfo=datetime.UTC)
+SUITE = ToySuite(episodes=20)
+
+
+class Tags(HTMLParser):
+    """Tags with their attributes, ids, and the text of scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.script, self.open = [], "", ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.open = tag
+
+    def handle_data(self, data):
+        if self.open == "script":
+            self.script += data
+
+    def handle_endtag(self, tag):
+        self.open = ""
+
+
+def site_of(runs, labels=None):
+    """All pages of a site, by the names of their files; ``runs`` by name with the name of their suite."""
+    site = Site("All <b>games</b>", "CC BY 4.0", MADE)
+    games = {}
+    for name, (suite, run) in runs.items():
+        part, pages = site.read(name, run, SUITES[suite], run.plan, (labels or {}).get(name, {}))
+        site.add(part)
+        games |= pages
+    return {**games, **dict(site.pages(list(games)))}
+
+
+def entry(player, wins, games="g", **more):
+    """A model that won these of twenty games."""
+    keys = tuple((("t",), number, 0) for number in range(len(wins)))
+    mean = sum(wins) / len(wins)
+    score = Score("success", Estimate(mean, 0.0, 1.0, len(wins)), array("d", map(float, wins)), keys)
+    values = {
+        **{"player": player, "suite": "toy", "run": player, "reference": "", "shortcut": False, "games": games},
+        **{"about": {"task": ["t"]}, "scores": [score], "planned": len(wins), "done": len(wins), "failed": 0},
+        **{"health": ReplyHealth(), "cost": 0.0, "seconds": 1.0, "stopping": ()},
+    }
+    return Entry(**{**values, **more})
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return site_of(
+        {
+            "run <a>": (
+                "toy",
+                dataclasses.replace(small_run("toy"), settings={"suite": {"a": "</script>"}, "model": {}}),
+            ),
+            "kidgym": ("kidgym", small_run("kidgym", ("hostile", MODELS[0], "oracle"))),
+            "multistar": ("multistar", small_run("multistar")),
+        }
+    )
+
+
+def test_pages_ask_for_nothing_and_run_one_script_of_ours(pages):
+    for name, text in pages.items():
+        found = Tags(text)
+        tags = [tag for tag, _ in found.tags]
+        assert tags.count("script") == tags.count("h1") == tags.count("main") == 1, name
+        assert not {"link", "iframe", "object", "form", "base"} & {*tags}
+        digest = base64.b64encode(hashlib.sha256(found.script.encode()).digest()).decode()
+        [policy] = [a["content"] for tag, a in found.tags if a.get("http-equiv") == "Content-Security-Policy"]
+        assert f"script-src 'sha256-{digest}';" in policy and "default-src 'none'" in policy
+        for tag, attributes in found.tags:
+            assert not any(attribute.startswith("on") for attribute in attributes)
+            assert attributes.get("src", "data:").startswith("data:") and (tag != "img" or attributes["alt"])
+        ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+        assert len(ids) == len({*ids})
+
+
+def test_every_link_leads_to_a_page_of_the_site(pages):
+    anchors = {name: {a["id"] for _, a in Tags(text).tags if "id" in a} for name, text in pages.items()}
+    seen = set()
+    for text in pages.values():
+        for tag, attributes in Tags(text).tags:
+            if tag == "a":
+                file, _, anchor = attributes["href"].partition("#")
+                assert not anchor or anchor in anchors[file]
+                seen.add(file)
+    assert seen == {*pages}, "and every page is linked"
+
+
+def test_what_a_model_or_a_setting_says_is_no_markup(pages):
+    shown = pages[games_file("hostile", "kidgym")]
+    safe = HOSTILE.replace("\x1b", r"\x1b").replace("\u202e", r"\u202e").replace("&", "&amp;").replace("<", "&lt;")
+    assert safe.replace(">", "&gt;").replace("'", "&#39;") in shown
+    for text in pages.values():
+        assert "\x1b" not in text and "\u202e" not in text and "<b>games" not in text and "<a>" not in text
+    assert "a: &lt;/script&gt;" in pages[player_file(MODELS[0])]
+
+
+def test_a_page_says_when_of_what_and_under_which_license(pages):
+    for text in pages.values():
+        assert "2030-01-02 03:04 UTC" in text and "CC BY 4.0" in text and "CC BY-SA 4.0" in text
+    assert "partial: 3 of 4 episodes played" in pages["suite-toy.html"]
+    assert "Rows of the KidGym paper" in pages["suite-kidgym.html"]
+
+
+def test_files_of_players_differ_also_where_case_does_not_count():
+    names = ["Tiny", "tiny", "ti/ny", "ti ny", "../tiny", "x" * 300]
+    files = [player_file(name) for name in names]
+    assert len({file.lower() for file in files}) == len(names) and all(
+        re.fullmatch(r"[a-z0-9._-]{1,90}", f) for f in files
+    )
+
+
+# --- scores ----------------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_those_of_raycade_list_and_cost_and_failures_are_counted():
+    for name in ("toy", "kidgym"):
+        run = small_run(name)
+        entries = Reader().read("r", run, SUITES[name], run.plan).entries
+        [line] = overview(run)
+        first = entries[0]
+        assert (first.player, first.scores[0].estimate) == (line.player, line.success)
+        assert (first.planned, first.done, first.failed) == (line.planned, line.done, line.failed)
+        assert first.cost == pytest.approx(line.cost) and first.seconds > 0
+        assert first.missing == 1
+
+
+def test_a_run_is_given_up_once_it_is_read():
+    run = dataclasses.replace(small_run("toy"))
+    site = Site("t", "", MADE)
+    site.add(site.read("r", run, SUITES["toy"], run.plan, {})[0])
+    known = weakref.ref(run)
+    del run
+    gc.collect()
+    assert known() is None
+
+
+def test_other_games_are_another_board_and_other_prompts_are_not():
+    def part(name, suite):
+        run = run_of(suite, {name: Often(0.5)})
+        return Reader().read(name, run, suite, run.plan).entries
+
+    entries = [*part("a", SUITE), *part("b", ToySuite(episodes=10)), *part("c", dataclasses.replace(SUITE, turns=2))]
+    assert [[row.entry.player for row in board.rows] for board in boards_of(entries)] in (
+        [["a", "c"], ["b"]],
+        [["c", "a"], ["b"]],
+    )
+
+
+# --- what is told apart ----------------------------------------------------------------------------------------------
+
+
+def test_standing_is_by_identical_games_and_order_alone_tells_nothing():
+    good, same, bad = [1] * 19 + [0], [0] + [1] * 19, [0] * 18 + [1] * 2
+    [board] = boards_of([entry("bad", bad), entry("same", same), entry("good", good)])
+    standings = {row.entry.player: row.standing for row in board.rows}
+    assert sorted(standings[name] for name in ("good", "same")) == ["highest", "not told apart from the highest"]
+    assert standings["bad"] == "below the highest" and board.rows[-1].difference.mean == pytest.approx(-0.85)
+    [alone] = boards_of([entry("one", good)])
+    assert alone.rows[0].standing == ""
+
+
+def test_equal_models_are_rarely_told_apart_although_the_highest_is_chosen_after_looking():
+    drawn = random.Random(1)
+    wrong = 0
+    for _ in range(150):
+        entries = [entry(str(number), [drawn.random() < 0.5 for _ in range(60)]) for number in range(8)]
+        [board] = boards_of(entries)
+        wrong += any(row.standing == "below the highest" for row in board.rows)
+    assert wrong <= 15, "5 % of 150 are 7.5; more than 15 happen once in 200"
+
+
+def test_partial_and_stopped_runs_are_shown_and_not_compared():
+    whole = [1] * 10 + [0] * 10
+    partial, stopped = entry("p", [1] * 20, planned=30), entry("s", [1] * 20, stopping=("a is better",))
+    [board] = boards_of([entry("a", whole), entry("b", whole), partial, stopped])
+    found = {row.entry.player: (row.standing, row.notes) for row in board.rows}
+    assert found["p"] == ("not compared", ("partial: 20 of 30 episodes played",))
+    assert found["s"] == ("not compared", ("stopped by its rule: a is better",))
+    assert found["a"][0] == "highest", "the highest of those that are compared"
+
+
+def test_built_in_players_stand_apart_each_once_and_only_the_best_shortcut():
+    won = [1] * 20
+    built_in = [entry("oracle", won, reference="perfect play (oracle)", run=run) for run in ("r", "s")]
+    shortcuts = [entry(n, [1] * k + [0] * (20 - k), reference=n, shortcut=True) for n, k in (("x", 3), ("y", 5))]
+    [board] = boards_of([entry("m", [0] * 20), *built_in, *shortcuts])
+    assert [row.entry.player for row in board.rows] == ["m"] and board.rows[0].standing == ""
+    assert [each.reference for each in board.references] == ["best shortcut (y)", "perfect play (oracle)"]
+
+
+def test_the_paper_s_rows_are_means_over_the_cells_that_are_played():
+    run = small_run("kidgym")
+    entries = Reader().read("r", run, SUITES["kidgym"], run.plan).entries
+    [board] = boards_of([dataclasses.replace(one, about={**one.about, "mode": ["zero_shot"]}) for one in entries])
+    rows = {(row[0], row[2]): row[3:] for row in paper_table(board).rows}
+    # The paper's Table 2: CL, CO, MFI and SO at levels 1, 2 and 3.
+    printed = [1.00, 0.98, 0.92, 0.30, 0.26, 0.13, 0.81, 0.50, 0.37, 0.97, 0.95, 0.97]
+    assert rows["o3", "success"] == (12, pytest.approx(sum(printed) / 12))
+    [toy] = boards_of([entry("m", [1] * 20)])
+    assert paper_table(toy) is None
+
+
+# --- several runs ----------------------------------------------------------------------------------------------------
+
+
+def test_runs_of_one_model_are_named_by_what_differs_between_them_alone():
+    def outline(name, player, temperature, suite="kumo"):
+        settings = {"model": {"name": player, "sampling": {"temperature": temperature}}}
+        return Outline(name, settings, [(player, suite), ("oracle", suite)], {"oracle"})
+
+    found = player_labels(
+        [outline("a", "m", 0), outline("b", "m", 1), outline("c", "n", 2), outline("d", "n", 2, "kidgym")]
+    )
+    assert found == {"a": {"m": "m (temperature 0)"}, "b": {"m": "m (temperature 1)"}, "c": {}, "d": {}}
+
+
+def test_labels_are_shown_everywhere_and_settings_that_differ_are_listed():
+    def run(value):
+        return dataclasses.replace(small_run("toy", (MODELS[0], "oracle")), settings={"order": value, "run_dir": value})
+
+    labels = {name: {MODELS[0]: f"{MODELS[0]} ({name})"} for name in ("a", "b")}
+    pages = site_of({"a": ("toy", run("x")), "b": ("toy", run("y"))}, labels)
+    assert {player_file(f"{MODELS[0]} ({name})") for name in labels} <= {*pages}
+    suite = pages["suite-toy.html"]
+    assert "Settings that differ" in suite and "run_dir" not in suite
+    assert settings_table({}) is None
+
+
+# --- games -----------------------------------------------------------------------------------------------------------
+
+
+def test_decisive_turns_are_the_first_the_last_those_that_lost_or_cost_and_the_first_that_was_not_read():
+    def step(regret=0.0, lost=False, decoded="x"):
+        return StepView((), "", "", decoded, "", regret=regret, lost=lost)
+
+    steps = (step(), step(2.0), step(1.0), step(3.0), step(), step(lost=True), step(decoded=None), step(), step())
+    found = decisive_turns(EpisodeView(steps))
+    assert [*found] == [0, 1, 3, 5, 6, 8]
+    assert "no longer be won" in found[5] and "cost 3 steps" in found[3] and "no answer" in found[6]
+    assert decisive_turns(EpisodeView(())) == {}
+    assert decisive_turns(EpisodeView((step(),))) == {0: "the first turn; the last turn"}
