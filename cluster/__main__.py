@@ -4,7 +4,7 @@ import sys
 
 from cluster import stop_signals
 
-if sys.argv[1:2] == ["run"]:
+if sys.argv[1:2] in (["run"], ["serve"]):
     stop_signals.leave_at_once()  # before the imports below, which take a second
 
 from cluster.cli import main as main

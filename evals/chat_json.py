@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import io
+from collections.abc import Callable
 from typing import Any
 
 from PIL import Image
@@ -13,8 +14,13 @@ from envs.picture import Picture
 from evals.types import Chat, Part
 
 
-def chat_to_json(chat: Chat) -> list[dict[str, Any]]:
-    """The chat's messages, pictures as PNG data URLs.
+def data_url(picture: Picture) -> str:
+    """A picture as PNG within its own address."""
+    return f"data:image/png;base64,{png(picture)}"
+
+
+def chat_to_json(chat: Chat, url: Callable[[Picture], str] = data_url) -> list[dict[str, Any]]:
+    """The chat's messages; ``url`` gives the addresses of pictures.
 
     >>> from evals.types import message
     >>> chat_to_json((message("user", "Which color?"),))
@@ -23,15 +29,15 @@ def chat_to_json(chat: Chat) -> list[dict[str, Any]]:
     return [
         {"role": message.role, "content": message.parts[0]}
         if len(message.parts) == 1 and isinstance(message.parts[0], str)
-        else {"role": message.role, "content": [_part(part) for part in message.parts]}
+        else {"role": message.role, "content": [_part(part, url) for part in message.parts]}
         for message in chat
     ]
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part, url: Callable[[Picture], str]) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(part)}"}}
+    return {"type": "image_url", "image_url": {"url": url(part)}}
 
 
 @functools.lru_cache(maxsize=512)

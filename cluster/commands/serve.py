@@ -1,0 +1,185 @@
+"""``raycade serve``: programs play a suite, over HTTP or MCP, into a run directory like any other."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import functools
+import re
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from cluster import stop_signals
+from cluster.commands.run import play_on_cluster, run_and_show
+from cluster.config.settings import Settings, check_pictures, load_settings
+from cluster.console import warn
+from cluster.errors import UserError
+from cluster.observe.progress import Progress
+from cluster.observe.run_statistics import RunStatistics
+from cluster.observe.tracker import Watcher
+from cluster.serve.commits import Commits
+from cluster.serve.games import Games, Limits
+from cluster.serve.host import LOOPBACK, listen, offer, over_http, token_of
+from cluster.serve.web import Web
+from cluster.stopping.watch import StopWatch
+from cluster.storage.run_directory import RunDirectory
+from evals.types import Episode
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}", re.ASCII)
+
+HELP = """\
+Offers the episodes of a plan to programs that play them: agents with memory and tools, harnesses, anything that speaks HTTP
+with JSON or the Model Context Protocol. The run directory is like any other: report, view, compare, resume.
+
+examples:
+  raycade serve suite=kumo suite.domains=[medical] player=my_agent version=1
+  raycade serve --port 8600 --token-file agent.token suite=kidgym suite.tasks=[CL] player=my_agent version=2
+  raycade serve --stdio suite=kidgym suite.tasks=[CL] player=my_agent run_dir=runs/my-agent
+
+player=NAME is who plays, and version=TEXT which version of it: another version is another player, with episodes of its own.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.description, parser.formatter_class = HELP, argparse.RawDescriptionHelpFormatter
+    limits = Limits()
+    parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any that is free)")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="file of the token that clients send; made if it is not there"
+    )
+    parser.add_argument(
+        "--turn-timeout",
+        type=float,
+        default=limits.turn_seconds,
+        metavar="SECONDS",
+        help="a game whose client is silent for so long is played again (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--episode-timeout",
+        type=float,
+        default=limits.episode_seconds,
+        metavar="SECONDS",
+        help="likewise a game that takes longer in all (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--attempts",
+        type=int,
+        default=limits.attempts,
+        metavar="N",
+        help="an episode that was left so often has failed (default: %(default)s)",
+    )
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="as for `raycade run`; suite=NAME and player=NAME are required",
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    """Offer what the run directory lacks, then let the baselines play; show the tables.
+
+    Raises:
+        UserError: the settings name no suite or player, or another model; or the address cannot be used.
+    """
+    limits = _limits(options)
+    settings = load_settings(serve_overrides(options.overrides))
+    check_pictures(settings)
+    return run_and_show(settings, functools.partial(_play, options, limits))
+
+
+def serve_overrides(given: Sequence[str]) -> list[str]:
+    """The overrides of a run that a program plays: player and version as settings of the model ``agent``.
+
+    Raises:
+        UserError: see ``main``.
+    """
+    chosen = dict(override.partition("=")[::2] for override in given)
+    if "suite" not in chosen:
+        raise UserError("suite: is missing; say what is played, such as suite=kidgym, suite=kumo or suite=multistar")
+    if "model" in chosen:
+        raise UserError(
+            f"model={chosen['model']}: the player is the program that connects; player=NAME gives it a name"
+        )
+    names = {"player": chosen.get("player", ""), "version": chosen.get("version", "")}
+    for key, name in names.items():
+        if key in chosen and not _NAME.fullmatch(name):
+            raise UserError(
+                f"{key}={name}: must be up to 64 letters, digits or . _ + -, beginning with a letter or digit"
+            )
+    if not names["player"]:
+        raise UserError("player: is missing; player=NAME is who plays, as tables and ids will call it")
+    others = [override for override in given if override.partition("=")[0] not in names]
+    return [*others, "model=agent", f"model.name='{names['player']}'", f"model.engine.version='{names['version']}'"]
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    for name, value in (("turn", options.turn_timeout), ("episode", options.episode_timeout)):
+        if not value > 0:
+            raise UserError(f"--{name}-timeout={value}: must be above 0")
+    if options.attempts < 1:
+        raise UserError(f"--attempts={options.attempts}: must be 1 at least")
+    return Limits(options.turn_timeout, options.episode_timeout, options.attempts)
+
+
+def _play(
+    options: argparse.Namespace,
+    limits: Limits,
+    settings: Settings,
+    todo: list[Episode],
+    directory: RunDirectory,
+    stats: RunStatistics,
+    progress: Progress,
+    watcher: Watcher,
+) -> bool:
+    """The program's games first, then those of the built-in players; returns whether any are left."""
+    player = settings.model.name
+    games = [episode for episode in todo if episode.player == player]
+    others = [episode for episode in todo if episode.player != player]
+    if games:
+        stopping = StopWatch.of(directory, settings.balanced)
+        commits = Commits(settings.suite, directory, stats, stopping, watcher)
+        offered = Games(settings.suite, games, commits.add, limits, stopping.ranks)
+        with progress, stop_signals.counted():
+            asyncio.run(_serve(options, settings, offered, commits, stopping, progress))
+        if not offered.over:
+            return True
+    if others:
+        local = dataclasses.replace(settings, model=dataclasses.replace(settings.model, engine=None))
+        return play_on_cluster(local, others, directory, stats, progress, watcher)
+    return False
+
+
+async def _serve(
+    options: argparse.Namespace,
+    settings: Settings,
+    games: Games,
+    commits: Commits,
+    stopping: StopWatch,
+    progress: Progress,
+) -> None:
+    feedback = bool((settings.model.engine or {}).get("feedback"))
+    token = token_of(options.token_file)
+    web = Web(games, settings.model.name, feedback)
+    listener = listen(options.host, options.port)
+    hosts = {LOOPBACK, "localhost", options.host, socket.gethostname()}
+    address = f"http://{options.host}:{listener.getsockname()[1]}"
+    progress.say(_invitation(address, token, options.token_file, games.left))
+    if options.host not in (LOOPBACK, "localhost"):
+        warn(f"--host={options.host}: the token and all games cross the network unencrypted")
+    interface = over_http(web.app(token, hosts), listener)
+    await offer(games, commits, stopping, progress, interface, settings.cluster.grace_seconds)
+
+
+def _invitation(address: str, token: str, file: Path | None, left: int) -> str:
+    """What to copy."""
+    shown = f"$(cat {file})" if file else token
+    return (
+        f"{left} games are offered at {address}\n\n"
+        f'  HTTP  curl -X POST -H "Authorization: Bearer {shown}" {address}/v1/sessions\n'
+    )

@@ -1,0 +1,446 @@
+"""`raycade serve`: games that programs play from outside have the same rows as games of a run, and nothing of them leaks."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.commands.serve import serve_overrides
+from cluster.config.settings import check_environment, load_settings
+from cluster.errors import UserError
+from cluster.serve.games import KEPT_SECONDS, Games, Limits
+from cluster.serve.host import token_of
+from cluster.serve.taken import Answer
+from cluster.serve.web import Web
+from evals.conversation import Conversation, Record
+from evals.ledger.records import records_to_table
+from evals.sessions.session import text_reply
+from evals.suite import Suite, ledger_columns, plan_for, play_episode
+from evals.suites.kidgym.suite import KidGymSuite
+from evals.suites.kumo.suite import KumoSuite
+from evals.suites.multistar.suite import MultiStarSuite
+from evals.types import Episode, Outcome, Reply, Turn, message, stable_seed
+from tests.toy import ToySuite
+
+TOKEN = "token-of-the-tests"
+LIMITS = Limits()
+SUITES = {
+    "kidgym": KidGymSuite(tasks=("CL", "SE", "MMA"), levels=(1,), modes=("zero_shot",), episodes=2),
+    "kumo": KumoSuite(domains=("medical",), difficulties=("easy",), tasks_per_domain=3, repeats=2),
+    "multistar": MultiStarSuite(subtask="direct", configurations=("center_single",), attributes=("shape",), puzzles=3),
+    "multistar_labels": MultiStarSuite(configurations=("center_single",), attributes=("shape",), puzzles=1),
+    "toy": ToySuite(episodes=6),
+}
+
+
+def choice(turn_number: int, task: str, choices: Sequence[str]) -> str:
+    """A fixed policy that any client can follow: it needs no picture, no text and no id."""
+    return choices[stable_seed(task, turn_number) % len(choices)] if choices else "I do not know."
+
+
+class Policy:
+    """The policy as a player of a run."""
+
+    async def reply(self, turn: Turn) -> Reply:
+        return text_reply(turn, choice(turn.number, turn.episode.task, turn.labels or turn.options))
+
+
+class Served:
+    """Games of a suite, in memory, and a client of their server."""
+
+    def __init__(self, suite: Suite, limits: Limits = LIMITS, feedback: bool = False, most: int = 6) -> None:
+        self.suite, self.records, self.now = suite, list[Record](), 0.0
+        self.plan = plan_for(suite, {"agent": "1"})[:most]
+        self.games = Games(suite, self.plan, self.commit, limits, clock=lambda: self.now)
+        app = Web(self.games, "agent", feedback).app(TOKEN, ["testserver"])
+        self.client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app),
+            base_url="http://testserver",
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            event_hooks={"response": [self.keep]},
+        )
+        self.said = list[str]()
+
+    async def commit(self, record: Record) -> None:
+        await asyncio.sleep(0)
+        self.records.append(record)
+
+    async def keep(self, response: httpx.Response) -> None:
+        await response.aread()
+        self.said.append(f"{response.headers} {response.text}")
+
+    async def open(self, **wish: str) -> dict:
+        return (await self.client.post("/v1/sessions", json=wish)).json()
+
+    async def answer(self, game: dict, text: str, number: int | None = None, **more: object) -> httpx.Response:
+        number = game["turn"]["number"] if number is None else number
+        return await self.client.post(f"/v1/sessions/{game['session']}/turns/{number}", json={"text": text, **more})
+
+    async def play(self, game: dict) -> dict:
+        while game["turn"] is not None:
+            turn = game["turn"]
+            text = choice(turn["number"], game["episode"]["task"], turn["labels"] or turn["options"])
+            game = (await self.answer(game, text)).json()
+        return game
+
+    async def play_all(self) -> None:
+        while (game := await self.open())["session"] is not None:
+            await self.play(game)
+
+
+def rows(suite: Suite, records: Sequence[Record]) -> list[dict]:
+    """As in the ledger, but for times."""
+    found = records_to_table(records, ledger_columns(suite)).to_pylist()
+    for row in found:
+        del row["seconds"]
+        for turn in row["turns"]:
+            del turn["seconds"]
+    return sorted(found, key=lambda row: row["episode_id"])
+
+
+def direct(suite: Suite, plan: Sequence[Episode]) -> list[dict]:
+    parts = {part.name: part for part in suite.parts}
+    return rows(suite, [asyncio.run(play_episode(parts[each.suite], each, Policy())) for each in plan])
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_rows_over_http_equal_those_of_a_run(name: str) -> None:
+    served = Served(SUITES[name])
+    asyncio.run(served.play_all())
+    # As text: label scores may be nan, which is not equal to itself.
+    assert str(rows(served.suite, served.records)) == str(direct(served.suite, served.plan))
+    assert served.games.over and len(served.records) == len(served.plan)
+
+
+@pytest.mark.parametrize("pictures", ["data", "url"])
+async def test_a_turn_is_an_openai_chat_with_pictures(pictures: str) -> None:
+    served = Served(SUITES["kidgym"])
+    game = await served.open(pictures=pictures)
+    messages = game["turn"]["messages"]
+    assert {said["role"] for said in messages} <= {"system", "user", "assistant"}
+    [url] = {part["image_url"]["url"] for part in messages[-1]["content"] if part["type"] == "image_url"}
+    if pictures == "data":
+        assert url.startswith("data:image/png;base64,iVBOR")
+        return
+    served.client.headers.pop("authorization")
+    found = await served.client.get(url)
+    assert found.content.startswith(b"\x89PNG") and found.headers["content-type"] == "image/png"
+    for other in (url.replace("0.png", "7.png"), url.replace(game["session"], "x" * 32), url.replace("0.png", "²")):
+        assert (await served.client.get(other)).status_code == 404
+
+
+async def test_a_turn_asked_or_answered_again_is_the_same() -> None:
+    served = Served(SUITES["toy"])
+    first = await served.open()
+    path = f"/v1/sessions/{first['session']}"
+    assert (await served.client.get(path)).json() == first
+    second = (await served.answer(first, "red")).json()
+    assert second["turn"]["number"] == 1
+    third = (await served.answer(second, "green")).json()
+    assert (await served.answer(first, "red")).json() == second, "the turn after the first, not the latest one"
+    assert (await served.answer(second, "green")).json() == third == (await served.client.get(path)).json()
+    assert (await served.answer(first, "blue")).status_code == 409
+    assert (await served.answer(first, "blue", number=5)).status_code == 409
+    together = await asyncio.gather(*(served.answer(third, "red") for _ in range(5)))
+    assert len({answered.text for answered in together}) == 1
+    end = await served.play(together[0].json())
+    assert end["outcome"] == {"status": "done"} and len(served.records) == 1
+    assert (await served.client.get(path)).json() == end
+    assert (await served.answer(first, "red", number=6)).status_code == 409
+    assert [played.reply.text for played in served.records[0].turns][:3] == ["red", "green", "red"]
+
+
+async def test_what_is_new_to_a_client_follows_its_own_reply() -> None:
+    served = Served(SUITES["toy"])
+    game = await served.open()
+    assert game["turn"]["new_from"] == 0
+    chat = (await served.answer(game, "red")).json()["turn"]
+    assert [said["content"] for said in chat["messages"][chat["new_from"] :]] == ["Game 0, question 1?"]
+
+
+async def test_a_hanging_up_client_loses_nothing() -> None:
+    served = Served(SUITES["toy"])
+    game = await served.open()
+    sent = asyncio.create_task(served.games.answer(game["session"], 0, Answer(text="red")))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    sent.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sent
+    await served.play((await served.answer(game, "red")).json())
+    assert len(served.records) == 1
+
+
+async def test_silent_clients_lose_their_game_and_then_it_fails() -> None:
+    served = Served(SUITES["toy"], Limits(turn_seconds=10, episode_seconds=35, attempts=3), most=1)
+    for left in (1, 2):
+        game = await served.open()
+        await served.answer(game, "red")
+        served.now += 11
+        await served.games.sweep()
+        assert (await served.answer(game, "red", number=1)).status_code == 404, "the session is gone"
+        assert not served.records and served.games.left == 1, f"left {left} times"
+    game = await served.open()
+    for _ in range(4):
+        served.now += 9
+        game = (await served.answer(game, "red")).json()
+    await served.games.sweep()
+    end = (await served.client.get(f"/v1/sessions/{game['session']}")).json()
+    assert end["outcome"] == {"status": "failed"} and served.games.over
+    [record] = served.records
+    assert record.error.startswith("PlayerError: left 3 times") and "35 s" in record.error
+    assert record.error_kind == "endpoint" and len(record.turns) == 4
+    served.now += KEPT_SECONDS + 1
+    await served.games.sweep()
+    assert (await served.client.get(f"/v1/sessions/{game['session']}")).status_code == 404
+
+
+async def test_a_client_waits_for_a_game_that_may_come_back() -> None:
+    served = Served(SUITES["toy"], most=1)
+    game = await served.open()
+    waiting = asyncio.create_task(served.open())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    assert (await served.client.delete(f"/v1/sessions/{game['session']}")).status_code == 204
+    again = await waiting
+    assert again["episode"] == game["episode"] and again["session"] != game["session"]
+    waiting = asyncio.create_task(served.open())
+    await served.play(again)
+    assert await waiting == {"session": None, "over": True}
+
+
+async def test_a_named_episode_is_played_once() -> None:
+    served = Served(SUITES["toy"])
+    listed = (await served.client.get("/v1/episodes")).json()
+    assert listed["left"] == 6 and [each["id"] for each in listed["episodes"]] == [each.id for each in served.plan]
+    game = await served.open(episode=served.plan[4].id)
+    assert game["episode"]["id"] == served.plan[4].id
+    for name in (served.plan[4].id, "nonsense"):
+        assert (await served.client.post("/v1/sessions", json={"episode": name})).status_code == 409
+    served.games.keep({served.plan[1].id})
+    assert (await served.open())["episode"]["id"] == served.plan[1].id
+    await served.client.delete(f"/v1/sessions/{game['session']}")
+    assert served.games.left == 0, "what a stopping rule no longer needs does not come back"
+    served.games.drain()
+    assert (await served.client.post("/v1/sessions")).status_code == 503
+
+
+async def test_what_a_client_says_of_its_reply_is_in_the_row() -> None:
+    served = Served(ToySuite(episodes=2, turns=1))
+    game = await served.open(episode=served.plan[1].id)
+    served.now += 2.5
+    usage = {"prompt_tokens": 70, "completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 4}}
+    more = {"reasoning": "It was red before.", "usage": usage, "cost": 0.25, "finish": "length"}
+    await served.answer(game, "<think>Hm.</think>red", **more)
+    [row] = records_to_table(served.records, ledger_columns(served.suite)).to_pylist()
+    [turn] = row["turns"]
+    assert (turn["reply"], turn["reasoning"], turn["finish"]) == ("red", "It was red before.\nHm.", "length")
+    told = [turn[name] for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost", "seconds")]
+    assert told == [70, 9, 4, 0.25, 2.5] and row["cost"] == 0.25
+
+
+async def test_labels_are_answered_with_labels() -> None:
+    served = Served(SUITES["multistar_labels"])
+    game = await served.open()
+    assert game["turn"]["labels"]
+    refused = await served.answer(game, "none of them")
+    assert refused.status_code == 422 and "answered with one of" in refused.json()["error"]
+    assert (await served.answer(game, game["turn"]["labels"][0])).status_code == 200
+
+
+@dataclass(frozen=True)
+class Secretive(Suite):
+    """Whose secrets are words that can be looked for."""
+
+    name = "secretive"
+
+    def plan(self) -> Sequence[Episode]:
+        return [Episode("secretive", "t", "1", "m", 0, 0, seed=918273645, fingerprint="SECRET-prompts", budget=3)]
+
+    async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
+        def secret() -> str:
+            raise AssertionError("nobody may call the oracle of a served game")
+
+        for number in range(3):
+            asked = await conversation.ask(
+                (message("user", f"{number}?"),), options=("a", "b"), oracle=secret, shortcuts={"SECRET-way": secret}
+            )
+            asked.action, asked.rule = "SECRET-action", "SECRET-rule"
+        return Outcome(success=True, steps=3, score=0.918273645)
+
+
+@pytest.mark.parametrize("feedback", [False, True])
+async def test_no_response_holds_a_secret(feedback: bool) -> None:
+    served = Served(Secretive(), feedback=feedback)
+    game = await served.open()
+    await served.client.get("/v1/episodes")
+    await served.client.get("/v1/progress")
+    await served.answer(game, "a", number=7)
+    end = await served.play(game)
+    told = {"status": "done", "success": True, "score": 0.918273645} if feedback else {"status": "done"}
+    assert end["outcome"] == told
+    everything = "\n".join(said for said in served.said if "outcome" not in said or '"outcome":null' in said)
+    for secret in ("SECRET", "918273645", "oracle", "shortcut", "seed", "success", "score", "fingerprint"):
+        assert secret not in everything, secret
+    assert ("success" in served.said[-1]) == feedback
+
+
+@pytest.mark.parametrize("name", ["kidgym", "kumo", "multistar"])
+async def test_games_show_the_listed_fields_only(name: str) -> None:
+    served = Served(SUITES[name], most=2)
+    await served.play_all()
+    for said in served.said:
+        game = json.loads(said.partition("}) ")[2])
+        if game["session"] is None:
+            continue
+        assert set(game) == {"session", "episode", "turn", "outcome"}
+        assert set(game["episode"]) == {"id", "suite", "task", "level", "mode", "budget"}
+        if game["turn"]:
+            assert set(game["turn"]) == {"number", "messages", "new_from", "options", "labels", "schema"}
+        else:
+            assert game["outcome"] == {"status": "done"}
+
+
+ROUTES = [
+    ("GET", "/v1/progress"),
+    ("GET", "/v1/episodes"),
+    ("POST", "/v1/sessions"),
+    ("GET", "/v1/sessions/x"),
+    ("DELETE", "/v1/sessions/x"),
+    ("POST", "/v1/sessions/x/turns/0"),
+    ("GET", "/elsewhere"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize("sent", ["", "Bearer ", f"Bearer {TOKEN}x", TOKEN, "Bearer \xe4"])
+async def test_without_the_token_nothing_is_answered(method: str, path: str, sent: str) -> None:
+    served = Served(SUITES["toy"])
+    refused = await served.client.request(method, path, headers={"Authorization": sent.encode("latin-1")})
+    assert refused.status_code == 401 and served.games.left == 6
+
+
+async def test_another_host_name_is_refused() -> None:
+    served = Served(SUITES["toy"])
+    assert (await served.client.post("/v1/sessions", headers={"Host": "evil.example"})).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("", 400),
+        ("{", 400),
+        ("[" * 100_000, 400),
+        ('{"text": ' + "[" * 40 + "]" * 40 + "}", 400),
+        ('{"text": 1}', 400),
+        ('{"text": "red", "extra": 1}', 400),
+        ('{"text": "red", "cost": NaN}', 400),
+        ('{"text": "red", "cost": 1e999}', 400),
+        ('{"text": "red", "cost": -1}', 400),
+        ('{"text": "red", "finish": "bored"}', 400),
+        ('{"text": "\\ud800", "reasoning": "\\udc00"}', 200),
+        ('{"text": "' + "x" * (9 << 20) + '"}', 413),
+        ('{"text": "red", "usage": {"prompt_tokens": -5, "completion_tokens": "many"}}', 200),
+    ],
+)
+async def test_bodies_are_bounded_and_checked(body: str, status: int) -> None:
+    served = Served(SUITES["toy"])
+    game = await served.open()
+    answered = await served.client.post(f"/v1/sessions/{game['session']}/turns/0", content=body)
+    assert answered.status_code == status, answered.text
+    assert (await served.client.post(f"/v1/sessions/{game['session']}/turns/{'9' * 5000}")).status_code == 404
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["open", "answer", "again", "back", "silence"]), st.integers(0, 3)), max_size=40
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS)
+def test_whatever_clients_do_each_episode_is_played_once(steps: list[tuple[str, int]]) -> None:
+    suite = ToySuite(episodes=3, turns=1)
+
+    async def played() -> Served:
+        served = Served(suite, Limits(attempts=1000))
+        mine: list[dict] = []
+        for step, which in steps:
+            if step == "open" and served.games.left:
+                mine.append(await served.open())
+            elif step == "silence":
+                served.now += 601
+                await served.games.sweep()
+            elif mine:
+                game = mine[which % len(mine)]
+                turn = game["turn"]
+                if step == "back":
+                    await served.client.delete(f"/v1/sessions/{game['session']}")
+                elif turn is not None:
+                    answered = await served.answer(game, choice(turn["number"], "colors", turn["options"]))
+                    if step == "answer" and answered.status_code == 200:
+                        game |= answered.json()
+        served.now += 601
+        await served.games.sweep()
+        await served.play_all()
+        return served
+
+    served = asyncio.run(played())
+    assert rows(suite, served.records) == direct(suite, served.plan)
+
+
+# --- the player ------------------------------------------------------------------------------------------------------
+
+
+def served_settings(*more: str):
+    return load_settings(serve_overrides(["suite=kidgym", "suite.tasks=[SE]", "suite.episodes=1", *more]))
+
+
+def test_another_version_is_another_player_in_the_same_games() -> None:
+    one, two = (served_settings("player=my_agent", f"version={version}") for version in (1, 2))
+    told = served_settings("player=my_agent", "version=1", "model.engine.feedback=true")
+    for first, second, third in zip(one.plan, two.plan, told.plan, strict=True):
+        assert len({first.id, second.id, third.id}) == 3 and first.seed == second.seed == third.seed
+    assert one.model.name == "my_agent" and one.plan[0].player == "my_agent"
+    assert one.run_dir != two.run_dir
+    with pytest.raises(UserError, match="raycade serve"):
+        check_environment(one)
+
+
+@pytest.mark.parametrize(
+    ("given_words", "named"),
+    [
+        (["player=a"], "suite"),
+        (["suite=kidgym"], "player"),
+        (["suite=kidgym", "player=a b"], "player=a b"),
+        (["suite=kidgym", "player=a", "version=${oc.env:HOME}"], "version="),
+        (["suite=kidgym", "player=a", "model=oracle"], "model=oracle"),
+    ],
+)
+def test_what_cannot_be_served_is_named(given_words: list[str], named: str) -> None:
+    with pytest.raises(UserError, match=named.replace("$", r"\$").replace("{", r"\{")):
+        serve_overrides(given_words)
+
+
+@pytest.mark.parametrize("name", ["oracle", "human"])
+def test_names_of_other_players_are_taken(name: str) -> None:
+    with pytest.raises(UserError, match="belongs to a built-in player"):
+        served_settings(f"player={name}")
+
+
+def test_a_token_file_is_made_once_and_private(tmp_path) -> None:
+    file = tmp_path / "token"
+    made = token_of(file)
+    assert token_of(file) == made and file.stat().st_mode & 0o777 == 0o600
+    assert token_of(None) != token_of(None) and len(token_of(None)) >= 32
+    file.chmod(0o644)
+    with pytest.raises(UserError, match="others may read it"):
+        token_of(file)
+    file.chmod(0o600)
+    file.write_text("short")
+    with pytest.raises(UserError, match="16 to 256"):
+        token_of(file)
