@@ -178,6 +178,29 @@ def _adapter(kinds: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
         return _adapter({key: kind for key, kind in kinds.items() if _adapter({key: kind})[0]})
 
 
+def check_arguments(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[str] = ()) -> dict[str, Any]:
+    """Check that values can be arguments of a class's constructor: all known, none missing, each of its declared type.
+
+    Args:
+        section: Where the keys stand, such as ``suite``.
+        cls: Whose constructor.
+        values: As of ``check_values``.
+        given: Arguments that come from elsewhere.
+
+    Returns:
+        As ``check_values``.
+
+    Raises:
+        SettingError: they cannot.
+    """
+    settings = {name: setting for name, setting in settings_of(cls).items() if name not in given}
+    check_keys(section, settings, values)
+    for name, setting in settings.items():
+        if setting.required and name not in values:
+            raise SettingError(f"{section}.{name}: is missing")
+    return check_values(section, {name: setting.kind for name, setting in settings.items()}, values)
+
+
 def check_instance(section: str, instance: Any) -> None:
     """Check the fields of a dataclass that was built by hand, as ``__post_init__`` may do.
 

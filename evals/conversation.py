@@ -51,6 +51,7 @@ class Conversation:
         oracle: Callable[[], str] | None = None,
         shortcuts: Mapping[str, Callable[[], str]] | None = None,
         schema: str = "",
+        remaining: Callable[[str | None], float] | None = None,
     ) -> PlayedTurn:
         """Ask one turn and record it, its reasoning kept apart.
 
@@ -59,7 +60,7 @@ class Conversation:
         Raises:
             PlayerError: the player cannot answer.
         """
-        turn = Turn(self.episode, self._asked, chat, options, labels, oracle, shortcuts or {}, schema)
+        turn = Turn(self.episode, self._asked, chat, options, labels, oracle, shortcuts or {}, schema, remaining)
         self._asked += 1
         played = PlayedTurn(turn, separate_reasoning(await self.player.reply(turn)))
         self.turns[turn.number] = played

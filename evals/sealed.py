@@ -1,7 +1,7 @@
-"""Sealed seeds: games that are drawn from a secret, so that no model can have been trained on them.
+"""Other games than the open ones: sealed games that nobody can have been trained on, and games to train on.
 
-The hash of the secret is published first, the secret itself when all have played. A secret has 256 random bits, so the hash
-tells nothing about it.
+Sealed games are drawn from a secret. Its hash is published first, the secret itself when all have played. A secret has 256
+random bits, so the hash tells nothing about it. Games to train on come in numbered blocks, each as large as the plan.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from envs.files import FileError, read_bytes
 
 PREFIX = "sealed:"
 """As in ``suite.seeds=sealed:FILE``."""
+TRAINING = "training:"
+"""As in ``suite.seeds=training:3``, block 3 of the games to train on."""
+_BLOCK = re.compile(rf"{TRAINING}\d{{1,18}}")
 _SECRET = re.compile(r"raycade-challenge-1 ([0-9a-f]{64})")
 _LARGEST = 1_000
 """Bytes of a file with a secret."""
@@ -61,13 +64,15 @@ def seed_parts(seeds: str) -> tuple[str, ...]:
     """What goes into a suite's seeds besides task, level and index: nothing for open games, the secret for sealed ones.
 
     Args:
-        seeds: Empty, or ``sealed:FILE``.
+        seeds: Empty, ``sealed:FILE``, or ``training:BLOCK``, which is what goes in.
 
     Raises:
         ValueError: neither, or the file holds no secret.
     """
     if not seeds:
         return ()
+    if seeds.startswith(TRAINING):
+        return (seeds,)
     return (read_secret(Path(seeds.removeprefix(PREFIX))),)
 
 
@@ -83,8 +88,12 @@ def checked_seeds(seeds: str, *, drawn: bool) -> str:
     """
     if not seeds:
         return seeds
-    if not seeds.startswith(PREFIX):
-        raise ValueError(f"seeds={seeds}: must be empty, or {PREFIX}FILE with a file of `raycade challenge new`")
+    if not seeds.startswith(PREFIX) and not _BLOCK.fullmatch(seeds):
+        raise ValueError(
+            f"seeds={seeds}: must be empty, {PREFIX}FILE with a file of `raycade challenge new`, or {TRAINING}NUMBER"
+        )
     if not drawn:
-        raise ValueError(f"seeds={seeds}: these games are read from files; only those that are drawn can be sealed")
+        raise ValueError(f"seeds={seeds}: these games are read from files; there are no others that could be drawn")
+    if seeds.startswith(TRAINING):
+        return seeds
     return PREFIX + str(Path(seeds.removeprefix(PREFIX)).expanduser().absolute())

@@ -359,7 +359,12 @@ def built_in_names(suite: Suite) -> frozenset[str]:
 
 async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record:
     """Play one episode; a player's error becomes a failed record that keeps the turns played so far."""
-    conversation = Conversation(episode, player)
+    return await play_conversation(suite, Conversation(episode, player))
+
+
+async def play_conversation(suite: Suite, conversation: Conversation) -> Record:
+    """The same for a conversation that somebody else looks at, too."""
+    episode = conversation.episode
     start = time.monotonic()
     outcome, error = None, ""
     kind: ErrorKind | Literal[""] = ""

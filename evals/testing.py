@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import pickle
 import random
@@ -72,6 +73,7 @@ def check_suite(suite: Suite, *, episodes: int = 6, oracle: bool = True) -> None
             assert _content(record) == _content(_play(suite, episode, BUILT_IN_PLAYERS["oracle"])), (
                 f"{_name(record)} played twice gives two different records"
             )
+            _check_remaining(record)
             records.append(record)
     others: dict[str, Player] = {
         "silent": _Saying(""),
@@ -91,6 +93,20 @@ def check_suite(suite: Suite, *, episodes: int = 6, oracle: bool = True) -> None
     assert not failed.done, f"{_name(failed)}: the player refused every turn, and the episode was not failed"
     records.append(failed)
     _check_ledger(suite, records)
+
+
+def _check_remaining(record: Record) -> None:
+    """What perfect play still takes, where the suite says it, is what its next action takes, and never grows by it."""
+    for played in record.turns:
+        remaining = played.turn.remaining
+        if remaining is None or played.action is None:
+            continue
+        left, chosen = remaining(None), remaining(played.action)
+        where = f"{_name(record)}, turn {played.turn.number}"
+        assert 0 < left < math.inf, f"{where}: perfect play has {left} steps left (Turn.remaining)"
+        assert math.isclose(left, chosen), (
+            f"{where}: {left} steps are left, but {chosen} with perfect play's own action"
+        )
 
 
 def _check_plan(suite: Suite, plan: Sequence[Episode]) -> None:

@@ -140,6 +140,9 @@ class Turn:
     """What each of the suite's shortcut players (``Suite.shortcuts``) would reply; like ``oracle`` never sent anywhere."""
     schema: str = ""
     """The JSON schema that constrained decoding holds the reply to, where there are no options; empty for any text."""
+    remaining: Callable[[str | None], float] | None = None
+    """Expected steps that perfect play takes to win from here on, or with an action first (as ``PlayedTurn.action`` names it);
+    infinite where the game cannot be won any more. For rewards in training; like ``oracle`` never sent anywhere."""
 
     @property
     def seed(self) -> int:

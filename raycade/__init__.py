@@ -1,4 +1,4 @@
-"""The public names of raycade: ``raycade.suite``, ``raycade.engine``, ``raycade.kidgym`` and ``raycade.testing``.
+"""The public names of raycade: ``raycade.suite``, ``engine``, ``kidgym``, ``testing`` and ``gymnasium``.
 
 Packages of others import from here. A name that is listed in ``__all__`` of one of these modules keeps its meaning within a
 minor version; before it is removed or changed, one minor version warns about its use (``DeprecationWarning``) and the

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cluster.commands.trained_on import training_lines
 from cluster.config.settings import make_suite
 from cluster.console import say_status, show, show_summary, warn
 from cluster.errors import UserError
@@ -207,7 +208,7 @@ def _scored(run: Run, data: RunData, suite: Suite) -> Results:
         sessions_table(data),
         *suite_results(suite, data, "performance"),
     ]
-    status = status_lines({name: summary[name] for name in COUNTS}, causes)
+    status = [*training_lines(run), *status_lines({name: summary[name] for name in COUNTS}, causes)]
     tables = [*scores, *(table for table in times if table is not None)]
     return Results(tables, summary, data.parts, tuple(warnings), status)
 

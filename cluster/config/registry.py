@@ -14,7 +14,7 @@ from typing import Any
 from cluster.engines.base import Engine
 from cluster.errors import UserError
 from envs import plugins
-from envs.settings import Setting, SettingError, check_keys, check_values, settings_of
+from envs.settings import Setting, SettingError, check_arguments, check_keys, check_values, settings_of
 from evals.suite import Suite
 
 TYPE = "type"
@@ -112,14 +112,8 @@ def _with_suites(value: Any) -> Any:
 
 
 def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[str]) -> dict[str, Any]:
-    settings = {name: setting for name, setting in settings_of(cls).items() if name not in given}
-    kinds = {name: setting.kind for name, setting in settings.items()}
     try:
-        check_keys(section, settings, values)
-        for name, setting in settings.items():
-            if setting.required and name not in values:
-                raise UserError(f"{section}.{name}: is missing")
-        checked = check_values(section, kinds, values)
+        checked = check_arguments(section, cls, values, given)
         # What an engine passes through to a library, such as vLLM's settings, has keys of its own.
         inner_kinds: Mapping[str, Any] = cls.keys_within() if section == "model.engine" else {}
         for name, inner in inner_kinds.items():

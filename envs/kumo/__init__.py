@@ -1,7 +1,7 @@
 """KUMO: games of elimination. Find the one valid truth by tests whose outcomes only ever rule truths out.
 
 ``load_domain``, or ``draw_domain`` with a chosen structure, and ``generate_tasks`` make tasks, ``Game`` (or the environment
-``raycade/Kumo-v0``) plays one, ``write_book`` says what a player may know, and ``OptimalSearch`` plays perfectly.
+``raycade/KumoTasks-v0``) plays one, ``write_book`` says what a player may know, and ``OptimalSearch`` plays perfectly.
 """
 
 import gymnasium
@@ -44,4 +44,4 @@ __all__ = [
     "write_tasks",
 ]
 
-gymnasium.register(id="raycade/Kumo-v0", entry_point="envs.kumo.game:KumoEnv")
+gymnasium.register(id="raycade/KumoTasks-v0", entry_point="envs.kumo.game:KumoEnv")

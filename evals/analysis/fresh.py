@@ -15,15 +15,15 @@ ORACLE = "oracle"
 
 def plays_other_games(first: Side, second: Side) -> bool:
     """Whether the two runs differ in ``suite.seeds``, so that no game is the same."""
-    return list(_seeds(first.run.settings.get("suite"))) != list(_seeds(second.run.settings.get("suite")))
+    return list(seeds_of(first.run.settings.get("suite"))) != list(seeds_of(second.run.settings.get("suite")))
 
 
-def _seeds(section: Any) -> Iterator[str]:
+def seeds_of(section: Any) -> Iterator[str]:
     """The setting of a suite, or of each suite of a bundle."""
     if isinstance(section, Mapping):
         yield str(section.get("seeds") or "")
         for part in section.get("suites") or ():
-            yield from _seeds(part)
+            yield from seeds_of(part)
 
 
 def fresh_table(first: Side, second: Side) -> Table:

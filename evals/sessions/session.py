@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from evals.conversation import Record
+from evals.conversation import Conversation, PlayedTurn, Record
 from evals.players import certain
-from evals.suite import Suite, play_episode
+from evals.suite import Suite, play_conversation
 from evals.types import Episode, PlayerError, Reply, Turn
 
 T = TypeVar("T")
@@ -54,7 +55,13 @@ class Session:
         """How it ended; None while it is played."""
         self._suite = suite
         self._player = _Waiting()
+        self._conversation = Conversation(episode, self._player)
         self._play: asyncio.Task[None] | None = None
+
+    @property
+    def played(self) -> Mapping[int, PlayedTurn]:
+        """The turns that were answered, by number, with what the suite read out of each reply."""
+        return self._conversation.turns
 
     async def begin(self) -> Turn | None:
         """Play up to the first turn.
@@ -108,7 +115,7 @@ class Session:
 
     async def _played(self) -> None:
         try:
-            self.record = await play_episode(self._suite, self.episode, self._player)
+            self.record = await play_conversation(self._suite, self._conversation)
         except (Exception, SystemExit) as error:  # a suite may be anybody's
             self.record = Record.of_defect(self.episode, error)
         finally:
@@ -129,13 +136,45 @@ class _Waiting:
         return await replied
 
 
+class BlockingLoop:
+    """An event loop for code that is not asynchronous, also where another one runs already, as in notebooks."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._closed = False
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Wait for a coroutine."""
+        if not _a_loop_runs():
+            return self._runner.run(coroutine)
+        with ThreadPoolExecutor(1) as thread:  # a thread can run one loop at a time
+            return thread.submit(self._runner.run, coroutine).result()
+
+    def close(self, last: Coroutine[Any, Any, object]) -> None:
+        """Wait for a last coroutine and end the loop; nothing happens if it has ended."""
+        if self._closed:
+            last.close()
+            return
+        self._closed = True
+        self.run(last)
+        self._runner.close()
+
+
+def _a_loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class BlockingSession:
     """A session for code that is not asynchronous, with an event loop of its own."""
 
     def __init__(self, suite: Suite, episode: Episode) -> None:
         """As ``Session``."""
         self._session = Session(suite, episode)
-        self._runner = asyncio.Runner()
+        self._loop = BlockingLoop()
 
     @property
     def turn(self) -> Turn | None:
@@ -149,19 +188,15 @@ class BlockingSession:
 
     def begin(self) -> Turn | None:
         """As ``Session.begin``."""
-        return self._wait(self._session.begin())
+        return self._loop.run(self._session.begin())
 
     def answer(self, reply: Reply) -> Turn | None:
         """As ``Session.answer``."""
-        return self._wait(self._session.answer(reply))
+        return self._loop.run(self._session.answer(reply))
 
     def close(self) -> None:
         """As ``Session.close``; also ends the event loop."""
-        self._wait(self._session.close())
-        self._runner.close()
-
-    def _wait(self, step: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(step)
+        self._loop.close(self._session.close())
 
 
 def text_reply(turn: Turn, text: str) -> Reply:

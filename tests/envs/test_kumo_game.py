@@ -55,7 +55,7 @@ def test_numbers_are_shown_with_their_unit():
 
 
 def test_the_environment_passes_gymnasiums_checker(tasks):
-    check_env(gymnasium.make("raycade/Kumo-v0", tasks=tasks).unwrapped, skip_render_check=False)
+    check_env(gymnasium.make("raycade/KumoTasks-v0", tasks=tasks).unwrapped, skip_render_check=False)
     check_env(KumoEnv(tasks, render_mode="ansi"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -62,6 +63,19 @@ class Guide:
         return letters_of(world.actions)[world.ordered.index(best) if best else 0]
 
 
+def remaining(world: World, action: str | None = None) -> float:
+    """Steps of the shortest way to win, or of the one that begins with an action; infinite if there is none."""
+    taken = 0
+    if action is not None:
+        world = world.copy()
+        world.take(world.ordered[world.actions.index(action)])
+        taken = 1
+        if world.success:
+            return taken
+    way = solve(world)
+    return math.inf if way is None else taken + len(way)
+
+
 def _moment(world: World) -> Hashable:
     return world.steps, world.state(), tuple(world.backpack)
 
@@ -79,8 +93,9 @@ async def play_world(
     forced = 0
     unread = ""
     while not world.done:
+        left = functools.partial(remaining, world.copy())
         choice = await choose(
-            conversation, dialogue, dialogue.moment(world), world.actions, decoder, guide.letter, shortcuts
+            conversation, dialogue, dialogue.moment(world), world.actions, decoder, guide.letter, shortcuts, left
         )
         if choice.option is None:
             unread = choice.rule

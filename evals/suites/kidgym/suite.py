@@ -94,7 +94,8 @@ class KidGymSuite(Suite):
         recording: Folder that ``raycade kidgym record`` wrote; what is shown in these games is added to it.
         checkout: The published repository.
         python: Interpreter with what the checkout needs.
-        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells; empty for the open ones.
+        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells, ``training:NUMBER`` a block
+            of games to train on; empty for the open ones.
     """
 
     name: ClassVar[str] = "kidgym"

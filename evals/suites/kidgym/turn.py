@@ -21,6 +21,7 @@ async def choose(
     decoder: Decoder,
     oracle: Callable[[], str] | None = None,
     shortcuts: Mapping[str, Callable[[], str]] | None = None,
+    remaining: Callable[[str | None], float] | None = None,
 ) -> Reading:
     """Ask which action to take; a single one is taken without asking.
 
@@ -32,6 +33,7 @@ async def choose(
         decoder: The rule that reads the reply.
         oracle: The letter of perfect play.
         shortcuts: Those of the shortcut players, by name.
+        remaining: Steps of perfect play, as ``Turn.remaining``.
 
     Returns:
         ``FORCED``, or what was read; without an index if the reply names no action.
@@ -43,7 +45,7 @@ async def choose(
         dialogue.forced(moment)
         return FORCED
     letters, chat = letters_of(actions), dialogue.question(moment)
-    played = await conversation.ask(chat, options=letters, oracle=oracle, shortcuts=shortcuts)
+    played = await conversation.ask(chat, options=letters, oracle=oracle, shortcuts=shortcuts, remaining=remaining)
     choice = read_reply(played.reply, moment.actions, decoder)
     played.rule = choice.rule
     if choice.option is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -106,6 +107,18 @@ def regret_of(task: Task, taken: tuple[str, ...], test: str) -> float:
         return 1.0
     values = values_after(task, taken)
     return max(0.0, values[test] - min(values.values()))
+
+
+def remaining(task: Task, taken: tuple[str, ...], move: str | None = None) -> float:
+    """Expected steps of perfect play to win, the naming of the truth included, or of a game that goes on with this move.
+
+    Naming a truth that is not certain may lose, so it counts as infinite.
+    """
+    now = situation(task, taken)
+    if move in task.truths:
+        return 1.0 if move in now.certain else math.inf
+    best = 1.0 if now.answer is not None else 1.0 + min(values_after(task, taken).values())
+    return best if move is None else best + regret_of(task, tuple(sorted(set(taken))), move)
 
 
 def values_after(task: Task, taken: Sequence[str]) -> Mapping[str, float]:

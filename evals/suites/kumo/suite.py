@@ -86,7 +86,8 @@ class KumoSuite(Suite):
             the published parser, and the first reply that it cannot read ends the run.
         max_steps: Replies after which a run without prediction has failed (50 in the paper); players are told.
         hard_regret: Whether to search hard tasks, too, for what each test lost (seconds of a core for each game).
-        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells; empty for the open ones.
+        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells, ``training:NUMBER`` a block
+            of games to train on; empty for the open ones.
     """
 
     name: ClassVar[str] = "kumo"

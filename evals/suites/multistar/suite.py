@@ -97,7 +97,8 @@ class MultiStarSuite(Suite):
         render: ``own`` (all sizes can be told apart, sharp at every scale) or ``official`` (pixel for pixel as RAVEN's
             published generator draws; what its pixels do not show does not count).
         scale: How many times larger panels and pages are drawn than the published 160 pixels a panel.
-        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells; empty for the open ones.
+        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells, ``training:NUMBER`` a block
+            of games to train on; empty for the open ones.
     """
 
     name: ClassVar[str] = "multistar"

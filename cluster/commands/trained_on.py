@@ -1,0 +1,58 @@
+"""``raycade trained-on``: mark a run whose model was trained on games of its plan; its report then says so first."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from pathlib import Path
+from typing import Final
+
+from cluster.config.settings import make_suite
+from cluster.errors import UserError
+from cluster.storage.durable import write_durably
+from cluster.storage.stored_run import Run
+from envs.files import MissingFileError, read_json
+from evals.analysis.fresh import seeds_of
+from evals.sealed import TRAINING
+
+KEPT_AS: Final = "trained_on.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of ``raycade trained-on``."""
+    parser.description = (
+        "Compares the games of a run with a file that an environment for training wrote (trained_on=FILE), by their seeds "
+        "and by what they show. What is found is kept with the run, and stands above the scores of its report."
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN")
+    parser.add_argument("file", type=Path, metavar="FILE")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Compare, keep and say it."""
+    from evals.training.games import trained_games  # reports, which read what is kept, need nothing of it
+
+    run = Run(options.run_dir)
+    run.check_begun()
+    trained, games = asyncio.run(trained_games(make_suite(run.config["suite"]), options.file))
+    found = {"file": str(options.file), "trained": trained, "games": games}
+    write_durably(run.path / KEPT_AS, json.dumps(found).encode())
+    print("\n".join(training_lines(run)))
+
+
+def training_lines(run: Run) -> list[str]:
+    """What a reader must know of the games of a run: that they are for training, or how many were trained on."""
+    lines = []
+    blocks = sorted({seeds for seeds in seeds_of(run.config["suite"]) if seeds.startswith(TRAINING)})
+    if blocks:
+        lines.append(f"Games to train on (suite.seeds={', '.join(blocks)}), not those of an evaluation.")
+    try:
+        found = read_json(run.path / KEPT_AS)
+        trained, games, file = int(found["trained"]), int(found["games"]), str(found["file"])
+    except MissingFileError:
+        return lines
+    except (TypeError, KeyError, ValueError) as error:
+        raise UserError(f"{run.path / KEPT_AS}: damaged: {error}") from error
+    lines.append(f"Trained on: {trained:,} of {games:,} games are among those that {file} says were trained on.")
+    return lines

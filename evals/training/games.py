@@ -1,0 +1,266 @@
+"""Which games are trained on: those that a suite draws besides its open ones, and none that the evaluation plays.
+
+The settings are those of the evaluation. A suite with a setting ``seeds`` draws blocks of other games of the same kinds
+(``evals.sealed``). Of any other suite the planned episodes get other seeds, which its ``play`` may follow or not: so games are
+compared by what they show, too, and those that the evaluation has are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from envs import plugins
+from envs.files import read_lines
+from envs.picture import Picture
+from envs.settings import check_arguments, settings_of
+from evals.players import OraclePlayer
+from evals.sealed import TRAINING
+from evals.suite import Suite, plan_for, play_episode
+from evals.training.reward import RewardKind
+from evals.types import Episode, Turn, stable_hash, stable_seed
+
+SUITES: Final = "raycade.suites"
+"""Entry-point group in which suites are registered."""
+PLAYER: Final = "training"
+"""Whoever is trained, as a player in ids of episodes."""
+_BLOCKS: Final = 2**31
+"""A stream of games begins with one of so many blocks."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every adapter takes besides the settings of the suite.
+
+    Attributes:
+        reward: ``success``, ``regret`` or ``shaped``, see ``evals.training.reward``.
+        evaluation: Settings in which the evaluation differs from the training, such as ``{"episodes": 100}``.
+        evaluation_games: Train on the very games of the evaluation. They must be written down then, in ``trained_on``.
+        trained_on: File to which each game that is begun is added as a line of hashes; ``raycade trained-on`` tells which
+            games of a run are among them.
+    """
+
+    reward: RewardKind = "success"
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    evaluation_games: bool = False
+    trained_on: str = ""
+
+
+class TrainingGames:
+    """The games of one suite, in endless streams.
+
+    >>> from evals.training.games import TrainingGames
+    >>> games = TrainingGames("kidgym", tasks=["CL"], levels=[1], modes=["zero_shot"], reward="regret")
+    >>> suite, episode = next(games.stream(seed=0))
+    >>> episode.task, suite.seeds[:9]
+    ('CL', 'training:')
+    """
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        """Nothing is drawn yet.
+
+        Args:
+            name: A registered suite.
+            settings: Of the suite, as the evaluation has them, and of ``Options``.
+
+        Raises:
+            ValueError: there is no such suite or setting, or a value is out of bounds.
+        """
+        chosen = {key: settings.pop(key) for key in settings_of(Options) if key in settings}
+        self.options = Options(**check_arguments("training", Options, chosen))
+        if "seeds" in settings:
+            raise ValueError("seeds: training draws games of its own; leave it out")
+        if self.options.evaluation_games and not self.options.trained_on:
+            raise ValueError(
+                "evaluation_games: what is trained on must be written down, so that no evaluation takes it for new: "
+                "name a file with trained_on"
+            )
+        self._name, self._settings = name, settings
+        self.suite = suite_of(name, settings)
+        """With the open games."""
+        self.evaluation = EvaluationGames(suite_of(name, {**settings, **self.options.evaluation}))
+        self._draws_blocks = "seeds" in settings_of(type(self.suite)) and not self.options.evaluation_games
+        self._block = functools.lru_cache(maxsize=4)(self._drawn)
+
+    def stream(self, seed: int) -> Iterator[tuple[Suite, Episode]]:
+        """Games without end, each with the suite that plays it; not yet compared with those of the evaluation.
+
+        Raises:
+            ValueError: the suite cannot be planned, or its games are read from files.
+        """
+        rng = random.Random(seed)
+        number = rng.randrange(_BLOCKS)
+        while True:
+            suite, episodes = self._block(0 if self.options.evaluation_games else number)
+            for episode in rng.sample(episodes, len(episodes)):
+                yield suite, episode
+            number += 1
+
+    async def admits(self, suite: Suite, episode: Episode, opening: Turn) -> bool:
+        """Whether a game may be trained on; then it is written down, if there is a file.
+
+        Args:
+            suite: What plays it.
+            episode: Of ``stream``.
+            opening: Its first turn.
+        """
+        content = await self.evaluation.content_of(suite, episode, opening)
+        if not self.options.evaluation_games and content in await self.evaluation.contents(episode):
+            return False
+        if self.options.trained_on:
+            _add_line(Path(self.options.trained_on), f"{seed_hash(episode)} {content}\n")
+        return True
+
+    def _drawn(self, number: int) -> tuple[Suite, list[Episode]]:
+        """A block of games, each once."""
+        suite = self.suite
+        if self._draws_blocks:
+            suite = suite_of(self._name, {**self._settings, "seeds": f"{TRAINING}{number}"})
+        episodes = [episode for episode in plan_for(suite, {PLAYER: ""}) if episode.repeat == 0]
+        if not episodes:
+            raise ValueError(f"suite={self._name}: these settings plan no episodes")
+        if not self._draws_blocks and not self.options.evaluation_games:
+            episodes = [
+                dataclasses.replace(episode, seed=stable_seed(TRAINING, number, episode.seed)) for episode in episodes
+            ]
+        return suite, episodes
+
+
+def suite_of(name: str, settings: Mapping[str, Any]) -> Suite:
+    """A registered suite with some settings.
+
+    Raises:
+        ValueError: there is none of this name, a setting is wrong, or the suite is made of several.
+    """
+    cls = plugins.load(SUITES, name)
+    if not (isinstance(cls, type) and issubclass(cls, Suite)):
+        raise ValueError(f"{name}: is no suite")
+    suite: Suite = cls(**check_arguments(name, cls, settings))
+    if suite.parts != (suite,):
+        raise ValueError(f"{name}: is made of several suites; train on one of {', '.join(p.name for p in suite.parts)}")
+    return suite
+
+
+# --- which games are the same ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """The evaluation's games of one task, level and mode."""
+
+    contents: frozenset[str]
+    alike: bool
+    """Whether games with other seeds begin with the same first turn, so that it does not tell them apart."""
+
+
+class EvaluationGames:
+    """What the games of a suite's plan show, hashed cell by cell when it is asked for."""
+
+    def __init__(self, suite: Suite) -> None:
+        self._suite = suite
+        self._cells: dict[tuple[str, str, str], _Cell] = {}
+
+    async def contents(self, episode: Episode) -> frozenset[str]:
+        """Hashes of the games in the cell of an episode."""
+        return (await self._cell(episode)).contents
+
+    async def content_of(self, suite: Suite, episode: Episode, opening: Turn) -> str:
+        """Hash of what a game shows: in its first turn, or in all turns of perfect play if first turns are all alike.
+
+        Games that cannot be told apart, because the suite has no perfect play, count as the same.
+        """
+        cell = await self._cell(episode)
+        return await _play_hash(suite, episode, opening) if cell.alike else _turn_hash(opening)
+
+    async def first_turns(self) -> list[Turn]:
+        """The first turn of one game of each cell."""
+        turns = [await self._suite.first_turn(planned[0]) for planned in self._planned.values()]
+        return [turn for turn in turns if turn is not None]
+
+    @functools.cached_property
+    def _planned(self) -> Mapping[tuple[str, str, str], Sequence[Episode]]:
+        cells: dict[tuple[str, str, str], list[Episode]] = {}
+        for episode in self._suite.plan():
+            if episode.repeat == 0:
+                cells.setdefault(_cell_of(episode), []).append(episode)
+        return cells
+
+    async def _cell(self, episode: Episode) -> _Cell:
+        key = _cell_of(episode)
+        if key in self._cells:
+            return self._cells[key]
+        openings: list[tuple[Episode, Turn]] = []
+        for planned in self._planned.get(key, ()):
+            turn = await self._suite.first_turn(planned)
+            if turn is not None:
+                openings.append((planned, turn))
+        contents = {_turn_hash(turn) for _, turn in openings}
+        alike = len(contents) < len({planned.seed for planned, _ in openings})
+        if alike:
+            contents = {await _play_hash(self._suite, planned, turn) for planned, turn in openings}
+        self._cells[key] = _Cell(frozenset(contents), alike)
+        return self._cells[key]
+
+
+def _cell_of(episode: Episode) -> tuple[str, str, str]:
+    return episode.task, episode.level, episode.mode
+
+
+def seed_hash(episode: Episode) -> str:
+    """Hash of which game an episode plays, by its seed: the same for all modes, repeats and players."""
+    return stable_hash(episode.suite, episode.task, episode.level, episode.seed)
+
+
+def _turn_hash(turn: Turn) -> str:
+    chat = [[said.role, *map(_described, said.parts)] for said in turn.chat]
+    return stable_hash(turn.episode.suite, turn.episode.task, turn.episode.level, chat, [*turn.options, *turn.labels])
+
+
+async def _play_hash(suite: Suite, episode: Episode, opening: Turn) -> str:
+    """Hash of all that perfect play is asked and replies; of the first turn alone where the suite knows no perfect play."""
+    record = await play_episode(suite, episode, OraclePlayer())
+    said = [[_turn_hash(played.turn), played.reply.text] for played in record.turns]
+    return stable_hash(_turn_hash(opening), said)
+
+
+async def trained_games(suite: Suite, path: Path) -> tuple[int, int]:
+    """How many games of a suite's plan were trained on, by their seed or by what they show; and how many it has.
+
+    Args:
+        suite: What was planned, one suite or several.
+        path: A file that ``Options.trained_on`` named.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    trained = {digest for _, line in read_lines(path) for digest in line.split()}
+    found = total = 0
+    for part in suite.parts:
+        games = EvaluationGames(part)
+        for episode in {seed_hash(episode): episode for episode in part.plan()}.values():
+            total += 1
+            known = seed_hash(episode) in trained
+            turn = None if known else await part.first_turn(episode)
+            if turn is not None:
+                known = await games.content_of(part, episode, turn) in trained
+            found += known
+    return found, total
+
+
+def _described(part: str | Picture) -> str:
+    return part if isinstance(part, str) else part.description
+
+
+def _add_line(path: Path, line: str) -> None:
+    """Add a line in one piece, since several processes may write into the file."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, line.encode("ascii"))
+    finally:
+        os.close(descriptor)

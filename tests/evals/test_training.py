@@ -1,0 +1,365 @@
+"""Training: rewards that perfect play maximizes, games that are none of the evaluation's, and Gymnasium on top."""
+
+import asyncio
+import math
+import random
+import re
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.cli import main
+from cluster.commands.trained_on import KEPT_AS, training_lines
+from cluster.errors import UserError
+from cluster.storage.stored_run import Run
+from evals.conversation import PlayedTurn, Record
+from evals.players import OraclePlayer, RandomPlayer
+from evals.sessions.session import Session, text_reply
+from evals.suite import plan_for, play_episode
+from evals.suites.kidgym.suite import KidGymSuite
+from evals.suites.kumo.suite import KumoSuite
+from evals.suites.multistar.suite import MultiStarSuite
+from evals.training.games import TrainingGames, seed_hash
+from evals.training.gymnasium_env import text_of
+from evals.training.play import TrainingError, TrainingPlay
+from evals.training.reward import NoRewardError, Rewards, potential
+from evals.types import Episode, Outcome, Reply, Turn
+from tests.test_tutorials import files_of
+from tests.toy import ToySuite
+
+KINDS = ("success", "regret", "shaped")
+SMALL = {
+    "kidgym": KidGymSuite(tasks=("SE", "PU", "CL"), levels=(1,), modes=("zero_shot",), episodes=2),
+    "kumo": KumoSuite(domains=("medical",), truths=3, actions=3, tasks_per_domain=3, repeats=1, max_steps=3),
+    "multistar": MultiStarSuite(configurations=("center_single",), subtask="direct", puzzles=1, reply="text"),
+    "toy": ToySuite(episodes=2, turns=2),
+}
+DIRECT = {
+    "KidGym": {"tasks": ["CL", "MDE"], "levels": [1], "modes": ["zero_shot"], "episodes": 3},
+    "Kumo": {"domains": ["medical"], "difficulties": ["easy"], "tasks_per_domain": 3},
+    "MultiStar": {"configurations": ["center_single"], "subtask": "direct", "puzzles": 2},
+}
+
+
+# --- rewards -----------------------------------------------------------------------------------------------------------
+
+
+async def searched(suite, episode: Episode, kind: str) -> float:
+    """The highest total of any sequence of options, by trying them all."""
+    best = -math.inf
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        replies = waiting.pop()
+        total, options = await played(suite, episode, kind, replies)
+        if options is None:
+            best = max(best, total)
+        else:
+            waiting += [(*replies, option) for option in options]
+    return best
+
+
+async def played(suite, episode: Episode, kind: str, replies: tuple[str, ...]):
+    """The total after these replies, and the options that come next; None if the game is over."""
+    session = Session(suite, episode)
+    turn = await session.begin()
+    rewards = Rewards(kind, turn)
+    await rewards.asked(turn)
+    for text in replies:
+        asked, turn = turn, await session.answer(text_reply(turn, text))
+        await rewards.answered(session.played[asked.number], turn, session.record)
+    await session.close()
+    return rewards.total, None if turn is None else turn.options
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SMALL)
+def test_no_policy_scores_above_perfect_play(name, kind):
+    suite = SMALL[name]
+    games = list(plan_for(suite, {"oracle": ""}))[:6]
+    if kind != "success" and name not in ("kidgym", "kumo"):
+        with pytest.raises(NoRewardError, match="use reward=success"):
+            asyncio.run(searched(suite, games[0], kind))
+        return
+    for episode in games:
+        record = asyncio.run(play_episode(suite, episode, OraclePlayer()))
+        perfect, left = asyncio.run(played(suite, episode, kind, tuple(turn.reply.text for turn in record.turns)))
+        assert left is None and record.outcome.success
+        assert asyncio.run(searched(suite, episode, kind)) == pytest.approx(perfect)
+        if kind != "shaped":
+            assert perfect == 1
+
+
+class Stepping:
+    """A game whose distance to its win is given; as the policy plays it, without a suite."""
+
+    def __init__(self, budget: int, distances: list[float], credit: float) -> None:
+        episode = Episode("x", "t", "1", "m", index=0, repeat=0, seed=0, fingerprint="", budget=budget)
+        self.turns = [Turn(episode, n, (), remaining=lambda _, left=left: left) for n, left in enumerate(distances)]
+        outcome = Outcome(success=credit == 1, steps=len(distances), score=credit)
+        self.record = Record(episode, outcome, "", (), 0.0)
+
+    def total(self) -> float:
+        async def sum_up() -> float:
+            rewards = Rewards("shaped", self.turns[0])
+            await rewards.asked(self.turns[0])
+            for turn, following in zip(self.turns, [*self.turns[1:], None], strict=True):
+                record = self.record if following is None else None
+                await rewards.answered(PlayedTurn(turn, Reply("")), following, record)
+            return rewards.total
+
+        return asyncio.run(sum_up())
+
+
+DISTANCES = st.lists(st.floats(0, 40) | st.just(math.inf), max_size=6)
+CREDIT = st.floats(0, 1)
+
+
+@given(st.integers(1, 30), st.floats(0, 40), DISTANCES, DISTANCES, CREDIT, CREDIT)
+def test_shaping_telescopes_and_ranks_policies_as_success_does(budget, first, one, other, credit, others_credit):
+    games = Stepping(budget, [first, *one], credit), Stepping(budget, [first, *other], others_credit)
+    totals = [game.total() for game in games]
+    assert totals[0] == pytest.approx(credit - potential(first, budget))
+    assert totals[0] - totals[1] == pytest.approx(credit - others_credit)
+
+
+@pytest.mark.parametrize("name", ["kidgym", "kumo"])
+def test_what_remains_is_the_least_over_all_options(name):
+    """Q and V agree at every turn of random play: V is the smallest Q, and no action shortens the way by more than itself."""
+    suite = SMALL[name]
+    for episode in plan_for(suite, {"random": ""})[:4]:
+        record = asyncio.run(play_episode(suite, episode, RandomPlayer()))
+        for turn in record.turns:
+            names = [turn.action] if name == "kidgym" else turn.turn.options
+            values = [turn.turn.remaining(each) for each in names]
+            assert min(values) >= turn.turn.remaining(None) - 1e-9
+            if name == "kumo":
+                assert min(values) == pytest.approx(turn.turn.remaining(None))
+
+
+def test_a_reply_that_names_no_action_costs_a_step_where_the_game_goes_on():
+    games = TrainingGames("kumo", domains=["medical"], difficulties=["easy"], tasks_per_domain=2, reward="regret")
+    budget = games.suite.max_steps
+
+    async def steps():
+        play = TrainingPlay(games)
+        await play.begin()
+        return await play.answer("hm"), await play.answer("hm")
+
+    reminded, ended = asyncio.run(steps())
+    assert reminded.record is None and reminded.reward == -1 / budget
+    assert ended.record is not None and ended.reward == 0
+
+
+# --- which games are trained on --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def outsiders(tmp_path, monkeypatch):
+    """The tutorial's suite, and a data set of questions, in a plugin folder."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "number_hunt.py").write_text(files_of("new_suite.md")["number_hunt.py"])
+    (folder / "sums.py").write_text(
+        "from raycade.suite import Question, QuestionSuite\n\n\n"
+        "class Sums(QuestionSuite):\n"
+        "    name = 'sums'\n\n"
+        "    def __init__(self, first: int = 0):\n"
+        "        self.first = first\n\n"
+        "    def questions(self):\n"
+        "        return [Question(f'{n} + 1 =', f'{n + 1}') for n in range(self.first, self.first + 5)]\n"
+    )
+    (folder / "plugins.toml").write_text(
+        '["raycade.suites"]\nnumber_hunt = "number_hunt:NumberHunt"\nsums = "sums:Sums"\n'
+    )
+    monkeypatch.setenv("RAYCADE_PLUGINS", str(folder))
+    return folder
+
+
+async def begun(games: TrainingGames, number: int, seed: int = 0) -> list[Turn]:
+    play = TrainingPlay(games, seed)
+    turns = [await play.begin() for _ in range(number)]
+    await play.close()
+    return turns
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_games_of_the_evaluation_are_not_trained_on(name):
+    games = TrainingGames(name.lower(), **DIRECT[name])
+    turns = asyncio.run(begun(games, 12))
+    planned = {seed_hash(episode) for episode in games.suite.plan()}
+    assert not planned & {seed_hash(turn.episode) for turn in turns}
+    assert len({turn.episode.id for turn in turns}) == 12
+    again, other = asyncio.run(begun(games, 12)), asyncio.run(begun(games, 12, seed=1))
+    assert [turn.episode.id for turn in again] == [turn.episode.id for turn in turns]
+    assert not {turn.episode.seed for turn in other} & {turn.episode.seed for turn in turns}
+
+
+def test_equal_games_of_other_seeds_are_found_by_what_they_show(outsiders):
+    """All games begin with the same words; six numbers can be hidden, and three games are the evaluation's."""
+    games = TrainingGames("number_hunt", highest=6, episodes=3)
+    hidden = {episode.seed % 6 for episode in games.suite.plan()}
+    trained = {turn.episode.seed % 6 for turn in asyncio.run(begun(games, 40))}
+    assert trained == set(range(6)) - hidden
+
+
+def test_a_data_set_has_no_other_games_unless_the_evaluation_is_another_one(outsiders):
+    with pytest.raises(TrainingError, match="1000 games in a row are games of the evaluation"):
+        asyncio.run(begun(TrainingGames("sums"), 1))
+    apart = TrainingGames("sums", first=3, evaluation={"first": 0})
+    prompts = {turn.chat[0].parts[0] for turn in asyncio.run(begun(apart, 20))}
+    assert prompts == {"5 + 1 =", "6 + 1 =", "7 + 1 ="}, "those from 5 up are no questions of the evaluation"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seeds": "sealed:x"}, "training draws games of its own"),
+        ({"evaluation_games": True}, "must be written down"),
+        ({"task": ["CL"]}, "tasks"),
+        ({"reward": "luck"}, "one of success, regret, shaped"),
+        ({"episodes": 0}, "from 1 up"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(settings, message):
+    with pytest.raises(ValueError, match=message):
+        TrainingGames("kidgym", **settings)
+
+
+def test_games_from_files_have_no_others(tmp_path):
+    games = TrainingGames("multistar", problems=str(tmp_path))
+    with pytest.raises(ValueError, match="no others that could be drawn"):
+        asyncio.run(begun(games, 1))
+
+
+def test_a_run_on_games_that_were_trained_on_says_so(tmp_path, capsys):
+    """In other modes, too: by their seeds."""
+    small = {"tasks": ["SE"], "levels": [1], "episodes": 4}
+    file = tmp_path / "trained.txt"
+    games = TrainingGames("kidgym", **small, modes=["cot"], evaluation_games=True, trained_on=str(file))
+    assert len({turn.episode.seed for turn in asyncio.run(begun(games, 3))}) == 3
+    words = ["suite=kidgym", "suite.tasks=[SE]", "suite.levels=[1]", "suite.modes=[zero_shot]", "model=oracle"]
+
+    def command(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as end:
+            main([*arguments])
+        assert end.value.code == 0
+        return capsys.readouterr().out
+
+    command("run", *words, "suite.episodes=5", f"run_dir={tmp_path / 'run'}")
+    assert "Trained on: 3 of 5 games" in command("trained-on", str(tmp_path / "run"), str(file))
+    assert "Trained on: 3 of 5 games" in command("report", str(tmp_path / "run"))
+
+
+def test_a_run_on_training_games_says_so_and_a_damaged_note_is_reported(tmp_path):
+    bundle = "suite: {type: bundle, suites: [{type: kumo}, {type: kidgym, seeds: 'training:7'}]}\n"
+    (tmp_path / "config.yaml").write_text(bundle)
+    assert training_lines(Run(tmp_path)) == ["Games to train on (suite.seeds=training:7), not those of an evaluation."]
+    (tmp_path / KEPT_AS).write_text('{"trained": "x"}')
+    with pytest.raises(UserError, match="damaged"):
+        training_lines(Run(tmp_path))
+
+
+# --- Gymnasium ---------------------------------------------------------------------------------------------------------
+
+
+def environment(name: str, **settings) -> gymnasium.Env:
+    return gymnasium.make(f"raycade.gymnasium:raycade/{name}-v0", **settings)
+
+
+@pytest.mark.parametrize("name", [*DIRECT, "NumberHunt"])
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_gymnasiums_own_check_passes(name, outsiders):
+    env = environment(name, render_mode="ansi", **DIRECT.get(name, {"highest": 100, "most_options": 100}))
+    check_env(env.unwrapped, skip_render_check=False)
+    env.close()
+
+
+@pytest.mark.parametrize("name", [*DIRECT, "NumberHunt"])
+def test_masks_texts_and_pictures_are_those_of_the_turn(name, outsiders):
+    env = environment(name, **DIRECT.get(name, {"highest": 50}))
+    rng = random.Random(0)
+    won: set[bool] = set()
+    observation, info = env.reset(seed=0)
+    while len(won) < 2:
+        over = False
+        while not over:
+            assert observation in env.observation_space
+            assert observation["text"] == text_of(info["chat"])
+            legal = np.flatnonzero(observation["action_mask"])
+            assert legal.tolist() == list(range(len(info["options"])))
+            if "picture" in observation:
+                pictures = [part for said in info["chat"] for part in said.parts if not isinstance(part, str)]
+                pixels = pictures[-1].render()
+                height, width = pixels.shape[:2]
+                assert (observation["picture"][:height, :width] == pixels).all()
+                assert not observation["picture"][height:].any()
+            observation, reward, over, truncated, info = env.step(rng.choice(legal.tolist()))
+            assert not truncated and reward == (info["credit"] if over else 0)
+        won.add(info["success"])
+        observation, info = env.reset()
+    env.close()
+
+
+def test_an_action_beyond_the_mask_wins_nothing():
+    env = environment("KidGym", **DIRECT["KidGym"], pictures=False)
+    env.reset(seed=1)
+    *_, terminated, _, info = env.step(63)
+    assert terminated and not info["success"]
+    env.close()
+
+
+def test_texts_are_actions_where_they_are_asked_for(outsiders):
+    env = environment("Sums", action_form="text", first=3, evaluation={"first": 0})
+    _, info = env.reset(seed=1)
+    number = int(info["chat"][0].parts[0].split()[0])
+    _, reward, over, _, info = env.step(str(number + 1))
+    assert over and info["success"] and reward == 1
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step("1")
+    env.close()
+    with pytest.raises(ValueError, match="action_form='text'"):
+        environment("Sums", first=3, evaluation={"first": 0}).reset()
+
+
+def test_a_label_that_there_is_not_fails_the_game():
+    env = environment("MultiStar", **DIRECT["MultiStar"])
+    env.reset(seed=0)
+    _, reward, over, _, info = env.step(63)
+    assert over and reward == 0 and "answered with one of" in info["error"]
+    env.close()
+
+
+@pytest.mark.parametrize("name", ["NumberHunt", pytest.param("KidGym", marks=pytest.mark.slow)])
+def test_spawned_vector_environments_show_each_its_own_game(name, outsiders):
+    settings = DIRECT.get(name, {"highest": 50})
+    envs = gymnasium.make_vec(
+        f"raycade.gymnasium:raycade/{name}-v0",
+        num_envs=2,
+        vectorization_mode="async",
+        vector_kwargs={"context": "spawn"},
+        **settings,
+    )
+    alone = environment(name, **settings)
+    observations, infos = envs.reset(seed=[3, 4])
+    for place, seed in enumerate((3, 4)):
+        expected, _ = alone.reset(seed=seed)
+        assert observations["text"][place] == expected["text"]
+        assert infos["game"]["seed"][place] == alone.unwrapped._play.turn.episode.seed
+    for _ in range(5):
+        last = np.maximum(observations["action_mask"].sum(1) - 1, 0)
+        observations, *_ = envs.step(last)
+        assert all(text.startswith(("system:", "user:")) or text == "" for text in observations["text"])
+    envs.close()
+    alone.close()
+
+
+def test_the_documented_code_runs():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "training.md").read_text()
+    blocks = re.findall(r"^```python\n(import gymnasium.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1
+    exec(blocks[0], {})
