@@ -22,7 +22,7 @@ class ChatTokens:
     """Encodes rendered chats to the same ids as the tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
-        """``tokenizer`` is a Hugging Face tokenizer."""
+        """``tokenizer`` is a Hugging Face tokenizer, or Mistral's own for tekken.json."""
         self._tokenizer = tokenizer
         self._special = {token: number for number, token in special_tokens(tokenizer).items()}
         marks = "|".join(re.escape(token) for token in sorted(self._special, key=len, reverse=True))
@@ -52,7 +52,8 @@ class ChatTokens:
 
     def check(self, text: str) -> None:
         """Compare with the tokenizer on ``text``; if the ids differ, encode whole texts from now on."""
-        if self.encode(text) != list(self._encode_uncached(text)):
+        # Mistral's own never reads special tokens in a text; ``VLLMChat.check_ids`` compares its chats.
+        if not is_tekken(self._tokenizer) and self.encode(text) != list(self._encode_uncached(text)):
             self._marks = None
 
     @cached_property
@@ -72,14 +73,21 @@ class ChatTokens:
         return after[-1] if len(after) == len(before) + 1 and after[:-1] == before else None
 
 
+def is_tekken(tokenizer: Any) -> bool:
+    """Whether this is vLLM's class around Mistral's own tokenizer, with a vocabulary of the newer kind (tekken.json)."""
+    return bool(getattr(tokenizer, "is_tekken", False))
+
+
 def special_tokens(tokenizer: Any) -> dict[int, str]:
     """Special tokens at which text can be split before encoding, by id.
 
     Tokens that also strip spaces around them, or that are matched in normalized text, are left to the tokenizer.
 
     Raises:
-        EngineError: this is no tokenizer of Hugging Face's form.
+        EngineError: this is no tokenizer of Hugging Face's form, nor Mistral's tekken.
     """
+    if is_tekken(tokenizer):
+        return dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))
     if not hasattr(tokenizer, "added_tokens_decoder"):
         raise EngineError(
             f"its tokenizer ({type(tokenizer).__name__}) has no text form of a chat; set "

@@ -29,6 +29,10 @@ SystemRole = Literal["auto", "system", "user"]
 """How system turns are sent: as ``system``, at the start of the first ``user`` turn, or the first of these that is right."""
 
 
+_MISTRAL_PICTURE = re.compile(r"(?:\[IMG\]|\[IMG_BREAK\])+\[IMG_END\]")
+"""A picture as Mistral's own tokenizer writes it: a mark for each of its tokens, so their number differs with its size."""
+
+
 class WrongPromptError(ValueError):
     """A rendered prompt does not say what the chat says; the message names the first part that is wrong."""
 
@@ -149,6 +153,8 @@ def find_picture_mark(prompt: str, pictures: int) -> re.Pattern[str] | None:
     if re.fullmatch(r"(\S+?)\s*(\1\s*)+", first):
         raise WrongPromptError(f"one picture is written more than once: {first!r:.60}")
     pattern = re.compile(re.sub(r"\d+", r"\\d+", re.escape(first)))
+    if _MISTRAL_PICTURE.fullmatch(first):
+        pattern = _MISTRAL_PICTURE
     second = _between(prompt, "Third probe.", "Fourth probe.")
     if pictures > 1 and not pattern.fullmatch(second):
         raise WrongPromptError(f"one picture is written {first!r:.60}, the next one {second!r:.60}")

@@ -116,9 +116,8 @@ def _template_text(settings: Mapping[str, Any]) -> str | None:
     given = settings.get("chat_template")
     if isinstance(given, str):
         return given_template(given)
-    passed = settings.get("vllm") or {}
-    if passed.get("tokenizer_mode") not in (None, "auto", "hf", "slow"):
-        return None  # its tokenizer renders chats itself
+    if renders_chats_itself(settings):
+        return None
     text = _file(settings, "chat_template.jinja")
     if text is not None:
         return text
@@ -129,6 +128,42 @@ def _template_text(settings: Mapping[str, Any]) -> str | None:
         if isinstance(stored, str):
             return stored
     return None
+
+
+def renders_chats_itself(settings: Mapping[str, Any]) -> bool:
+    """Whether the model's own tokenizer renders chats, without a chat template, as far as its files are on this machine.
+
+    vLLM takes Mistral's own for a folder that has its vocabulary and weights in Mistral's format.
+    """
+    mode = _mode(settings)
+    if mode != "auto":
+        return mode not in ("hf", "slow")
+    passed = settings.get("vllm") or {}
+    folder = Path(str(passed.get("tokenizer") or settings["model"]))
+    return (folder / "tekken.json").is_file() and any(folder.glob("consolidated*.safetensors"))
+
+
+def _mode(settings: Mapping[str, Any]) -> str:
+    return str((settings.get("vllm") or {}).get("tokenizer_mode") or "auto")
+
+
+def check_own_rendering(template: str | None, arguments: Mapping[str, Any]) -> None:
+    """Refuse what a tokenizer that renders chats itself would ignore.
+
+    Args:
+        template: ``model.engine.chat_template``.
+        arguments: ``model.chat_template_kwargs``.
+
+    Raises:
+        TemplateError: there is a template, or an argument that Mistral's tokenizers do not know.
+    """
+    ignored = sorted(arguments.keys() - {"reasoning_effort"})
+    if template or ignored:
+        given = f"chat_template_kwargs.{ignored[0]}" if ignored else "engine.chat_template"
+        raise TemplateError(
+            f"model.{given}: Mistral's own tokenizer renders this model's chats, without a chat template; of its arguments it "
+            "knows reasoning_effort"
+        )
 
 
 def check_template(settings: Mapping[str, Any]) -> None:
@@ -142,6 +177,9 @@ def check_template(settings: Mapping[str, Any]) -> None:
     Raises:
         TemplateError: the message says what is wrong and what there is instead.
     """
+    if renders_chats_itself(settings) and _mode(settings) in ("auto", "mistral"):
+        check_own_rendering(settings.get("chat_template"), settings.get("chat_template_kwargs") or {})
+        return
     template = find_template(settings)
     if template is None:
         return

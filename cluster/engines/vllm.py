@@ -291,6 +291,7 @@ class VLLMEngine(Engine):
         chat = (Message("system", ("Be brief.",)), Message("user", ("Are you there?\n\nAnswer A or B.",)))
         text = self._chat.rendered(chat)["prompt"]
         self._tokens.check(text)
+        self._chat.check_ids(chat)
         requests = [Request("warm-up text", chat)]
         if self._reasoning.parsed or not self._reasoning.opened(text):
             requests.append(Request("warm-up choice", chat, options=("A", "B")))

@@ -11,8 +11,9 @@ from typing import Any
 
 from PIL import Image
 
+from cluster.engines.api_request import png
 from cluster.engines.base import EngineError
-from cluster.engines.chat_tokens import ChatTokens
+from cluster.engines.chat_tokens import ChatTokens, is_tekken
 from cluster.engines.prompt_check import (
     Arrangement,
     SystemRole,
@@ -27,6 +28,7 @@ from cluster.engines.template_files import (
     PROMPT_DATE,
     TemplateError,
     check_arguments,
+    check_own_rendering,
     keeping_arguments,
     marks_in,
 )
@@ -70,7 +72,8 @@ class VLLMChat:
         fixed = {"add_generation_prompt": True, "tokenize": False, "strftime_now": PROMPT_DATE.strftime}
         self._given, self._template_text = dict(arguments), template
         self._template_arguments = {**arguments, **fixed}
-        self._render = lru_cache(maxsize=PICTURES)(_image)
+        self._tekken = is_tekken(getattr(renderer, "tokenizer", None))
+        self._render = lru_cache(maxsize=PICTURES)(_data_url if self._tekken else _image)
         self._arrangement = Arrangement()
         self._marks = marks_in(None)
         self._keeping: dict[str, bool] = {}
@@ -89,6 +92,10 @@ class VLLMChat:
         """
         own = self._own_template()
         try:
+            if self._tekken:
+                check_own_rendering(self._template_text, self._given)
+                # It warns of each text that could be tokenized otherwise; ``check_ids`` makes sure that ours is not.
+                logging.getLogger("transformers.tokenization_mistral_common").setLevel(logging.ERROR)
             if own is not None:
                 check_arguments(own, self._given)
                 self._keeping = keeping_arguments(own)
@@ -197,6 +204,19 @@ class VLLMChat:
             raise PlayerError(self._split_labels(split))
         return [token for _, token in found if token is not None]
 
+    def check_ids(self, chat: Chat) -> None:
+        """Compare the ids of a chat with those of a tokenizer that renders chats itself.
+
+        Raises:
+            EngineError: they differ.
+        """
+        if not self._tekken:
+            return
+        messages = [self._message(said) for said in chat]
+        own = self._renderer.get_tokenizer().apply_chat_template(messages, **self._given)
+        if list(own) != self._tokens.encode(self.rendered(chat)["prompt"]):
+            raise EngineError(f"the tokenizer of {self.model} encodes a chat otherwise than the text that it renders")
+
     def check_choices(self, text: str) -> None:
         """Warn at startup about usual labels that cannot be scored, instead of late in a chain of questions."""
         split = [label for label in CHOICE_LABELS if self._tokens.label_token(text, label) is None]
@@ -204,7 +224,11 @@ class VLLMChat:
             logger.warning("%s; turns that ask for their scores will fail", self._split_labels(split))
 
     def _message(self, said: Message) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": said.role, "content": [self._part(part) for part in said.parts]}
+        parts = [self._part(part) for part in said.parts]
+        if self._tekken and not isinstance(said.parts[-1], str):
+            # Mistral's own tokenizer moves a picture at the end before the words, unless a line break follows it.
+            parts.append(self._part("\n"))
+        message: dict[str, Any] = {"role": said.role, "content": parts}
         if said.reasoning:  # vLLM also gives it to the template as ``reasoning_content``
             message["reasoning"] = said.reasoning
         return message
@@ -213,9 +237,12 @@ class VLLMChat:
         if isinstance(part, str):
             return {"type": "text", "text": part}
         try:
-            return {"type": "image_pil", "image_pil": self._render(part), "uuid": part.key}
+            shown = self._render(part)
         except Exception as error:
             raise PlayerError(f"a picture cannot be rendered: {brief(error)}: {part.description[:200]}") from error
+        if isinstance(shown, str):
+            return {"type": "image_url", "image_url": {"url": shown}, "uuid": part.key}
+        return {"type": "image_pil", "image_pil": shown, "uuid": part.key}
 
     def _split_labels(self, labels: Sequence[str]) -> str:
         names = ", ".join(map(repr, labels))
@@ -245,3 +272,8 @@ def brief(error: BaseException) -> str:
 
 def _image(picture: Picture) -> Image.Image:
     return Image.fromarray(picture.render())
+
+
+def _data_url(picture: Picture) -> str:
+    """The form of pictures that Mistral's own tokenizer takes."""
+    return f"data:image/png;base64,{png(picture)}"

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cluster.engines.api_request import png
 from cluster.engines.base import EngineError, Request, Sampling
 from cluster.engines.vllm import VLLMEngine
 from cluster.models.hub import Files, files_of
@@ -230,18 +231,11 @@ async def _label_difference(
         ValueError: the engine's ids are not the processor's.
     """
     import torch
-    from PIL import Image
-    from transformers import AutoProcessor, AutoTokenizer
 
     reply = await engine.complete(Request("labels", chat, labels=LABELS))
     chats = engine._chat
     rendered = chats.rendered(chat)
-    pictures = [Image.fromarray(p.render()) for said in chat for p in said.parts if isinstance(p, Picture)]
-    reader = (AutoProcessor if sees else AutoTokenizer).from_pretrained(home)
-    given: dict[str, Any] = {"text": [rendered["prompt"]], "return_tensors": "pt", "add_special_tokens": False}
-    if pictures:
-        given["images"] = [pictures]
-    inputs = reader(**given)
+    inputs = _inputs(home, sees, chat, rendered["prompt"])
     own = (await chats.engine_input(rendered))["prompt_token_ids"]
     if list(own) != inputs["input_ids"][0].tolist():
         raise ValueError(
@@ -256,6 +250,28 @@ async def _label_difference(
     assert reply.label_scores is not None
     pairs = zip(reply.label_scores.logprobs, logprobs[tokens].tolist(), strict=True)
     return float(max(abs(ours - theirs) for ours, theirs in pairs))
+
+
+def _inputs(home: Path, sees: bool, chat: Chat, prompt: str) -> Mapping[str, Any]:
+    """What the model's own processor makes of a chat; Mistral's own tokenizer renders it, too."""
+    if (home / "tekken.json").exists():
+        from transformers.tokenization_mistral_common import MistralCommonBackend
+
+        messages = [{"role": said.role, "content": [_part(part) for part in said.parts]} for said in chat]
+        own = MistralCommonBackend.from_pretrained(home)
+        return dict(own.apply_chat_template(messages, return_tensors="pt", return_dict=True))
+    from PIL import Image
+    from transformers import AutoProcessor, AutoTokenizer
+
+    pictures = [Image.fromarray(p.render()) for said in chat for p in said.parts if isinstance(p, Picture)]
+    given: dict[str, Any] = {"text": [prompt], "return_tensors": "pt", "add_special_tokens": False}
+    if pictures:
+        given["images"] = [pictures]
+    return dict((AutoProcessor if sees else AutoTokenizer).from_pretrained(home)(**given))
+
+
+def _part(part: str | Picture) -> dict[str, str]:
+    return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image", "base64": png(part)}
 
 
 def _has_config(files: Files) -> bool:

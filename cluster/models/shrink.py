@@ -16,6 +16,7 @@ from typing import Any
 from cluster.engines import torch_compat
 from cluster.engines.tiny_model import THINKING_TOKENS, write_tokenizer
 from cluster.models.hub import Files
+from cluster.models.mistral_files import write_mistral_files, write_tekken
 
 VOCABULARY = 1280
 HIDDEN = 128
@@ -29,7 +30,7 @@ STATE_HEAD = 128
 TEXT: Mapping[str, Any] = {
     "hidden_size": HIDDEN,
     "intermediate_size": 256,
-    "moe_intermediate_size": 64,
+    "moe_intermediate_size": 96,  # not half of HIDDEN: a transposed weight must have another shape
     "shared_expert_intermediate_size": 64,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
@@ -45,11 +46,11 @@ TEXT: Mapping[str, Any] = {
     "linear_value_head_dim": STATE_HEAD,
     "linear_num_key_heads": 1,
     "linear_num_value_heads": 2,
-    "kv_lora_rank": 32,
+    "kv_lora_rank": 512,  # with 64 that turn: the CPU's kernel of latent attention takes no other sizes
+    "qk_rope_head_dim": 64,
     "q_lora_rank": 32,
-    "qk_rope_head_dim": 32,
-    "qk_nope_head_dim": 32,
-    "v_head_dim": 32,
+    "qk_nope_head_dim": 64,
+    "v_head_dim": 128,
     "vocab_size_per_layer_input": VOCABULARY,
     "initializer_range": 0.1,  # next-token distributions about as far from uniform as those of a trained model
 }
@@ -98,7 +99,11 @@ def write_small_model(files: Files, home: Path) -> dict[str, Any]:
         torch.manual_seed(0)
         model = kind.from_config(made).to(torch.bfloat16)
     model.generation_config = generation
-    model.save_pretrained(home, state_dict=_renamed(model.state_dict(), files.copy.get("prefix", {})))
+    weights = _as_published(model.state_dict(), files.copy)
+    # transformers knows other names by itself; transposed weights it would only turn back
+    model.save_pretrained(home, state_dict=weights, save_original_format="transposed" not in files.copy)
+    if "tekken" in files.copy:
+        write_mistral_files(model, home)
     return config
 
 
@@ -130,6 +135,8 @@ def _small_text(text: Mapping[str, Any]) -> dict[str, Any]:
     small["num_hidden_layers"] = max(2, len(kinds))
     if text.get("first_k_dense_replace"):
         small["first_k_dense_replace"] = 1
+    if text.get("kv_lora_rank") and text.get("head_dim"):
+        small["head_dim"] = small["qk_nope_head_dim"] + small["qk_rope_head_dim"]
     if layers and "linear_attention" in layers:  # a quarter of a head turns, and vLLM's kernels want whole blocks of it
         small["head_dim"] = 2 * HEAD
     rope = dict(small.get("rope_parameters") or {})
@@ -153,15 +160,16 @@ def _shares(parts: Sequence[int], total: int) -> list[int]:
     return shares
 
 
-def _renamed(state: Mapping[str, Any], prefixes: Mapping[str, str]) -> dict[str, Any]:
-    """Weights under the names of the published files, where transformers saves them under others."""
-    renamed = {}
+def _as_published(state: Mapping[str, Any], copy: Mapping[str, Any]) -> dict[str, Any]:
+    """Weights with the names and the axes of the published files, where transformers saves them with others."""
+    turned = tuple(copy.get("transposed", ()))
+    published = {}
     for name, value in state.items():
-        for old, new in prefixes.items():
+        for old, new in copy.get("prefix", {}).items():
             if name.startswith(old) and not name.startswith(new):
                 name = new + name.removeprefix(old)
-        renamed[name] = value
-    return renamed
+        published[name] = value.transpose(-2, -1).contiguous() if turned and name.endswith(turned) else value
+    return published
 
 
 def _write_words(files: Files, home: Path) -> dict[str, int]:
@@ -170,7 +178,10 @@ def _write_words(files: Files, home: Path) -> dict[str, int]:
     corpus = Path(torch_compat.__file__).parents[1].joinpath("tiny_corpus.txt").read_text(encoding="utf-8")
     words, named = tuple(copy.get("words", THINKING_TOKENS)), copy.get("named", {})
     ids = write_tokenizer(home, corpus, VOCABULARY, tuple(copy["special"]), copy["end"], words, named)
-    (home / "chat_template.jinja").write_text(copy["template"], encoding="utf-8")
+    if "tekken" in copy:  # a tokenizer that renders chats itself
+        ids = write_tekken(home, VOCABULARY, copy["special"], copy["tekken"])
+    else:
+        (home / "chat_template.jinja").write_text(copy["template"], encoding="utf-8")
     for name in ("processor", "processor_config"):
         if name in copy:
             file = "preprocessor_config.json" if name == "processor" else "processor_config.json"

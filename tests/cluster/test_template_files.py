@@ -53,6 +53,22 @@ def test_a_template_is_found_where_vllm_looks_for_it(tmp_path):
         find_template({**settings, "chat_template": str(tmp_path / "none.jinja")})
 
 
+def test_what_a_tokenizer_that_renders_chats_itself_would_ignore_is_refused(tmp_path):
+    own = model(tmp_path, OF_LAST)  # which is not used, so not tried
+    (tmp_path / "consolidated.safetensors").touch()
+    with pytest.raises(TemplateError, match="probe"):
+        check_template(own)
+    (tmp_path / "tekken.json").touch()
+    assert find_template(own) is None
+    check_template({**own, "chat_template_kwargs": {"reasoning_effort": "none"}})
+    with pytest.raises(TemplateError, match=r"chat_template_kwargs\.enable_thinking: .* knows reasoning_effort"):
+        check_template({**own, "chat_template_kwargs": {"enable_thinking": False}})
+    with pytest.raises(TemplateError, match=r"model\.engine\.chat_template: "):
+        check_template({**own, "chat_template": WHOLE})
+    with pytest.raises(TemplateError, match="probe"):
+        check_template({**own, "vllm": {"tokenizer_mode": "hf"}})
+
+
 @pytest.mark.parametrize(
     ("template", "pictures", "wrong"),
     [
