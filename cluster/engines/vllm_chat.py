@@ -11,7 +11,6 @@ from typing import Any
 
 from PIL import Image
 
-from cluster.engines.api_request import png
 from cluster.engines.base import EngineError
 from cluster.engines.chat_tokens import ChatTokens, is_tekken
 from cluster.engines.prompt_check import (
@@ -33,6 +32,7 @@ from cluster.engines.template_files import (
     marks_in,
 )
 from envs.picture import Picture
+from evals.chat_json import data_url
 from evals.types import Chat, Message, PlayerError, PromptTooLong
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class VLLMChat:
         self._given, self._template_text = dict(arguments), template
         self._template_arguments = {**arguments, **fixed}
         self._tekken = is_tekken(getattr(renderer, "tokenizer", None))
-        self._render = lru_cache(maxsize=PICTURES)(_data_url if self._tekken else _image)
+        self._render = lru_cache(maxsize=PICTURES)(data_url if self._tekken else _image)
         self._arrangement = Arrangement()
         self._marks = marks_in(None)
         self._keeping: dict[str, bool] = {}
@@ -272,8 +272,3 @@ def brief(error: BaseException) -> str:
 
 def _image(picture: Picture) -> Image.Image:
     return Image.fromarray(picture.render())
-
-
-def _data_url(picture: Picture) -> str:
-    """The form of pictures that Mistral's own tokenizer takes."""
-    return f"data:image/png;base64,{png(picture)}"

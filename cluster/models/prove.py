@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cluster.engines.api_request import png
 from cluster.engines.base import EngineError, Request, Sampling
 from cluster.engines.vllm import VLLMEngine
 from cluster.models.hub import Files, files_of
@@ -29,6 +28,7 @@ from cluster.models.shrink import write_small_model
 from cluster.models.table import family_of, rows
 from envs import plugins
 from envs.picture import Picture
+from evals.chat_json import png
 from evals.tables import Table
 from evals.types import Chat, Message, PlayerError, Reply
 
