@@ -90,6 +90,10 @@ class Suite(abc.ABC):
     """What the suite adds to the ledger."""
     shortcuts: ClassVar[Mapping[str, str]] = {}
     """Built-in players that cheat as a model could, by name, each with one line on what it does (``Turn.shortcuts``)."""
+    license: ClassVar[str] = ""
+    """Of the texts and pictures that it shows, in SPDX's words; exports state it. Empty for unknown."""
+    credits: ClassVar[str] = ""
+    """Whom that license obliges to name, one sentence."""
     given_again: ClassVar[frozenset[str]] = frozenset()
     """Settings that name a program which playing starts: commands that play stored replies take these from their command
     line, not from a stored configuration, which may be somebody else's."""

@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,7 @@ class Measure:
     dimensions: tuple[str, ...]
     """What the parts of each observation's cell are called."""
     observations: Sequence[Observation]
+    better: Literal["higher", "lower"] = "higher"
 
 
 @dataclass(frozen=True)

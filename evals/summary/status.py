@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from evals.summary.failures import Cause
 
@@ -30,3 +31,15 @@ def status_lines(summary: Mapping[str, int], causes: Mapping[tuple[str, str], Se
         most = f" Most frequent cause ({every[0].count:,} times): {every[0].text}" if every else ""
         lines.append(f"{share} played episodes failed; they count as not successful.{most}")
     return lines
+
+
+def imported_lines(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One sentence for each format that rows were imported from (`raycade import`); the rows name their session."""
+    files: dict[str, list[str]] = {}
+    for session in sessions:
+        if session.get("imported_format"):
+            files.setdefault(str(session["imported_format"]), []).append(str(session.get("imported_file")))
+    return [
+        f"Imported from {name}: {found[0]}" + (f" and {len(found) - 1} more files." if len(found) > 1 else ".")
+        for name, found in files.items()
+    ]

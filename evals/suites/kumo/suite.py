@@ -92,6 +92,7 @@ class KumoSuite(Suite):
 
     name: ClassVar[str] = "kumo"
     title: ClassVar[str] = "KUMO"
+    license: ClassVar[str] = "MIT"
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
 

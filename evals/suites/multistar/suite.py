@@ -103,6 +103,7 @@ class MultiStarSuite(Suite):
 
     name: ClassVar[str] = "multistar"
     title: ClassVar[str] = "MultiStAR"
+    license: ClassVar[str] = "MIT"
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUT_HELP
 

@@ -1,0 +1,108 @@
+"""``raycade export``: a run in the formats of others."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cluster.config.settings import make_suite
+from cluster.console import warn
+from cluster.errors import UserError
+from cluster.storage.stored_run import Run, read_runs
+from evals.exchange import every_eval_ever, huggingface, inspect_log, lm_eval
+from evals.exchange.source import Source, sources_of
+from evals.printable import printable
+
+
+class Format(NamedTuple):
+    """How a run is written in a format."""
+
+    help: str
+    write: Callable[[Source, Path], list[Path]] | None
+    """Writes one suite as one player played it; None for `huggingface`, which joins them."""
+    loss: Sequence[str]
+
+
+FORMATS = {
+    "every_eval_ever": Format(
+        "Every Eval Ever, schema 0.3: aggregate JSON and one line for each episode",
+        every_eval_ever.export_every_eval_ever,
+        every_eval_ever.LOSS,
+    ),
+    "inspect": Format(
+        "inspect_ai's .eval, chats with pictures; `inspect view` opens it", inspect_log.export_inspect, inspect_log.LOSS
+    ),
+    "huggingface": Format(
+        "a dataset's folder to upload: Parquet with images, card, scores for model pages", None, huggingface.LOSS
+    ),
+    "lm_eval": Format(
+        "results and samples as lm-evaluation-harness writes them", lm_eval.export_lm_eval, lm_eval.LOSS
+    ),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade export``."""
+    formats = "; ".join(f"{name}: {each.help}" for name, each in FORMATS.items())
+    parser.description = (
+        f"Writes a run, finished or not, in a format of others. {formats}. Each file says what is left out. Keys, hosts and "
+        "paths of the configuration stay here; what models wrote is data and leaves. Nothing is uploaded."
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN")
+    parser.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS))
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="a new or empty folder")
+    parser.add_argument(
+        "--repo", default="", metavar="ORGANIZATION/NAME", help="of the dataset on the Hub, for scores on model pages"
+    )
+
+
+def main(options: argparse.Namespace) -> None:
+    """Write the files and list them."""
+    run, folder = Run(options.run_dir), options.out
+    if options.repo and not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", options.repo):
+        raise UserError(f"--repo {options.repo}: name a dataset as ORGANIZATION/NAME")
+    run.check_begun()
+    check_new(folder)
+    suite = make_suite(run.config["suite"])
+    written = read_runs([run], lambda: _write(sources_of(run.data, suite), options.to, folder, options.repo))
+    if not written:
+        raise UserError(f"{run.path}: no episode has been played yet")
+    for path in written:
+        print(f"{folder / path}  {(folder / path).stat().st_size:,} bytes")
+    for text in FORMATS[options.to].loss:
+        print(f"left out: {text}")
+    withheld = sorted({name for source in sources_of(run.data, suite) for name in source.withheld})
+    if withheld:
+        warn(f"settings that did not leave, since they name a place or a program: {printable(', '.join(withheld))}")
+    if options.to == "huggingface":
+        _print_uploads(folder, options.repo)
+
+
+def check_new(folder: Path) -> None:
+    """See that nothing is written over.
+
+    Raises:
+        UserError: the folder holds something, or is none.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"--out {folder}: is there already and not an empty folder; name another one")
+
+
+def _write(sources: Sequence[Source], name: str, folder: Path, repository: str) -> list[Path]:
+    write = FORMATS[name].write
+    if write is None:
+        return huggingface.export_huggingface(sources, folder, repository)
+    return [path for source in sources for path in write(source, folder)]
+
+
+def _print_uploads(folder: Path, repository: str) -> None:
+    """The commands that upload, for the user to run."""
+    print("\nNothing has been uploaded. To do so:")
+    print(f"    hf upload {repository or 'ORGANIZATION/NAME'} {folder / 'dataset'} --repo-type dataset")
+    for model in sorted((folder / "models").glob("*")) if repository else []:
+        print(f"    hf upload {model.name.replace('__', '/', 1)} {model} --create-pr")
+    if not repository:
+        print("With --repo ORGANIZATION/NAME, scores for the pages of models are written, too.")

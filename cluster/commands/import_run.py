@@ -1,0 +1,262 @@
+"""``raycade import``: a run directory from files of other formats, played here or by another harness."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from cluster.commands.export import check_new
+from cluster.config.compose import compose_config, plain_values
+from cluster.config.settings import make_suite
+from cluster.config.stored import stored_sections
+from cluster.console import warn
+from cluster.errors import UserError
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import Run
+from envs.files import FileError, open_regular
+from evals.exchange.carried import ledger_rows, planned_episode
+from evals.exchange.every_eval_ever import read_every_eval_ever
+from evals.exchange.inspect_log import read_inspect
+from evals.exchange.replayed import Shape, Transcript, plan_by_key, planned_for, read_as, replay
+from evals.ledger.sound_rows import sound_rows
+from evals.suite import Suite, built_in_names, ledger_columns, plan_for
+from evals.types import Episode, stable_hash
+
+Reader = Callable[[Path], tuple[object, Iterator[Transcript]]]
+READERS: Mapping[str, tuple[str, Reader]] = {
+    ".eval": ("inspect", read_inspect),
+    ".json": ("every_eval_ever", read_every_eval_ever),
+}
+"""By the ending of a file's name: the format and what reads it."""
+AT_ONCE = 200
+"""Episodes that become rows together."""
+
+
+class _Carried(Shape):
+    """What ``evals.exchange.carried.carry_source`` has written."""
+
+    suite: dict[str, Any]
+    suite_version: int
+    model: dict[str, Any]
+    player: str
+    decoding: str
+    began: str
+    versions: dict[str, str]
+    unplayed: list[Any]
+    withheld: list[str]
+
+
+@dataclass
+class _Imported:
+    """What has been read so far."""
+
+    directory: RunDirectory
+    plan: dict[str, Episode] = field(default_factory=dict)
+    suites: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The section of each suite by its name."""
+    model: dict[str, Any] = field(default_factory=dict)
+    decoding: str = ""
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_episodes(self, episodes: Sequence[Episode], path: Path) -> None:
+        """Note planned episodes.
+
+        Raises:
+            FileError: one is there already.
+        """
+        for episode in episodes:
+            if self.plan.setdefault(episode.id, episode) is not episode:
+                raise FileError(path, f"holds episode {episode.id}, which was imported already")
+
+    def add_suite(self, name: str, section: dict[str, Any], path: Path) -> None:
+        """Note a suite's settings.
+
+        Raises:
+            FileError: another file has other ones.
+        """
+        if self.suites.setdefault(name, section) != section:
+            raise FileError(path, f"has other settings of {name} than the files before; import it into a run of its own")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade import``."""
+    parser.description = (
+        "Makes a run of files that `raycade export` wrote, row for row, or of another harness's log of our games: an .eval of "
+        "inspect_ai, or an aggregate .json of Every Eval Ever with its samples beside it. Of a log from elsewhere, each "
+        "sample's metadata must name suite, task, level, mode and index; the suite and its settings are given as for `raycade "
+        "run`, and the replies are read by the suite's own rules. A sample whose prompts are not the suite's is refused. "
+        "`raycade report` and `raycade compare` read the run; its session says where it is from."
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE|suite.KEY=VALUE", help="files, and for logs from elsewhere suite=...")
+    parser.add_argument("--out", required=True, type=Path, metavar="RUN", help="a new run directory")
+    parser.set_defaults(overrides=[])  # those behind an option
+    parser.add_argument("--player", default="", metavar="NAME", help="what the player of a log from elsewhere is called")
+
+
+def main(options: argparse.Namespace) -> None:
+    """Import the files and say what has been imported.
+
+    Raises:
+        UserError: a file cannot be imported without loss; the message says why.
+    """
+    settings = [word for word in options.files if word.startswith(("suite=", "suite."))]
+    paths = [Path(word) for word in options.files if word not in settings]
+    overrides = [*settings, *options.overrides]
+    check_new(options.out)
+    if not paths:
+        raise UserError("name at least one FILE")
+    # beside its place, so that an import that fails leaves nothing there
+    beside = options.out.with_name(f".{options.out.name}.import.tmp")
+    shutil.rmtree(beside, ignore_errors=True)
+    directory = RunDirectory(beside)
+    directory.claim()
+    try:
+        found = _Imported(directory)
+        for path in paths:
+            _import(path, overrides, options.player, found)
+        model = found.model.get("name")
+        # tables take the player that is planned first for the model
+        plan = sorted(found.plan.values(), key=lambda episode: episode.player != model)
+        directory.begin(plan, {"config.yaml": _config(found, options.out)})
+        directory.write_sessions(found.sessions)
+        rows = len(Run(beside).ledger)
+        directory.release()
+        if options.out.exists():
+            options.out.rmdir()
+        beside.rename(options.out)
+    except BaseException:
+        directory.release()
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    print(f"{options.out}: {rows:,} of {len(found.plan):,} planned episodes imported from {len(paths)} files")
+
+
+def _config(found: _Imported, out: Path) -> str:
+    sections = list(found.suites.values())
+    suite = sections[0] if len(sections) == 1 else {"type": "bundle", "name": "imported", "suites": sections}
+    config: dict[str, Any] = {"suite": suite, "run_dir": str(out)}
+    if found.model:
+        config["model"] = found.model
+    if found.decoding:
+        config["decoding"] = found.decoding
+    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+
+
+def _import(path: Path, overrides: Sequence[str], player: str, found: _Imported) -> None:
+    if path.suffix not in READERS:
+        raise UserError(f"{path}: no file that can be imported; there are {', '.join(READERS)}")
+    name, read = READERS[path.suffix]
+    carried, transcripts = read(path)
+    digest = _digest(path)
+    session = {
+        "id": f"imported-{digest[:12]}",
+        "imported_format": name,
+        "imported_file": path.name,
+        "imported_sha256": digest,
+    }
+    if carried is not None:
+        facts = read_as(_Carried, carried, path)
+        # what this machine's raycade is has nothing to do with these rows
+        found.sessions.append({**facts.versions, **session, "began": facts.began})
+        _import_own(path, facts, transcripts, str(session["id"]), found)
+        return
+    if not overrides:
+        raise UserError(
+            f"{path}: was not written by raycade. Give the suite and its settings as for `raycade run`, such as suite=kumo "
+            "suite.domains=[medical], so that its games can be planned"
+        )
+    found.sessions.append(session)
+    _import_foreign(path, overrides, player, transcripts, str(session["id"]), found)
+
+
+def _digest(path: Path) -> str:
+    with open_regular(path, 2**40) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# --- files that raycade wrote ----------------------------------------------------------------------------------------
+
+
+def _import_own(
+    path: Path, facts: _Carried, transcripts: Iterator[Transcript], session: str, found: _Imported
+) -> None:
+    """Row for row."""
+    section = stored_sections(path, {"suite": facts.suite}, ["suite"], [])["suite"]
+    suite = make_suite(section)
+    if suite.version != facts.suite_version:
+        warn(f"{path}: was played with version {facts.suite_version} of {suite.name}; here is {suite.version}")
+    if facts.withheld:
+        warn(f"{path}: some settings did not leave the machine that played it: {', '.join(facts.withheld[:20])}")
+    found.add_suite(suite.name, section, path)
+    found.model = found.model or facts.model
+    found.decoding = found.decoding or facts.decoding
+    unplayed = [planned_episode(each, f"{path}, unplayed episodes") for each in facts.unplayed]
+    found.add_episodes(_of_suite(unplayed, suite, path), path)
+    for batch in _batches(transcripts):
+        rows = [_carried_parts(each) for each in batch]
+        found.add_episodes(_of_suite([episode for episode, _ in rows], suite, path), path)
+        found.directory.commit_rows(ledger_rows(suite, rows, str(path), session))
+
+
+def _carried_parts(transcript: Transcript) -> tuple[Episode, object]:
+    carried = transcript.carried
+    if not isinstance(carried, dict) or not {"episode", "row"} <= carried.keys():
+        raise FileError(transcript.place, "does not carry its ledger row: changed since raycade wrote it")
+    return planned_episode(carried["episode"], transcript.place), carried["row"]
+
+
+def _of_suite(episodes: list[Episode], suite: Suite, path: Path) -> list[Episode]:
+    others = {episode.suite for episode in episodes} - {suite.name}
+    if others:
+        raise FileError(path, f"says that it is of {suite.name}, and holds episodes of {', '.join(sorted(others))}")
+    return episodes
+
+
+# --- logs of other harnesses -----------------------------------------------------------------------------------------
+
+
+def _import_foreign(
+    path: Path, overrides: Sequence[str], name: str, transcripts: Iterator[Transcript], session: str, found: _Imported
+) -> None:
+    """Replies through the suite's own rules."""
+    section = plain_values(compose_config([*overrides, "model=random"]))["suite"]
+    suite = make_suite(section)
+    first = next(transcripts, None)
+    if first is None:
+        raise FileError(path, "holds no samples")
+    player = name or first.player.rsplit("/", 1)[-1]
+    if player in built_in_names(suite):
+        raise UserError(f"{path}: its model is called {player}, as a built-in player is; give another name with --player")
+    try:
+        plan = plan_for(suite, {player: stable_hash("imported", first.player)})
+    except (ValueError, OSError) as error:
+        raise UserError(f"suite: {error}") from error
+    for part in suite.parts:
+        own = section["suites"][suite.parts.index(part)] if len(suite.parts) > 1 else section
+        found.add_suite(part.name, own, path)
+    found.model = found.model or {"name": player}
+    found.add_episodes(plan, path)
+    keys, parts = plan_by_key(plan), {part.name: part for part in suite.parts}
+    for batch in _batches(itertools.chain([first], transcripts)):
+        records = []
+        for transcript in batch:
+            episode = planned_for(transcript, keys)
+            records.append(replay(parts[episode.suite], episode, transcript))
+        table = sound_rows(records, ledger_columns(suite))
+        place = table.column_names.index("session")
+        table = table.set_column(place, "session", pa.array([session] * len(table), pa.string()))
+        found.directory.commit_rows(table)
+
+
+def _batches(transcripts: Iterator[Transcript]) -> Iterator[list[Transcript]]:
+    while batch := list(itertools.islice(transcripts, AT_ONCE)):
+        yield batch

@@ -1,0 +1,10 @@
+"""Results in the formats of others, and back: one file per format.
+
+`raycade export` and `raycade import` (``cluster.commands``) call these modules. What every format shares: which facts of a
+configuration may leave (``public``), what one suite as one player played it consists of (``source``), its scores
+(``scores``), and how a ledger row travels inside another format (``carried``).
+
+    every_eval_ever   aggregate JSON and one line per episode       inspect_log   inspect_ai's .eval, chats with pictures
+    huggingface       a dataset's folder: Parquet with images       lm_eval       results and samples of lm-evaluation-harness
+    replayed          episodes that another harness played, read through the suite's own rules
+"""

@@ -1,0 +1,321 @@
+"""Every Eval Ever, schema 0.3.0: an aggregate JSON for each suite and player, with a line of JSON for each episode beside it.
+
+The layout is that of their datastore: ``data/COLLECTION/DEVELOPER/MODEL/UUID.json`` and ``UUID_samples.jsonl``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from envs.files import FileError, parse_json, read_json, read_json_lines
+from evals.exchange.carried import NAME, carry_episode, carry_source, row_json
+from evals.exchange.replayed import WHOLE_PROMPT, GameKey, Shape, Transcript, read_as
+from evals.exchange.scores import CONFIDENCE, MAIN, METHOD, Score, known, scores_of
+from evals.exchange.source import (
+    PROJECT,
+    Source,
+    as_text,
+    game_key,
+    json_line,
+    messages_of,
+    safe_name,
+    write_json,
+)
+
+SCHEMA = "0.3.0"
+LOSS = (
+    "Pictures stand in messages as [picture HASH]; their descriptions, which render again, are in metadata.raycade.",
+    "One record for each episode, linked to the result `success`; scores of cells and other measures have no records.",
+)
+SAMPLES = "_samples.jsonl"
+
+
+def export_every_eval_ever(source: Source, folder: Path) -> list[Path]:
+    """Write a suite as one player played it; nothing if no episode was played."""
+    scores = scores_of(source)
+    if not scores:
+        return []
+    developer, model = source.model_id.split("/", 1)
+    identity = str(uuid.UUID(hex=source.key, version=4))
+    home = Path("data") / safe_name(f"{PROJECT}_{source.suite.name}") / safe_name(developer) / safe_name(model)
+    samples = home / f"{identity}{SAMPLES}"
+    evaluation = f"{PROJECT}_{source.suite.name}/{source.model_id}/{int(source.moment.timestamp())}"
+    (folder / home).mkdir(parents=True, exist_ok=True)
+    digest, count = hashlib.sha256(), 0
+    with (folder / samples).open("wb") as file:
+        for row in source.rows():
+            line = json_line(_sample(source, row, evaluation))
+            digest.update(line)
+            count += 1
+            file.write(line)
+    log = _log(source, scores, evaluation)
+    log["detailed_evaluation_results"] = {
+        "format": "jsonl",
+        "file_path": samples.as_posix(),
+        "hash_algorithm": "sha256",
+        "checksum": digest.hexdigest(),
+        "total_rows": count,
+    }
+    write_json(folder / home / f"{identity}.json", log)
+    return [home / f"{identity}.json", samples]
+
+
+def _log(source: Source, scores: list[Score], evaluation: str) -> dict[str, Any]:
+    began = str(int(source.moment.timestamp()))
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": evaluation,
+        "evaluation_timestamp": began,
+        "retrieved_timestamp": began,
+        "source_metadata": {
+            "source_name": PROJECT,
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
+            "evaluator_relationship": "third_party",
+            "additional_details": {
+                "planned": str(len(source.plan)),
+                "license": source.suite.license or "unknown",
+                "credits": source.suite.credits or "none",
+                "left_out": " ".join((*LOSS, *_withheld(source))),
+                NAME: row_json(carry_source(source)),
+            },
+        },
+        "eval_library": {
+            "name": PROJECT,
+            "version": source.versions.get(PROJECT, "unknown"),
+            "additional_details": dict(source.versions),
+        },
+        "model_info": _model_info(source),
+        "evaluation_results": [_result(source, score) for score in scores],
+    }
+
+
+def _withheld(source: Source) -> list[str]:
+    return [f"Settings that did not leave: {', '.join(source.withheld)}."] if source.withheld else []
+
+
+def _model_info(source: Source) -> dict[str, Any]:
+    engine = source.model.get("engine", {})
+    hosted = engine.get("type") == "vllm"
+    is_model = bool(engine)
+    details = {
+        "deployment_type": "self_deployed" if hosted or not is_model else "externally_managed",
+        # of an API nobody here knows whether the weights are open
+        "model_availability": "open_weights" if hosted else "unknown",
+        "player": source.player,
+    }
+    details |= {name: str(value) for name, value in engine.items() if name not in ("type", "model")}
+    info = {"name": source.player, "id": source.model_id, "developer": source.model_id.split("/", 1)[0]}
+    if not is_model:
+        return info | {"additional_details": details | {"kind": "a built-in player, not a model"}}
+    kind = str(engine.get("type"))
+    version = next((source.versions[name] for name in (kind, f"{kind}-cpu") if name in source.versions), "unknown")
+    return info | {"inference_engine": {"name": kind, "version": version}, "additional_details": details}
+
+
+def _result(source: Source, score: Score) -> dict[str, Any]:
+    low, high = score.bounds
+    estimate = score.estimate
+    uncertainty: dict[str, Any] = {"num_samples": estimate.n}
+    if known(score.error) is not None:
+        uncertainty["standard_error"] = {"value": score.error, "method": "analytic, clustered by game"}
+    if estimate.has_interval:
+        interval = {"lower": estimate.low, "upper": estimate.high, "confidence_level": CONFIDENCE}
+        uncertainty["confidence_interval"] = {**interval, "method": METHOD}
+    cell = dict(zip(score.dimensions, score.cell, strict=False))
+    arguments = {
+        name: source.model.get("sampling", {}).get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")
+    }
+    return {
+        "evaluation_result_id": _result_id(source, score),
+        "evaluation_name": f"{source.title}: {score.name}",
+        "source_data": {
+            "dataset_name": f"{PROJECT} {source.suite.name}",
+            "source_type": "other",
+            "additional_details": {"suite": json.dumps(source.section), "suite_version": str(source.suite.version)},
+        },
+        "evaluation_timestamp": str(int(source.moment.timestamp())),
+        "metric_config": {
+            "metric_id": f"{PROJECT}.{source.suite.name}.{score.metric}".replace(" ", "_"),
+            "metric_name": score.metric,
+            "metric_kind": "accuracy" if score.metric == MAIN else score.metric,
+            "metric_unit": "proportion" if score.bounds == (0, 1) else "points",
+            "lower_is_better": not score.higher_is_better,
+            "score_type": "continuous",
+            "min_score": low if low == 0 else "-Infinity",
+            "max_score": high if high == 1 else "Infinity",
+            "additional_details": {"level": "cell" if score.cell else "overall", **cell},
+        },
+        "score_details": {"score": estimate.mean, "uncertainty": uncertainty},
+        "generation_config": {
+            "generation_args": {name: value for name, value in arguments.items() if value is not None},
+            "additional_details": {"decoding": source.decoding or "unknown"},
+        },
+    }
+
+
+def _result_id(source: Source, score: Score) -> str:
+    return safe_name(f"{source.suite.name}.{source.player}.{score.name}".replace(" ", "."))
+
+
+def _sample(source: Source, row: Mapping[str, Any], evaluation: str) -> dict[str, Any]:
+    turns = row["turns"]
+    said = list(messages_of(turns))
+    asked = "\n".join(as_text(each.parts) for each in said if each.turn == 0 and each.reply is None)
+    single = len(turns) == 1
+    sample: dict[str, Any] = {
+        "schema_version": SCHEMA,
+        "evaluation_id": evaluation,
+        "model_id": source.model_id,
+        "evaluation_name": f"{source.title}: {MAIN}",
+        "evaluation_result_id": safe_name(f"{source.suite.name}.{source.player}.{MAIN}"),
+        "sample_id": f"{game_key(row)}/{row['repeat']}",
+        "sample_hash": hashlib.sha256(
+            json.dumps({"raw": asked, "reference": []}, sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest(),
+        "interaction_type": "single_turn" if single else "multi_turn",
+        # a game has no reference answer: what perfect play does depends on what was done before
+        "input": {"raw": asked, "reference": []},
+        "answer_attribution": [
+            {
+                "turn_idx": 0 if single else place,
+                "source": "output.raw" if single else "messages[turn_idx].content",
+                "extracted_value": each.reply["action"] or "",
+                "extraction_method": each.reply["rule"] or "none",
+                "is_terminal": each.turn == len(turns) - 1,
+            }
+            for place, each in enumerate(said)
+            if each.reply is not None
+        ],
+        "evaluation": {"score": row["score"] or 0.0, "is_correct": bool(row["success"])},
+        "token_usage": {
+            "input_tokens": row["prompt_tokens"] or 0,
+            "output_tokens": row["completion_tokens"] or 0,
+            "total_tokens": (row["prompt_tokens"] or 0) + (row["completion_tokens"] or 0),
+            "input_tokens_cache_read": row["cached_tokens"] or 0,
+            "reasoning_tokens": row["reasoning_tokens"] or 0,
+        },
+        "performance": {"latency_ms": 1000 * (row["seconds"] or 0.0)},
+        "error": row["error"] or None,
+        "metadata": {
+            **{name: str(row[name]) for name in ("suite", "task", "level", "mode", "index", "repeat", "seed")},
+            "episode_id": row["episode_id"],
+            NAME: row_json(carry_episode(source, row)),
+        },
+    }
+    if turns:
+        sample["evaluation"]["num_turns"] = len(turns)
+    if single:
+        sample["output"] = {"raw": [turns[0]["reply"]]}
+        if turns[0]["reasoning"]:
+            sample["output"]["reasoning_trace"] = [turns[0]["reasoning"]]
+    else:
+        sample["messages"] = [
+            {
+                "turn_idx": place,
+                "role": each.role,
+                "content": as_text(each.parts),
+                "reasoning_trace": each.reply["reasoning"] or None if each.reply is not None else None,
+            }
+            for place, each in enumerate(said)
+        ]
+    return sample
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+class _Details(Shape):
+    additional_details: dict[str, str] | None = None
+
+
+class _ModelInfo(Shape):
+    id: str
+
+
+class _Log(Shape):
+    schema_version: str
+    model_info: _ModelInfo
+    source_metadata: _Details
+
+
+class _Text(Shape):
+    raw: str
+
+
+class _Output(Shape):
+    raw: list[str]
+    reasoning_trace: list[str] | None = None
+
+
+class _Message(Shape):
+    role: str
+    content: str | None = None
+    reasoning_trace: str | None = None
+
+
+class _Usage(Shape):
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class _Sample(Shape):
+    input: _Text
+    output: _Output | None = None
+    messages: list[_Message] | None = None
+    token_usage: _Usage | None = None
+    error: str | None = None
+    metadata: dict[str, Any]
+
+
+def read_every_eval_ever(path: Path) -> tuple[object, Iterator[Transcript]]:
+    """An aggregate file with its samples: what it carries of the run, if raycade wrote it, and its episodes.
+
+    Raises:
+        FileError: it is none, or its samples are missing.
+    """
+    log = read_as(_Log, read_json(path), path)
+    if not log.schema_version.startswith("0.3."):
+        raise FileError(path, f"has schema {log.schema_version[:20]}; this version of raycade reads 0.3")
+    samples = path.with_name(f"{path.stem}{SAMPLES}")
+    if not samples.exists():
+        raise FileError(path, f"has no samples beside it ({samples.name}): scores alone are no episodes")
+    carried = (log.source_metadata.additional_details or {}).get(NAME)
+    run = None if carried is None else parse_json(carried, f"{path}, source_metadata")
+    return run, _transcripts(samples, log.model_info.id)
+
+
+def _transcripts(path: Path, model: str) -> Iterator[Transcript]:
+    for number, value in read_json_lines(path):
+        place = f"{path}, line {number}"
+        sample = read_as(_Sample, value, place)
+        carried = sample.metadata.get(NAME)
+        usage = sample.token_usage or _Usage()
+        yield Transcript(
+            place=place,
+            key=read_as(GameKey, sample.metadata, f"{place}, metadata"),
+            player=model,
+            carried=parse_json(carried, place) if isinstance(carried, str) else None,
+            messages=_messages(sample),
+            prompt_tokens=usage.input_tokens,
+            completion_tokens=usage.output_tokens,
+            error=sample.error or "",
+        )
+
+
+def _messages(sample: _Sample) -> list[tuple[str, str, str]]:
+    if sample.output is None:
+        said = sample.messages or []
+        return [(each.role, _PICTURE.sub("", each.content or ""), each.reasoning_trace or "") for each in said]
+    thought = "\n".join(sample.output.reasoning_trace or [])
+    return [(WHOLE_PROMPT, _PICTURE.sub("", sample.input.raw), ""), ("assistant", "\n".join(sample.output.raw), thought)]
+
+
+_PICTURE = re.compile(r"\[picture [0-9a-f]{32}\]")
+"""What stands for a picture (``evals.exchange.source.as_text``)."""

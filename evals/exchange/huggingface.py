@@ -1,0 +1,260 @@
+"""A folder to upload to the Hugging Face Hub: a dataset of episodes in Parquet with images, its card, and scores for model pages.
+
+    dataset/README.md                    the card: licenses, configurations, columns, scores
+    dataset/data/SUITE/*.parquet         one row for each episode, of all players
+    models/MODEL/.eval_results/*.yaml    the scores, for the repository of a model that has one
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from evals.exchange.carried import NAME, carry_episode, row_json
+from evals.exchange.scores import Score, known, main_score, scores_of
+from evals.exchange.source import PROJECT, Said, Source, messages_of, picture_key, png, safe_name
+from evals.ledger.columns import COLUMNS
+from evals.printable import printable
+
+LOSS = (
+    "Columns of a suite that are no numbers, truth values or texts, and label probabilities, stand in `raycade` alone.",
+    "Pictures are repeated in each episode that shows them.",
+)
+FILE_BYTES = 400 * 2**20
+"""A larger Parquet file is followed by another one."""
+SPLIT = "test"
+
+_IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+_MESSAGE = pa.struct(
+    {
+        "role": pa.string(),
+        "content": pa.list_(pa.struct({"type": pa.string(), "text": pa.string()})),
+        "reasoning": pa.string(),
+        "turn": pa.int32(),
+        "action": pa.string(),
+        "rule": pa.string(),
+        "finish": pa.string(),
+    }
+)
+_OWN = {
+    "model": (pa.string(), "ORGANIZATION/NAME of the model; raycade/NAME for a built-in player."),
+    "messages": (pa.list_(_MESSAGE), "The chat; a part of type `image` stands for the next of `images`."),
+    "images": (pa.list_(_IMAGE), "The pictures in the order in which they were shown."),
+    NAME: (pa.string(), "The episode as planned and its whole ledger row, JSON."),
+}
+"""Columns that a dataset has besides the ledger's: type and meaning."""
+
+
+def export_huggingface(sources: Sequence[Source], folder: Path, repository: str) -> list[Path]:
+    """Write the dataset of a run.
+
+    Args:
+        sources: All suites as all players played them.
+        folder: Where to.
+        repository: ORGANIZATION/NAME of the dataset on the Hub; scores for model pages need it, and are left out without.
+    """
+    suites: dict[str, list[Source]] = {}
+    for source in sources:
+        suites.setdefault(source.suite.name, []).append(source)
+    written = list[Path]()
+    counts: dict[str, int] = {}
+    for name, own in suites.items():
+        files, counts[name] = _write_episodes(own, folder, Path("dataset") / "data" / safe_name(name))
+        written += files
+    scores = [(source, scores_of(source)) for source in sources]
+    card = Path("dataset") / "README.md"
+    (folder / card).parent.mkdir(parents=True, exist_ok=True)
+    (folder / card).write_text(_card(suites, counts, scores), encoding="utf-8")
+    written.append(card)
+    if repository:
+        written += _write_results(scores, folder, repository)
+    return written
+
+
+# --- episodes --------------------------------------------------------------------------------------------------------
+
+
+def _schema(source: Source) -> pa.Schema:
+    common = {name: column.type for name, column in COLUMNS.items() if name != "turns"}
+    own = {name: column.type for name, column in source.suite.columns.items() if _is_plain(column.type)}
+    extra = {name: kind for name, (kind, _) in _OWN.items()}
+    # a suite may call a column as the dataset calls one of its own
+    fields = [pa.field(name, kind) for name, kind in {**common, **own, **extra}.items()]
+    features = {item.name: _feature(item.type) for item in fields}
+    return pa.schema(fields, metadata={b"huggingface": json.dumps({"info": {"features": features}}).encode()})
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return numeric or pa.types.is_boolean(kind) or pa.types.is_string(kind)
+
+
+def _feature(kind: pa.DataType) -> dict[str, Any]:
+    """What the package `datasets` calls a type."""
+    if kind == _IMAGE:
+        return {"_type": "Image"}
+    if pa.types.is_list(kind):
+        return {"_type": "List", "feature": _feature(kind.value_type)}
+    if pa.types.is_struct(kind):
+        return {item.name: _feature(item.type) for item in kind}
+    names = {pa.float64(): "float64", pa.float32(): "float32", pa.bool_(): "bool"}
+    return {"_type": "Value", "dtype": names.get(kind, str(kind))}
+
+
+def _write_episodes(sources: Sequence[Source], folder: Path, home: Path) -> tuple[list[Path], int]:
+    """Write one suite's episodes; the files, and how many episodes they hold."""
+    (folder / home).mkdir(parents=True, exist_ok=True)
+    schema = _schema(sources[0])
+    written = list[Path]()
+    count, writer = 0, None
+    for rows in _batches(sources):
+        if writer is None:
+            written.append(home / f"{SPLIT}-{len(written):05d}.parquet")
+            writer = pq.ParquetWriter(folder / written[-1], schema, compression="zstd")
+        writer.write_table(pa.Table.from_pylist(rows, schema))
+        count += len(rows)
+        if (folder / written[-1]).stat().st_size > FILE_BYTES:
+            writer.close()
+            writer = None
+    if writer is not None:
+        writer.close()
+    return written, count
+
+
+def _batches(sources: Sequence[Source], size: int = 32) -> Iterator[list[dict[str, Any]]]:
+    """Rows of the dataset, a row group at a time."""
+    rows = list[dict[str, Any]]()
+    for source in sources:
+        for row in source.rows():
+            rows.append(_row(source, row))
+            if len(rows) == size:
+                yield rows
+                rows = []
+    if rows:
+        yield rows
+
+
+def _row(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
+    images = list[dict[str, Any]]()
+    messages = [_message(said, images) for said in messages_of(row["turns"])]
+    carried = row_json(carry_episode(source, row))
+    return {**row, "model": source.model_id, "messages": messages, "images": images, NAME: carried}
+
+
+def _message(said: Said, images: list[dict[str, Any]]) -> dict[str, Any]:
+    content = []
+    for part in said.parts:
+        picture = None if part["picture"] is None else png(part["picture"])
+        if picture is not None:
+            images.append({"bytes": picture, "path": f"{picture_key(part['picture'])}.png"})
+            content.append({"type": "image", "text": None})
+        elif part["picture"] is not None:
+            content.append({"type": "text", "text": f"[a picture that cannot be rendered: {picture_key(part['picture'])}]"})
+        else:
+            content.append({"type": "text", "text": part["text"]})
+    message = {"role": said.role, "content": content, "turn": said.turn}
+    if said.reply is None:
+        return message
+    return message | {name: said.reply[name] for name in ("reasoning", "action", "rule", "finish")}
+
+
+# --- card and scores -------------------------------------------------------------------------------------------------
+
+
+def _card(
+    suites: Mapping[str, Sequence[Source]], counts: Mapping[str, int], scores: Sequence[tuple[Source, Sequence[Score]]]
+) -> str:
+    licenses = {part for own in suites.values() for part in own[0].suite.license.split(" AND ") if part}
+    total = sum(counts.values())
+    header = {
+        "license": sorted(name.lower() for name in licenses) or "unknown",
+        "pretty_name": "Episodes of " + ", ".join(own[0].title for own in suites.values()),
+        "task_categories": ["reinforcement-learning", "text-generation"],
+        "language": ["en"],
+        "tags": [PROJECT, "games", "reasoning", "evaluation"],
+        "size_categories": [_size_category(total)],
+        "configs": [
+            {"config_name": name, "data_files": [{"split": SPLIT, "path": f"data/{safe_name(name)}/*.parquet"}]}
+            for name in suites
+            if counts[name]
+        ],
+    }
+    lines = ["---", yaml.safe_dump(header, sort_keys=False, allow_unicode=False).rstrip(), "---", ""]
+    lines += ["# Episodes of reasoning games", ""]
+    lines += [f"{total:,} episodes, exported by {PROJECT}: each row is one game, with its chat, pictures and outcome.", ""]
+    lines += ["## Scores", "", "Success with its 95 % interval, clustered by game; a failed episode counts as lost.", ""]
+    lines += ["| suite | player | model | planned | played | success |", "| --- | --- | --- | --- | --- | --- |"]
+    for source, found in scores:
+        main = main_score(found)
+        if main is not None:
+            played = str(main.estimate.n)
+            cells = (source.title, source.player, source.model_id, str(len(source.plan)), played, _shown(main))
+            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    lines += ["", "## Licenses", ""]
+    for own in suites.values():
+        stated = f"{own[0].suite.license or 'not stated'}. {own[0].suite.credits}".rstrip()
+        lines.append(f"- {_cell(own[0].title)}: {_cell(stated)}")
+    lines += ["", "## Columns", "", "| column | type | meaning |", "| --- | --- | --- |"]
+    meanings = {name: (column.type, column.help) for name, column in COLUMNS.items() if name != "turns"} | _OWN
+    lines += [f"| {name} | {_type_name(kind)} | {_cell(text)} |" for name, (kind, text) in meanings.items()]
+    for name, own in suites.items():
+        lines += [f"| {_cell(key)} ({_cell(name)}) | {column.type} | {_cell(column.help)} |" for key, column in
+                  own[0].suite.columns.items() if _is_plain(column.type)]  # fmt: skip
+    lines += ["", "## Left out", "", *(f"- {text}" for text in LOSS), ""]
+    return "\n".join(lines)
+
+
+def _type_name(kind: pa.DataType) -> str:
+    if kind == pa.list_(_IMAGE):
+        return "list of images"
+    return "list of messages" if kind == pa.list_(_MESSAGE) else str(kind)
+
+
+def _cell(text: str) -> str:
+    """Text of anybody in a cell of a Markdown table."""
+    plain = " ".join(printable(text).split()).replace("&", "&amp;").replace("<", "&lt;")
+    return plain.replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _shown(score: Score) -> str:
+    estimate = score.estimate
+    interval = f" [{estimate.low:.3f}, {estimate.high:.3f}]" if estimate.has_interval else ""
+    return f"{estimate.mean:.3f}{interval}"
+
+
+def _size_category(count: int) -> str:
+    """The Hub's words for a number of rows."""
+    steps = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+    return next((name for most, name in steps if count < most), "1M<n<10M")
+
+
+def _write_results(
+    scores: Sequence[tuple[Source, Sequence[Score]]], folder: Path, repository: str
+) -> list[Path]:
+    """Scores in the form that model pages read, for each model that is one of the Hub's."""
+    written = []
+    for source, found in scores:
+        main = main_score(found)
+        if main is None or source.model_id.startswith(f"{PROJECT}/"):
+            continue
+        low, high = known(main.estimate.low), known(main.estimate.high)
+        interval = "" if low is None or high is None else f", 95 % interval {100 * low:.1f} to {100 * high:.1f}"
+        entry = {
+            "dataset": {"id": repository, "task_id": source.suite.name},
+            "value": round(100 * main.estimate.mean, 2),
+            "date": source.moment.date().isoformat(),
+            "source": {"url": f"https://huggingface.co/datasets/{repository}", "name": f"{PROJECT} episodes"},
+            "notes": f"success in percent of {main.estimate.n} episodes{interval}",
+        }
+        home = Path("models") / safe_name(source.model_id.replace("/", "__")) / ".eval_results"
+        (folder / home).mkdir(parents=True, exist_ok=True)
+        path = home / f"{PROJECT}_{safe_name(source.suite.name)}.yaml"
+        (folder / path).write_text(yaml.safe_dump([entry], sort_keys=False), encoding="utf-8")
+        written.append(path)
+    return written

@@ -1,0 +1,90 @@
+"""What of a configuration and of error messages may leave the machine: names and numbers, no keys, hosts or paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import PurePath
+from typing import Any
+
+OF_ENGINES = (
+    *("type", "model", "revision", "dtype", "quantization", "max_model_len", "tensor_parallel_size"),
+    *("chat_template_kwargs", "reasoning_effort", "thinking", "prompt_price", "completion_price"),
+)
+"""Settings of an engine that say which model answered and how it was asked; all others stay here."""
+OF_MODELS = ("name", "system_role")
+
+_SECRET_NAME = re.compile(r"key|secret|passw|header|credential|token$", re.IGNORECASE)
+_PLACE = re.compile(r"^(?:[/~\\]|[A-Za-z]:\\|env:|sealed:)|://")
+"""A path of this machine, an address, or a reference to a secret."""
+_ADDRESS = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+"  # a URL
+    r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"  # an IPv4 address
+    r"|\[[0-9A-Fa-f:]{3,}\](?::\d+)?"  # an IPv6 address
+    r"|\b[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*:\d{2,5}\b"  # HOST:PORT
+    r"|(?<![\w.])~?(?:/[\w.@+-]+){2,}/?"  # a path
+)
+HIDDEN = "<address>"
+
+
+def public_settings(section: Any, private: Collection[str] = ()) -> Any:
+    """A section of a configuration without what may be secret, or means nothing elsewhere.
+
+    >>> public_settings({"type": "kumo", "source": "/home/me/kumo", "domains": ["medical"]})
+    {'type': 'kumo', 'domains': ['medical']}
+
+    Args:
+        section: Plain values.
+        private: Names that are left out as well, such as a suite's ``given_again``.
+    """
+    if isinstance(section, Mapping):
+        return {
+            name: public_settings(value, private)
+            for name, value in section.items()
+            if name not in private and not _SECRET_NAME.search(str(name)) and not _is_place(value)
+        }
+    if isinstance(section, list | tuple):
+        return [public_settings(each, private) for each in section if not _is_place(each)]
+    return section
+
+
+def left_out(section: Any, public: Any, place: str) -> list[str]:
+    """The keys of a section that ``public_settings`` has left out, by their path."""
+    found = []
+    if isinstance(section, Mapping) and isinstance(public, Mapping):
+        for name, value in section.items():
+            here = f"{place}.{name}"
+            found += left_out(value, public[name], here) if name in public else [here]
+    return found
+
+
+def public_model(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The model's section: its name, which weights, and how it was sampled."""
+    model = config.get("model")
+    if not isinstance(model, Mapping):
+        return {}
+    engine = model.get("engine")
+    found = {name: model[name] for name in OF_MODELS if model.get(name) is not None}
+    if isinstance(engine, Mapping):
+        chosen = {name: engine[name] for name in OF_ENGINES if engine.get(name) is not None}
+        weights = chosen.pop("model", None)
+        found["engine"] = public_settings(chosen)
+        if isinstance(weights, str):
+            # a folder of this machine tells no more than its last name
+            found["engine"]["model"] = PurePath(weights).name if _is_place(weights) else weights
+    if isinstance(model.get("sampling"), Mapping):
+        found["sampling"] = public_settings(model["sampling"])
+    return found
+
+
+def public_error(text: str) -> str:
+    """An error's text without addresses and paths.
+
+    >>> public_error("ConnectError: http://10.0.0.7:8000/v1 refused")
+    'ConnectError: <address> refused'
+    """
+    return _ADDRESS.sub(HIDDEN, text)
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, str) and _PLACE.search(value) is not None

@@ -1,0 +1,86 @@
+"""The scores of a suite as one player played it: each with its interval, standard error and number of games."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from evals.exchange.source import Source
+from evals.stats.intervals import UNBOUNDED, UNIT, Bounds, Estimate, clustered_error, mean_estimate, proportion_estimate
+from evals.summary.paired import Measure, Observation, column_measure
+
+CONFIDENCE = 0.95
+METHOD = "clustered by game; Wilson for shares, Student's t for means"
+MAIN = "success"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number of a suite."""
+
+    metric: str
+    """``success``, ``score``, or what the suite measures besides."""
+    cell: tuple[str, ...]
+    """Empty for all episodes, else the values of ``dimensions``."""
+    dimensions: tuple[str, ...]
+    estimate: Estimate
+    error: float
+    """Standard error, clustered by game; nan for a single game."""
+    bounds: Bounds
+    higher_is_better: bool
+
+    @property
+    def name(self) -> str:
+        """The metric and its cell, such as ``success CL 1 zero_shot``."""
+        return " ".join((self.metric, *self.cell))
+
+
+def scores_of(source: Source) -> list[Score]:
+    """All scores: success and score of all episodes and of each cell, then the suite's own measures.
+
+    A failed episode counts as no success, with score 0; episodes that were not played do not count.
+    """
+    success = column_measure(source.run, source.player)
+    credit = column_measure(source.run, source.player, "score")
+    measures = [success]
+    if [one.value for one in credit.observations] != [one.value for one in success.observations]:
+        measures.append(credit)
+    measures += [each for each in source.suite.measures(source.run, source.player) if each.name != MAIN]
+    with source.run.intervals():
+        return [score for measure in measures for score in _scores(measure)]
+
+
+def main_score(scores: Sequence[Score]) -> Score | None:
+    """Success over all episodes; None where none was played."""
+    return next((score for score in scores if score.metric == MAIN and not score.cell), None)
+
+
+def _scores(measure: Measure) -> Iterator[Score]:
+    if measure.observations:
+        yield _score(measure, (), measure.observations)
+    cells: defaultdict[tuple[str, ...], list[Observation]] = defaultdict(list)
+    for one in measure.observations:
+        cells[one.cell].append(one)
+    if len(cells) > 1:
+        for cell, observations in cells.items():
+            yield _score(measure, tuple(map(str, cell)), observations)
+
+
+def _score(measure: Measure, cell: tuple[str, ...], observations: Sequence[Observation]) -> Score:
+    values = [one.value for one in observations]
+    games = [one.game for one in observations]
+    bounds = UNIT if min(values) >= 0 and max(values) <= 1 else UNBOUNDED
+    if measure.name == MAIN:
+        estimate = proportion_estimate([value > 0 for value in values], games)
+    else:
+        estimate = mean_estimate(values, games, CONFIDENCE, bounds)
+    _, error, _ = clustered_error(values, games)
+    higher = measure.better == "higher"
+    return Score(measure.name, cell, measure.dimensions, estimate, error, bounds, higher)
+
+
+def known(value: float) -> float | None:
+    """A number, or None for nan: JSON has none."""
+    return None if math.isnan(value) else value
