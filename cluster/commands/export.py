@@ -38,9 +38,7 @@ FORMATS = {
     "huggingface": Format(
         "a dataset's folder to upload: Parquet with images, card, scores for model pages", None, huggingface.LOSS
     ),
-    "lm_eval": Format(
-        "results and samples as lm-evaluation-harness writes them", lm_eval.export_lm_eval, lm_eval.LOSS
-    ),
+    "lm_eval": Format("results and samples as lm-evaluation-harness writes them", lm_eval.export_lm_eval, lm_eval.LOSS),
 }
 
 

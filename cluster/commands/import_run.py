@@ -23,10 +23,12 @@ from cluster.errors import UserError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.files import FileError, open_regular
-from evals.exchange.carried import ledger_rows, planned_episode
-from evals.exchange.every_eval_ever import read_every_eval_ever
-from evals.exchange.inspect_log import read_inspect
-from evals.exchange.replayed import Shape, Transcript, plan_by_key, planned_for, read_as, replay
+from envs.files.archive import MOST_ARCHIVE_BYTES
+from evals.imports.every_eval_ever import read_every_eval_ever
+from evals.imports.inspect_log import read_inspect
+from evals.imports.reading import Shape, read_as
+from evals.imports.rows import ledger_rows, planned_episode
+from evals.imports.transcripts import Transcript, plan_by_key, planned_for, replay
 from evals.ledger.sound_rows import sound_rows
 from evals.suite import Suite, built_in_names, ledger_columns, plan_for
 from evals.types import Episode, stable_hash
@@ -84,7 +86,9 @@ class _Imported:
             FileError: another file has other ones.
         """
         if self.suites.setdefault(name, section) != section:
-            raise FileError(path, f"has other settings of {name} than the files before; import it into a run of its own")
+            raise FileError(
+                path, f"has other settings of {name} than the files before; import it into a run of its own"
+            )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,10 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run`, and the replies are read by the suite's own rules. A sample whose prompts are not the suite's is refused. "
         "`raycade report` and `raycade compare` read the run; its session says where it is from."
     )
-    parser.add_argument("files", nargs="+", metavar="FILE|suite.KEY=VALUE", help="files, and for logs from elsewhere suite=...")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE|suite.KEY=VALUE", help="files, and for logs from elsewhere suite=..."
+    )
     parser.add_argument("--out", required=True, type=Path, metavar="RUN", help="a new run directory")
     parser.set_defaults(overrides=[])  # those behind an option
-    parser.add_argument("--player", default="", metavar="NAME", help="what the player of a log from elsewhere is called")
+    parser.add_argument(
+        "--player", default="", metavar="NAME", help="what the player of a log from elsewhere is called"
+    )
 
 
 def main(options: argparse.Namespace) -> None:
@@ -128,7 +136,9 @@ def main(options: argparse.Namespace) -> None:
         plan = sorted(found.plan.values(), key=lambda episode: episode.player != model)
         directory.begin(plan, {"config.yaml": _config(found, options.out)})
         directory.write_sessions(found.sessions)
-        rows = len(Run(beside).ledger)
+        written = Run(beside)
+        rows = len(written.ledger)
+        _ = written.data  # read once as every command will read it: the files may be anybody's
         directory.release()
         if options.out.exists():
             options.out.rmdir()
@@ -166,7 +176,7 @@ def _import(path: Path, overrides: Sequence[str], player: str, found: _Imported)
     if carried is not None:
         facts = read_as(_Carried, carried, path)
         # what this machine's raycade is has nothing to do with these rows
-        found.sessions.append({**facts.versions, **session, "began": facts.began})
+        found.sessions.append({**facts.versions, **({"began": facts.began} if facts.began else {}), **session})
         _import_own(path, facts, transcripts, str(session["id"]), found)
         return
     if not overrides:
@@ -179,16 +189,17 @@ def _import(path: Path, overrides: Sequence[str], player: str, found: _Imported)
 
 
 def _digest(path: Path) -> str:
-    with open_regular(path, 2**40) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    with open_regular(path, MOST_ARCHIVE_BYTES) as file:
+        while piece := file.read(2**20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 # --- files that raycade wrote ----------------------------------------------------------------------------------------
 
 
-def _import_own(
-    path: Path, facts: _Carried, transcripts: Iterator[Transcript], session: str, found: _Imported
-) -> None:
+def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], session: str, found: _Imported) -> None:
     """Row for row."""
     section = stored_sections(path, {"suite": facts.suite}, ["suite"], [])["suite"]
     suite = make_suite(section)
@@ -235,7 +246,9 @@ def _import_foreign(
         raise FileError(path, "holds no samples")
     player = name or first.player.rsplit("/", 1)[-1]
     if player in built_in_names(suite):
-        raise UserError(f"{path}: its model is called {player}, as a built-in player is; give another name with --player")
+        raise UserError(
+            f"{path}: its model is called {player}, as a built-in player is; give another name with --player"
+        )
     try:
         plan = plan_for(suite, {player: stable_hash("imported", first.player)})
     except (ValueError, OSError) as error:

@@ -12,7 +12,7 @@ The parsers are libraries: PyYAML, json, tomllib, defusedxml, zipfile, numpy. Th
 
     regular   regular files: bytes, text, lines        data    JSON, JSON lines, YAML, TOML
     xml       XML without document types               arrays  npz archives
-    parquet   Parquet files
+    parquet   Parquet files                            archive zip archives, member by member
 """
 
 from envs.files.data import Bounds, parse_json, parse_yaml, read_json, read_json_lines, read_toml, read_yaml

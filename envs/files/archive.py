@@ -35,7 +35,7 @@ class Archive:
         self._file: BinaryIO = open_regular(path, MOST_ARCHIVE_BYTES)
         try:
             members = zipfile.ZipFile(self._file).infolist()
-        except (zipfile.BadZipFile, OSError, ValueError, struct.error) as error:
+        except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error) as error:
             self._file.close()
             raise FileError(path, f"is no zip archive: {error}") from None
         if len(members) > MOST_MEMBERS:
@@ -59,7 +59,9 @@ class Archive:
         if member is None:
             raise FileError(self.path, f"has no member {name}")
         if max(member.file_size, member.compress_size) > MOST_MEMBER_BYTES:
-            raise FileError(place, f"would take {member.file_size:,} bytes, where at most {MOST_MEMBER_BYTES:,} are read")
+            raise FileError(
+                place, f"would take {member.file_size:,} bytes, where at most {MOST_MEMBER_BYTES:,} are read"
+            )
         try:
             data = _unpacked(self._packed(member), member)
         except (zlib.error, OSError, struct.error, EOFError, ValueError, pa.ArrowException) as error:

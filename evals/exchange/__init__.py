@@ -1,10 +1,8 @@
-"""Results in the formats of others, and back: one file per format.
+"""Results in the formats of others: one file per format. The way back is ``evals.imports``.
 
-`raycade export` and `raycade import` (``cluster.commands``) call these modules. What every format shares: which facts of a
-configuration may leave (``public``), what one suite as one player played it consists of (``source``), its scores
-(``scores``), and how a ledger row travels inside another format (``carried``).
+What every format shares: which facts of a configuration may leave (``public``), what one suite as one player played it
+consists of (``source``), its scores (``scores``), and how a ledger row travels inside another format (``carried``).
 
     every_eval_ever   aggregate JSON and one line per episode       inspect_log   inspect_ai's .eval, chats with pictures
     huggingface       a dataset's folder: Parquet with images       lm_eval       results and samples of lm-evaluation-harness
-    replayed          episodes that another harness played, read through the suite's own rules
 """

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.files import FileError, parse_json, read_json, read_json_lines
 from evals.exchange.carried import NAME, carry_episode, carry_source, row_json
-from evals.exchange.replayed import WHOLE_PROMPT, GameKey, Shape, Transcript, read_as
-from evals.exchange.scores import CONFIDENCE, MAIN, METHOD, Score, known, scores_of
+from evals.exchange.scores import AT_EVERY_LOOK, CONFIDENCE, MAIN, METHOD, Score, known, scores_of
 from evals.exchange.source import (
     PROJECT,
     Source,
@@ -77,7 +74,7 @@ def _log(source: Source, scores: list[Score], evaluation: str) -> dict[str, Any]
             "source_name": PROJECT,
             "source_type": "evaluation_run",
             "source_organization_name": "unknown",
-            "evaluator_relationship": "third_party",
+            "evaluator_relationship": "other",
             "additional_details": {
                 "planned": str(len(source.plan)),
                 "license": source.suite.license or "unknown",
@@ -107,7 +104,7 @@ def _model_info(source: Source) -> dict[str, Any]:
     details = {
         "deployment_type": "self_deployed" if hosted or not is_model else "externally_managed",
         # of an API nobody here knows whether the weights are open
-        "model_availability": "open_weights" if hosted else "unknown",
+        "model_availability": "open_weights" if hosted and not source.model_id.startswith(f"{PROJECT}/") else "unknown",
         "player": source.player,
     }
     details |= {name: str(value) for name, value in engine.items() if name not in ("type", "model")}
@@ -127,7 +124,7 @@ def _result(source: Source, score: Score) -> dict[str, Any]:
         uncertainty["standard_error"] = {"value": score.error, "method": "analytic, clustered by game"}
     if estimate.has_interval:
         interval = {"lower": estimate.low, "upper": estimate.high, "confidence_level": CONFIDENCE}
-        uncertainty["confidence_interval"] = {**interval, "method": METHOD}
+        uncertainty["confidence_interval"] = {**interval, "method": AT_EVERY_LOOK if source.run.stopping else METHOD}
     cell = dict(zip(score.dimensions, score.cell, strict=False))
     arguments = {
         name: source.model.get("sampling", {}).get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")
@@ -226,96 +223,3 @@ def _sample(source: Source, row: Mapping[str, Any], evaluation: str) -> dict[str
             for place, each in enumerate(said)
         ]
     return sample
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-class _Details(Shape):
-    additional_details: dict[str, str] | None = None
-
-
-class _ModelInfo(Shape):
-    id: str
-
-
-class _Log(Shape):
-    schema_version: str
-    model_info: _ModelInfo
-    source_metadata: _Details
-
-
-class _Text(Shape):
-    raw: str
-
-
-class _Output(Shape):
-    raw: list[str]
-    reasoning_trace: list[str] | None = None
-
-
-class _Message(Shape):
-    role: str
-    content: str | None = None
-    reasoning_trace: str | None = None
-
-
-class _Usage(Shape):
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-class _Sample(Shape):
-    input: _Text
-    output: _Output | None = None
-    messages: list[_Message] | None = None
-    token_usage: _Usage | None = None
-    error: str | None = None
-    metadata: dict[str, Any]
-
-
-def read_every_eval_ever(path: Path) -> tuple[object, Iterator[Transcript]]:
-    """An aggregate file with its samples: what it carries of the run, if raycade wrote it, and its episodes.
-
-    Raises:
-        FileError: it is none, or its samples are missing.
-    """
-    log = read_as(_Log, read_json(path), path)
-    if not log.schema_version.startswith("0.3."):
-        raise FileError(path, f"has schema {log.schema_version[:20]}; this version of raycade reads 0.3")
-    samples = path.with_name(f"{path.stem}{SAMPLES}")
-    if not samples.exists():
-        raise FileError(path, f"has no samples beside it ({samples.name}): scores alone are no episodes")
-    carried = (log.source_metadata.additional_details or {}).get(NAME)
-    run = None if carried is None else parse_json(carried, f"{path}, source_metadata")
-    return run, _transcripts(samples, log.model_info.id)
-
-
-def _transcripts(path: Path, model: str) -> Iterator[Transcript]:
-    for number, value in read_json_lines(path):
-        place = f"{path}, line {number}"
-        sample = read_as(_Sample, value, place)
-        carried = sample.metadata.get(NAME)
-        usage = sample.token_usage or _Usage()
-        yield Transcript(
-            place=place,
-            key=read_as(GameKey, sample.metadata, f"{place}, metadata"),
-            player=model,
-            carried=parse_json(carried, place) if isinstance(carried, str) else None,
-            messages=_messages(sample),
-            prompt_tokens=usage.input_tokens,
-            completion_tokens=usage.output_tokens,
-            error=sample.error or "",
-        )
-
-
-def _messages(sample: _Sample) -> list[tuple[str, str, str]]:
-    if sample.output is None:
-        said = sample.messages or []
-        return [(each.role, _PICTURE.sub("", each.content or ""), each.reasoning_trace or "") for each in said]
-    thought = "\n".join(sample.output.reasoning_trace or [])
-    return [(WHOLE_PROMPT, _PICTURE.sub("", sample.input.raw), ""), ("assistant", "\n".join(sample.output.raw), thought)]
-
-
-_PICTURE = re.compile(r"\[picture [0-9a-f]{32}\]")
-"""What stands for a picture (``evals.exchange.source.as_text``)."""

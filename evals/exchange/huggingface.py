@@ -1,8 +1,8 @@
-"""A folder to upload to the Hugging Face Hub: a dataset of episodes in Parquet with images, its card, and scores for model pages.
+"""A folder to upload to the Hugging Face Hub: episodes in Parquet with images, their card, and scores for model pages.
 
-    dataset/README.md                    the card: licenses, configurations, columns, scores
-    dataset/data/SUITE/*.parquet         one row for each episode, of all players
-    models/MODEL/.eval_results/*.yaml    the scores, for the repository of a model that has one
+dataset/README.md                    the card: licenses, configurations, columns, scores
+dataset/data/SUITE/*.parquet         one row for each episode, of all players
+models/MODEL/.eval_results/*.yaml    the scores, for the repository of a model that has one
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from jinja2 import Environment, StrictUndefined
 
 from evals.exchange.carried import NAME, carry_episode, row_json
 from evals.exchange.scores import Score, known, main_score, scores_of
@@ -43,12 +44,16 @@ _MESSAGE = pa.struct(
     }
 )
 _OWN = {
-    "model": (pa.string(), "ORGANIZATION/NAME of the model; raycade/NAME for a built-in player."),
-    "messages": (pa.list_(_MESSAGE), "The chat; a part of type `image` stands for the next of `images`."),
-    "images": (pa.list_(_IMAGE), "The pictures in the order in which they were shown."),
-    NAME: (pa.string(), "The episode as planned and its whole ledger row, JSON."),
+    "model": (pa.string(), "string", "ORGANIZATION/NAME of the model; raycade/NAME for a built-in player."),
+    "messages": (
+        pa.list_(_MESSAGE),
+        "list of messages",
+        "The chat; a part of type `image` stands for the next of `images`.",
+    ),
+    "images": (pa.list_(_IMAGE), "list of images", "The pictures in the order in which they were shown."),
+    NAME: (pa.string(), "string", "The episode as planned and its whole ledger row, JSON."),
 }
-"""Columns that a dataset has besides the ledger's: type and meaning."""
+"""Columns that a dataset has besides the ledger's: type, its name for people, and meaning."""
 
 
 def export_huggingface(sources: Sequence[Source], folder: Path, repository: str) -> list[Path]:
@@ -83,7 +88,7 @@ def export_huggingface(sources: Sequence[Source], folder: Path, repository: str)
 def _schema(source: Source) -> pa.Schema:
     common = {name: column.type for name, column in COLUMNS.items() if name != "turns"}
     own = {name: column.type for name, column in source.suite.columns.items() if _is_plain(column.type)}
-    extra = {name: kind for name, (kind, _) in _OWN.items()}
+    extra = {name: kind for name, (kind, _, _) in _OWN.items()}
     # a suite may call a column as the dataset calls one of its own
     fields = [pa.field(name, kind) for name, kind in {**common, **own, **extra}.items()]
     features = {item.name: _feature(item.type) for item in fields}
@@ -91,8 +96,8 @@ def _schema(source: Source) -> pa.Schema:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    return numeric or pa.types.is_boolean(kind) or pa.types.is_string(kind)
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
+    return any(test(kind) for test in tests)
 
 
 def _feature(kind: pa.DataType) -> dict[str, Any]:
@@ -155,7 +160,9 @@ def _message(said: Said, images: list[dict[str, Any]]) -> dict[str, Any]:
             images.append({"bytes": picture, "path": f"{picture_key(part['picture'])}.png"})
             content.append({"type": "image", "text": None})
         elif part["picture"] is not None:
-            content.append({"type": "text", "text": f"[a picture that cannot be rendered: {picture_key(part['picture'])}]"})
+            content.append(
+                {"type": "text", "text": f"[a picture that cannot be rendered: {picture_key(part['picture'])}]"}
+            )
         else:
             content.append({"type": "text", "text": part["text"]})
     message = {"role": said.role, "content": content, "turn": said.turn}
@@ -171,49 +178,34 @@ def _card(
     suites: Mapping[str, Sequence[Source]], counts: Mapping[str, int], scores: Sequence[tuple[Source, Sequence[Score]]]
 ) -> str:
     licenses = {part for own in suites.values() for part in own[0].suite.license.split(" AND ") if part}
-    total = sum(counts.values())
     header = {
         "license": sorted(name.lower() for name in licenses) or "unknown",
         "pretty_name": "Episodes of " + ", ".join(own[0].title for own in suites.values()),
         "task_categories": ["reinforcement-learning", "text-generation"],
-        "language": ["en"],
         "tags": [PROJECT, "games", "reasoning", "evaluation"],
-        "size_categories": [_size_category(total)],
         "configs": [
             {"config_name": name, "data_files": [{"split": SPLIT, "path": f"data/{safe_name(name)}/*.parquet"}]}
             for name in suites
             if counts[name]
         ],
     }
-    lines = ["---", yaml.safe_dump(header, sort_keys=False, allow_unicode=False).rstrip(), "---", ""]
-    lines += ["# Episodes of reasoning games", ""]
-    lines += [f"{total:,} episodes, exported by {PROJECT}: each row is one game, with its chat, pictures and outcome.", ""]
-    lines += ["## Scores", "", "Success with its 95 % interval, clustered by game; a failed episode counts as lost.", ""]
-    lines += ["| suite | player | model | planned | played | success |", "| --- | --- | --- | --- | --- | --- |"]
-    for source, found in scores:
-        main = main_score(found)
-        if main is not None:
-            played = str(main.estimate.n)
-            cells = (source.title, source.player, source.model_id, str(len(source.plan)), played, _shown(main))
-            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
-    lines += ["", "## Licenses", ""]
-    for own in suites.values():
-        stated = f"{own[0].suite.license or 'not stated'}. {own[0].suite.credits}".rstrip()
-        lines.append(f"- {_cell(own[0].title)}: {_cell(stated)}")
-    lines += ["", "## Columns", "", "| column | type | meaning |", "| --- | --- | --- |"]
-    meanings = {name: (column.type, column.help) for name, column in COLUMNS.items() if name != "turns"} | _OWN
-    lines += [f"| {name} | {_type_name(kind)} | {_cell(text)} |" for name, (kind, text) in meanings.items()]
+    columns = [(name, str(column.type), column.help) for name, column in COLUMNS.items() if name != "turns"]
+    columns += [(name, shown, meaning) for name, (_, shown, meaning) in _OWN.items()]
     for name, own in suites.items():
-        lines += [f"| {_cell(key)} ({_cell(name)}) | {column.type} | {_cell(column.help)} |" for key, column in
-                  own[0].suite.columns.items() if _is_plain(column.type)]  # fmt: skip
-    lines += ["", "## Left out", "", *(f"- {text}" for text in LOSS), ""]
-    return "\n".join(lines)
-
-
-def _type_name(kind: pa.DataType) -> str:
-    if kind == pa.list_(_IMAGE):
-        return "list of images"
-    return "list of messages" if kind == pa.list_(_MESSAGE) else str(kind)
+        plain = {key: column for key, column in own[0].suite.columns.items() if _is_plain(column.type)}
+        columns += [(f"{key} ({name})", str(column.type), column.help) for key, column in plain.items()]
+    mains = [(source, main_score(found)) for source, found in scores]
+    template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, autoescape=False)
+    environment.filters["cell"] = _cell
+    return environment.from_string(template).render(
+        header=yaml.safe_dump(header, sort_keys=False, allow_unicode=False),
+        total=sum(counts.values()),
+        scores=[(source, main, _shown(main)) for source, main in mains if main is not None],
+        suites=[own[0].suite for own in suites.values()],
+        columns=columns,
+        loss=LOSS,
+    )
 
 
 def _cell(text: str) -> str:
@@ -228,15 +220,7 @@ def _shown(score: Score) -> str:
     return f"{estimate.mean:.3f}{interval}"
 
 
-def _size_category(count: int) -> str:
-    """The Hub's words for a number of rows."""
-    steps = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-    return next((name for most, name in steps if count < most), "1M<n<10M")
-
-
-def _write_results(
-    scores: Sequence[tuple[Source, Sequence[Score]]], folder: Path, repository: str
-) -> list[Path]:
+def _write_results(scores: Sequence[tuple[Source, Sequence[Score]]], folder: Path, repository: str) -> list[Path]:
     """Scores in the form that model pages read, for each model that is one of the Hub's."""
     written = []
     for source, found in scores:

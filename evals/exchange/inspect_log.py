@@ -10,16 +10,11 @@ import base64
 import json
 import math
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
-from envs.files import Bounds, FileError, parse_json
-from envs.files.archive import MOST_MEMBER_BYTES, Archive
 from evals.exchange.carried import NAME, carry_episode, carry_source
-from evals.exchange.replayed import GameKey, Shape, Transcript, read_as, texts_of
 from evals.exchange.scores import Score, known, scores_of
 from evals.exchange.source import PROJECT, Said, Source, as_text, game_key, messages_of, picture_key, png, safe_name
 
@@ -32,7 +27,7 @@ LOSS = (
 _STOP_REASONS = {"stop": "stop", "length": "max_tokens"}
 _SHOWN = 2_000
 """Characters of a sample's first prompt in lists."""
-_ATTACHMENT = "attachment://"
+ATTACHMENT = "attachment://"
 
 
 def export_inspect(source: Source, folder: Path) -> list[Path]:
@@ -48,7 +43,7 @@ def export_inspect(source: Source, folder: Path) -> list[Path]:
     with zipfile.ZipFile(path, "w") as archive:
         for row in source.rows():
             sample = _sample(source, row)
-            _write(archive, f"samples/{safe_name(sample['id'])}_epoch_{sample['epoch']}.json", sample)
+            _write(archive, f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
             summaries.append(_summary(sample))
             own = sample["model_usage"][source.model_id]
             usage = {name: usage[name] + own[name] for name in usage}
@@ -193,7 +188,7 @@ def _content(part: Mapping[str, Any], attachments: dict[str, str]) -> dict[str, 
         if picture is None:
             return {"type": "text", "text": f"[a picture that can no longer be rendered: {key}]"}
         attachments[key] = "data:image/png;base64," + base64.b64encode(picture).decode()
-    return {"type": "image", "image": _ATTACHMENT + key}
+    return {"type": "image", "image": ATTACHMENT + key}
 
 
 def _usage(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,95 +212,3 @@ def _summary(sample: Mapping[str, Any]) -> dict[str, Any]:
     if "error" in sample:
         summary["error"] = sample["error"]["message"]
     return summary
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-_SAMPLE_BOUNDS = Bounds(MOST_MEMBER_BYTES)
-
-
-class _Dataset(Shape):
-    samples: int | None = None
-
-
-class _Spec(Shape):
-    task: str
-    model: str
-    dataset: _Dataset
-    metadata: dict[str, Any] | None = None
-
-
-class _Header(Shape):
-    version: int
-    eval: _Spec
-
-
-class _Message(Shape):
-    role: str
-    content: str | list[dict[str, Any]]
-
-
-class _Usage(Shape):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    input_tokens_cache_read: int | None = None
-    input_tokens_cache_write: int | None = None
-
-
-class _Error(Shape):
-    message: str
-
-
-class _Sample(Shape):
-    epoch: int
-    messages: list[_Message]
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    store: dict[str, Any] = Field(default_factory=dict)
-    model_usage: dict[str, _Usage] = Field(default_factory=dict)
-    attachments: dict[str, str] = Field(default_factory=dict)
-    error: _Error | None = None
-
-
-def read_inspect(path: Path) -> tuple[object, Iterator[Transcript]]:
-    """A log: what it carries of the run, if raycade wrote it, and its samples.
-
-    Raises:
-        FileError: it is none.
-    """
-    archive = Archive(path)
-    if "header.json" not in archive.names:
-        raise FileError(path, "has no header.json: no finished log of inspect_ai in its .eval format")
-    header = read_as(_Header, parse_json(archive.read("header.json"), f"{path}, header.json", _SAMPLE_BOUNDS), path)
-    if header.version != VERSION:
-        raise FileError(path, f"has version {header.version} of the format; this version of raycade reads {VERSION}")
-    return (header.eval.metadata or {}).get(NAME), _transcripts(archive, header.eval.model)
-
-
-def _transcripts(archive: Archive, model: str) -> Iterator[Transcript]:
-    for name in archive.names:
-        if name.startswith("samples/") and name.endswith(".json"):
-            place = f"{archive.path}, {name}"
-            sample = read_as(_Sample, parse_json(archive.read(name), place, _SAMPLE_BOUNDS), place)
-            used = list(sample.model_usage.values())
-            cached = sum((each.input_tokens_cache_read or 0) + (each.input_tokens_cache_write or 0) for each in used)
-            key = {"repeat": sample.epoch - 1, **sample.metadata}
-            yield Transcript(
-                place=place,
-                key=read_as(GameKey, key, f"{place}, metadata"),
-                player=model,
-                carried=sample.store.get(NAME),
-                messages=[_read_message(each, sample.attachments) for each in sample.messages],
-                prompt_tokens=cached + sum(each.input_tokens for each in used),
-                completion_tokens=sum(each.output_tokens for each in used),
-                error=sample.error.message if sample.error else "",
-            )
-    archive.close()
-
-
-def _read_message(message: _Message, attachments: Mapping[str, str]) -> tuple[str, str, str]:
-    """Role, text and reasoning; long texts lie among the attachments."""
-    parts = message.content if isinstance(message.content, list) else []
-    thoughts = [str(part.get("reasoning") or "") for part in parts if part.get("type") == "reasoning"]
-    whole = texts_of(message.content)
-    lines = [attachments.get(line.removeprefix(_ATTACHMENT), line) for line in whole.split("\n")]
-    return message.role, "\n".join(lines), "\n".join(thoughts)

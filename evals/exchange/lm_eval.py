@@ -61,7 +61,9 @@ def _results(source: Source, scores: list[Score], task: str, count: int, task_ha
     engine = source.model.get("engine", {})
     sampling = {name: value for name, value in source.model.get("sampling", {}).items() if value is not None}
     config = {"task": task, "output_type": "generate_until", "generation_kwargs": sampling, "num_fewshot": 0}
-    counted = {name: {"original": values["sample_len"], "effective": values["sample_len"]} for name, values in by_task.items()}
+    counted = {
+        name: {"original": values["sample_len"], "effective": values["sample_len"]} for name, values in by_task.items()
+    }
     return {
         "results": by_task,
         "group_subtasks": {task: names[1:]},
@@ -104,7 +106,8 @@ def _sample(source: Source, row: Mapping[str, Any], number: int) -> dict[str, An
     doc = {"id": game_key(row), "episode_id": row["episode_id"], **{name: row[name] for name in names}}
     settings = dict(source.model.get("sampling", {}))
     arguments = {
-        f"gen_args_{number}": {"arg_0": prompt, "arg_1": settings} for number, prompt in enumerate(_prompts(row["turns"]))
+        f"gen_args_{number}": {"arg_0": prompt, "arg_1": settings}
+        for number, prompt in enumerate(_prompts(row["turns"]))
     }
     first = arguments["gen_args_0"]["arg_0"] if arguments else ""
     metrics = {MAIN: float(bool(row["success"])), "score": row["score"] or 0.0}

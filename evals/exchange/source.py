@@ -187,8 +187,8 @@ def png(description: str) -> bytes | None:
 
 
 def game_key(row: Mapping[str, Any]) -> str:
-    """The name of a game, equal for all players and repeats: two harnesses' samples of it can be joined by it."""
-    return "/".join(str(row[name]) for name in ("suite", "task", "level", "mode", "index"))
+    """The name of a game, equal for all players and repeats; each part of it is a safe file name."""
+    return "/".join(safe_name(str(row[name])) for name in ("suite", "task", "level", "mode", "index"))
 
 
 def safe_name(text: str) -> str:

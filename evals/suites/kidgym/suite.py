@@ -101,7 +101,9 @@ class KidGymSuite(Suite):
     name: ClassVar[str] = "kidgym"
     title: ClassVar[str] = "KidGym"
     license: ClassVar[str] = "MIT AND CC-BY-SA-4.0"
-    credits: ClassVar[str] = "Most drawings are OpenMoji's (https://openmoji.org), cropped or recolored, under CC BY-SA 4.0."
+    credits: ClassVar[str] = (
+        "Most drawings are OpenMoji's (https://openmoji.org), cropped or recolored, under CC BY-SA 4.0."
+    )
     version: ClassVar[int] = 2
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS

@@ -6,13 +6,11 @@ import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from envs.files import FileError
 from evals.conversation import Record
-from evals.exchange.public import public_error
 from evals.suite import Suite, play_episode
 from evals.types import Chat, Episode, Message, PlayerError, Reply, Turn
 
@@ -24,33 +22,11 @@ WHOLE_PROMPT = "prompt"
 """Role of a text that stands for all messages of a turn, in formats that join them."""
 
 
-class Shape(BaseModel):
-    """Of a file that others wrote: what is read of it is declared, the rest is left alone."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-S = TypeVar("S", bound=Shape)
-
-
-def read_as(shape: type[S], value: object, place: object) -> S:
-    """A parsed value in the shape that it should have.
-
-    Raises:
-        FileError: it has another one; the message names the field.
-    """
-    try:
-        return shape.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        name = ".".join(str(part)[:60] for part in first["loc"])
-        raise FileError(place, f"{name}: {first['msg']}") from None
-
-
-class GameKey(Shape):
+class GameKey(BaseModel):
     """What a sample's metadata must say, so that its game can be planned here."""
 
-    model_config = ConfigDict(strict=False, extra="ignore", coerce_numbers_to_str=True)
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
     suite: str
     task: str
     level: str
@@ -96,13 +72,13 @@ class TranscriptPlayer:
         """
         if turn.labels:
             raise self._refusal("asks for probabilities of labels, which no transcript holds")
-        asked = [(message.role, _text_of(message)) for message in self._added(turn.chat)]
+        asked: list[tuple[str, str]] = [(message.role, _text_of(message)) for message in self._added(turn.chat)]
         if not self.at_end and self.transcript.messages[self._next][0] == WHOLE_PROMPT:
             asked = [(WHOLE_PROMPT, "".join(text for _, text in asked))]
         self._before = turn.chat
-        for role, text in asked:
-            other, said, _ = self._take(turn.number)
-            if (other, _plain(said)) != (role, _plain(text)):
+        for expected in asked:
+            role, text, _ = self._take(turn.number)
+            if (role, _plain(text)) != (expected[0], _plain(expected[1])):
                 raise self._refusal(f"asks turn {turn.number} otherwise than the suite does here")
         role, text, reasoning = self._take(turn.number)
         if role != "assistant":
@@ -126,7 +102,7 @@ class TranscriptPlayer:
     def _take(self, number: int) -> tuple[str, str, str]:
         """The next message."""
         if self.at_end and self.transcript.error:
-            raise PlayerError(public_error(self.transcript.error), "endpoint")
+            raise PlayerError(self.transcript.error, "endpoint")
         if self.at_end:
             raise self._refusal(f"ends before turn {number} is answered, and names no error")
         self._next += 1
@@ -188,11 +164,3 @@ def _text_of(message: Message) -> str:
 def _plain(text: str) -> str:
     """Text but for white space, which formats join in their own ways."""
     return "".join(text.split())
-
-
-def texts_of(content: Any) -> str:
-    """The texts of a message's content: a text, or a list of parts of which only texts count."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str(part.get("text")) for part in parts if isinstance(part, dict) and part.get("type") == "text")

@@ -1,0 +1,106 @@
+"""inspect_ai's ``.eval``, of whichever compression its version uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from envs.files import Bounds, FileError, parse_json
+from envs.files.archive import MOST_MEMBER_BYTES, Archive
+from evals.exchange.carried import NAME
+from evals.exchange.inspect_log import ATTACHMENT, VERSION
+from evals.exchange.public import public_error
+from evals.imports.reading import Shape, read_as, texts_of
+from evals.imports.transcripts import GameKey, Transcript
+
+_SAMPLE_BOUNDS = Bounds(MOST_MEMBER_BYTES)
+
+
+class _Dataset(Shape):
+    samples: int | None = None
+
+
+class _Spec(Shape):
+    task: str
+    model: str
+    dataset: _Dataset
+    metadata: dict[str, Any] | None = None
+
+
+class _Header(Shape):
+    version: int
+    eval: _Spec
+
+
+class _Message(Shape):
+    role: str
+    content: str | list[dict[str, Any]]
+
+
+class _Usage(Shape):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    input_tokens_cache_read: int | None = None
+    input_tokens_cache_write: int | None = None
+
+
+class _Error(Shape):
+    message: str
+
+
+class _Sample(Shape):
+    epoch: int
+    messages: list[_Message]
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    store: dict[str, Any] = Field(default_factory=dict)
+    model_usage: dict[str, _Usage] = Field(default_factory=dict)
+    attachments: dict[str, str] = Field(default_factory=dict)
+    error: _Error | None = None
+
+
+def read_inspect(path: Path) -> tuple[object, Iterator[Transcript]]:
+    """A log: what it carries of the run, if raycade wrote it, and its samples.
+
+    Raises:
+        FileError: it is none.
+    """
+    archive = Archive(path)
+    if "header.json" not in archive.names:
+        raise FileError(path, "has no header.json: no finished log of inspect_ai in its .eval format")
+    header = read_as(_Header, parse_json(archive.read("header.json"), f"{path}, header.json", _SAMPLE_BOUNDS), path)
+    if header.version != VERSION:
+        raise FileError(path, f"has version {header.version} of the format; this version of raycade reads {VERSION}")
+    return (header.eval.metadata or {}).get(NAME), _transcripts(archive, header.eval.model)
+
+
+def _transcripts(archive: Archive, model: str) -> Iterator[Transcript]:
+    for name in archive.names:
+        if name.startswith("samples/") and name.endswith(".json"):
+            place = f"{archive.path}, {name}"
+            sample = read_as(_Sample, parse_json(archive.read(name), place, _SAMPLE_BOUNDS), place)
+            used = list(sample.model_usage.values())
+            cached = sum((each.input_tokens_cache_read or 0) + (each.input_tokens_cache_write or 0) for each in used)
+            key = {"repeat": sample.epoch - 1, **sample.metadata}
+            yield Transcript(
+                place=place,
+                key=read_as(GameKey, key, f"{place}, metadata"),
+                player=model,
+                carried=sample.store.get(NAME),
+                messages=[_read_message(each, sample.attachments) for each in sample.messages],
+                prompt_tokens=cached + sum(each.input_tokens for each in used),
+                completion_tokens=sum(each.output_tokens for each in used),
+                error=public_error(sample.error.message) if sample.error else "",
+            )
+    archive.close()
+
+
+def _read_message(message: _Message, attachments: Mapping[str, str]) -> tuple[str, str, str]:
+    """Role, text and reasoning; long texts lie among the attachments."""
+    parts = message.content if isinstance(message.content, list) else []
+    thoughts = [str(part.get("reasoning") or "") for part in parts if part.get("type") == "reasoning"]
+    whole = texts_of(message.content)
+    lines = [attachments.get(line.removeprefix(ATTACHMENT), line) for line in whole.split("\n")]
+    return message.role, "\n".join(lines), "\n".join(thoughts)

@@ -1,0 +1,515 @@
+"""Runs in the formats of others and back: nothing is lost that can be kept, nothing leaves that is secret."""
+
+import base64
+import functools
+import hashlib
+import io
+import itertools
+import json
+import re
+import tempfile
+import uuid
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from cluster.cli import main
+from cluster.storage.stored_run import Run
+from envs.files import FileError
+from envs.picture import picture_from_description
+from evals.exchange.carried import carry_episode
+from evals.exchange.every_eval_ever import export_every_eval_ever
+from evals.exchange.huggingface import export_huggingface
+from evals.exchange.inspect_log import export_inspect
+from evals.exchange.lm_eval import export_lm_eval
+from evals.exchange.public import public_error, public_model, public_settings
+from evals.exchange.source import Source, messages_of, safe_name, sources_of
+from evals.imports.inspect_log import read_inspect
+from evals.imports.rows import ledger_rows, planned_episode
+from evals.ledger.records import chat_of, plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.suite import ledger_columns
+from evals.types import LabelScores, Reply
+from tests.runs import records_of, run_of
+from tests.small_runs import SUITES, small_run
+from tests.toy import ToySuite
+from tests.viewer_runs import calm_rows, hostile_rows, write_run
+
+WRITE = {"every_eval_ever": export_every_eval_ever, "inspect": export_inspect, "lm_eval": export_lm_eval}
+MAY_DIFFER = {"session", "attempt"}
+
+
+def cli(*words) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return ended.value.code
+
+
+def rows_at(path: Path) -> dict:
+    """Rows by episode, as text: nan equals itself there."""
+    rows = Run(path).ledger.table([*Run(path).ledger.schema.names]).to_pylist()
+    return {row["episode_id"]: repr({k: row[k] for k in sorted(row) if k not in MAY_DIFFER}) for row in rows}
+
+
+@pytest.fixture(params=["calm", "hostile"])
+def run_dir(request, tmp_path) -> Path:
+    plan, rows = calm_rows() if request.param == "calm" else hostile_rows()
+    return write_run(tmp_path / "run", plan, rows)
+
+
+@functools.cache
+def toy_source() -> Source:
+    return sources_of(small_run("toy"), SUITES["toy"])[0]
+
+
+# --- there and back --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "ending"), [("every_eval_ever", "*.json"), ("inspect", "*.eval")])
+def test_a_run_that_was_exported_is_imported_row_for_row(name, ending, run_dir, tmp_path):
+    assert cli("export", run_dir, "--to", name, "--out", tmp_path / "out") == 0
+    files = sorted((tmp_path / "out").rglob(ending))
+    assert cli("import", *files, "--out", tmp_path / "back") == 0
+    assert rows_at(tmp_path / "back") == rows_at(run_dir)
+    back = Run(tmp_path / "back")
+    assert sorted(back.planned["episode_id"].to_pylist()) == sorted(Run(run_dir).planned["episode_id"].to_pylist())
+    imported = {session["id"]: session["imported_format"] for session in back.sessions}
+    assert set(imported.values()) == {name}
+    assert set(back.episodes(["session"])["session"].to_pylist()) == set(imported)
+
+
+def test_episodes_that_were_not_played_stay_planned(tmp_path):
+    plan, rows = calm_rows()
+    run = write_run(tmp_path / "run", plan, rows.slice(3))
+    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
+    cli("import", *(tmp_path / "out").glob("*.eval"), "--out", tmp_path / "back")
+    assert len(Run(tmp_path / "back").planned) == len(plan)
+    assert len(Run(tmp_path / "back").ledger) == len(rows) - 3
+
+
+def test_the_same_file_is_not_imported_twice_and_a_failed_import_leaves_nothing(tmp_path, capsys):
+    run = write_run(tmp_path / "run", *calm_rows())
+    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
+    file = next((tmp_path / "out").glob("*kumo*"))
+    assert cli("import", file, file, "--out", tmp_path / "back") == 2
+    assert "imported already" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*back*"))
+    assert cli("export", run, "--to", "inspect", "--out", tmp_path / "out") == 2  # not empty any more
+
+
+@pytest.mark.parametrize("value", ["a changed number", {"episode": {}, "row": {}}, None, [1]])
+def test_a_row_that_was_changed_on_the_way_is_refused(value, tmp_path, capsys):
+    run = write_run(tmp_path / "run", *calm_rows())
+    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
+
+    def damage(name, sample):
+        if name.startswith("samples/"):
+            sample["store"]["raycade"] = value
+
+    file = rewritten(next((tmp_path / "out").glob("*kumo-random*")), tmp_path / "changed.eval", damage)
+    assert cli("import", file, "--out", tmp_path / "back") == 2
+    assert "changed.eval" in capsys.readouterr().err
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_a_row_survives_whatever_text_and_number_is_in_it(data):
+    """NUL, terminal codes, markup and directions of writing come back; nan and infinity, too."""
+    suite = ToySuite(episodes=1)
+    [record] = records_of(suite, {"model": Fixed(data.draw(texts), data.draw(texts), data.draw(floats))})
+    run = RunData.of_tables(plan_to_table([record.episode]), records_to_table([record], ledger_columns(suite)))
+    [source] = sources_of(run, suite)
+    [row] = source.rows()
+    carried = json.loads(json.dumps(carry_episode(source, row), allow_nan=False))
+    episode = planned_episode(carried["episode"], "here")
+    [again] = ledger_rows(suite, [(episode, carried["row"])], "here", "s").to_pylist()
+    [before] = run.find([record.episode.id])
+    assert repr({**again, **dict.fromkeys(MAY_DIFFER)}) == repr({**before, **dict.fromkeys(MAY_DIFFER)})
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["</script>", "\x1b[2J\x00", "\u202e| a"])
+floats = st.floats(max_value=0) | st.just(float("nan"))
+
+
+class Fixed:
+    def __init__(self, text, reasoning, logprob):
+        self.reply_ = Reply(text, reasoning=reasoning, label_scores=LabelScores((logprob, -1.0, -2.0), 0.5, True))
+
+    async def reply(self, turn):
+        scores = self.reply_.label_scores if turn.labels else None
+        return Reply(self.reply_.text, reasoning=self.reply_.reasoning, label_scores=scores)
+
+
+# --- logs of other harnesses -----------------------------------------------------------------------------------------
+
+
+def rewritten(file: Path, target: Path, change, method=zipfile.ZIP_STORED) -> Path:
+    """A copy of a log with each of its JSON values changed."""
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(target, "w", method) as new:
+        for name in old.namelist():
+            value = json.loads(old.read(name))
+            change(name, value)
+            new.writestr(name, json.dumps(value))
+    return target
+
+
+def foreign(name, value):
+    """What raycade carries is removed: as another harness would have written it."""
+    if name == "header.json":
+        value["eval"].pop("metadata")
+        value["eval"]["model"] = "openai/gpt-of-the-test"
+    if name.startswith("samples/"):
+        value.pop("store")
+        kept = ("suite", "task", "level", "mode", "index", "seed")
+        value["metadata"] = {key: value["metadata"][key] for key in kept}
+
+
+KUMO = [
+    "suite=kumo",
+    "suite.domains=[medical]",
+    "suite.difficulties=[easy]",
+    "suite.tasks_per_domain=2",
+    "suite.repeats=2",
+]
+KIDGYM = ["suite=kidgym", "suite.tasks=[CL,SE]", "suite.levels=[1]", "suite.modes=[zero_shot]", "suite.episodes=2"]
+
+
+@pytest.mark.parametrize(("suite", "overrides"), [("kumo", KUMO), ("kidgym", KIDGYM)])
+def test_replies_that_another_harness_recorded_score_as_in_our_own_loop(suite, overrides, tmp_path, capsys):
+    run = write_run(tmp_path / "run", *calm_rows())
+    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
+    file = rewritten(next((tmp_path / "out").glob(f"*{suite}-random*")), tmp_path / "their.eval", foreign)
+    assert cli("import", file, "--out", tmp_path / "none") == 2
+    assert "was not written by raycade" in capsys.readouterr().err
+    assert cli("import", file, *overrides, "--out", tmp_path / "theirs", "--player", "rival") == 0
+    names = ["suite", "player", "task", "level", "mode", "index", "repeat", "success", "steps", "score"]
+    outcomes = {}
+    for path in (run, tmp_path / "theirs"):
+        rows = Run(path).ledger.table(names).to_pylist()
+        of = [row for row in rows if row["suite"] == suite and row.pop("player") in ("random", "rival")]
+        outcomes[path] = sorted(map(repr, of))
+    assert outcomes[run] == outcomes[tmp_path / "theirs"]
+    if suite == "kumo":
+        capsys.readouterr()
+        assert cli("report", tmp_path / "theirs") == 0
+        assert "Imported from inspect: their.eval." in capsys.readouterr().out
+
+
+def other_prompt(name, value):
+    if name.startswith("samples/"):
+        value["messages"][0]["content"][0]["text"] += " Think twice."
+
+
+def cut_short(name, value):
+    if name.startswith("samples/"):
+        value["messages"] = value["messages"][:-1]
+
+
+def said_more(name, value):
+    if name.startswith("samples/"):
+        value["messages"].append({"role": "user", "content": "And now?"})
+
+
+def other_seed(name, value):
+    if name.startswith("samples/"):
+        value["metadata"]["seed"] = 1
+
+
+def no_game(name, value):
+    if name.startswith("samples/"):
+        value["metadata"].pop("task")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (other_prompt, "otherwise than the suite does"),
+        (cut_short, "ends before turn"),
+        (said_more, "goes on after the game has ended"),
+        (other_seed, "another game"),
+        (no_game, "task: Field required"),
+    ],
+)
+def test_a_log_of_other_prompts_or_games_is_refused_with_the_reason(change, reason, tmp_path, capsys):
+    run = write_run(tmp_path / "run", *calm_rows())
+    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
+
+    def both(name, value):
+        foreign(name, value)
+        change(name, value)
+
+    file = rewritten(next((tmp_path / "out").glob("*kumo-random*")), tmp_path / "their.eval", both)
+    assert cli("import", file, *KUMO, "--out", tmp_path / "theirs") == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_an_episode_that_failed_elsewhere_is_a_failed_row_with_its_cause(tmp_path):
+    run = write_run(tmp_path / "run", *calm_rows())
+    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
+
+    def failed(name, value):
+        foreign(name, value)
+        if name.startswith("samples/"):
+            value["messages"] = value["messages"][:2]
+            value["error"] = {"message": "timed out at http://10.1.2.3:80/v1", "traceback": "", "traceback_ansi": ""}
+
+    file = rewritten(next((tmp_path / "out").glob("*kumo-random*")), tmp_path / "their.eval", failed)
+    assert cli("import", file, *KUMO, "--out", tmp_path / "theirs") == 0
+    errors = Run(tmp_path / "theirs").ledger.table(["status", "error"]).to_pylist()
+    assert {(row["status"], row["error"]) for row in errors} == {("failed", "PlayerError: timed out at <address>")}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 10**6), byte=st.integers(0, 255))
+def test_a_damaged_log_raises_nothing_but_file_errors(place, byte, tmp_path):
+    content = bytearray(toy_log())
+    content[place % len(content)] = byte
+    (tmp_path / "log.eval").write_bytes(content)
+    try:
+        list(read_inspect(tmp_path / "log.eval")[1])
+    except FileError as error:
+        assert "log.eval" in str(error)
+
+
+@functools.cache
+def toy_log() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        [path] = export_inspect(toy_source(), Path(folder))
+        return (Path(folder) / path).read_bytes()
+
+
+# --- what the formats ask --------------------------------------------------------------------------------------------
+
+UUID4 = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+AGGREGATE = {
+    *("schema_version", "evaluation_id", "evaluation_timestamp", "retrieved_timestamp", "source_metadata"),
+    *("eval_library", "model_info", "evaluation_results", "detailed_evaluation_results"),
+}
+INSTANCE = {
+    *("schema_version", "evaluation_id", "model_id", "evaluation_name", "evaluation_result_id", "sample_id"),
+    *("sample_hash", "interaction_type", "input", "output", "messages", "answer_attribution", "evaluation"),
+    *("token_usage", "performance", "error", "metadata"),
+}
+REQUIRED = INSTANCE - {
+    "output",
+    "messages",
+    "evaluation_result_id",
+    "sample_hash",
+    "token_usage",
+    "performance",
+    "error",
+}
+"""Of schema 0.3.0; benchmarks/exchange.py has their own validator look at the files."""
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
+    for source in sources_of(small_run(name), SUITES[name]):
+        aggregate, samples = export_every_eval_ever(source, tmp_path)
+        assert re.fullmatch(rf"data/[^/]+/[^/]+/[^/]+/{UUID4}_samples\.jsonl", samples.as_posix())
+        log = json.loads((tmp_path / aggregate).read_text())
+        assert set(log) == AGGREGATE
+        content = (tmp_path / samples).read_bytes()
+        detail = log["detailed_evaluation_results"]
+        assert detail["checksum"] == hashlib.sha256(content).hexdigest()
+        lines = [json.loads(line) for line in content.splitlines()]
+        assert detail["total_rows"] == len(lines) == len(list(source.rows(turns=False)))
+        strings = [log["source_metadata"], log["eval_library"], log["model_info"]]
+        assert all(isinstance(value, str) for each in strings for value in each["additional_details"].values())
+        identities = [result["evaluation_result_id"] for result in log["evaluation_results"]]
+        assert len(set(identities)) == len(identities)
+        for result in log["evaluation_results"]:
+            low, high = (result["metric_config"][end] for end in ("min_score", "max_score"))
+            assert float(low) <= result["score_details"]["score"] <= float(high)
+        for line in lines:
+            assert set(line) >= REQUIRED
+            assert set(line) <= INSTANCE
+            assert (line["interaction_type"] == "single_turn") == ("output" in line) != ("messages" in line)
+            assert line["evaluation_id"] == log["evaluation_id"]
+            assert line["evaluation_result_id"] in identities
+            assert all(isinstance(value, str) for value in line["metadata"].values())
+        uuid.UUID(aggregate.stem)
+
+
+def test_scores_of_an_export_are_those_of_the_rows(tmp_path):
+    run = small_run("kumo")
+    for source in sources_of(run, SUITES["kumo"]):
+        rows = list(source.rows(turns=False))
+        aggregate, _ = export_every_eval_ever(source, tmp_path)
+        results = json.loads((tmp_path / aggregate).read_text())["evaluation_results"]
+        overall = next(each for each in results if each["metric_config"]["metric_name"] == "success")
+        share = sum(bool(row["success"]) for row in rows) / len(rows)
+        assert overall["score_details"]["score"] == pytest.approx(share)
+        assert overall["score_details"]["uncertainty"]["num_samples"] == len(rows)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_an_inspect_log_holds_each_episode_with_its_chat_and_pictures(name, tmp_path):
+    for source in sources_of(small_run(name), SUITES[name]):
+        [path] = export_inspect(source, tmp_path)
+        archive = zipfile.ZipFile(tmp_path / path)
+        header, summaries = json.loads(archive.read("header.json")), json.loads(archive.read("summaries.json"))
+        rows = {row["episode_id"]: row for row in source.rows()}
+        assert len(summaries) == len(rows)
+        assert header["eval"]["config"]["epochs"] == 1 + max(row["repeat"] for row in rows.values())
+        for summary in summaries:
+            sample = json.loads(archive.read(f"samples/{summary['id']}_epoch_{summary['epoch']}.json"))
+            row = rows.pop(sample["uuid"])
+            replies = [each for each in sample["messages"] if each["source"] == "generate"]
+            assert [each["content"][-1]["text"] for each in replies] == [turn["reply"] for turn in row["turns"]]
+            assert ("error" in sample) == (row["status"] == "failed")
+            shown = {
+                part["image"] for each in sample["messages"] for part in each["content"] if part["type"] == "image"
+            }
+            assert shown == {f"attachment://{key}" for key in sample["attachments"]}
+            for picture in sample["attachments"].values():
+                Image.open(io.BytesIO(base64.b64decode(picture.removeprefix("data:image/png;base64,")))).verify()
+        assert not rows
+
+
+def test_messages_tell_every_chat_once():
+    """Each turn's whole chat can be made again from the messages that precede its reply."""
+    for name in SUITES:
+        for source in sources_of(small_run(name), SUITES[name]):
+            for row in source.rows():
+                said = list(messages_of(row["turns"]))
+                assert sum(each.reply is not None for each in said) == len(row["turns"])
+                added = [each for each in said if each.reply is None]
+                stored = sum(len(turn["prompt"]) for turn in row["turns"])
+                repeated = stored - len(added)
+                chats = [chat_of(row["turns"], number) for number in range(len(row["turns"]))]
+                assert repeated == sum(
+                    len(chat) > len(before) and chat[: len(before)] == before and chat[len(before)].role == "assistant"
+                    for before, chat in itertools.pairwise(chats)
+                )
+
+
+def test_a_dataset_has_its_pictures_as_images_in_the_order_of_the_chat(tmp_path):
+    run, suite = small_run("kidgym"), SUITES["kidgym"]
+    export_huggingface(sources_of(run, suite), tmp_path, "me/games")
+    table = pq.read_table(tmp_path / "dataset" / "data" / "kidgym")
+    features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
+    assert features["images"] == {"_type": "List", "feature": {"_type": "Image"}}
+    assert set(features) == set(table.column_names)
+    assert len(table) == len(run.episodes(["episode_id"]))
+    turns = {row["episode_id"]: row["turns"] for source in sources_of(run, suite) for row in source.rows()}
+    for row in table.to_pylist():
+        parts = [part for each in row["messages"] for part in each["content"]]
+        assert sum(part["type"] == "image" for part in parts) == len(row["images"])
+        stored = [part["picture"] for said in messages_of(turns[row["episode_id"]]) for part in said.parts]
+        sizes = [picture_from_description(each).size for each in stored if each is not None]
+        assert [Image.open(io.BytesIO(image["bytes"])).size for image in row["images"]] == sizes
+    header = (tmp_path / "dataset" / "README.md").read_text().split("---")[1]
+    assert yaml.safe_load(header)["license"] == ["cc-by-sa-4.0", "mit"]
+    assert not (tmp_path / "models").exists()  # no player is a model of the Hub
+
+
+def test_scores_for_the_page_of_a_model_of_the_hub(tmp_path):
+    [source] = sources_of(run_of(ToySuite(), model=HUB), ToySuite())
+    export_huggingface([source], tmp_path, "me/games")
+    [entry] = yaml.safe_load((tmp_path / "models/Some__Model/.eval_results/raycade_toy.yaml").read_text())
+    assert entry["dataset"] == {"id": "me/games", "task_id": "toy"}
+    assert entry["value"] == 100.0
+
+
+HUB = {
+    "name": "oracle",
+    "engine": {"type": "vllm", "model": "Some/Model", "api_key": "k"},
+    "sampling": {"temperature": 0},
+}
+
+
+def test_lm_eval_files_are_named_and_filled_as_its_tools_expect(tmp_path):
+    for source in sources_of(small_run("kumo"), SUITES["kumo"]):
+        results, samples = export_lm_eval(source, tmp_path)
+        assert re.fullmatch(r"results_.*_\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{6}\.json", results.name)
+        log = json.loads((tmp_path / results).read_text())
+        names = set(log["results"])
+        for key in ("configs", "versions", "n-shot", "n-samples", "higher_is_better"):
+            assert set(log[key]) == names
+        assert {name for own in log["group_subtasks"].values() for name in own} < names
+        for line in (tmp_path / samples).read_text().splitlines():
+            sample = json.loads(line)
+            assert len(sample["arguments"]) == len(sample["resps"]) == len(sample["filtered_resps"])
+            assert all(name in sample for name in sample["metrics"])
+
+
+@pytest.mark.parametrize("name", WRITE)
+def test_exports_of_one_run_are_equal_to_the_last_byte(name, tmp_path):
+    for folder in ("a", "b"):
+        WRITE[name](toy_source(), tmp_path / folder)
+    files = [sorted(path.relative_to(tmp_path / one) for path in (tmp_path / one).rglob("*.*")) for one in ("a", "b")]
+    assert files[0] == files[1]
+    assert all((tmp_path / "a" / path).read_bytes() == (tmp_path / "b" / path).read_bytes() for path in files[0])
+
+
+# --- what must not leave ---------------------------------------------------------------------------------------------
+
+SECRETS = ("sk-0123456789", "gpu17.lab.internal", "/home/me/private", "10.20.30.40")
+
+
+def test_no_key_host_or_path_of_the_configuration_is_in_any_export(tmp_path):
+    key, host, path, address = SECRETS
+    config = {
+        "suite": {"type": "toy", "source": path, "python": f"{path}/bin/python", "api_key": key, "files": [path, "a"]},
+        "model": {
+            **{"name": "oracle", "sampling": {"temperature": 0.5, "max_tokens": 7, "header": key}},
+            "engine": {"type": "openai", "model": f"{path}/weights", "base_url": f"http://{host}:8000", "api_key": key},
+        },
+        "cluster": {"address": f"{host}:6379"},
+        "tracker": {"token": key},
+        "run_dir": path,
+    }
+    run = run_of(ToySuite(episodes=6), failing=(1,))
+    table = run.episodes()
+    error = f"ConnectError: {host}:8000 and http://{address}/v1 refused; see {path}/log"
+    broken = table.set_column(
+        table.column_names.index("error"),
+        "error",
+        pa.array([error if each else "" for each in table["error"].to_pylist()]),
+    )
+    turns = pa.concat_tables(run.batches(["turns"]))["turns"]
+    run = RunData.of_tables(run.plan, broken.append_column("turns", turns), config)
+    [source] = sources_of(run, ToySuite())
+    for write in WRITE.values():
+        write(source, tmp_path)
+    export_huggingface([source], tmp_path, "me/games")
+    everything = b"".join(content(path) for path in tmp_path.rglob("*.*") if path.is_file())
+    assert b"<address> refused" in everything
+    assert b'"temperature": 0.5' in everything
+    for secret in SECRETS:
+        assert secret.encode() not in everything
+    assert set(source.withheld) == {"suite.source", "suite.python", "suite.api_key"}
+
+
+def content(path: Path) -> bytes:
+    """Of a file, unpacked."""
+    if path.suffix == ".parquet":
+        return json.dumps(pq.read_table(path).to_pylist(), default=str).encode()
+    if path.suffix == ".eval":
+        archive = zipfile.ZipFile(path)
+        return b"".join(archive.read(name) for name in archive.namelist())
+    return path.read_bytes()
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
+def test_a_safe_name_is_one_file_name_and_tells_texts_apart(text):
+    name = safe_name(text)
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
+    assert name not in (".", "..")
+    assert len(name) < 100
+    assert name == text or name != safe_name(text + "!")
+
+
+def test_settings_without_secrets_stay_as_they_are():
+    section = {"type": "kumo", "domains": ["medical"], "repeats": 2, "transcripts": None, "seeds": "sealed:/a/b"}
+    assert public_settings(section) == {name: section[name] for name in section if name != "seeds"}
+    assert public_model({"model": None}) == {}
+    assert public_error("PromptTooLong: by 1000 tokens") == "PromptTooLong: by 1000 tokens"
