@@ -30,7 +30,7 @@ STATE_HEAD = 128
 TEXT: Mapping[str, Any] = {
     "hidden_size": HIDDEN,
     "intermediate_size": 256,
-    "moe_intermediate_size": 96,  # not half of HIDDEN: a transposed weight must have another shape
+    "moe_intermediate_size": 64,
     "shared_expert_intermediate_size": 64,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
@@ -82,6 +82,8 @@ def write_small_model(files: Files, home: Path) -> dict[str, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
 
     config = small_config(files.config)
+    # Other sizes for weights that are transposed: a square one would not show it.
+    config.get("text_config", config).update(files.copy.get("sizes", {}))
     if files.copy:
         ids = _write_words(files, home)
         for key, token in files.copy.get("ids", {}).items():

@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
+from benchmarks.models import SHIPPED, line
+from cluster.cli import main
 from cluster.models.hub import Files, files_of, shape_of
-from cluster.models.proofs import CONFIG, EXACT
+from cluster.models.proofs import CONFIG, EXACT, proofs
 from cluster.models.shrink import small_config
-from cluster.models.table import row_of
+from cluster.models.table import row_of, rows
 
 COPIES = sorted(
     file.name.removesuffix(".json").replace("--", "/")
@@ -32,6 +35,21 @@ def test_a_copy_of_a_config_is_that_of_its_row(id):
         (own.kv_heads, own.head_dim, own.whole, own.window)
     ) or found.latent
     assert found.state == pytest.approx(own.state, abs=1)
+
+
+def test_the_page_of_models_says_what_the_records_say(tmp_path, monkeypatch, capsys):
+    page = Path("docs/models.md").read_text(encoding="utf-8").splitlines()
+    shipped = json.loads(SHIPPED.read_text())
+    assert sorted(shipped) == COPIES
+    assert [id for id, proof in shipped.items() if line(id, proof) not in page] == []
+    monkeypatch.setenv("RAYCADE_CACHE", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "80")
+    proofs.cache_clear()
+    with pytest.raises(SystemExit):
+        main(["models"])
+    proofs.cache_clear()
+    printed = [row.rstrip() for row in capsys.readouterr().out.splitlines() if row.partition(" ")[0] in rows()]
+    assert len(printed) == len(rows()) and [row for row in printed if row not in page] == []
 
 
 @pytest.mark.parametrize("id", COPIES)
