@@ -35,6 +35,8 @@ from evals.types import Chat, Message
 PROMPT_DATE = datetime.date(2026, 1, 1)
 """The day that templates name as today: a chat must not change at midnight, nor when a run is resumed. It decides answers,
 so raise ``VLLMEngine.version`` with it."""
+EFFORT_VERSION = 15
+"""Of Mistral's format of chats, the first that knows ``reasoning_effort``."""
 MOST_BYTES = 4_000_000
 """A file that is larger holds no template."""
 PICTURE = "<picture>"
@@ -147,22 +149,24 @@ def _mode(settings: Mapping[str, Any]) -> str:
     return str((settings.get("vllm") or {}).get("tokenizer_mode") or "auto")
 
 
-def check_own_rendering(template: str | None, arguments: Mapping[str, Any]) -> None:
+def check_own_rendering(template: str | None, arguments: Mapping[str, Any], version: int = EFFORT_VERSION) -> None:
     """Refuse what a tokenizer that renders chats itself would ignore.
 
     Args:
         template: ``model.engine.chat_template``.
         arguments: ``model.chat_template_kwargs``.
+        version: Of Mistral's format of chats; a plan does not know it.
 
     Raises:
-        TemplateError: there is a template, or an argument that Mistral's tokenizers do not know.
+        TemplateError: there is a template, or an argument that Mistral's tokenizers of this version do not know.
     """
-    ignored = sorted(arguments.keys() - {"reasoning_effort"})
+    known = {"reasoning_effort"} if version >= EFFORT_VERSION else set()
+    ignored = sorted(arguments.keys() - known)
     if template or ignored:
         given = f"chat_template_kwargs.{ignored[0]}" if ignored else "engine.chat_template"
         raise TemplateError(
             f"model.{given}: Mistral's own tokenizer renders this model's chats, without a chat template; of its arguments it "
-            "knows reasoning_effort"
+            f"knows {', '.join(known) or 'none'}"
         )
 
 

@@ -93,7 +93,7 @@ class VLLMChat:
         own = self._own_template()
         try:
             if self._tekken:
-                check_own_rendering(self._template_text, self._given)
+                check_own_rendering(self._template_text, self._given, self._renderer.get_tokenizer().version)
                 # It warns of each text that could be tokenized otherwise; ``check_ids`` makes sure that ours is not.
                 logging.getLogger("transformers.tokenization_mistral_common").setLevel(logging.ERROR)
             if own is not None:

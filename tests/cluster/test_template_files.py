@@ -11,6 +11,7 @@ from cluster.engines.prompt_check import arranged, arrangements, choose_arrangem
 from cluster.engines.template_files import (
     TemplateError,
     check_arguments,
+    check_own_rendering,
     check_template,
     find_template,
     marks_in,
@@ -63,6 +64,8 @@ def test_what_a_tokenizer_that_renders_chats_itself_would_ignore_is_refused(tmp_
     check_template({**own, "chat_template_kwargs": {"reasoning_effort": "none"}})
     with pytest.raises(TemplateError, match=r"chat_template_kwargs\.enable_thinking: .* knows reasoning_effort"):
         check_template({**own, "chat_template_kwargs": {"enable_thinking": False}})
+    with pytest.raises(TemplateError, match=r"reasoning_effort: .* knows none"):
+        check_own_rendering(None, {"reasoning_effort": "high"}, version=13)
     with pytest.raises(TemplateError, match=r"model\.engine\.chat_template: "):
         check_template({**own, "chat_template": WHOLE})
     with pytest.raises(TemplateError, match="probe"):
