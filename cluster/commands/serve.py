@@ -7,10 +7,11 @@ import asyncio
 import dataclasses
 import functools
 import re
+import shlex
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cluster import stop_signals
 from cluster.commands.run import play_on_cluster, run_and_show
@@ -22,11 +23,14 @@ from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
 from cluster.serve.commits import Commits
 from cluster.serve.games import Games, Limits
-from cluster.serve.host import LOOPBACK, listen, offer, over_http, token_of
+from cluster.serve.host import LOOPBACK, listen, offer, over_http, take_output, token_of
 from cluster.serve.web import Web
 from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
 from evals.types import Episode
+
+if TYPE_CHECKING:
+    from cluster.serve.tools import Tools
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}", re.ASCII)
 
@@ -51,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any that is free)")
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="file of the token that clients send; made if it is not there"
+    )
+    parser.add_argument(
+        "--stdio", action="store_true", help="MCP over standard input and output, for a client that starts this command"
     )
     parser.add_argument(
         "--turn-timeout",
@@ -88,6 +95,7 @@ def main(options: argparse.Namespace) -> int:
         UserError: the settings name no suite or player, or another model; or the address cannot be used.
     """
     limits = _limits(options)
+    options.output = take_output() if options.stdio else None
     settings = load_settings(serve_overrides(options.overrides))
     check_pictures(settings)
     return run_and_show(settings, functools.partial(_play, options, limits))
@@ -163,23 +171,45 @@ async def _serve(
     stopping: StopWatch,
     progress: Progress,
 ) -> None:
+    """Open the way that was asked for, say what to copy, and serve."""
+    player = settings.model.name
     feedback = bool((settings.model.engine or {}).get("feedback"))
-    token = token_of(options.token_file)
-    web = Web(games, settings.model.name, feedback)
-    listener = listen(options.host, options.port)
-    hosts = {LOOPBACK, "localhost", options.host, socket.gethostname()}
-    address = f"http://{options.host}:{listener.getsockname()[1]}"
-    progress.say(_invitation(address, token, options.token_file, games.left))
-    if options.host not in (LOOPBACK, "localhost"):
-        warn(f"--host={options.host}: the token and all games cross the network unencrypted")
-    interface = over_http(web.app(token, hosts), listener)
+    tools = _tools(games, player, feedback, needed=options.stdio)
+    if tools is not None and options.stdio:
+        progress.say(f"games offered over standard input and output: {games.left}")
+        interface = tools.over_stdio(options.output)
+    else:
+        token = token_of(options.token_file)
+        listener = listen(options.host, options.port)
+        hosts = {LOOPBACK, "localhost", options.host, socket.gethostname()}
+        app = Web(games, player, feedback).app(token, hosts, tools.over_http() if tools is not None else None)
+        address = f"http://{options.host}:{listener.getsockname()[1]}"
+        progress.say(_invitation(address, token, options.token_file, games.left, tools is not None))
+        if options.host not in (LOOPBACK, "localhost"):
+            warn(f"--host={options.host}: the token and all games cross the network unencrypted")
+        interface = over_http(app, listener)
     await offer(games, commits, stopping, progress, interface, settings.cluster.grace_seconds)
 
 
-def _invitation(address: str, token: str, file: Path | None, left: int) -> str:
-    """What to copy."""
-    shown = f"$(cat {file})" if file else token
-    return (
-        f"{left} games are offered at {address}\n\n"
-        f'  HTTP  curl -X POST -H "Authorization: Bearer {shown}" {address}/v1/sessions\n'
-    )
+def _tools(games: Games, player: str, feedback: bool, needed: bool) -> Tools | None:
+    """The MCP interface, where its package is installed.
+
+    Raises:
+        UserError: it is needed, and not installed.
+    """
+    try:
+        from cluster.serve.tools import Tools
+    except ModuleNotFoundError as error:
+        if needed:
+            raise UserError(f"--stdio needs the Python package {error.name!r}: pip install 'raycade[mcp]'") from error
+        return None
+    return Tools(games, player, feedback)
+
+
+def _invitation(address: str, token: str, file: Path | None, left: int, mcp: bool) -> str:
+    """What to copy; the token of a file is not repeated."""
+    header = f"Authorization: Bearer {f'$(cat {shlex.quote(str(file))})' if file else token}"
+    lines = [f"games offered at {address}: {left}", "", f'  curl -X POST -H "{header}" {address}/v1/sessions']
+    if mcp:
+        lines.append(f'  claude mcp add --transport http raycade {address}/mcp --header "{header}"')
+    return "\n".join([*lines, ""])

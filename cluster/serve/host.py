@@ -12,13 +12,13 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import uvicorn
 from starlette.applications import Starlette
 
 from cluster import stop_signals
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.serve.commits import Commits
 from cluster.serve.games import Games
@@ -98,7 +98,7 @@ async def over_http(app: Starlette, listener: socket.socket) -> AsyncIterator[as
         timeout_graceful_shutdown=int(GOODBYE_SECONDS),
     )
     server = uvicorn.Server(config)  # within stop_signals.counted its handlers of signals are not installed
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    serving = asyncio.create_task(_served(server, listener))
     closed = asyncio.Event()
     serving.add_done_callback(lambda task: closed.set())
     try:
@@ -106,6 +106,20 @@ async def over_http(app: Starlette, listener: socket.socket) -> AsyncIterator[as
     finally:
         server.should_exit = True
         await serving
+
+
+async def _served(server: uvicorn.Server, listener: socket.socket) -> None:
+    try:
+        await server.serve(sockets=[listener])
+    except SystemExit as error:  # how it gives up when it cannot start
+        raise RunFailedError("the server did not start") from error
+
+
+def take_output() -> TextIO:
+    """Standard output, for a protocol alone: from now on all else that is printed there goes to standard error."""
+    taken = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return taken
 
 
 def listen(host: str, port: int) -> socket.socket:

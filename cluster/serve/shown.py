@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from cluster.serve.games import Game
 from envs.picture import Picture
 from evals.chat_json import chat_to_json, data_url
-from evals.types import Chat, Episode, Turn
+from evals.types import Chat, Episode, Part, Turn
 
 
 def episode_to_json(episode: Episode) -> dict[str, Any]:
@@ -69,6 +70,27 @@ def turn_to_json(turn: Turn, new_from: int, url: Callable[[Picture], str]) -> di
         "labels": list(turn.labels),
         "schema": turn.schema,
     }
+
+
+def game_to_parts(game: Game, number: int, feedback: bool, whole: bool) -> list[Part]:
+    """A game at the turn of a number, or its end, as texts and pictures: a line of JSON, then the messages.
+
+    Args:
+        game: What is played.
+        number: Of the turn that the client is to see.
+        feedback: Whether clients are told if a game was won.
+        whole: All messages of the turn, not only those that are new.
+    """
+    said: dict[str, Any] = {"session": game.id, "episode": episode_to_json(game.episode)}
+    turn = game.turn(number)
+    if turn is None:
+        return [json.dumps(said | {"turn": None, "outcome": outcome_to_json(game, feedback)})]
+    asked = {"turn": turn.number, "options": turn.options, "labels": turn.labels, "schema": turn.schema}
+    parts: list[Part] = [json.dumps(said | asked | {"outcome": None}, ensure_ascii=False)]
+    for message in turn.chat[0 if whole else first_new(game, turn) :]:
+        parts.append(f"[{message.role}]")
+        parts += message.parts
+    return parts
 
 
 def outcome_to_json(game: Game, feedback: bool) -> dict[str, Any]:

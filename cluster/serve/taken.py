@@ -14,14 +14,16 @@ BODY: Final = Bounds(size=8 << 20, depth=16, nodes=100_000)
 """Most that a request may hold: a reply with all its reasoning."""
 
 
-class _Taken(BaseModel):
+class Taken(BaseModel):
+    """A message of a program: no other fields, and no other types."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-T = TypeVar("T", bound=_Taken)
+T = TypeVar("T", bound=Taken)
 
 
-class Wish(_Taken):
+class Wish(Taken):
     """What a client wants to play."""
 
     episode: str = ""
@@ -30,7 +32,7 @@ class Wish(_Taken):
     """Pictures as data URLs, or as addresses of PNG files on this server."""
 
 
-class Answer(_Taken):
+class Answer(Taken):
     """What a client answers to a turn."""
 
     text: Annotated[str, AfterValidator(whole)]

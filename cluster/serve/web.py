@@ -6,9 +6,9 @@ import asyncio
 import base64
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -18,13 +18,14 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cluster.errors import RunFailedError
 from cluster.serve import taken
 from cluster.serve.games import Game, Games, RefusedError
 from cluster.serve.shown import episode_to_json, game_to_json
 from cluster.serve.taken import BadRequestError
+from envs.files import FileError, parse_json
 from evals.chat_json import png
 
 MOST_LISTED: Final = 1000
@@ -39,6 +40,18 @@ HEADERS: Final = {
 }
 
 
+class Mcp(Protocol):
+    """An application that must be running while it answers."""
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """What must run meanwhile."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        ...
+
+
 class Web:
     """The sessions of one run over HTTP."""
 
@@ -50,16 +63,14 @@ class Web:
         self,
         token: str,
         hosts: Collection[str],
-        mcp: ASGIApp | None = None,
-        running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+        mcp: Mcp | None = None,
     ) -> Starlette:
         """The application.
 
         Args:
             token: What every request must bring, except those for pictures, whose addresses hold a session's random id.
             hosts: Names by which it may be addressed: a page elsewhere could have its own name resolved to this machine.
-            mcp: Answers at ``/mcp``, where there is one.
-            running: What must run meanwhile.
+            mcp: Answers at ``/mcp``, where the package for it is installed.
         """
         routes = [
             Route("/v1/progress", self._progress),
@@ -69,12 +80,13 @@ class Web:
             Route("/v1/sessions/{session}", self._give_back, methods=["DELETE"]),
             Route("/v1/sessions/{session}/turns/{number}", self._answer, methods=["POST"]),
             Route("/pictures/{session}/{number}.png", self._picture),
-            *([Route("/mcp", mcp)] if mcp is not None else []),
         ]
+        if mcp is not None:
+            routes.append(Route("/mcp", _Bounded(mcp)))
 
         @contextlib.asynccontextmanager
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
-            async with running() if running is not None else contextlib.nullcontext():
+            async with mcp.running() if mcp is not None else contextlib.nullcontext():
                 yield
 
         return Starlette(
@@ -155,6 +167,27 @@ class _Guard:
         )
         refused = JSONResponse({"error": text}, 401, headers={**HEADERS, "WWW-Authenticate": "Bearer"})
         await refused(scope, receive, send)
+
+
+class _Bounded:
+    """Passes on requests whose body our own reader takes: bounded in size, depth and number of values."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await _body(Request(scope, receive))
+        if body:
+            try:
+                parse_json(body, "the body", taken.BODY)
+            except FileError as error:
+                raise BadRequestError(str(error)) from None
+        whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def again() -> Message:
+            return whole.pop() if whole else await receive()
+
+        await self._app(scope, again, send)
 
 
 async def _body(request: Request) -> bytes:
