@@ -8,9 +8,11 @@ import json
 import ssl
 import time
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from
+from cluster.engines.api_secrets import EPISODE, OF_TURN, TURN
 from cluster.engines.redaction import redacted
 
 MOST_BYTES = 2**24
@@ -38,7 +40,8 @@ class Endpoint:
         Args:
             base_url: without a slash at its end.
             key: sent as a bearer token; none is sent if it is empty.
-            headers: sent with every request; an ``Authorization`` of theirs takes the key's place.
+            headers: sent with every request; an ``Authorization`` of theirs takes the key's place. Values of ``OF_TURN``
+                are replaced by what they name, and sent with turns alone.
             secrets: what no error and no reply may show.
             timeout_seconds: for one whole exchange, from connecting to the answer's last byte.
             connections: most at once.
@@ -48,13 +51,15 @@ class Endpoint:
 
         self.base_url = base_url
         self._seconds = timeout_seconds
+        self._of_turn = {name: value for name, value in headers.items() if value in OF_TURN}
+        """Headers that tell a server with a memory which turn of which episode it is asked."""
         self._secrets = tuple(secret for secret in (key, *secrets) if secret)
         self._http_error = httpx.HTTPError
         self._no_connection = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
         self._client = httpx.AsyncClient(
             headers={
                 **({"authorization": f"Bearer {key}"} if key else {}),
-                **{name.lower(): value for name, value in headers.items()},
+                **{name.lower(): value for name, value in headers.items() if name not in self._of_turn},
                 "accept-encoding": "identity",
             },
             # the bound for the whole exchange is ours: the client's own count from byte to byte
@@ -79,7 +84,10 @@ class Endpoint:
         Raises:
             EndpointError: there is none.
         """
-        return await self._exchange("POST", "/chat/completions", self._seconds, json.dumps(body).encode())
+        episode, _, turn = name.rpartition("-")
+        told = {EPISODE: episode, TURN: turn}
+        headers = {header.lower(): told[value] for header, value in self._of_turn.items()} if episode else {}
+        return await self._exchange("POST", "/chat/completions", self._seconds, json.dumps(body).encode(), headers)
 
     def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
         """None: each request is new."""
@@ -105,11 +113,18 @@ class Endpoint:
         """Close connections."""
         await self._client.aclose()
 
-    async def _exchange(self, method: str, path: str, seconds: float, content: bytes | None = None) -> Any:
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        seconds: float,
+        content: bytes | None = None,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> Any:
         refused = False
         try:
             async with asyncio.timeout(seconds):
-                headers = {"content-type": "application/json"} if content else {}
+                headers = {"content-type": "application/json", **more} if content else {}
                 async with self._client.stream(
                     method, self.base_url + path, content=content, headers=headers
                 ) as response:

@@ -14,6 +14,10 @@ from urllib.parse import urlsplit
 FROM_ENVIRONMENT = "env:"
 """What a header's value begins with that is read from the environment."""
 
+EPISODE, TURN = "raycade:episode", "raycade:turn"
+OF_TURN = (EPISODE, TURN)
+"""Values of headers that stand for the episode's id and the turn's number, from 0."""
+
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _KEY = re.compile(
     r"\b(?:sk|pk|rk|gsk|csk|xai|nvapi|pplx|r8|tgp)[-_](?=[\w-]*\d)[\w-]{16,}|\bhf_\w{16,}|\bwandb_v1_\w{16,}"
@@ -136,6 +140,8 @@ def check_headers(headers: Any) -> None:
             raise ValueError(f"model.engine.headers: {name} is set by the engine itself")
         if not isinstance(value, str) or not re.fullmatch(r"[ -~]*", value):
             raise ValueError(f"model.engine.headers: the value of {name} must be plain text in one line")
+        if value.startswith("raycade:") and value not in OF_TURN:
+            raise ValueError(f"model.engine.headers: {name} must be {EPISODE} or {TURN}, if it begins with raycade:")
         if value.startswith(FROM_ENVIRONMENT):
             if not _VARIABLE.fullmatch(value.removeprefix(FROM_ENVIRONMENT)):
                 raise ValueError(

@@ -1,22 +1,33 @@
 """`raycade serve`: games that programs play from outside have the same rows as games of a run, and nothing of them leaks."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 import httpx
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from cluster.commands.serve import serve_overrides
 from cluster.config.settings import check_environment, load_settings
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
+from cluster.observe.run_statistics import RunStatistics
+from cluster.observe.tracker import Watcher
+from cluster.serve import commits as commits_module
+from cluster.serve.commits import Commits
 from cluster.serve.games import KEPT_SECONDS, Games, Limits
-from cluster.serve.host import token_of
+from cluster.serve.host import LOOPBACK, listen, over_http, token_of
 from cluster.serve.taken import Answer
+from cluster.serve.tools import Tools
 from cluster.serve.web import Web
+from cluster.stopping.watch import StopWatch
 from evals.conversation import Conversation, Record
 from evals.ledger.records import records_to_table
 from evals.sessions.session import text_reply
@@ -25,6 +36,7 @@ from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.types import Episode, Outcome, Reply, Turn, message, stable_seed
+from examples import agent_with_memory
 from tests.toy import ToySuite
 
 TOKEN = "token-of-the-tests"
@@ -391,6 +403,152 @@ def test_whatever_clients_do_each_episode_is_played_once(steps: list[tuple[str, 
 
     served = asyncio.run(played())
     assert rows(suite, served.records) == direct(suite, served.plan)
+
+
+# --- MCP -------------------------------------------------------------------------------------------------------------
+
+
+async def play_by_tools(client: Client) -> None:
+    """The policy as an MCP client."""
+
+    async def call(tool: str, **arguments: object) -> dict:
+        result = await client.call_tool(tool, arguments)
+        assert not result.is_error, result.content
+        return json.loads(result.content[0].text)
+
+    while (game := await call("next_game"))["session"] is not None:
+        while game["turn"] is not None:
+            text = choice(game["turn"], game["episode"]["task"], game["labels"] or game["options"])
+            game = await call("answer", session=game["session"], turn=game["turn"], text=text)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_rows_over_mcp_equal_those_of_a_run(name: str) -> None:
+    served = Served(SUITES[name])
+
+    async def played() -> None:
+        async with Client(Tools(served.games, "agent", False).server()) as client:
+            await play_by_tools(client)
+
+    asyncio.run(played())
+    assert str(rows(served.suite, served.records)) == str(direct(served.suite, served.plan))
+
+
+async def test_a_tool_shows_what_is_new_and_state_shows_all() -> None:
+    served = Served(SUITES["kidgym"])
+    async with Client(Tools(served.games, "agent", False).server()) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {"next_game", "answer", "state", "progress"}
+        begun = (await client.call_tool("next_game", {"episode": served.plan[0].id})).content
+        game = json.loads(begun[0].text)
+        assert [block.text for block in begun[1:2]] == ["[system]"] and "image" in {block.type for block in begun}
+        arguments = {"session": game["session"], "turn": "0", "text": game["options"][0], "usage": {"prompt_tokens": 3}}
+        after = (await client.call_tool("answer", arguments)).content
+        assert "[system]" not in [block.text for block in after if block.type == "text"]
+        whole = (await client.call_tool("state", {"session": game["session"]})).content
+        assert whole[0] == after[0] and len(whole) > len(after)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("answer", {"session": "x", "turn": 0, "text": "a"}, "no such session"),
+        ("answer", {"session": "x", "turn": -1, "text": "a"}, "turn"),
+        ("answer", {"session": "x"}, "Field required"),
+        ("state", {"session": 5}, "session: "),
+        ("next_game", {"seed": 1}, "Extra inputs"),
+        ("next_game", {"episode": "x"}, "not among those left"),
+        ("cheat", {}, "next_game, answer, state, progress"),
+    ],
+)
+async def test_a_tool_says_what_is_wrong(tool: str, arguments: dict, said: str) -> None:
+    served = Served(SUITES["toy"])
+    async with Client(Tools(served.games, "agent", False).server()) as client:
+        result = await client.call_tool(tool, arguments)
+    assert result.is_error and said in result.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("body", "token", "status"), [("[" * 100_000, TOKEN, 400), ("x" * (9 << 20), TOKEN, 413), ("{}", "none", 401)]
+)
+async def test_bodies_for_mcp_are_bounded_too(body: str, token: str, status: int) -> None:
+    served = Served(SUITES["toy"])
+    mcp = Tools(served.games, "agent", False).over_http()
+    app = Web(served.games, "agent", False).app(TOKEN, ["testserver"], mcp)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    async with mcp.running(), httpx.AsyncClient(transport=httpx.ASGITransport(app), headers=headers) as client:
+        assert (await client.post("http://testserver/mcp", content=body)).status_code == status
+
+
+@contextlib.asynccontextmanager
+async def listening(served: Served) -> AsyncIterator[str]:
+    """The address of a real server."""
+    mcp = Tools(served.games, "agent", False).over_http()
+    listener = listen(LOOPBACK, 0)
+    async with over_http(Web(served.games, "agent", False).app(TOKEN, [LOOPBACK], mcp), listener):
+        yield f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+
+
+async def test_the_example_agent_plays_all_games() -> None:
+    served = Served(SUITES["kumo"])
+    async with listening(served) as url:
+        assert await asyncio.to_thread(agent_with_memory.play, url, TOKEN) == 6
+    assert len(served.records) == 6 and all(record.done for record in served.records)
+    assert "said it 0 times" in served.records[0].turns[0].reply.reasoning
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_mcp_client_plays_over_http(mode: str) -> None:
+    served = Served(SUITES["toy"])
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with listening(served) as url, httpx2.AsyncClient(headers=headers) as http:
+        async with Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client:
+            await play_by_tools(client)
+    assert rows(served.suite, served.records) == await asyncio.to_thread(direct, served.suite, served.plan)
+
+
+# --- commits ---------------------------------------------------------------------------------------------------------
+
+
+class Disk:
+    """A run directory's part in commits."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures, self.parts = failures, list[list[str]]()
+
+    def commit(self, table) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(28, "no space")
+        time.sleep(0.01)
+        self.parts.append(table["episode_id"].to_pylist())
+
+    def compact(self) -> None:
+        return
+
+
+def commits_to(disk: Disk) -> Commits:
+    return Commits(ToySuite(), disk, RunStatistics(), StopWatch(None, None), Watcher(None))
+
+
+@pytest.mark.parametrize("failures", [0, 3])
+async def test_what_finishes_together_is_one_part_and_nothing_is_lost(failures, monkeypatch) -> None:
+    monkeypatch.setattr(commits_module, "RETRY_SECONDS", 0.001)
+    disk = Disk(failures)
+    commits = commits_to(disk)
+    records = [await play_episode(ToySuite(), each, Policy()) for each in plan_for(ToySuite(), {"agent": ""})]
+    await asyncio.gather(*(commits.add(record) for record in records))
+    await commits.settle()
+    written = [name for part in disk.parts for name in part]
+    assert sorted(written) == sorted(record.episode.id for record in records)
+    assert len(disk.parts) <= 2
+
+
+async def test_a_disk_that_stays_full_ends_the_run(monkeypatch) -> None:
+    monkeypatch.setattr(commits_module, "RETRY_SECONDS", 0.001)
+    commits = commits_to(Disk(1000))
+    record = await play_episode(ToySuite(), ToySuite().plan()[0], Policy())
+    found = await asyncio.gather(*(commits.add(record) for _ in range(2)), return_exceptions=True)
+    assert all(isinstance(error, RunFailedError) for error in found) and "no space" in str(commits.failure)
 
 
 # --- the player ------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from cluster.engines.api_engine import ApiEngine
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_limited import LimitedEndpoint
 from cluster.engines.api_request import NEUTRAL
-from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
+from cluster.engines.api_secrets import OF_TURN, check_base_url, check_no_secrets, read_headers, read_key
 from cluster.engines.base import MANY, Capabilities, Request, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.providers.errors import endpoint_error
@@ -254,6 +254,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
             ValueError: a variable of the environment is missing.
         """
         sent, secrets = read_headers(settings.get("headers") or {})
+        if any(value in OF_TURN for value in sent.values()):
+            raise ValueError("model.engine.headers: only model=openai sends episode and turn")
         return read_key(settings.get("api_key_env") or cls.key_variable, needed=True), sent, secrets
 
     # --- what each provider says ---

@@ -13,11 +13,14 @@ from PIL import Image
 from cluster.config.settings import load_settings
 from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.openai_api import OpenAIEngine
+from cluster.engines.providers.openai_clients import OpenRouterEngine
 from cluster.errors import UserError
+from cluster.runner.model_player import request_for
 from envs.picture import Picture
 from evals.chat_json import chat_to_json
-from evals.types import message
+from evals.types import Turn, message
 from tests.cluster.openai_api.stub import engine, request
+from tests.toy import ToySuite
 
 
 @dataclass(frozen=True)
@@ -150,3 +153,23 @@ def test_nested_settings_with_a_type_reach_the_endpoint_unchanged(stub):
     thinking = "model.engine.extra_body={thinking: {type: enabled}}"
     made = load_settings([*GAME, f"model.engine.base_url={stub.url}", thinking]).model.make_engine()
     assert made._form.extra_body == {"thinking": {"type": "enabled"}}
+
+
+FIRST = ToySuite().plan()[0]
+
+
+async def test_headers_tell_an_agent_with_a_memory_which_turn_it_is_asked(stub):
+    headers = {"X-Session": "raycade:episode", "X-Turn": "raycade:turn", "X-Title": "games"}
+    telling = engine(stub, headers=headers)
+    await telling.start()
+    turn = request_for(Turn(FIRST, 2, (message("user", "Go."),)), "free")
+    await telling.complete(turn)
+    asked, sent = stub.headers
+    assert not {"x-session", "x-turn"} & set(asked) and asked["x-title"] == "games", "no turn, no name"
+    assert (sent["x-session"], sent["x-turn"], sent["x-title"]) == (FIRST.id, "2", "games")
+    await engine(stub).complete(turn)
+    assert FIRST.id not in str(stub.headers[-1]), "off by default"
+    with pytest.raises(UserError, match="raycade:episode or raycade:turn"):
+        load_settings([*GAME, "model.engine.headers={X-Seed: 'raycade:seed'}"])
+    with pytest.raises(ValueError, match="only model=openai"):
+        OpenRouterEngine._read_secrets({"headers": headers})
