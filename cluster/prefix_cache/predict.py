@@ -1,9 +1,10 @@
 """Which tokens of a prompt a prefix cache serves: of attention, and of hybrid models as vLLM 0.32 keeps their states.
 
-Attention can go on from any block. A hybrid model can go on only where a state was stored: vLLM stores one where it stops
-computing a prompt, that is at the end of the last whole block, and where it saw that the prompt shares more with an earlier
-one than any state covers (``Scheduler._mamba_block_aligned_split``). So a prefix that many prompts share is computed for the
-first, computed again for the second, which stores its state, and served from the third on.
+Attention can go on from any block. A hybrid model can go on only where a state was stored: vLLM stores one at the end of a
+prompt's last whole block, and where it saw that the prompt shares more with an earlier one than any state covers
+(``Scheduler._mamba_block_aligned_split``). At other ends of blocks it stops too, but forgets their states
+(``MambaManager.reachable_block_mask``), and while it writes it stores none. So a prefix that many prompts share is computed for
+the first, computed again for the second, which stores its state, and served from the third on.
 
     >>> shared, ends = tuple(range(250)), ((1001,) * 100, (1002,) * 100, (1003,) * 100)
     >>> attention, hybrid = AttentionCache(100), HybridCache(100)
@@ -67,14 +68,10 @@ class HybridCache:
 
     def ask(self, prompt: Tokens, written: Tokens = ()) -> int:
         """Tokens of a prompt that the cache serves; afterwards it holds what the prompt left."""
-        whole = [*prompt, *written]
-        names = list(prefixes(whole, self.unit))
+        names = list(prefixes(prompt, self.unit))
         shared = self._attention.ask(prompt, written)
         hit = self._stored(names, shared)
         for end in self._stops(len(prompt), hit, shared):
-            self._states.add(names[end // self.unit - 1])
-        # While it writes, a model stores its state at each end of a block that it passes.
-        for end in range((len(prompt) // self.block + 1) * self.block, len(whole) + 1, self.block):
             self._states.add(names[end // self.unit - 1])
         return hit
 
@@ -119,7 +116,8 @@ class HybridCache:
             if start < shared < end:
                 candidates.append(start + (shared - start) // self.block * self.block)
             end = min((stop for stop in candidates if start < stop < end), default=end)
-            if end % self.block == 0 or end == last_unit:
+            # vLLM keeps the states that a later prompt is known to go on from (``prefix_cache_retention_interval=0``).
+            if end in (last_block, last_unit, shared // self.block * self.block):
                 stops.append(end)
             start = end
         return stops
