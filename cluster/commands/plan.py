@@ -8,14 +8,16 @@ from typing import Any
 
 from cluster.config.settings import Settings, check_pictures
 from cluster.errors import UserError
-from cluster.models.hardware import check_parallel, hardware_table
+from cluster.models.cached_share import cached_table
+from cluster.models.hardware import check_parallel, hardware_table, picture_rule
 from cluster.storage.stored_run import TIMINGS, Run
+from evals.suite import counting_pictures
 from evals.tables import Cell, Table
 from evals.types import Episode
 
 
 def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
-    """The totals, with a time estimate if a past run gives the speed; then episodes, model calls and tokens of each cell.
+    """The totals, with a time estimate if a past run gives the speed; then cells, GPUs and the prefix cache.
 
     Raises:
         UserError: ``like`` holds no timings, or the first picture of a task and level cannot be rendered.
@@ -63,10 +65,12 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     notes = (f"run directory: {settings.run_dir}", *more)
     title = f"Plan: {settings.suite.name} with {settings.model.name}"
     hardware = hardware_table(settings.model.engine, prompt_tokens, completion_tokens, calls)
+    with counting_pictures(picture_rule(settings.model.engine)):
+        cached = cached_table(settings.model.engine, settings.suite, modeled)
     return [
         Table("plan_total", title, ("metric", "value"), tuple(total), notes),
         Table("plan", "Episodes", columns, rows),
-        *([hardware] if hardware else []),
+        *(table for table in (hardware, cached) if table is not None),
     ]
 
 

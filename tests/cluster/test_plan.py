@@ -62,7 +62,8 @@ def test_every_cell_has_its_episodes_and_the_models_calls():
 
 def test_hardware_says_what_fits_before_anything_loads():
     made = load_settings([*SMALL, "model=llama_3_1_70b", "model.sampling.max_tokens=100"])
-    total, _, hardware = describe_plan(made, None)
+    total, _, hardware, cache = describe_plan(made, None)
+    assert cache.name == "prefix_cache" and "blocks of 16 tokens" in cache.title
     rows = {row[0].partition(",")[0]: row for row in hardware.rows}
     assert set(rows) == set(gpus()) and hardware.name == "hardware"
     for name, row in rows.items():

@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.errors import UserError
+from cluster.models import cached_share
+from cluster.models.cached_share import blocks_of, cached_table
 from cluster.prefix_cache.beginnings import PROMPTS_WITHOUT_HITS, HitWatch, SharedBeginnings, beginning_of, tokens_of
 from cluster.prefix_cache.block_size import CPU_BLOCK, block_tokens
 from cluster.prefix_cache.predict import AttentionCache, HybridCache
+from evals.questions import Question, QuestionSuite
 
 SHRUNKEN = {
     "num_attention_heads": 2,
@@ -62,6 +66,30 @@ def test_a_beginning_sent_first_makes_a_hybrid_cache_serve_what_attention_would(
         if end := hybrid.missing(prompt):
             hybrid.ask(prompt[: end + 1])
         assert hybrid.ask(prompt) == attention.ask(prompt)
+
+
+@pytest.mark.parametrize(("unit", "after_reply"), [(None, 0), (32, 608)])
+def test_states_are_kept_where_vllm_kept_them(unit, after_reply):
+    """vLLM 0.32 reported these numbers for such prompts (Qwen3.5 with blocks of 640, 2,048 tokens a step)."""
+    cache = HybridCache(640, unit, 2048)
+    first, reply, more = range(620), range(1000, 1060), range(2000, 2200)
+    second = [*first, *reply, *more]
+    third = [*second[:700], *range(3000, 3100)]
+    # No state is kept at an end of a block that is passed while a reply is written.
+    assert [cache.ask([*first], [*reply]), cache.ask(second), cache.ask(third)] == [0, after_reply, 640]
+    long = range(10_000, 15_000)
+    # Nor at the ends of steps (1,920 and 3,840).
+    cut = [cache.ask([*long[:length], *range(50)]) for length in (5000, 1000, 2000, 3000, 4500)]
+    assert cut == [0, 0, 640, 1920, 4480]
+
+
+def test_an_end_of_a_block_on_the_way_from_within_a_block_is_not_kept():
+    """A game of KidGym: a prompt went on from 704, passed 1,280, and the next one was served 704."""
+    cache = HybridCache(640, 32)
+    beginning, first, second = range(704), range(1000, 4168), range(5000, 5900)
+    cache.ask([*beginning, 1])
+    assert cache.ask([*beginning, *first]) == 704
+    assert cache.ask([*beginning, *first[:2240], *second]) == 704
 
 
 @dataclass(frozen=True)
@@ -127,3 +155,73 @@ def test_prompts_without_hits_are_told_once(caplog):
     for number in range(3 * PROMPTS_WITHOUT_HITS):
         served.saw(400, 16 if number == 50 else 0)
     assert not caplog.records
+
+
+QWEN = {"type": "vllm", "model": "Qwen/Qwen3.5-9B"}
+
+
+def test_a_plan_knows_the_blocks_of_a_model_from_its_config_or_its_row(monkeypatch):
+    assert blocks_of(QWEN).hybrid and blocks_of(QWEN).tokens == 528
+    assert blocks_of({**QWEN, "vllm": {"kv_cache_dtype": "fp8"}}).tokens == 1056
+    assert blocks_of({**QWEN, "tensor_parallel_size": 8}).tokens == 272
+    assert blocks_of({**QWEN, "model": "Qwen/Qwen2.5-VL-7B-Instruct"}).tokens == 16
+    assert [blocks_of({**QWEN, "model": "tiny", "block_size": size}).tokens for size in (None, 32)] == [CPU_BLOCK, 32]
+    assert blocks_of({**QWEN, "model": "nobody/knows-it"}) is None
+
+    def gone(*_, **__):
+        raise UserError("no files")
+
+    known = {id: blocks_of({**QWEN, "model": id}) for id in ("Qwen/Qwen3.5-9B", "Qwen/Qwen3.6-35B-A3B")}
+    monkeypatch.setattr(cached_share, "files_of", gone)
+    for id, blocks in known.items():
+        of_row = blocks_of({**QWEN, "model": id})
+        assert of_row.tokens == blocks.tokens and "table" in of_row.rule
+
+
+class Questions(QuestionSuite):
+    """Questions of 5 + ``shared`` + 190 + 5 tokens, those of message turns included."""
+
+    name = "questions"
+
+    def __init__(self, shared):
+        self.shared = shared
+
+    def questions(self):
+        beginning = "".join(f"{number:04}" for number in range(self.shared))
+        return [Question(beginning + f"{number:04}" * 190, "A") for number in range(5)]
+
+
+def share(suite, **engine):
+    table = cached_table({**QWEN, **engine}, suite, suite.plan())
+    return [row[1:] for row in table.rows], " ".join(table.notes)
+
+
+def test_a_plan_says_what_whole_blocks_of_a_shared_beginning_are():
+    suite = Questions(1000)
+    assert share(suite, model="Qwen/Qwen3-VL-8B-Instruct")[0] == [(1, 1200, f"{992 / 1200:.0%}")]
+    rows, notes = share(suite)
+    assert rows == [(1, 1200, f"{528 / 1200:.0%}", f"{992 / 1200:.0%}")] and "Warning" not in notes
+    set_already = {"vllm": {"prefix_match_unit": 32}, "shared_beginnings": True}
+    assert share(suite, **set_already)[0] == [(1, 1200, f"{992 / 1200:.0%}")]
+    assert share(suite, vllm={"enable_prefix_caching": False})[0] == []
+
+
+def test_a_plan_warns_where_a_hybrid_model_is_served_nothing():
+    rows, notes = share(Questions(200))
+    assert rows == [(1, 400, "0%", f"{192 / 400:.0%}")]
+    assert "serves nothing of questions; try model.engine.vllm.prefix_match_unit=32" in notes
+
+
+class Elsewhere(Questions):
+    """Games of another program."""
+
+    async def first_turn(self, episode):
+        return None
+
+    async def play(self, episode, conversation):
+        raise AssertionError("must not be played when planning")
+
+
+def test_games_of_another_program_are_not_played_when_planning():
+    assert share(Elsewhere(200))[0] == []
+    assert cached_table({"type": "simulated"}, Questions(1), []) is None
