@@ -26,13 +26,14 @@ def play_with(replica, batch=64):
     """A ``Play`` for ``cluster.commands.run.run``: one runner and one replica in this process."""
 
     def play(settings, todo, directory, stats, progress, watcher):
-        asyncio.run(_play(settings, todo, directory, replica, batch))
+        asyncio.run(play_all(settings, todo, directory, replica, batch))
         return False
 
     return play
 
 
-async def _play(settings, todo, directory, replica, batch):
+async def play_all(settings, todo, directory, replica, batch):
+    """Play episodes with one runner and one replica, and commit them."""
     runner = Runner(settings.suite, ModelPlayer(Router("sticky"), settings.decoding))
     left, first = list(todo), (NewReplica("one", replica, batch),)
     done = 0

@@ -56,7 +56,7 @@ class Speed:
 
     def step(self, running: int) -> float:
         """Seconds of one step with ``running`` requests in the batch."""
-        return self.step_seconds + self.step_seconds_per_seq * running
+        return max(1e-9, self.step_seconds + self.step_seconds_per_seq * running)  # steps may take no time
 
     def work(self, uncached: int, tokens: int, batch: int) -> float:
         """Engine seconds of one request at full batch; the sum over all requests is the lower bound of makespans."""

@@ -21,14 +21,6 @@ KUMO = [
     "suite.tasks_per_domain=2",
     "suite.repeats=1",
 ]
-ENGINES = {
-    "tiny": ["model=tiny"],
-    "simulated": ["model=simulated"],
-    "oracle": ["model=oracle"],
-    "random": ["model=random"],
-    "openai": ["model=openai", "model.engine.model=m"],
-    "anthropic": ["model=anthropic", "model.engine.model=claude-opus-5", "model.engine.spend_cap=3"],
-}
 
 
 def begun(tmp_path, *overrides):
@@ -40,15 +32,6 @@ def begun(tmp_path, *overrides):
     directory.begin_session(yaml.safe_load(settings.config))
     directory.release()
     return Run(settings.run_dir), settings
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_is_repeated_with_the_same_episodes(tmp_path, engine):
-    source, settings = begun(tmp_path, *ENGINES[engine])
-    again = repeated_settings(source, [])
-    assert [episode.id for episode in again.plan] == [episode.id for episode in settings.plan]
-    assert (again.model, again.run_dir) == (settings.model, tmp_path / "run-again")
-    assert what_differs(source, again) == [f"repeats {source.path}; nothing differs"]
 
 
 def test_settings_that_change_the_episodes_are_told(tmp_path):
