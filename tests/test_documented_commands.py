@@ -10,6 +10,7 @@ import pytest
 
 from cluster.cli import main, parser_for
 from cluster.commands.play import play_overrides
+from cluster.commands.serve import serve_overrides
 from cluster.config.settings import load_settings
 from envs.kumo.published import import_checkout
 from tests.cluster.conftest import ROOT
@@ -63,8 +64,11 @@ def test_a_documented_command_is_one_that_there_is(page, line, tmp_path, monkeyp
         small = [each for each in SMALL.get(suite, []) if each.partition("=")[0] not in given]
         assert load_settings([*overrides, *small, f"run_dir={tmp_path / 'run'}"]).plan
 
-    if words[0] == "play":
-        overrides = play_overrides(options.overrides, options.participant)
+    if words[0] in ("play", "serve"):
+        asked = words[0] == "play"
+        overrides = (
+            play_overrides(options.overrides, options.participant) if asked else serve_overrides(options.overrides)
+        )
         assert load_settings([*overrides, f"run_dir={tmp_path / 'run'}"]).plan
 
 

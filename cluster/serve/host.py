@@ -82,7 +82,7 @@ async def offer(
             await asyncio.sleep(GOODBYE_SECONDS)
         await commits.settle()
     if games.playing:
-        progress.say(f"stopping: {games.playing} games were not finished; they will be played again")
+        progress.say(f"stopping: games not finished: {games.playing}; they will be played again")
 
 
 @contextlib.asynccontextmanager
