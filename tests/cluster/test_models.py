@@ -186,6 +186,12 @@ def test_a_model_without_a_row_plays_by_its_own_files(tmp_path):
         load_settings([*KUMO, "model=hf"])
 
 
+def test_the_size_of_stored_weights_says_how_many_parameters_there_are():
+    """Two bytes each, whatever the config would make of it."""
+    weights = {"metadata": {"total_size": 3_086_635_008}}
+    assert model_from(Files("x", "", LLAMA, index=weights)).total == pytest.approx(1.543, rel=0.001)
+
+
 def test_an_id_of_the_table_plays_by_its_row():
     model = load_settings([*KUMO, "model=hf", "model.engine.model=Qwen/Qwen3-VL-8B-Thinking"]).model
     assert model.engine["vllm"] == {"reasoning_parser": "qwen3"} and model.sampling.max_tokens == 40960

@@ -282,6 +282,16 @@ def test_a_hedge_takes_a_slot_at_the_idlest_other_replica():
     assert t.router.sent == 2
 
 
+def test_nothing_is_hedged_on_a_replica_whose_batch_is_full():
+    t = traffic(4, 2)
+    t.router._homes.update({"late": "r0", "a": "r1", "b": "r1"})
+    t.ask("late"), t.ask("a"), t.ask("b")
+    assert t.router.loads()["r1"] == (2, 2)
+    assert t.router.hedge(t.tickets["late"]) is None, "its third place only keeps the batch full"
+    t.end("b")
+    late_and_hedged(t, "late")
+
+
 def test_nothing_is_hedged_on_a_replica_that_a_suspect_has_or_waits_for():
     t = traffic(4, 4)
     t.router._homes.update({"a": "r0", "b": "r1", "suspect": "r1"})

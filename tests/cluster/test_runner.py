@@ -1,6 +1,7 @@
 import asyncio
 
 from cluster.engines.base import EngineDiedError
+from cluster.runner import runner as module
 from cluster.runner.messages import Assignment, NewReplica
 from cluster.runner.model_player import ModelPlayer
 from cluster.runner.router import Router
@@ -119,6 +120,25 @@ async def test_a_draining_runner_starts_no_episode_and_finishes_running_ones():
         report = await runner.exchange(Assignment(draining=True))
         finished += 0 if report.finished is None else report.finished.num_rows
     assert running <= finished <= running + 6
+
+
+async def test_episodes_that_finish_while_rows_are_made_still_run_for_the_driver(monkeypatch):
+    """A driver that heard of none running would take a draining runner for done, and lose their rows."""
+    suite = ToySuite(episodes=2, turns=1)
+    plan = episodes(suite, "oracle")
+    runner = Runner(suite, None)
+    usual = module.sound_rows
+
+    def slow(finished, columns):
+        if len(runner._finished) + len(finished) < 2:
+            runner._finished.append(finished[0])  # another one, as if it had finished meanwhile
+        return usual(finished[:1], columns)
+
+    monkeypatch.setattr(module, "sound_rows", slow)
+    report = await runner.exchange(Assignment(plan[:1]))
+    while report.finished is None:
+        report = await runner.exchange(Assignment())
+    assert report.running == 1
 
 
 async def test_a_record_that_cannot_be_stored_becomes_a_failed_row_and_harms_no_other():

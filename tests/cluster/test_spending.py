@@ -78,6 +78,19 @@ def test_a_driver_that_was_taken_over_writes_no_account(tmp_path):
     assert read_spending(tmp_path).total == 0
 
 
+def test_an_account_that_could_not_be_written_is_written_the_next_time(tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    journal = SpendingJournal(tmp_path, lambda: None)
+    journal.note("replica-0.0", Spending(1.0))
+    with monkeypatch.context() as disk, pytest.raises(OSError, match="No space"):
+        disk.setattr("cluster.storage.spending.write_durably", full)
+        journal.write()
+    journal.write()
+    assert read_spending(tmp_path).total == 1.0
+
+
 # --- what is asked for is written before it is asked for ---
 
 

@@ -1,5 +1,7 @@
 """What each task asks, offers, accepts and decides; mazes and sorting have files of their own."""
 
+import itertools
+
 import pytest
 
 from envs.kidgym import Hint, Item, make, solve
@@ -154,6 +156,24 @@ def test_a_declaration_decides_and_a_full_backpack_with_too_few_loses():
         cell = next(cell for cell, item in world.scene.items() if item.sprite.endswith(size))
         result = take(world, verb="pick", cell=cell)
         assert (result.accepted, result.terminated, result.success) == (True, ended, False)
+
+
+def test_a_full_backpack_with_the_right_number_still_wins():
+    def piles(world):
+        return {cell: int(item.sprite.rpartition("/")[2]) for cell, item in world.scene.items()}
+
+    places = 4
+    fitting = (
+        (make("CO", 3, seed), cells)
+        for seed in range(60)
+        for cells in itertools.combinations(piles(make("CO", 3, seed)), places)
+        if sum(piles(make("CO", 3, seed))[cell] for cell in cells) == make("CO", 3, seed).target
+    )
+    world, cells = next(fitting)
+    for cell in cells:
+        assert not take(world, verb="pick", cell=cell).terminated
+    assert not world.has_room
+    assert take(world, verb="declare").success is True
 
 
 def test_too_many_do_not_end_counting():

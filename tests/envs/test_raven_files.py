@@ -32,8 +32,6 @@ from envs.raven.commands import add_arguments, main
 from envs.raven.files import content_digest, file_stem
 from envs.raven.listing import read_index
 
-pytestmark = pytest.mark.slow
-
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/raven"
 OFFICIAL = sorted(FIXTURES.glob("*/RAVEN_*.npz"))
 if not OFFICIAL:
@@ -87,6 +85,7 @@ def stem(tmp_path):
     return tmp_path / "RAVEN_0_train"
 
 
+@pytest.mark.slow
 def test_what_is_written_reads_back_identically_and_omitted_parameters_are_inferred(tmp_path):
     wrong = total = 0
     for name, style, seed in itertools.product(CONFIGURATIONS, STYLES, range(6)):

@@ -96,6 +96,8 @@ differences = st.lists(st.sampled_from([-1.0, -1.0, 0.0, 0.5, 1.0, 1.0, 1.0]), m
 @settings(max_examples=25, deadline=None)
 @given(differences, st.sampled_from([None, 0.3, 0.7]), st.sampled_from([None, 10, 30]))
 @example([0.0] * 12, None, 10)
+@example([1.0] * 20, None, None)
+@example([0.5, 1.0, 0.0] * 20, 0.3, None)
 def test_a_decision_falls_at_the_first_look_whose_interval_shows_it(values, delta, most):
     """Against looking after every game at the interval itself."""
     expected, games = "maximum" if most is not None and len(values) >= most else "open", len(values[:most])

@@ -91,6 +91,13 @@ def test_long_texts_wrap_behind_joining_marks_and_ids_stay_whole():
     assert "left_center_" in text and "qwen2_5_vl_72b_5" in text
 
 
+def test_two_long_texts_share_the_width():
+    made = Table("t", "T", ("one", "other"), (("a" * 70, "b" * 70),))
+    text = shown(made)
+    assert text.count("a") == text.count("b") == 70
+    assert any("a" in line and "b" in line for line in text.splitlines()), "beside one another"
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_a_word_without_end_wraps(width):
     made = Table("t", "T", ("text", "n"), (("x" * 500, 1), ("y", 2)), notes=("z" * 300,))

@@ -2,11 +2,13 @@
 
 import asyncio
 import multiprocessing
+import time
 
 import pytest
 
 from cluster.config.settings import load_settings
 from cluster.engines import api_engine
+from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError
 from cluster.engines.batch import connection
 from cluster.engines.batch.store import Store
@@ -137,3 +139,13 @@ def test_a_failed_attempt_has_another_id_than_the_next_one(tmp_path):
 def test_batches_of_a_provider_without_any_are_refused_when_planning():
     with pytest.raises(UserError, match="no batch"):
         load_settings(["suite=kumo", "model=openrouter", "model.engine.model=m", "model.engine.batch=true"])
+
+
+def test_a_busy_provider_is_given_the_time_that_it_asks_for():
+    """The longer of its wish and our own pause."""
+    made = connection.BatchConnection.__new__(connection.BatchConnection)
+    now = time.monotonic()
+    assert made._wait_after(EndpointError("busy", 429, retry_after=30), now, 2.0) == 30
+    assert made._wait_after(EndpointError("busy", 429), now, 2.0) == 2.0
+    with pytest.raises(EndpointError, match="wrong key"):
+        made._wait_after(EndpointError("wrong key", 401), now, 2.0)

@@ -9,6 +9,7 @@ from cluster.config.settings import load_settings
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError
 from cluster.engines.providers.errors import seconds_to_reset
+from cluster.engines.providers.prices import prices_for
 from cluster.errors import UserError
 from evals.types import PlayerError, PromptTooLong
 from tests.cluster.providers.engines import SETTINGS, engine, request
@@ -190,6 +191,16 @@ def test_prices_of_the_table_are_stored_with_the_run_unless_they_are_given():
     assert settings.model.engine["completion_price"] == 25 and "cache_write_price: 6.25" in settings.config
     settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=m", "model.engine.prompt_price=7"])
     assert settings.model.engine["prompt_price"] == 7 and settings.model.engine["completion_price"] is None
+
+
+@pytest.mark.parametrize("cache", ["5m", "1h"])
+def test_a_price_by_hand_holds_for_cached_tokens_too(cache):
+    """Those of the table belong to another price of the prompt."""
+    row = {"model": "claude-opus-4-8", "cache": cache}
+    assert prices_for("anthropic", {**row, "prompt_price": 7}).cache_write == 7
+    assert prices_for("anthropic", {**row, "prompt_price": 7}).cache_read == 7
+    own = prices_for("anthropic", {**row, "prompt_price": 7, "cache_write_price": 9, "cache_read_price": 1})
+    assert (own.cache_write, own.cache_read) == (9, 1)
 
 
 def test_a_cap_without_prices_is_refused_when_planning(monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 
 from envs.raven import CONFIGURATIONS
 from evals.players import BUILT_IN_PLAYERS
+from evals.stats.intervals import proportion_estimate
 from evals.suites.multistar import MultiStarSuite
 from evals.suites.multistar.comparison import ERRORS
 from evals.types import LabelScores, Reply
@@ -136,6 +137,9 @@ def test_accuracy_is_clustered_by_puzzle():
     row = row_of(tables_of(suite, records)["multistar_stages"], stage="1P")
     assert row["accuracy"].mean == pytest.approx(4 / 6) and row["questions"] == 90
     assert row["accuracy"].low < 0.45, "90 observations of their own would give 0.56"
+    right = [puzzle % 3 != 1 for puzzle in range(6) for _ in range(15)]
+    by_hand = proportion_estimate(right, [puzzle for puzzle in range(6) for _ in range(15)])
+    assert (row["accuracy"].low, row["accuracy"].high) == pytest.approx((by_hand.low, by_hand.high))
 
 
 # --- with and without prior information ------------------------------------------------------------------------------
