@@ -45,6 +45,7 @@ BUILT_IN_COMMANDS = {
     "trained-on": "cluster.commands.trained_on",
     "view": "cluster.commands.view",
     "site": "cluster.commands.site",
+    "watch-checkpoints": "cluster.commands.watch_checkpoints",
     "new": "cluster.scaffold.new",
 }
 COMMAND_HELP = {
@@ -67,6 +68,7 @@ COMMAND_HELP = {
     "import": "a run from Every Eval Ever or inspect_ai, played here or by another harness",
     "new": "a package of your own to start from: a suite, an engine, a KidGym task, a KUMO domain",
     "view": "episodes in the browser: filter, search, step through, compare",
+    "watch-checkpoints": "play the checkpoints of a training as they come, and show the curve",
     "site": "a static leaderboard of runs: a folder of pages to be put on any server",
 }
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -29,6 +29,8 @@ from cluster.ray_backend import actors, capacity
 from cluster.runner.admission import fair_share
 from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, NewReplica, Report, RunnerPort
+from cluster.runner.model_player import ModelPlayer
+from cluster.runner.router import Router
 from cluster.runner.runner import Runner
 from cluster.stopping.watch import StopWatch
 from cluster.storage.lock import LeaseLostError
@@ -80,8 +82,9 @@ class Driver:
         stats: RunStatistics,
         progress: Progress,
         watcher: Watcher,
+        hosted: Callable[..., ReplicaPool] | None = None,
     ) -> None:
-        """``directory`` is claimed; ``todo`` is what its ledger lacks."""
+        """``directory`` is claimed; ``todo`` is what its ledger lacks; ``hosted`` makes a pool of this process, without Ray."""
         self.settings = settings
         self.directory = directory
         self.stats = stats
@@ -91,12 +94,12 @@ class Driver:
         self._committing: asyncio.Task[None] | None = None
         self._compacting: asyncio.Task[None] | None = None
         self._journal = SpendingJournal(directory.path, directory.check_claim)
-        self._local = plays_locally(settings)
+        self._local = hosted is not None or plays_locally(settings)
         runners = 1 if self._local else capacity.count_runners(settings.cluster, settings.model)
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
         modeled = [episode for episode in todo if episode.player not in names]
-        pool = ReplicaPool(settings, stats, progress, self._journal, directory.path / "logs")
+        pool = (hosted or ReplicaPool)(settings, stats, progress, self._journal, directory.path / "logs")
         self._watch = StopWatch.of(directory, settings.balanced)
         ranks = self._watch.ranks
         processes = min(runners, os.cpu_count() or 1)
@@ -172,10 +175,10 @@ class Driver:
                 handle.end()
 
     def _create_runner(self, lane: _Lane, name: str, turn: int) -> RunnerPort:
+        decoding, policy = self.settings.decoding if lane.pool else None, self.settings.cluster.policy
         if self._local:
-            return Runner(self.settings.suite, None)
-        decoding = self.settings.decoding if lane.pool else None
-        return actors.create_runner(name, self.settings.suite, decoding, self.settings.cluster.policy, turn)
+            return Runner(self.settings.suite, ModelPlayer(Router(policy), decoding) if decoding else None)
+        return actors.create_runner(name, self.settings.suite, decoding, policy, turn)
 
     async def _exchange(
         self, lane: _Lane, name: str, handle: RunnerPort, held: dict[str, Episode]

@@ -234,6 +234,16 @@ class Engine(abc.ABC):
             EngineError: it cannot start; the message says why and what would help.
         """
 
+    async def load_weights(self, model: str) -> bool:
+        """Take the weights of another folder of the same model, and answer from then on as if started with it.
+
+        Called while no request is inside; config, tokenizer and the shapes of all tensors are those of the model that runs.
+
+        Returns:
+            Whether it did; False for an engine that must be started anew.
+        """
+        return False
+
     @abc.abstractmethod
     async def complete(self, request: Request) -> Reply:
         """Answer one request; ``seconds`` of the reply is the time inside this engine.

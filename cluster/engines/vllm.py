@@ -413,6 +413,22 @@ class VLLMEngine(Engine):
             raise EngineError(f"vLLM aborted the request: {output and output.outputs[0].finish_reason}")
         return output
 
+    async def load_weights(self, model: str) -> bool:
+        """Have vLLM's workers read the weights of a folder into the model that runs, and forget what the old ones computed.
+
+        Raises:
+            EngineError: the prefix cache cannot be emptied.
+        """
+        await self._engine.collective_rpc("reload_weights", kwargs={"weights_path": model})
+        # vLLM keeps the blocks of its prefix cache: answers to prompts that were asked before would mix both models.
+        if not await self._engine.reset_prefix_cache():
+            raise EngineError("the prefix cache is in use")
+        await self._engine.reset_mm_cache()
+        await self._engine.reset_encoder_cache()
+        self.model = model
+        await self._prepare()
+        return True
+
     async def check_health(self) -> None:
         """Raise if the EngineCore process is gone."""
         from vllm.v1.engine.exceptions import EngineDeadError

@@ -107,6 +107,7 @@ class WandbTracker:
         self._run.define_metric(PROGRESS)
         for name in LIVE:
             self._run.define_metric(name, step_metric=PROGRESS)
+        self._run.define_metric("checkpoint/*", step_metric="checkpoint/step")
 
     def log(self, numbers: Mapping[str, float]) -> None:
         """One step of the live statistics."""
