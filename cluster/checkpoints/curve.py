@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from evals.analysis.compare import LOOKED_AT
 from evals.figures import Figure, Series
 from evals.ledger.run_data import RunData
-from evals.report.build import figure_files
+from evals.report.draw import draw
 from evals.report.page import Page, Section, figure_parts, html, table_parts
 from evals.stats.intervals import Estimate
 from evals.suite import Suite
@@ -138,7 +138,7 @@ def curve_files(points: Sequence[Point], title: str, status: Sequence[str]) -> d
     section = Section("Curve", tables=[table_parts(each) for each in tables], figures=[figure_parts(figure)])
     page = html(Page(title, status, [section])).encode()
     named = {f"tables/{name}": content for name, content in table_files(tables).items()}
-    return {"report.html": page, **named, **figure_files([figure])}
+    return {"report.html": page, "checkpoints.svg": draw(figure, "svg"), **named}
 
 
 def numbers(points: Sequence[Point]) -> dict[str, float]:

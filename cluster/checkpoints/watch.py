@@ -85,6 +85,8 @@ class Watch:
             step = step_of(run_dir.name)
             if step is not None and _is_played(run_dir):
                 self._read(run_dir.name, step, run_dir)
+        if self._points:
+            self._show()
         try:
             code = self._loop()
         finally:
@@ -95,10 +97,12 @@ class Watch:
     def _loop(self) -> int:
         folder = self.options.folder
         while True:
-            found, waiting = folder.look()
+            found, incomplete = folder.look()
             for checkpoint in found:
                 if self._see(checkpoint) == CONTINUE:
                     return CONTINUE
+            known = {*self._points, *self._failed}
+            waiting = {name: reason for name, reason in incomplete.items() if _run_name(name) not in known}
             if self._reached_until():
                 return 0
             # What may still be written gets the time that it takes to tell.
@@ -155,7 +159,7 @@ class Watch:
 
     def _see(self, checkpoint: Checkpoint) -> int:
         """Play a checkpoint that has not been played, and add it to the curve; returns the exit code of its run."""
-        name = re.sub(r"[^\w.-]+", "-", checkpoint.name)
+        name = _run_name(checkpoint.name)
         if name in self._points or name in self._failed:
             return 0
         print(f"playing {name}", flush=True)
@@ -169,7 +173,9 @@ class Watch:
             return 0
         if code == 0:
             self._read(name, checkpoint.step, run_dir)
-            self._publish(settings)
+            self._show()
+            if settings.tracker is not None:
+                self._track(settings, settings.tracker)
         return code
 
     def _settings(self, checkpoint: Checkpoint, name: str, run_dir: Path) -> Settings:
@@ -207,9 +213,9 @@ class Watch:
         suite = make_suite(run.config["suite"])
         self._points[name] = read_runs([run], lambda: points_of(name, step, run.data, suite))
 
-    def _publish(self, settings: Settings) -> None:
-        """Show the curve, write its files, and send the new points to the tracker."""
-        points = [point for found in self._points.values() for point in found]
+    def _show(self) -> None:
+        """Print the curve and write its files."""
+        points = self._all_points()
         show(curve_tables(points))
         status = [f"{name} could not be played." for name in self._failed]
         title = f"Checkpoints of {self.options.folder.path.resolve().name}"
@@ -217,11 +223,11 @@ class Watch:
             path = self.options.out / name
             path.parent.mkdir(exist_ok=True)
             write_durably(path, content)
-        if settings.tracker is None:
-            return
+
+    def _track(self, settings: Settings, tracker: dict[str, Any]) -> None:
+        """Send the points that the tracker has not got, each once, whoever watched before."""
         if self._tracker is None:
-            self._tracker = Watcher(make_tracker(settings.tracker))
-            # The same curve whenever it is watched again.
+            self._tracker = Watcher(make_tracker(tracker))
             games = sorted((each.suite, each.task, each.level, each.mode, each.seed) for each in settings.plan)
             run_id = stable_hash(str(self.options.out.resolve()), games)[:16]
             self._tracker.start(self.options.out, run_id, yaml.safe_load(settings.config))
@@ -232,11 +238,13 @@ class Watch:
                 self._tracker.log(numbers(found))
         write_durably(journal, "\n".join(self._points).encode())
 
+    def _all_points(self) -> list[Point]:
+        return [point for found in self._points.values() for point in found]
+
     def _finish_tracker(self) -> None:
         if self._tracker is None:
             return
-        points = [point for found in self._points.values() for point in found]
-        self._tracker.finish(FinalResults({}, {}, curve_tables(points), lambda count: ()))
+        self._tracker.finish(FinalResults({}, {}, curve_tables(self._all_points()), lambda count: ()))
         if self._tracker.failure:
             warn(f"the tracker failed (all runs are fine): {self._tracker.failure}")
 
@@ -247,6 +255,11 @@ def balanced_part(plan: Sequence[Episode], games: int) -> tuple[Episode, ...]:
         return tuple(plan)
     kept = {episode for game in games_in_order(plan_to_table(plan))[:games] for episode in game.episodes}
     return tuple(episode for episode in plan if episode.id in kept)
+
+
+def _run_name(checkpoint: str) -> str:
+    """What a checkpoint's run directory and its player are called."""
+    return re.sub(r"[^\w.-]+", "-", checkpoint)
 
 
 def _is_played(run_dir: Path) -> bool:

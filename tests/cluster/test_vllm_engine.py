@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -165,13 +166,13 @@ async def test_the_most_probable_token_is_recognized_as_a_label(engine: VLLMEngi
     assert reply.text == best
 
 
-def reference_logprobs(chat: Chat) -> dict[str, float]:
+def reference_logprobs(chat: Chat, home: Path | None = None) -> dict[str, float]:
     """Log-probability of every token as the next one, by transformers, keyed by the token's text."""
     import torch
     from PIL import Image
     from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
 
-    home = ensure_tiny_model()
+    home = home or ensure_tiny_model()
     processor = AutoProcessor.from_pretrained(home)
     model = Qwen2_5_VLForConditionalGeneration.from_pretrained(home, dtype=torch.float32)
     content = [
@@ -190,6 +191,41 @@ def reference_logprobs(chat: Chat) -> dict[str, float]:
         logits = model(**inputs).logits[0, -1].double()
     logprobs = torch.log_softmax(logits, dim=-1).tolist()
     return {processor.tokenizer.decode([number]): value for number, value in enumerate(logprobs)}
+
+
+async def test_new_weights_answer_as_a_new_engine_would_also_where_prompts_and_pictures_were_seen_before(
+    engine: VLLMEngine, tmp_path: Path
+) -> None:
+    chat, labels = ask("Look. " * 60, Stripes(28), "Which panel?"), tuple("ABCDEFGH")
+
+    async def answer() -> Reply:
+        return await engine.complete(Request("weights", chat, labels=labels))
+
+    fresh, cached = await answer(), await answer()
+    assert cached.cached_tokens > 0 and difference(fresh, cached) < TOLERANCE
+    other = perturbed(tmp_path / "checkpoint-7", seed=7)
+    assert await engine.load_weights(str(other))
+    changed = await answer()
+    assert difference(fresh, changed) > 1e-2 and changed.label_scores and not changed.cached_tokens
+    reference = reference_logprobs(chat, other)
+    np.testing.assert_allclose(changed.label_scores.logprobs, [reference[label] for label in labels], atol=TOLERANCE)
+    assert await engine.load_weights(str(ensure_tiny_model()))
+    assert difference(fresh, await answer()) < 1e-6, "as when the engine was started with these weights"
+
+
+def perturbed(home: Path, seed: int) -> Path:
+    """The tiny model with noise on every weight."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(ensure_tiny_model(), home)
+    noise = torch.Generator().manual_seed(seed)
+    weights = load_file(home / "model.safetensors")
+    for name, each in weights.items():
+        moved = each.float() + 0.3 * each.float().std() * torch.randn(each.shape, generator=noise)
+        weights[name] = moved.to(each.dtype)
+    save_file(weights, home / "model.safetensors", {"format": "pt"})
+    return home
 
 
 async def test_a_label_of_several_tokens_is_refused_by_name(engine: VLLMEngine) -> None:

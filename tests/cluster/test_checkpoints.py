@@ -1,0 +1,382 @@
+"""`raycade watch-checkpoints`: which folders are complete, what is played once, and what the curve says."""
+
+import json
+import shutil
+import signal
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.checkpoints import folder as folder_module
+from cluster.checkpoints import watch as watch_module
+from cluster.checkpoints.curve import Point, curve_tables, numbers
+from cluster.checkpoints.folder import Checkpoint, CheckpointError, Folder, likeness, tensors_of
+from cluster.checkpoints.watch import Watch, balanced_part
+from cluster.storage.stored_run import Run
+from evals.stats.intervals import Estimate
+from evals.summary.paired import Observation
+from tests.cluster.conftest import EASY, settings_at
+from tests.cluster.test_cli import run_here
+
+PLAN = [*EASY, "suite.tasks_per_domain=6", "suite.repeats=1", "model=scripted", "decoding=choice"]
+ENGINE = '''
+import os, signal, struct, time
+from pathlib import Path
+from cluster.engines.base import Capabilities, Engine, EngineDiedError
+from evals.types import Reply
+
+class Scripted(Engine):
+    """Chooses the option that its one weight says; writes down what happens to it; dies or waits where a file says so."""
+
+    reads_files = True
+
+    def __init__(self, sampling, model: str = ""):
+        self.model = model
+        self.log = Path(os.environ["SCRIPTED_LOG"])
+
+    @classmethod
+    def capabilities(cls, settings):
+        return Capabilities(options=True)
+
+    def say(self, word):
+        with self.log.open("a") as file:
+            file.write(f"{word} {Path(self.model).name}\\n")
+
+    def read(self):
+        self.weight = int(struct.unpack("<f", (Path(self.model) / "model.safetensors").read_bytes()[-4:])[0])
+
+    async def start(self):
+        self.read()
+        self.say("start")
+
+    async def load_weights(self, model):
+        self.model = model
+        self.read()
+        self.say("load")
+        return True
+
+    async def complete(self, request):
+        deaths = self.log.with_name("deaths")
+        if deaths.exists() and len(self.log.read_text().splitlines()) >= 4:
+            left = int(deaths.read_text()) - 1
+            deaths.write_text(str(left)) if left else deaths.unlink()
+            raise EngineDiedError("gone")
+        if self.log.with_name("kill").exists() and self.log.read_text().count("ask") == 9:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.say("ask")
+        return Reply(request.options[self.weight % len(request.options)], prompt_tokens=1, completion_tokens=1)
+'''
+
+
+def write_checkpoint(home, weight, **config):
+    """A checkpoint of one weight."""
+    home.mkdir(parents=True)
+    (home / "config.json").write_text(json.dumps({"architectures": ["Scripted"], **config}))
+    (home / "model.safetensors").write_bytes(safetensors({"w": np.array([weight], np.float32)}))
+    (home / "trainer_state.json").write_text("{}")
+    return home
+
+
+def safetensors(tensors):
+    header, content = {"__metadata__": {"format": "pt"}}, b""
+    for name, values in tensors.items():
+        place = [len(content), len(content) + values.nbytes]
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": place}
+        content += values.tobytes()
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + content
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """A folder for checkpoints, the scripted engine, and what it wrote down."""
+    (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nscripted = "scripted_engine:Scripted"\n')
+    (tmp_path / "scripted_engine.py").write_text(ENGINE)
+    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    monkeypatch.setenv("SCRIPTED_LOG", str(tmp_path / "log"))
+    (tmp_path / "training").mkdir()
+    return tmp_path
+
+
+def said(world):
+    path = world / "log"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def watch(world, capsys, *more):
+    command = ["watch-checkpoints", str(world / "training"), *PLAN, "--out", str(world / "out"), "--settled", "0"]
+    return run_here(capsys, *command, "--games", "4", *(more or ["--once"]))
+
+
+def events(world):
+    return [line for line in said(world) if not line.startswith("ask")]
+
+
+# --- playing ---------------------------------------------------------------------------------------------------------
+
+
+def test_all_are_played_in_order_on_the_same_games_by_one_engine_each_with_its_own_weights_and_only_once(world, capsys):
+    for step in (20, 3, 100):
+        write_checkpoint(world / "training" / f"checkpoint-{step}", step % 7)
+    code, out, err = watch(world, capsys)
+    assert code == 0, err
+    assert events(world) == ["start checkpoint-3", "load checkpoint-20", "load checkpoint-100"]
+    runs = [Run(world / "out" / f"checkpoint-{step}") for step in (3, 20, 100)]
+    columns = [[run.planned[name].to_pylist() for name in ("task", "level", "seed")] for run in runs]
+    games = [sorted(zip(*each, strict=True)) for each in columns]
+    assert games[0] == games[1] == games[2] and len(games[0]) == 4
+    for run in runs:
+        assert run.planned["player"][0].as_py() == run.path.name
+        assert (run.path / "summary.json").exists()
+    files = {path.name for path in (world / "out").iterdir()}
+    assert {"report.html", "checkpoints.svg", "tables"} <= files and "since first" in out
+    before = said(world)
+    write_checkpoint(world / "training" / "checkpoint-200", 1)
+    shutil.rmtree(world / "training" / "checkpoint-3")  # as trainings do with old ones
+    assert watch(world, capsys)[0] == 0
+    new = said(world)[len(before) :]
+    assert new[0] == "start checkpoint-200" and {*new[1:]} == {"ask checkpoint-200"}
+    curve = json.loads((world / "out" / "tables" / "checkpoints_1.json").read_text())[0]
+    assert [row[0] for row in curve["rows"]] == [3, 20, 100, 200]
+    code, _, err = watch(world, capsys, "--once", "suite.tasks_per_domain=5")
+    assert code == 2 and "was begun with" in err, "one curve, one set of games"
+
+
+def test_another_config_gets_an_engine_of_its_own_and_restart_one_for_each(world, capsys):
+    write_checkpoint(world / "training" / "step-1", 1)
+    write_checkpoint(world / "training" / "step-2", 1, hidden=3)
+    assert watch(world, capsys)[0] == 0
+    assert events(world) == ["start step-1", "start step-2"]
+
+
+def test_an_engine_that_dies_is_replaced_and_what_was_played_stays(world, capsys):
+    write_checkpoint(world / "training" / "step-1", 1)
+    (world / "deaths").write_text("1")
+    code, _, err = watch(world, capsys)
+    assert code == 0 and "trying again with a new engine" in err
+    assert events(world) == ["start step-1", "start step-1"]
+
+
+def test_a_checkpoint_that_cannot_be_played_is_named_and_the_next_one_is_played(world, capsys):
+    write_checkpoint(world / "training" / "step-1", 1)
+    (world / "deaths").write_text("2")
+    write_checkpoint(world / "training" / "step-2", 1)
+    code, _, err = watch(world, capsys)
+    assert code == 1 and "step-1: cannot be played" in err
+    assert (world / "out" / "step-2" / "summary.json").exists()
+    code, _, _ = watch(world, capsys)
+    assert code == 0 and (world / "out" / "step-1" / "summary.json").exists(), "tried again by the next command"
+
+
+@pytest.mark.slow
+def test_after_a_kill_only_what_is_missing_is_played(world, capsys, launch):
+    for step in (1, 2):
+        write_checkpoint(world / "training" / f"step-{step}", step)
+    (world / "kill").write_text("")
+    command = ["watch-checkpoints", str(world / "training"), *PLAN, "--out", str(world / "out"), "--games", "4"]
+    process = launch(*command, "--once", "cluster.commit_seconds=.05", log=world / "output")
+    assert process.wait(120) == -signal.SIGKILL, (world / "output").read_text()
+    (world / "kill").unlink()
+    kept = rows_of(world / "out" / "step-1")
+    assert watch(world, capsys)[0] == 0
+    assert kept <= rows_of(world / "out" / "step-1"), "what the first process wrote is not played again"
+    for step in (1, 2):
+        rows = rows_of(world / "out" / f"step-{step}")
+        assert len(rows) == len({episode for episode, _ in rows}) == 4
+
+
+def rows_of(run_dir):
+    """Each episode with the session that played it."""
+    return {
+        (row["episode_id"], row["session"]) for row in Run(run_dir).ledger.table(["episode_id", "session"]).to_pylist()
+    }
+
+
+def test_it_waits_for_more_until_a_step_is_played_or_the_training_says_that_it_is_over(world, capsys, monkeypatch):
+    write_checkpoint(world / "training" / "step-1", 1)
+    arrivals = iter([("step-2", 0), ("step-3", 0)])
+
+    def wait(self, seconds):
+        name, weight = next(arrivals)
+        write_checkpoint(world / "training" / name, weight)
+        return False
+
+    monkeypatch.setattr(Watch, "_wait", wait)
+    assert watch(world, capsys, "--until", "2")[0] == 0
+    assert sorted(path.name for path in (world / "out").glob("step-*")) == ["step-1", "step-2"]
+    write_checkpoint(world / "training" / "step-9", 1)
+    (world / "training" / "DONE").touch()
+    assert watch(world, capsys, "--until", "100")[0] == 0
+    assert (world / "out" / "step-9" / "summary.json").exists()
+
+
+def test_a_stopping_rule_cuts_each_checkpoint_s_plan(world, capsys):
+    write_checkpoint(world / "training" / "step-1", 1)
+    rule = ["suite.tasks_per_domain=150", "stop=precise", "precision=.3", "cluster.commit_seconds=.05"]
+    assert watch(world, capsys, "--once", "--games", "0", *rule)[0] == 0
+    run = Run(world / "out" / "step-1")
+    assert len(run.ledger.table(["episode_id"])) < len(run.planned) == 150
+    assert run.stopping is not None and run.stopping.stopped
+
+
+class Recorder:
+    finish_seconds = 5.0
+
+    def __init__(self):
+        self.starts, self.logged, self.finished = [], [], []
+
+    def start(self, run_dir, run_id, config):
+        self.starts.append((run_dir, run_id))
+
+    def log(self, numbers):
+        self.logged.append(numbers)
+
+    def finish(self, results):
+        self.finished.append(results)
+
+    def abandon(self):
+        raise AssertionError
+
+
+def test_a_tracker_gets_one_run_with_a_point_for_each_step(world, capsys, monkeypatch):
+    recorder = Recorder()
+    monkeypatch.setattr(watch_module, "make_tracker", lambda config: recorder)
+    write_checkpoint(world / "training" / "step-1", 1)
+    assert watch(world, capsys, "--once", "tracker=wandb")[0] == 0
+    write_checkpoint(world / "training" / "step-2", 1)
+    assert watch(world, capsys, "--once", "tracker=wandb")[0] == 0
+    assert [each["checkpoint/step"] for each in recorder.logged] == [1, 2]
+    assert all("checkpoint/kumo/success" in each for each in recorder.logged)
+    assert recorder.starts[0] == recorder.starts[1] and recorder.starts[0][0] == world / "out"
+    assert [table.name for table in recorder.finished[-1].tables] == ["checkpoints_1"]
+
+
+def test_what_a_checkpoint_decides_itself_cannot_be_set(world, capsys):
+    for override in ("run_dir=x", "model.name=x", "model.engine.model=x"):
+        code, _, err = watch(world, capsys, override)
+        assert code == 2 and override.partition("=")[0] in err
+    assert run_here(capsys, "watch-checkpoints", str(world / "none"), "--once")[0] == 2
+
+
+def test_part_of_a_plan_is_balanced_and_the_same_for_every_model(tmp_path):
+    plans = [
+        settings_at(
+            tmp_path, "suite=kumo", "suite.domains=[medical,music]", "suite.tasks_per_domain=9", f"model={model}"
+        )
+        for model in ("oracle", "random")
+    ]
+    parts = [balanced_part(each.plan, 8) for each in plans]
+    games = [sorted({(one.task, one.level, one.seed) for one in part}) for part in parts]
+    assert games[0] == games[1] and len(games[0]) == 8
+    strata = [(task, level) for task, level, _ in games[0]]
+    assert {strata.count(each) for each in strata} <= {1, 2, 3} and len({*strata}) == 4
+    assert balanced_part(plans[0].plan, 0) == plans[0].plan
+
+
+# --- which folders are complete --------------------------------------------------------------------------------------
+
+
+CONTENT = safetensors({"a": np.zeros((2, 3), np.float32), "b": np.ones(5, np.float32)})
+
+
+@given(st.integers(0, len(CONTENT) + 3))
+@settings(max_examples=60, deadline=None)
+def test_a_file_of_weights_counts_only_at_its_exact_length(tmp_path_factory, length):
+    home = tmp_path_factory.mktemp("c")
+    (home / "config.json").write_text("{}")
+    (home / "model.safetensors").write_bytes((CONTENT + b"xyz")[:length])
+    if length == len(CONTENT):
+        assert tensors_of(home) == {"a": ("F32", [2, 3]), "b": ("F32", [5])}
+    else:
+        with pytest.raises(CheckpointError):
+            tensors_of(home)
+
+
+def test_every_file_that_an_index_names_must_be_there(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    (tmp_path / "model-1.safetensors").write_bytes(safetensors({"a": np.zeros(1, np.float32)}))
+    with pytest.raises(CheckpointError, match=r"model-2\.safetensors: is missing"):
+        tensors_of(tmp_path)
+    (tmp_path / "model-2.safetensors").write_bytes(safetensors({"c": np.zeros(1, np.float32)}))
+    with pytest.raises(CheckpointError, match="names tensors that no file holds"):
+        tensors_of(tmp_path)
+    (tmp_path / "model-2.safetensors").write_bytes(safetensors({"b": np.zeros(1, np.float32)}))
+    assert {*tensors_of(tmp_path)} == {"a", "b"}
+    for wrong in ({}, {"weight_map": {"a": "../a.safetensors"}}, {"weight_map": [1]}, []):
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(wrong))
+        with pytest.raises(CheckpointError):
+            tensors_of(tmp_path)
+    (tmp_path / "config.json").write_text('{"half')
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        tensors_of(tmp_path)
+
+
+def test_a_folder_without_the_trainer_s_mark_must_stay_as_it_is_for_a_while(tmp_path, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(folder_module.time, "monotonic", lambda: clock[0])
+    home = write_checkpoint(tmp_path / "checkpoint-5", 1)
+    watched = Folder(tmp_path, settled=5.0)
+    assert watched.look() == ([Checkpoint("checkpoint-5", 5, home.resolve())], {})
+    (home / "trainer_state.json").unlink()
+    for passed, written, complete in (
+        (0, "", False),
+        (4, "", False),
+        (2, "tokenizer.json", False),
+        (4, "", False),
+        (2, "", True),
+    ):
+        clock[0] += passed
+        if written:
+            (home / written).write_text("{}")
+        found, waiting = watched.look()
+        assert bool(found) is complete and watched.settling(waiting) is not complete
+    write_checkpoint(tmp_path / "tmp-checkpoint-6", 1)
+    (tmp_path / "checkpoint-7").write_text("a file")
+    assert [each.step for each in watched.look()[0]] == [5]
+
+
+def test_checkpoints_are_alike_that_differ_in_the_values_of_weights_alone(tmp_path):
+    first = likeness(write_checkpoint(tmp_path / "1", 1))
+    assert likeness(write_checkpoint(tmp_path / "2", 9)) == first
+    assert likeness(write_checkpoint(tmp_path / "3", 1, tied=True)) != first
+    other = write_checkpoint(tmp_path / "4", 1)
+    (other / "tokenizer.json").write_text("{}")
+    assert likeness(other) != first
+    shape = write_checkpoint(tmp_path / "5", 1)
+    (shape / "model.safetensors").write_bytes(safetensors({"w": np.zeros((1, 1), np.float32)}))
+    assert likeness(shape) != first
+
+
+# --- the curve -------------------------------------------------------------------------------------------------------
+
+
+def point(step, wins, **more):
+    observations = [Observation((), number, 0, float(won)) for number, won in enumerate(wins)]
+    estimate = Estimate(sum(wins) / len(wins), 0.1, 0.9, len(wins))
+    return Point(f"c-{step}", step, "toy: success", estimate, observations, len(wins), len(wins), 0, (), **more)
+
+
+def test_changes_are_of_identical_games_since_the_first_and_the_previous_one():
+    [table] = curve_tables([point(30, [1] * 18 + [0] * 2), point(10, [0] * 20), point(20, [1] * 9 + [0] * 11)])
+    assert [row[0] for row in table.rows] == [10, 20, 30]
+    first, previous = (
+        [row[table.columns.index(name)] for row in table.rows] for name in ("since first", "since previous")
+    )
+    assert first[0] is previous[0] is None
+    assert [each.mean for each in first[1:]] == pytest.approx([0.45, 0.9])
+    assert [each.mean for each in previous[1:]] == pytest.approx([0.45, 0.45])
+    # Of 18 games that all changed in one direction: 2 / 2^18; of 9: 2 / 2^9, times 2 and 1 by Holm.
+    p = [row[table.columns.index("p")] for row in table.rows][1:]
+    assert p == pytest.approx([2 / 2**9, 2 * 2 / 2**18])
+
+
+def test_points_as_numbers_have_their_step_and_interval():
+    assert numbers([point(7, [1, 0])]) == {
+        **{"checkpoint/step": 7, "checkpoint/toy/success": 0.5},
+        **{"checkpoint/toy/success/low": 0.1, "checkpoint/toy/success/high": 0.9},
+    }
