@@ -1,4 +1,4 @@
-"""All stages of the KUMO pipeline with the tiny model under constrained decoding: they run to their end, and refuse."""
+"""All stages of the KUMO pipeline with the tiny model under constrained decoding; games that are played again."""
 
 import asyncio
 import threading
@@ -6,10 +6,14 @@ import threading
 import pytest
 import yaml
 
+from cluster.commands.repeat import repeated_settings, what_differs
+from cluster.config.settings import load_settings
 from cluster.engines.base import Sampling
 from cluster.engines.vllm import VLLMEngine
 from cluster.storage.stored_run import Run
 from cluster.suite_commands.kumo.stages import run_command
+from tests.cluster.conftest import EASY
+from tests.cluster.providers.test_repeated import played
 from tests.scripted_writer import play_with
 
 pytestmark = pytest.mark.vllm
@@ -84,3 +88,13 @@ def test_books_of_chance_are_read_back_and_refused(served, tmp_path):
         assert {row["kumo_pipeline.parser"] for row in rows} <= {"unreadable", "differs"}
         assert {row["kumo_pipeline.model"] for row in rows} <= {"unreadable", "differs"}
     assert not (folder / "books").exists()
+
+
+def test_games_are_played_again_with_the_same_replies(served, tmp_path):
+    small = [*EASY, "suite.tasks_per_domain=2", "suite.repeats=1", "suite.max_steps=3", "model=tiny"]
+    settings = load_settings([*small, f"run_dir={tmp_path / 'run'}"])
+    first = played(settings, served)
+    source = Run(settings.run_dir)
+    again = repeated_settings(source, [])
+    assert what_differs(source, again) == [f"repeats {source.path}; nothing differs"]
+    assert played(again, served) == first and [row[1] for row in first] == ["done", "done"]

@@ -1,7 +1,6 @@
 """A whole run under Ray whose keys are in the environment: no file that it leaves holds one of them, in whatever form."""
 
 import base64
-import os
 import shutil
 import tempfile
 import urllib.parse

@@ -46,8 +46,13 @@ WITHOUT_SERVER = {
 }
 
 
-def played(settings):
-    """Play a run in this process, by the engine or the built-in player that its settings name; returns its rows."""
+def played(settings, replica=None):
+    """Play a run in this process, by the engine or the built-in player that its settings name; returns its rows.
+
+    Args:
+        settings: Of the run.
+        replica: What answers in place of an engine of its own.
+    """
     directory = RunDirectory(settings.run_dir)
     directory.claim()
     directory.begin(settings.plan, {"config.yaml": settings.config})
@@ -57,7 +62,7 @@ def played(settings):
         records = [asyncio.run(play_episode(settings.suite, each, player)) for each in settings.plan]
         directory.commit(records_to_table(records, ledger_columns(settings.suite)))
     else:
-        asyncio.run(play_with_own_engine(settings, directory))
+        asyncio.run(play_with_engine(settings, directory, replica))
     directory.release()
     kept = ("episode_id", "status", "success", "steps", "prompt_tokens", "completion_tokens", "cost")
     rows = Run(settings.run_dir).episodes([*kept, "turns"]).to_pylist()
@@ -65,11 +70,13 @@ def played(settings):
     return sorted(found, key=str)
 
 
-async def play_with_own_engine(settings, directory):
-    replica = Replica("one", settings.model.make_engine)
-    await replica.start()
-    await play_all(settings, settings.plan, directory, replica, 8)
-    await replica.close()
+async def play_with_engine(settings, directory, replica):
+    own = None if replica else Replica("one", settings.model.make_engine)
+    if own:
+        await own.start()
+    await play_all(settings, settings.plan, directory, replica or own, 8)
+    if own:
+        await own.close()
 
 
 @pytest.mark.parametrize("name", [*PROVIDERS, *WITHOUT_SERVER])
