@@ -15,6 +15,7 @@ from typing import Any
 from evals.exchange.carried import NAME, carry_episode, carry_source, row_json
 from evals.exchange.scores import AT_EVERY_LOOK, CONFIDENCE, MAIN, METHOD, Score, known, scores_of
 from evals.exchange.source import (
+    COMMON_LOSS,
     PROJECT,
     Source,
     as_text,
@@ -27,6 +28,7 @@ from evals.exchange.source import (
 
 SCHEMA = "0.3.0"
 LOSS = (
+    COMMON_LOSS,
     "Pictures stand in messages as [picture HASH]; their descriptions, which render again, are in metadata.raycade.",
     "One record for each episode, linked to the result `success`; scores of cells and other measures have no records.",
 )

@@ -16,11 +16,23 @@ from typing import Any
 
 from evals.exchange.carried import NAME, carry_episode, carry_source
 from evals.exchange.scores import Score, known, scores_of
-from evals.exchange.source import PROJECT, Said, Source, as_text, game_key, messages_of, picture_key, png, safe_name
+from evals.exchange.source import (
+    COMMON_LOSS,
+    PROJECT,
+    Said,
+    Source,
+    as_text,
+    game_key,
+    messages_of,
+    picture_key,
+    png,
+    safe_name,
+)
 
 VERSION = 2
 """Of inspect_ai's log format."""
 LOSS = (
+    COMMON_LOSS,
     "Samples hold messages and no events; a message's metadata says its turn, what was decoded and by which rule.",
     "Where turns are separate conversations, their messages stand one after another.",
 )

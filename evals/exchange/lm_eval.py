@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from evals.exchange.scores import MAIN, Score, known, scores_of
-from evals.exchange.source import PROJECT, Source, as_text, game_key, json_line, safe_name, write_json
+from evals.exchange.source import COMMON_LOSS, PROJECT, Source, as_text, game_key, json_line, safe_name, write_json
 
 LOSS = (
+    COMMON_LOSS,
     "One request for each turn, with the chat as text; pictures stand as [picture HASH].",
     "Tokens, times and label probabilities are left out.",
 )

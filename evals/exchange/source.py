@@ -27,6 +27,8 @@ ROWS_AT_ONCE = 32
 PICTURES_KEPT = 256
 """Rendered pictures that are kept, since games show the same one again."""
 PROJECT = "raycade"
+COMMON_LOSS = "Earlier attempts at episodes that were played again, and which session played a row."
+"""What no format takes."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,10 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import uuid
 import zipfile
@@ -35,12 +38,13 @@ from evals.imports.inspect_log import read_inspect
 from evals.imports.rows import ledger_rows, planned_episode
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
+from evals.players import RandomPlayer
 from evals.suite import ledger_columns
 from evals.types import LabelScores, Reply
 from tests.runs import records_of, run_of
 from tests.small_runs import SUITES, small_run
 from tests.toy import ToySuite
-from tests.viewer_runs import calm_rows, hostile_rows, write_run
+from tests.viewer_runs import calm_rows, hostile_rows, rows_of, write_run
 
 WRITE = {"every_eval_ever": export_every_eval_ever, "inspect": export_inspect, "lm_eval": export_lm_eval}
 MAY_DIFFER = {"session", "attempt"}
@@ -62,6 +66,22 @@ def rows_at(path: Path) -> dict:
 def run_dir(request, tmp_path) -> Path:
     plan, rows = calm_rows() if request.param == "calm" else hostile_rows()
     return write_run(tmp_path / "run", plan, rows)
+
+
+@functools.cache
+def calm_logs() -> dict[str, bytes]:
+    """The calm run as inspect_ai's logs, by their names."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = write_run(Path(folder) / "run", *calm_rows())
+        assert cli("export", run, "--to", "inspect", "--out", Path(folder) / "out") == 0
+        return {path.name: path.read_bytes() for path in (Path(folder) / "out").glob("*.eval")}
+
+
+def calm_log(of: str, folder: Path) -> Path:
+    """The log of a suite and player, such as ``kumo-random``."""
+    [(name, content)] = [(name, content) for name, content in calm_logs().items() if of in name]
+    (folder / name).write_bytes(content)
+    return folder / name
 
 
 @functools.cache
@@ -106,16 +126,44 @@ def test_the_same_file_is_not_imported_twice_and_a_failed_import_leaves_nothing(
 
 @pytest.mark.parametrize("value", ["a changed number", {"episode": {}, "row": {}}, None, [1]])
 def test_a_row_that_was_changed_on_the_way_is_refused(value, tmp_path, capsys):
-    run = write_run(tmp_path / "run", *calm_rows())
-    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
 
     def damage(name, sample):
         if name.startswith("samples/"):
             sample["store"]["raycade"] = value
 
-    file = rewritten(next((tmp_path / "out").glob("*kumo-random*")), tmp_path / "changed.eval", damage)
+    file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "changed.eval", damage)
     assert cli("import", file, "--out", tmp_path / "back") == 2
     assert "changed.eval" in capsys.readouterr().err
+
+
+def test_a_suite_of_somebody_elses_is_exported_and_imported_without_a_line_more(tmp_path, monkeypatch):
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "plugins.toml").write_text('["raycade.suites"]\ntoy = "tests.toy:ToySuite"\n')
+    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path / "plugins"))
+    plan, rows = rows_of(ToySuite(episodes=3), {"random": RandomPlayer()})
+    run = write_run(tmp_path / "run", plan, rows, {"type": "toy", "episodes": 3})
+    for name in (*WRITE, "huggingface"):
+        assert cli("export", run, "--to", name, "--out", tmp_path / name) == 0
+    assert cli("import", *(tmp_path / "inspect").glob("*.eval"), "--out", tmp_path / "back") == 0
+    assert rows_at(tmp_path / "back") == rows_at(run)
+
+
+@pytest.mark.slow
+def test_the_validator_of_every_eval_ever_passes_what_is_exported(tmp_path):
+    """Their package from the registry, with the packages here for what it imports; benchmarks/exchange.py installs it whole."""
+    site = tmp_path / "site"
+    words = ["pip", "install", "--quiet", "--no-deps", "--ignore-requires-python", "--target", site]
+    installed = subprocess.run([sys.executable, "-m", *map(str, words), "every-eval-ever==0.3.0"], capture_output=True)
+    if installed.returncode:
+        pytest.skip(f"the package cannot be had here: {installed.stderr[-300:]}")
+    run = write_run(tmp_path / "run", *hostile_rows())
+    cli("export", run, "--to", "every_eval_ever", "--out", tmp_path / "out")
+    validate = [sys.executable, "-m", "every_eval_ever", "validate", "--format", "json", "data/*/*/*/*.json*"]
+    variables = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(validate, cwd=tmp_path / "out", env=variables, capture_output=True, text=True)
+    verdicts = json.loads(done.stdout)
+    assert len(verdicts) == 6
+    assert [each["errors"] + each["warnings"] for each in verdicts] == [[]] * 6
 
 
 @settings(max_examples=30, deadline=None)
@@ -184,8 +232,7 @@ KIDGYM = ["suite=kidgym", "suite.tasks=[CL,SE]", "suite.levels=[1]", "suite.mode
 @pytest.mark.parametrize(("suite", "overrides"), [("kumo", KUMO), ("kidgym", KIDGYM)])
 def test_replies_that_another_harness_recorded_score_as_in_our_own_loop(suite, overrides, tmp_path, capsys):
     run = write_run(tmp_path / "run", *calm_rows())
-    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
-    file = rewritten(next((tmp_path / "out").glob(f"*{suite}-random*")), tmp_path / "their.eval", foreign)
+    file = rewritten(calm_log(f"{suite}-random", tmp_path), tmp_path / "their.eval", foreign)
     assert cli("import", file, "--out", tmp_path / "none") == 2
     assert "was not written by raycade" in capsys.readouterr().err
     assert cli("import", file, *overrides, "--out", tmp_path / "theirs", "--player", "rival") == 0
@@ -238,21 +285,17 @@ def no_game(name, value):
     ],
 )
 def test_a_log_of_other_prompts_or_games_is_refused_with_the_reason(change, reason, tmp_path, capsys):
-    run = write_run(tmp_path / "run", *calm_rows())
-    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
 
     def both(name, value):
         foreign(name, value)
         change(name, value)
 
-    file = rewritten(next((tmp_path / "out").glob("*kumo-random*")), tmp_path / "their.eval", both)
+    file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "their.eval", both)
     assert cli("import", file, *KUMO, "--out", tmp_path / "theirs") == 2
     assert reason in capsys.readouterr().err
 
 
 def test_an_episode_that_failed_elsewhere_is_a_failed_row_with_its_cause(tmp_path):
-    run = write_run(tmp_path / "run", *calm_rows())
-    cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
 
     def failed(name, value):
         foreign(name, value)
@@ -260,7 +303,7 @@ def test_an_episode_that_failed_elsewhere_is_a_failed_row_with_its_cause(tmp_pat
             value["messages"] = value["messages"][:2]
             value["error"] = {"message": "timed out at http://10.1.2.3:80/v1", "traceback": "", "traceback_ansi": ""}
 
-    file = rewritten(next((tmp_path / "out").glob("*kumo-random*")), tmp_path / "their.eval", failed)
+    file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "their.eval", failed)
     assert cli("import", file, *KUMO, "--out", tmp_path / "theirs") == 0
     errors = Run(tmp_path / "theirs").ledger.table(["status", "error"]).to_pylist()
     assert {(row["status"], row["error"]) for row in errors} == {("failed", "PlayerError: timed out at <address>")}
