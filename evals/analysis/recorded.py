@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.ledger.records import chat_of
-from evals.types import Chat, LabelScores, PlayerError, Reply, Turn
+from evals.types import Chat, LabelScores, Part, PlayerError, Reply, Turn
 
 
 class RecordedPlayer:
@@ -36,7 +36,7 @@ class RecordedPlayer:
         if turn.number == len(self._turns) and self._error:
             raise PlayerError(self._error)
         try:
-            same = turn.number < len(self._turns) and turn.chat == self.chat(turn.number)
+            same = turn.number < len(self._turns) and _said(turn.chat) == _said(self.chat(turn.number))
         except ValueError:  # a picture of another version
             same = False
         if not same:
@@ -59,6 +59,11 @@ class RecordedPlayer:
                 added = chat_of([{**turn, "kept": 0}], 0)
                 self._chats[number] = before[: turn["kept"]] + added
         return self._chats[number]
+
+
+def _said(chat: Chat) -> list[tuple[str, tuple[Part, ...]]]:
+    """Who said what: thoughts of earlier turns are stored with these, not with the prompt."""
+    return [(message.role, message.parts) for message in chat]
 
 
 def stored_reply(turn: Mapping[str, Any]) -> Reply:

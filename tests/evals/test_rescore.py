@@ -27,6 +27,14 @@ class Untagged:
         return Reply(f"I choose {turn.oracle()}.".replace("I choose <ANSWER>", "").replace("</ANSWER>", ""))
 
 
+class Thoughtful(Untagged):
+    """Thinks before each reply."""
+
+    async def reply(self, turn):
+        text = turn.oracle()
+        return Reply(text, reasoning=f"It should be {text}.")
+
+
 def rows_of(run):
     return run.find(run.plan["episode_id"].to_pylist())
 
@@ -49,6 +57,12 @@ def test_read_by_the_same_rules_nothing_changes():
         [row for row in each.episodes(failed).to_pylist() if row["error"]] for each in (run, rescored_run(found, run))
     )
     assert new_failures == old_failures and len(old_failures) == 1
+
+
+def test_replies_with_reasoning_are_read_like_others():
+    found = rescored(KumoSuite(**KUMO), run_of(KumoSuite(**KUMO), {"m": Thoughtful()}))
+    ((_, _, turns, differently, episodes, other, old, new),) = rescored_table(found).rows
+    assert turns > episodes == 3 and (differently, other) == (0, 0) and old == new
 
 
 def test_another_decoder_reads_otherwise_and_the_ledger_is_only_read():
