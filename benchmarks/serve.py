@@ -247,8 +247,8 @@ def main() -> None:
                 "HTTP, pictures not fetched": lambda path, given=overrides: play_over_http(given, path, "url"),
                 "MCP": lambda path, given=overrides: play_over_mcp(given, path),
             }
-            for way, play in ways.items():
-                path = base.with_name(f"{suite}-{way}")
+            for number, (way, play) in enumerate(ways.items()):
+                path = base.with_name(f"{suite}-{number}")
                 rate = play(path)
                 rows.append((suite, way, *_compared(expected, path, turns), rate, rate / direct))
             path = base.with_name(f"{suite}-killed")

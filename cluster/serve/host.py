@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import socket
+import stat
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -116,7 +117,14 @@ async def _served(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 def take_output() -> TextIO:
-    """Standard output, for a protocol alone: from now on all else that is printed there goes to standard error."""
+    """Standard output, for a client alone: from now on all else that is printed there goes to standard error.
+
+    Raises:
+        UserError: nobody is at the other end of standard input.
+    """
+    kind = os.fstat(0).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)):
+        raise UserError("--stdio: standard input is no pipe; an MCP client starts this command and speaks to it")
     taken = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return taken

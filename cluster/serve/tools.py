@@ -31,7 +31,6 @@ from pydantic import Field, ValidationError
 from starlette.types import Receive, Scope, Send
 
 from cluster.console import warn
-from cluster.errors import UserError
 from cluster.serve.games import Game, Games, RefusedError
 from cluster.serve.shown import game_to_parts
 from cluster.serve.taken import BODY, Answer, Taken, what_is_wrong
@@ -88,16 +87,9 @@ class Tools:
 
     @contextlib.asynccontextmanager
     async def over_stdio(self, output: TextIO) -> AsyncIterator[asyncio.Event]:
-        """Serve the client at standard input, which reads ``output``; the event says that it has hung up.
-
-        Raises:
-            UserError: nobody can be at the other end.
-        """
+        """Serve the client at standard input, which reads ``output``; the event says that it has hung up."""
         reader = asyncio.StreamReader(limit=BODY.size)
-        try:
-            await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        except ValueError as error:
-            raise UserError(f"--stdio: an MCP client starts this command and speaks to it ({error})") from error
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         serving = asyncio.create_task(_serve_lines(self.server(), _Lines(reader), output))
         closed = asyncio.Event()
         serving.add_done_callback(lambda task: closed.set())
