@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import io
 import json
+import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -14,13 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from rich.console import Console
 
+from cluster import stop_signals
 from cluster.commands.serve import serve_overrides
 from cluster.config.settings import check_environment, load_settings
 from cluster.errors import RunFailedError, UserError
+from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
 from cluster.serve import commits as commits_module
+from cluster.serve import host
 from cluster.serve.commits import Commits
 from cluster.serve.games import KEPT_SECONDS, Games, Limits
 from cluster.serve.host import LOOPBACK, listen, over_http, token_of
@@ -37,6 +43,7 @@ from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.types import Episode, Outcome, Reply, Turn, message, stable_seed
 from examples import agent_with_memory
+from tests.cluster.test_cli import run_here
 from tests.toy import ToySuite
 
 TOKEN = "token-of-the-tests"
@@ -99,6 +106,9 @@ class Served:
             text = choice(turn["number"], game["episode"]["task"], turn["labels"] or turn["options"])
             game = (await self.answer(game, text)).json()
         return game
+
+    async def play_one(self) -> None:
+        await self.play(await self.open())
 
     async def play_all(self) -> None:
         while (game := await self.open())["session"] is not None:
@@ -551,6 +561,85 @@ async def test_a_disk_that_stays_full_ends_the_run(monkeypatch) -> None:
     assert all(isinstance(error, RunFailedError) for error in found) and "no space" in str(commits.failure)
 
 
+# --- until when ------------------------------------------------------------------------------------------------------
+
+
+class Decided:
+    """A stopping rule that needs no further game once one has ended."""
+
+    groups = (None,)
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+
+    @property
+    def needed(self) -> frozenset[str]:
+        return frozenset() if self.served.records else frozenset(each.id for each in self.served.plan)
+
+    def lines(self) -> list[str]:
+        return ["decided"]
+
+    def look(self) -> "Decided":
+        return self
+
+
+@pytest.fixture
+def offering(monkeypatch):
+    """Offers games to a client until that ends; returns them, and what was said."""
+    monkeypatch.setattr(host, "GOODBYE_SECONDS", 0.0)
+    monkeypatch.setattr(stop_signals, "received", [])
+
+    async def offer(rule, grace: float, client) -> tuple[Served, str]:
+        served = Served(SUITES["toy"])
+        console = Console(file=io.StringIO(), width=200)
+        progress = Progress(RunStatistics(), console)
+
+        @contextlib.asynccontextmanager
+        async def interface():
+            played = asyncio.create_task(client(served))
+            yield asyncio.Event()
+            await played
+
+        stopping = rule(served) if rule else StopWatch(None, None)
+        await host.offer(served.games, commits_to(Disk(0)), stopping, progress, interface(), grace)
+        return served, console.file.getvalue()
+
+    return offer
+
+
+async def test_all_is_offered_until_all_is_played(offering) -> None:
+    served, _ = await offering(None, 20.0, Served.play_all)
+    assert served.games.over and len(served.records) == 6
+
+
+async def test_a_stopping_rule_ends_it_early(offering) -> None:
+    served, said = await offering(Decided, 20.0, lambda served: served.play_one())
+    assert served.games.over and len(served.records) == 1 and "decided" in said
+
+
+async def test_after_a_stop_signal_games_in_play_may_end_and_none_begins(offering) -> None:
+    async def client(served: Served) -> None:
+        game = await served.open()
+        stop_signals.received.append(signal.SIGTERM)
+        while (await served.client.post("/v1/sessions", json={"episode": "x"})).status_code != 503:
+            await asyncio.sleep(0.01)
+        await served.play(game)
+
+    served, said = await offering(None, 20.0, client)
+    assert "have 20 s" in said and not served.games.over and served.games.playing == 0
+    assert len({record.episode.id for record in served.records}) == len(served.records)
+
+
+@pytest.mark.parametrize(("signals", "grace"), [(1, 0.0), (2, 1e9)])
+async def test_the_grace_time_ends_and_so_does_a_second_signal(offering, signals: int, grace: float) -> None:
+    async def client(served: Served) -> None:
+        await served.open()
+        stop_signals.received.extend([signal.SIGINT] * signals)
+
+    served, said = await offering(None, grace, client)
+    assert not served.records and "games not finished: 1" in said
+
+
 # --- the player ------------------------------------------------------------------------------------------------------
 
 
@@ -582,6 +671,12 @@ def test_another_version_is_another_player_in_the_same_games() -> None:
 def test_what_cannot_be_served_is_named(given_words: list[str], named: str) -> None:
     with pytest.raises(UserError, match=named.replace("$", r"\$").replace("{", r"\{")):
         serve_overrides(given_words)
+
+
+@pytest.mark.parametrize("words", [["--attempts", "0"], ["--turn-timeout", "0"], ["--episode-timeout", "nan"]])
+def test_options_that_cannot_be_are_named(words, capsys) -> None:
+    code, _, err = run_here(capsys, "serve", *words, "suite=kidgym", "player=a")
+    assert code == 2 and words[0] in err
 
 
 @pytest.mark.parametrize("name", ["oracle", "human"])
