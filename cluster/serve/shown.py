@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from cluster.serve.games import Game
+from cluster.serve.games import Game, Games
 from envs.picture import Picture
 from evals.chat_json import chat_to_json, data_url
 from evals.types import Chat, Episode, Part, Turn
@@ -22,6 +22,12 @@ def episode_to_json(episode: Episode) -> dict[str, Any]:
         "mode": episode.mode,
         "budget": episode.budget,
     }
+
+
+def progress_to_json(games: Games, player: str) -> dict[str, Any]:
+    """How far the run is; not how well it goes."""
+    counts = {"left": games.left, "playing": games.playing, "finished": games.finished}
+    return {"player": player, **counts, "over": games.over}
 
 
 def new_messages(before: Chat, chat: Chat) -> int:

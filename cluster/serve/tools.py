@@ -32,7 +32,7 @@ from starlette.types import Receive, Scope, Send
 
 from cluster.console import warn
 from cluster.serve.games import Game, Games, RefusedError
-from cluster.serve.shown import game_to_parts
+from cluster.serve.shown import game_to_parts, progress_to_json
 from cluster.serve.taken import BODY, Answer, Taken, what_is_wrong
 from evals.chat_json import png
 from evals.types import Part
@@ -97,21 +97,21 @@ class Tools:
             yield closed
         finally:
             serving.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await serving
+            [ended] = await asyncio.gather(serving, return_exceptions=True)
+            if isinstance(ended, Exception):  # the client is gone in the middle of a message
+                warn(f"--stdio: {ended}")
 
     async def _called(self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:
+        if params.name not in _TOOLS:
+            return _refusal(f"there is no tool of this name; there are {', '.join(_TOOLS)}")
+        kind, _ = _TOOLS[params.name]
         try:
-            kind, _ = _TOOLS[params.name]
             given = kind.model_validate(params.arguments or {})
             return CallToolResult(content=await self._result(given))
-        except KeyError:
-            wrong = f"there is no tool of this name; there are {', '.join(_TOOLS)}"
         except ValidationError as error:
-            wrong = what_is_wrong(error)
+            return _refusal(what_is_wrong(error))
         except RefusedError as error:
-            wrong = str(error)
-        return CallToolResult(content=[TextContent(text=wrong)], is_error=True)
+            return _refusal(str(error))
 
     async def _result(self, given: Taken) -> list[ContentBlock]:
         """What a tool shows; its arguments say which one it is."""
@@ -127,8 +127,7 @@ class Tools:
         if isinstance(given, _Session):
             found = games.find(given.session)
             return await self._shown(found, found.waiting, whole=True)
-        counts = {"left": games.left, "playing": games.playing, "finished": games.finished}
-        return [TextContent(text=json.dumps({"player": self._player, **counts, "over": games.over}))]
+        return [TextContent(text=json.dumps(progress_to_json(games, self._player)))]
 
     async def _shown(self, game: Game, number: int, whole: bool = False) -> list[ContentBlock]:
         parts = game_to_parts(game, number, self._feedback, whole)
@@ -141,6 +140,10 @@ async def _listed(context: ServerRequestContext[Any, Any], params: PaginatedRequ
         for name, (kind, what) in _TOOLS.items()
     ]
     return ListToolsResult(tools=tools)
+
+
+def _refusal(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 
 def _block(part: Part) -> ContentBlock:

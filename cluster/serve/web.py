@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cluster.errors import RunFailedError
 from cluster.serve import taken
 from cluster.serve.games import Game, Games, RefusedError
-from cluster.serve.shown import episode_to_json, game_to_json
+from cluster.serve.shown import episode_to_json, game_to_json, progress_to_json
 from cluster.serve.taken import BadRequestError
 from envs.files import FileError, parse_json
 from evals.chat_json import png
@@ -105,9 +105,7 @@ class Web:
         )
 
     async def _progress(self, request: Request) -> Response:
-        games = self._games
-        counts = {"left": games.left, "playing": games.playing, "finished": games.finished}
-        return JSONResponse({"player": self._player, **counts, "over": games.over}, headers=HEADERS)
+        return JSONResponse(progress_to_json(self._games, self._player), headers=HEADERS)
 
     async def _episodes(self, request: Request) -> Response:
         listed = [episode_to_json(episode) for episode in self._games.open_episodes(MOST_LISTED)]
