@@ -9,7 +9,7 @@ from typing import Any
 from cluster.config.settings import Settings, check_pictures
 from cluster.errors import UserError
 from cluster.models.cached_share import cached_table
-from cluster.models.hardware import check_parallel, hardware_table, picture_rule
+from cluster.models.hardware import check_parallel, hardware_table, picture_rule, unchecked_arguments
 from cluster.storage.stored_run import TIMINGS, Run
 from evals.suite import counting_pictures
 from evals.tables import Cell, Table
@@ -61,14 +61,15 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     price_note = settings.model.engine_class.price_note(settings.model.engine) if settings.model.engine else ""
     replica = settings.model.replica
     wasted = check_parallel(settings.model.engine, replica.gpus * replica.nodes)
-    more = [text for text in (price_note, wasted and f"Warning: {wasted}.") if text]
-    notes = (f"run directory: {settings.run_dir}", *more)
+    warnings = (wasted, unchecked_arguments(settings.model.engine))
+    notes = [f"run directory: {settings.run_dir}", *([price_note] if price_note else [])]
+    notes += [f"Warning: {text}." for text in warnings if text]
     title = f"Plan: {settings.suite.name} with {settings.model.name}"
     hardware = hardware_table(settings.model.engine, prompt_tokens, completion_tokens, calls)
     with counting_pictures(picture_rule(settings.model.engine)):
         cached = cached_table(settings.model.engine, settings.suite, modeled)
     return [
-        Table("plan_total", title, ("metric", "value"), tuple(total), notes),
+        Table("plan_total", title, ("metric", "value"), tuple(total), tuple(notes)),
         Table("plan", "Episodes", columns, rows),
         *(table for table in (hardware, cached) if table is not None),
     ]

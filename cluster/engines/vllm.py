@@ -35,7 +35,7 @@ from cluster.engines.template_files import check_template, given_template, openi
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
 from cluster.engines.vllm_compat import client_errors, reads_pictures
-from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, sampling_fields
+from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, gpus_of, sampling_fields
 from cluster.engines.vllm_process import BATCH_INVARIANT, executor, prepare_cpu, prepare_environment
 from cluster.engines.vllm_reasoning import Reasoning, answers_next, thinks
 from cluster.engines.vllm_sampling import label_parameters, label_scores, reply_parameters
@@ -201,12 +201,12 @@ class VLLMEngine(Engine):
             "mm_processor_kwargs": dict(mm_processor_kwargs) if mm_processor_kwargs else None,
             "mm_processor_cache_gb": mm_processor_cache_gb,
             "trust_remote_code": trust_remote_code,
-            "distributed_executor_backend": executor(tensor_parallel_size * pipeline_parallel_size),
             "scheduling_policy": "priority",
             "disable_log_stats": True,
             "use_tqdm_on_load": False,
             **(vllm or {}),
         }
+        self._arguments["distributed_executor_backend"] = executor(gpus_of(self._arguments))
         self._shared_beginnings = shared_beginnings
         self._system_role, self._keeps_reasoning, self._deterministic = system_role, keeps_reasoning, deterministic
         self._template = chat_template or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -59,8 +60,19 @@ OPERATIONAL: frozenset[str] = frozenset(
 
 _CODE = "it names Python code to load"
 _FILES = "it can name Python code to load"
+_COPIES = "set cluster.replicas: each is a copy of the model, and raycade gives each its requests"
+_NODES = "set model.replica.nodes: raycade places the workers of a replica"
 REFUSED: Mapping[str, str] = {
-    "data_parallel_size": "set cluster.replicas: each is a copy of the model, and raycade gives each its requests",
+    "data_parallel_address": _COPIES,
+    "data_parallel_backend": _COPIES,
+    "data_parallel_external_lb": _COPIES,
+    "data_parallel_hybrid_lb": _COPIES,
+    "data_parallel_multi_port_external_lb": _COPIES,
+    "data_parallel_rank": _COPIES,
+    "data_parallel_rpc_port": _COPIES,
+    "data_parallel_size": _COPIES,
+    "data_parallel_size_local": _COPIES,
+    "data_parallel_start_rank": _COPIES,
     "disable_log_stats": "nothing reads vLLM's own statistics",
     "distributed_executor_backend": "raycade chooses it by model.replica.nodes and the GPUs of a replica",
     "ec_manager_config": _FILES,
@@ -73,8 +85,12 @@ REFUSED: Mapping[str, str] = {
     "logging_config": _FILES,
     "logits_processors": _CODE,
     "logprobs_mode": "label scores need raw log-probabilities",
+    "master_addr": _NODES,
+    "master_port": _NODES,
     "model": "set model.engine.model",
     "model_class_overrides": _CODE,
+    "nnodes": _NODES,
+    "node_rank": _NODES,
     "reasoning_parser_plugin": _CODE,
     "runner": "raycade asks for text",
     "scheduler_cls": _CODE,
@@ -128,6 +144,12 @@ def sampling_fields() -> Mapping[str, Any]:
     """Fields of the installed ``SamplingParams`` that a user may set, as ``engine_fields``."""
     fields = _fields("sampling_params.py", ("SamplingParams",))
     return {name: kind for name, kind in fields.items() if name not in OWN_SAMPLING}
+
+
+def gpus_of(arguments: Mapping[str, Any]) -> int:
+    """GPUs of one engine with these arguments of vLLM."""
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size")
+    return math.prod(int(arguments.get(size) or 1) for size in sizes)
 
 
 def check_passed_through(passed: Mapping[str, Any], named: Mapping[str, Any]) -> None:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from cluster.engines.base import Capabilities
+from cluster.engines.template_files import find_template
+from cluster.engines.vllm_fields import gpus_of
 from cluster.errors import UserError
 from cluster.models.hub import TINY, known
 from cluster.models.memory import REACHED, cache_bytes, fit_on, gpu_hours, parallel_sizes
@@ -50,10 +52,11 @@ def check_parallel(engine: Mapping[str, Any] | None, reserved: float) -> str:
     """
     if not engine or engine.get("type") != "vllm":
         return ""
-    tensor, pipeline = engine.get("tensor_parallel_size") or 1, engine.get("pipeline_parallel_size") or 1
-    used = tensor * pipeline
+    arguments = {**engine, **(engine.get("vllm") or {})}
+    tensor, used = engine.get("tensor_parallel_size") or 1, gpus_of(arguments)
     parts = f"model.engine.tensor_parallel_size={tensor}"
-    parts += f" pipeline_parallel_size={pipeline}" if pipeline > 1 else ""
+    for name in ("pipeline_parallel_size", "prefill_context_parallel_size"):
+        parts += f" {name}={arguments[name]}" if arguments.get(name, 1) not in (None, 1) else ""
     if reserved and used > max(1, reserved):
         raise UserError(f"{parts}: takes {used} GPUs; model.replica.gpus and nodes reserve {reserved:g}")
     model = model_of(engine)
@@ -66,6 +69,23 @@ def check_parallel(engine: Mapping[str, Any] | None, reserved: float) -> str:
     if reserved > used:
         return f"a replica reserves {reserved:g} GPUs and uses {used}; see model.engine.tensor_parallel_size"
     return ""
+
+
+def unchecked_arguments(engine: Mapping[str, Any] | None) -> str:
+    """A warning where arguments of the chat template cannot be compared with its variables yet; else nothing.
+
+    Args:
+        engine: The section ``model.engine``.
+    """
+    if not engine or engine.get("type") != "vllm" or not engine.get("chat_template_kwargs"):
+        return ""
+    if find_template(engine) is not None:
+        return ""
+    names = ", ".join(engine["chat_template_kwargs"])
+    model = model_of(engine)
+    switch = model.thinking.switch if model is not None and model.thinking is not None else ""
+    known = f"; its family has {switch}" if switch else ""
+    return f"the chat template of {engine['model']} is not on this machine: {names} are checked when the engine starts{known}"
 
 
 def hardware_table(
@@ -83,7 +103,7 @@ def hardware_table(
     if engine is None or model is None:
         return None
     length = engine.get("max_model_len") or CONTEXT
-    used = (engine.get("tensor_parallel_size") or 1) * (engine.get("pipeline_parallel_size") or 1)
+    used = gpus_of({**engine, **(engine.get("vllm") or {})})
     halfway = (prompt_tokens + reply_tokens / 2) / max(1.0, calls)
     precision = (engine.get("vllm") or {}).get("quantization") or ""
     precision = precision if precision == "fp8" else ""

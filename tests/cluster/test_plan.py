@@ -93,12 +93,24 @@ def test_pictures_count_as_the_model_counts_them():
         (["model=qwen2_5_7b", "model.engine.tensor_parallel_size=4"], "reserve 1"),
         (["model=qwen2_5_7b", "model.engine.tensor_parallel_size=8", "model.replica.gpus=8"], r"28 heads.*1, 2, 4 can"),
         (["model=qwen2_5_7b", "model.engine.vllm={data_parallel_size: 2}"], "cluster.replicas"),
+        (["model=qwen2_5_7b", "model.engine.vllm={data_parallel_size_local: 2}"], "cluster.replicas"),
+        (["model=qwen2_5_7b", "model.engine.vllm={nnodes: 2}"], "model.replica.nodes"),
+        (["model=qwen2_5_7b", "model.engine.vllm={prefill_context_parallel_size: 2}"], "takes 2 GPUs"),
         (["model=tiny", "model.engine.pipeline_parallel_size=2", "model.replica.gpus=1"], "takes 2 GPUs"),
     ],
 )
 def test_gpus_that_cannot_work_are_refused_when_planning(overrides, named):
     with pytest.raises(UserError, match=named):
         load_settings([*SMALL, *overrides])
+
+
+def test_arguments_of_a_template_that_is_not_here_are_not_planned_without_a_word():
+    def notes(*overrides):
+        return " ".join(describe_plan(load_settings([*SMALL, *overrides]), None)[0].notes)
+
+    told = notes("model=qwen3_8b", "model.chat_template_kwargs={enable_thinkin: false}")
+    assert "enable_thinkin are checked when the engine starts" in told and "has enable_thinking" in told
+    assert "chat template" not in notes("model=qwen3_8b") + notes("model=tiny")
 
 
 def test_gpus_that_nothing_uses_are_told():
