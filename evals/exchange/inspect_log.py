@@ -143,8 +143,6 @@ def _sample(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
         reason = _STOP_REASONS.get(row["turns"][-1]["finish"], "content_filter")
         output |= {"choices": [{"message": messages[-1], "stop_reason": reason}], "usage": usage[source.model_id]}
     names = ("suite", "task", "level", "mode", "index", "repeat", "seed", "episode_id", "player", "status", "steps")
-    own = {name: row[name] for name in source.suite.columns if isinstance(row[name], str | int | float | bool)}
-    finite = {name: value for name, value in own.items() if not isinstance(value, float) or math.isfinite(value)}
     explanation = f"failed, which counts as no success: {row['error']}" if row["error"] else None
     decided = row["turns"][-1]["action"] if row["turns"] else None
     sample: dict[str, Any] = {
@@ -158,7 +156,7 @@ def _sample(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
             "success": {"value": "C" if row["success"] else "I", "answer": decided, "explanation": explanation},
             "score": {"value": row["score"] or 0.0},
         },
-        "metadata": {**{name: row[name] for name in names}, "budget": row["budget"], **finite},
+        "metadata": {**{name: row[name] for name in names}, "budget": row["budget"], **_own_columns(source, row)},
         "store": {NAME: carry_episode(source, row)},
         "events": [],
         "model_usage": usage,
@@ -171,6 +169,17 @@ def _sample(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
     if row["error"]:
         sample["error"] = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
     return sample
+
+
+def _own_columns(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The suite's own columns that are texts, truth values or numbers that JSON knows."""
+    found = {}
+    for name in source.suite.columns:
+        value = row[name]
+        is_number_of_json = not isinstance(value, float) or math.isfinite(value)
+        if isinstance(value, str | int | float | bool) and is_number_of_json:
+            found[name] = value
+    return found
 
 
 def _first_prompt(said: Sequence[Said]) -> str:

@@ -38,11 +38,12 @@ def public_settings(section: Any, private: Collection[str] = ()) -> Any:
         private: Names that are left out as well, such as a suite's ``given_again``.
     """
     if isinstance(section, Mapping):
-        return {
-            name: public_settings(value, private)
-            for name, value in section.items()
-            if name not in private and not _SECRET_NAME.search(str(name)) and not _is_place(value)
-        }
+        kept = {}
+        for name, value in section.items():
+            is_secret = name in private or _SECRET_NAME.search(str(name)) is not None
+            if not is_secret and not _is_place(value):
+                kept[name] = public_settings(value, private)
+        return kept
     if isinstance(section, list | tuple):
         return [public_settings(each, private) for each in section if not _is_place(each)]
     return section

@@ -79,7 +79,9 @@ class Source:
     @property
     def moment(self) -> datetime.datetime:
         """When the run began; the epoch where that is not known."""
-        began = datetime.datetime.fromisoformat(self.began) if self.began else datetime.datetime.fromtimestamp(0)
+        if not self.began:
+            return datetime.datetime.fromtimestamp(0, datetime.UTC)
+        began = datetime.datetime.fromisoformat(self.began)
         return began if began.tzinfo else began.replace(tzinfo=datetime.UTC)
 
     @property
