@@ -17,9 +17,10 @@ import yaml
 from cluster.config.registry import names_without_file
 from cluster.console import show
 from cluster.errors import UserError
+from cluster.models.cached_share import blocks_of
 from cluster.models.memory import cache_bytes, fit_on, parallel_sizes
 from cluster.models.proofs import CONFIG, EXACT, GRADES, UNTRIED, grade_of, proof_of
-from cluster.models.table import CONTEXT, GIB, Model, gpus, rows
+from cluster.models.table import CONTEXT, GIB, Model, gpus, rows, section_of
 from envs.suggest import did_you_mean
 from evals.tables import Cell, Table
 
@@ -147,6 +148,8 @@ def _one(row: Model) -> Table:
 
 def _facts(row: Model) -> dict[str, Any]:
     family, proof = row.family, proof_of(row)[0]
+    section = section_of(row.name, row)
+    blocks = blocks_of(section["engine"])
     facts = {
         "name": row.name,
         "id": row.id,
@@ -161,11 +164,13 @@ def _facts(row: Model) -> dict[str, Any]:
         "GPUs of 48, 80, 141 GB": [_gpus(row, name) for name in SIZES],
         "tensor_parallel_size": parallel_sizes(row.shape),
         "cache": f"{family.cache}, {cache_bytes(row.shape, CONTEXT) / GIB:.2f} GiB for {CONTEXT:,} tokens",
+        "cache blocks": f"{blocks.tokens:,} tokens: {blocks.rule}" if blocks is not None else "unknown",
         "step tokens": row.step,
         "template": _set(family.template),
         "thinking": _set(row.thinking),
         "pictures": _set(family.pictures) if family.sees else "none",
         "processor": family.processor,
+        "sampling": section["sampling"],
         "verified": row.verified or "unverified",
         "tried": grade_of(row),
     }

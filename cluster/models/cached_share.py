@@ -30,6 +30,8 @@ GAMES = 3
 """Games of each; the last one counts, since a hybrid model is served a beginning from the third time on."""
 TURN_TOKENS = 5
 """What a template writes around each message."""
+STATE_IN_EVERY_LAYER = frozenset({"qwen3_5", "qwen3_5_moe"})
+"""Families whose layers each have attention or a state; others have layers with neither, which rows do not count apart."""
 UNIT = 32
 """``prefix_match_unit`` that is compared where the settings have none."""
 
@@ -80,11 +82,11 @@ def blocks_of(engine: Mapping[str, Any]) -> Blocks | None:
     )
 
 
-def _block_of_row(model: Model, smallest: int, gpus: int, number: int) -> int:
-    """The block of a hybrid model whose config is not here; its row has the size of all states, in MiB."""
-    shape = model.shape
+def _block_of_row(row: Model, smallest: int, gpus: int, number: int) -> int:
+    """The block of a hybrid model whose config is not here; its row has the size of all states, in MiB; 0 if unknown."""
+    shape = row.shape
     layers = shape.layers - (shape.whole or 0)
-    if not shape.state or not layers or not shape.kv_heads:
+    if row.family.name not in STATE_IN_EVERY_LAYER or not shape.state:
         return 0
     state = shape.state * 2**20 / layers / gpus
     token = 2 * max(1, shape.kv_heads // gpus) * shape.head_dim * number

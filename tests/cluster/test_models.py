@@ -238,6 +238,8 @@ def listed(capsys, *words):
 def test_the_table_is_filtered(capsys):
     code, everything = listed(capsys)
     assert code == 0 and set(everything) == set(rows())
+    assert everything["qwen3_5_9b"]["cache blocks"].startswith("528 tokens")
+    assert everything["qwen3_5_9b"]["sampling"]["max_tokens"] == 32768
     small = listed(capsys, "--fits", "48", "--vision")[1]
     assert "qwen3_vl_8b" in small and not {"qwen3_8b", "qwen2_5_vl_72b"} & set(small)
     assert set(listed(capsys, "gemma", "sliding")[1]) == {name for name in rows() if name.startswith("gemma")}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cluster.errors import UserError
 from cluster.models import cached_share
 from cluster.models.cached_share import blocks_of, cached_table
+from cluster.models.table import rows
 from cluster.prefix_cache.beginnings import PROMPTS_WITHOUT_HITS, HitWatch, SharedBeginnings, beginning_of, tokens_of
 from cluster.prefix_cache.block_size import CPU_BLOCK, block_tokens
 from cluster.prefix_cache.predict import AttentionCache, HybridCache
@@ -171,6 +172,7 @@ def test_a_plan_knows_the_blocks_of_a_model_from_its_config_or_its_row(monkeypat
     def gone(*_, **__):
         raise UserError("no files")
 
+    assert blocks_of({**QWEN, "model": rows()["nemotron_3_nano_omni"].id}) is None, "some of its layers keep nothing"
     known = {id: blocks_of({**QWEN, "model": id}) for id in ("Qwen/Qwen3.5-9B", "Qwen/Qwen3.6-35B-A3B")}
     monkeypatch.setattr(cached_share, "files_of", gone)
     for id, blocks in known.items():
