@@ -16,6 +16,7 @@ import yaml
 from cluster import stop_signals
 from cluster.checkpoints.curve import Point, curve_files, curve_tables, numbers, points_of
 from cluster.checkpoints.folder import Checkpoint, Folder, step_of
+from cluster.checkpoints.guard import guarded
 from cluster.checkpoints.hosted import HostedEngine, can_host
 from cluster.config.settings import Settings, check_environment, load_settings, make_suite
 from cluster.console import show, warn
@@ -87,10 +88,11 @@ class Watch:
                 self._read(run_dir.name, step, run_dir)
         if self._points:
             self._show()
-        try:
-            code = self._loop()
-        finally:
-            self.host.close()
+        with guarded():
+            try:
+                code = self._loop()
+            finally:
+                self.host.close()
         self._finish_tracker()
         return code or (RUN_FAILED if self._failed else 0)
 

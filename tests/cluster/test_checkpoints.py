@@ -1,11 +1,13 @@
 """`raycade watch-checkpoints`: which folders are complete, what is played once, and what the curve says."""
 
+import contextlib
 import json
 import shutil
 import signal
 import struct
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +25,7 @@ from tests.cluster.test_cli import run_here
 
 PLAN = [*EASY, "suite.tasks_per_domain=6", "suite.repeats=1", "model=scripted", "decoding=choice"]
 ENGINE = '''
-import os, signal, struct, time
+import os, signal, struct, subprocess, time
 from pathlib import Path
 from cluster.engines.base import Capabilities, Engine, EngineDiedError
 from evals.types import Reply
@@ -49,6 +51,8 @@ class Scripted(Engine):
         self.weight = int(struct.unpack("<f", (Path(self.model) / "model.safetensors").read_bytes()[-4:])[0])
 
     async def start(self):
+        if self.log.with_name("kill").exists():
+            self.log.with_name("child").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
         self.read()
         self.say("start")
 
@@ -180,6 +184,8 @@ def test_after_a_kill_only_what_is_missing_is_played(world, capsys, launch):
     process = launch(*command, "--once", "cluster.commit_seconds=.05", log=world / "output")
     assert process.wait(120) == -signal.SIGKILL, (world / "output").read_text()
     (world / "kill").unlink()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int((world / "child").read_text())).wait(60)  # the engine's process ends with it
     kept = rows_of(world / "out" / "step-1")
     assert watch(world, capsys)[0] == 0
     assert kept <= rows_of(world / "out" / "step-1"), "what the first process wrote is not played again"
