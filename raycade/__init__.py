@@ -13,7 +13,9 @@ last on the path: there, packages of others come first.
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+__all__ = ["RaycadeEnv", "RaycadeHarness", "RaycadeTaskset"]  # what verifiers looks for where an environment is called raycade
 PACKAGES = ("envs", "evals", "cluster", "conf")
 
 
@@ -36,3 +38,12 @@ def _use_packages(folder: Path) -> None:
 _folder = Path(__file__).with_name("_packages")
 if _folder.is_dir():
     _use_packages(_folder)
+
+
+def __getattr__(name: str) -> Any:
+    """The classes for verifiers, imported when they are asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from evals.training import verifiers_env
+
+    return getattr(verifiers_env, name)

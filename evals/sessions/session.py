@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -145,10 +145,7 @@ class BlockingLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait for a coroutine."""
-        if not _a_loop_runs():
-            return self._runner.run(coroutine)
-        with ThreadPoolExecutor(1) as thread:  # a thread can run one loop at a time
-            return thread.submit(self._runner.run, coroutine).result()
+        return _beside_loops(lambda: self._runner.run(coroutine))
 
     def close(self, last: Coroutine[Any, Any, object]) -> None:
         """Wait for a last coroutine and end the loop; nothing happens if it has ended."""
@@ -157,15 +154,17 @@ class BlockingLoop:
             return
         self._closed = True
         self.run(last)
-        self._runner.close()
+        _beside_loops(self._runner.close)
 
 
-def _a_loop_runs() -> bool:
+def _beside_loops(call: Callable[[], T]) -> T:
+    """Call a function that runs an event loop: where one runs already in another thread, as a thread can run only one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return False
-    return True
+        return call()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()
 
 
 class BlockingSession:

@@ -97,10 +97,14 @@ class TrainingGames:
         rng = random.Random(seed)
         number = rng.randrange(_BLOCKS)
         while True:
-            suite, episodes = self._block(0 if self.options.evaluation_games else number)
+            suite, episodes = self.block(number)
             for episode in rng.sample(episodes, len(episodes)):
                 yield suite, episode
             number += 1
+
+    def block(self, number: int) -> tuple[Suite, Sequence[Episode]]:
+        """The games of one block in the order of the plan, and the suite that plays them; errors as of ``stream``."""
+        return self._block(0 if self.options.evaluation_games else number)
 
     async def admits(self, suite: Suite, episode: Episode, opening: Turn) -> bool:
         """Whether a game may be trained on; then it is written down, if there is a file.

@@ -16,8 +16,8 @@ from envs.settings import Count, check_arguments
 from evals.sessions.session import BlockingLoop
 from evals.training.games import SUITES, TrainingGames
 from evals.training.gymnasium_text import AnyText
-from evals.training.play import Step, TrainingPlay
-from evals.types import Chat, Turn
+from evals.training.play import TrainingPlay, ending_of, text_of
+from evals.types import Turn
 
 
 class SuiteEnv(gymnasium.Env[dict[str, Any], Any]):
@@ -110,7 +110,7 @@ class SuiteEnv(gymnasium.Env[dict[str, Any], Any]):
             offered = turn.options or turn.labels
             reply = offered[int(action)] if 0 <= int(action) < len(offered) else ""
         step = self._loop.run(self._play.answer(reply))
-        info = {**self._info(step.turn), **_ending(step)}
+        info = {**self._info(step.turn), **ending_of(step)}
         return self._observation(step.turn), step.reward, step.turn is None, False, info
 
     def render(self) -> str | None:  # type: ignore[override]
@@ -182,31 +182,10 @@ class SuiteEnv(gymnasium.Env[dict[str, Any], Any]):
         return height, width, 3
 
 
-def text_of(chat: Chat) -> str:
-    """A chat as plain text, ``[picture]`` for each picture."""
-    said = []
-    for message in chat:
-        parts = [part if isinstance(part, str) else "[picture]" for part in message.parts]
-        said.append(f"{message.role}: {' '.join(parts)}")
-    return "\n\n".join(said)
-
-
 def _pictures(turn: Turn | None) -> list[Picture]:
     if turn is None:
         return []
     return [part for message in turn.chat for part in message.parts if isinstance(part, Picture)]
-
-
-def _ending(step: Step) -> dict[str, Any]:
-    if step.record is None:
-        return {}
-    outcome = step.record.outcome
-    return {
-        "success": outcome is not None and outcome.success,
-        "credit": 0.0 if outcome is None else outcome.credit,
-        "steps": 0 if outcome is None else outcome.steps,
-        "error": step.record.error,
-    }
 
 
 def register_suites() -> None:

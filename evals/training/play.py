@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from evals.conversation import Record
 from evals.sessions.session import Session, SessionError, text_reply
 from evals.suite import Suite
 from evals.training.games import TrainingGames
 from evals.training.reward import Rewards
-from evals.types import Episode, PlayerError, Turn
+from evals.types import Chat, Episode, PlayerError, Turn
 
 TRIES: Final = 1000
 """Games in a row that are left out before the suite counts as one that has no others than those of the evaluation."""
@@ -59,25 +59,39 @@ class TrainingPlay:
             NoRewardError: it cannot be rewarded like this.
             ValueError: it cannot be planned.
         """
-        await self.close()
         for _ in range(TRIES):
-            suite, episode = next(self._stream)
-            session = Session(suite, episode)
-            turn = await session.begin()
-            if session.record is not None and session.record.error:
-                raise TrainingError(f"{episode.suite}, {episode.task}: {session.record.error}")
-            # A game may end without asking, where no step leaves a choice.
-            if turn is not None and await self.games.admits(suite, episode, turn):
-                self._session = session
-                self._rewards = Rewards(self.games.options.reward, turn)
-                await self._rewards.asked(turn)
+            turn = await self.begin_with(*next(self._stream))
+            if turn is not None:
                 return turn
-            await session.close()
         raise TrainingError(
             f"{self.games.suite.name}: {TRIES} games in a row are games of the evaluation. A suite with a setting `seeds` "
             "draws others, and so does one whose play follows the episode's seed; else name other data for the evaluation "
             "(evaluation={...}), or train on its games (evaluation_games=True)"
         )
+
+    async def begin_with(self, suite: Suite, episode: Episode) -> Turn | None:
+        """Begin a certain game; one that is being played is given up.
+
+        Returns:
+            None where the game is not to be trained on, or asks nothing.
+
+        Raises:
+            TrainingError: the suite has a defect.
+            NoRewardError: it cannot be rewarded like this.
+        """
+        await self.close()
+        session = Session(suite, episode)
+        turn = await session.begin()
+        if session.record is not None and session.record.error:
+            raise TrainingError(f"{episode.suite}, {episode.task}: {session.record.error}")
+        # A game may end without asking, where no step leaves a choice.
+        if turn is None or not await self.games.admits(suite, episode, turn):
+            await session.close()
+            return None
+        self._session = session
+        self._rewards = Rewards(self.games.options.reward, turn)
+        await self._rewards.asked(turn)
+        return turn
 
     async def answer(self, text: str) -> Step:
         """Reply to the turn; a text that is none of its labels, where it asks for one, fails the game.
@@ -111,3 +125,25 @@ class TrainingPlay:
         if self._session is not None:
             await self._session.close()
         self._session = None
+
+
+def ending_of(step: Step) -> dict[str, Any]:
+    """How the game ended with a step, as plain values; nothing while it goes on."""
+    if step.record is None:
+        return {}
+    outcome = step.record.outcome
+    return {
+        "success": outcome is not None and outcome.success,
+        "credit": 0.0 if outcome is None else outcome.credit,
+        "steps": 0 if outcome is None else outcome.steps,
+        "error": step.record.error,
+    }
+
+
+def text_of(chat: Chat) -> str:
+    """A chat as plain text, ``[picture]`` for each picture."""
+    said = []
+    for message in chat:
+        parts = [part if isinstance(part, str) else "[picture]" for part in message.parts]
+        said.append(f"{message.role}: {' '.join(parts)}")
+    return "\n\n".join(said)

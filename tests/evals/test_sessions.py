@@ -95,6 +95,18 @@ def test_a_session_is_used_in_order() -> None:
     assert session.record is None and session.turn is None
 
 
+def test_it_also_blocks_where_an_event_loop_runs() -> None:
+    async def in_a_notebook() -> int:
+        session = BlockingSession(Asking(), Asking().plan()[0])
+        turn = session.begin()
+        assert turn is not None
+        session.close()
+        session.close()
+        return turn.number
+
+    assert asyncio.run(in_a_notebook()) == 0
+
+
 class Broken(Asking):
     """Raises what it should not."""
 

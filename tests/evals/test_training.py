@@ -25,8 +25,7 @@ from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.training.games import TrainingGames, seed_hash
-from evals.training.gymnasium_env import text_of
-from evals.training.play import TrainingError, TrainingPlay
+from evals.training.play import TrainingError, TrainingPlay, text_of
 from evals.training.reward import NoRewardError, Rewards, potential
 from evals.types import Episode, Outcome, Reply, Turn
 from tests.test_tutorials import files_of
