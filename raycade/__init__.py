@@ -15,7 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RaycadeEnv", "RaycadeHarness", "RaycadeTaskset"]  # what verifiers looks for where an environment is called raycade
+__all__ = [
+    "RaycadeEnv",
+    "RaycadeHarness",
+    "RaycadeTaskset",
+]  # what verifiers looks for where an environment is called raycade
 PACKAGES = ("envs", "evals", "cluster", "conf")
 
 

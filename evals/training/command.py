@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from envs.files import parse_yaml
+from evals.players import RandomPlayer
 from evals.printable import printable
+from evals.suite import play_episode
 from evals.training.games import TrainingGames
 
 _SETTINGS: Final = "of the suite and of training, as KEY=VALUE: domains=[medical] reward=regret"
@@ -17,7 +20,9 @@ _SETTINGS: Final = "of the suite and of training, as KEY=VALUE: domains=[medical
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of ``raycade environment``."""
-    parser.description = "Any suite as an environment for training. Gymnasium and verifiers need no command (docs/training.md)."
+    parser.description = (
+        "Any suite as an environment for training. Gymnasium and verifiers need no command (docs/training.md)."
+    )
     commands = parser.add_subparsers(metavar="LIBRARY", required=True)
     openenv = commands.add_parser("openenv", help="serve OpenEnv's protocol, on loopback by default")
     openenv.add_argument("--host", default="127.0.0.1", help="address to listen at (default %(default)s)")
@@ -67,6 +72,8 @@ def _serve_openenv(options: argparse.Namespace) -> None:
     from evals.training.openenv_server import app_of
 
     games = TrainingGames(options.suite, **settings_of(options.settings))
+    # What is compiled or read at its first use takes longer than a client waits for a reply.
+    asyncio.run(play_episode(games.suite, games.suite.plan()[0], RandomPlayer()))
     uvicorn.run(app_of(games, options.sessions), host=options.host, port=options.port, log_level="warning")
 
 

@@ -13,7 +13,7 @@ import yaml
 
 from evals.chat_json import chat_to_json
 from evals.training.games import TrainingGames
-from evals.training.play import TrainingPlay
+from evals.training.play import TrainingError, TrainingPlay
 from evals.types import Chat
 
 ENTRY_POINT: Final = '''"""The games of a suite of raycade, as a resources server."""
@@ -23,7 +23,7 @@ from evals.training.nemo_gym_server import SuiteServer
 if __name__ == "__main__":
     SuiteServer.run_webserver()
 '''
-TEST: Final = '''import json
+TEST: Final = """import json
 from pathlib import Path
 
 from evals.training.games import TrainingGames
@@ -38,7 +38,7 @@ def test_rows_are_games_that_there_are():
         row = json.loads(line)
         _, episodes = games.block(row["game"]["block"])
         assert episodes[row["game"]["place"]].task and row["responses_create_params"]["input"]
-'''
+"""
 EXAMPLES: Final = 5
 """Rows of the example data set."""
 
@@ -63,7 +63,9 @@ def write_server(folder: Path, suite: str, settings: Mapping[str, Any], count: i
         "app.py": ENTRY_POINT,
         "requirements.txt": "nemo-gym\nraycade\n",
         "games.json": json.dumps({"suite": suite, "settings": settings}),
-        f"configs/{folder.name}.yaml": yaml.safe_dump(_config(folder.name, agent, games, dict(settings)), sort_keys=False),
+        f"configs/{folder.name}.yaml": yaml.safe_dump(
+            _config(folder.name, agent, games, dict(settings)), sort_keys=False
+        ),
         "data/train.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows),
         "data/example.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows[:EXAMPLES]),
         "tests/test_app.py": TEST,
@@ -141,3 +143,18 @@ def _config(name: str, agent: str, games: TrainingGames, settings: dict[str, Any
         name: {"resources_servers": {name: server}},
         agent: {"responses_api_agents": {"gymnasium_agent": player}},
     }
+
+
+def new_text(before: Chat, after: Chat) -> str:
+    """What a chat says after the reply to another one.
+
+    Raises:
+        TrainingError: it does not go on from there by one text.
+    """
+    new = after[len(before) + 1 :]
+    if after[: len(before)] != before or len(new) != 1 or not all(isinstance(part, str) for part in new[0].parts):
+        raise TrainingError(
+            "NeMo Gym's gymnasium agent can only add a text to the chat, and this suite shows a picture or begins a new chat; "
+            "train on it through verifiers, OpenEnv or Gymnasium"
+        )
+    return " ".join(str(part) for part in new[0].parts)

@@ -16,8 +16,8 @@ from pydantic import Field
 from resources_servers.gymnasium import GymnasiumServer, extract_text
 
 from evals.training.games import TrainingGames
+from evals.training.nemo_gym_files import new_text
 from evals.training.play import TrainingError, TrainingPlay, ending_of
-from evals.types import Chat
 
 
 class SuiteServerConfig(BaseResourcesServerConfig):
@@ -61,21 +61,6 @@ class SuiteServer(GymnasiumServer):
         play = self.session_state.pop(session_id, None)
         if play is not None:
             await play.close()
-
-
-def new_text(before: Chat, after: Chat) -> str:
-    """What a chat says after the reply to another one.
-
-    Raises:
-        TrainingError: it does not go on from there by one text.
-    """
-    new = after[len(before) + 1 :]
-    if after[: len(before)] != before or len(new) != 1 or not all(isinstance(part, str) for part in new[0].parts):
-        raise TrainingError(
-            "NeMo Gym's gymnasium agent can only add a text to the chat, and this suite shows a picture or begins a new chat; "
-            "train on it through verifiers, OpenEnv or Gymnasium"
-        )
-    return " ".join(str(part) for part in new[0].parts)
 
 
 @functools.lru_cache(maxsize=4)

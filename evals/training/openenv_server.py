@@ -1,6 +1,6 @@
 """Any suite as an OpenEnv environment: ``raycade environment openenv kumo domains=[medical]`` serves it.
 
-Each WebSocket is a session of its own. ``reset(seed=...)`` begins the stream of games that belongs to the seed, ``reset()`` the next
+Each WebSocket is a session of its own. ``reset(seed=...)`` begins the stream of games of the seed, ``reset()`` the next
 game; ``step({"text": ...})`` replies.
 """
 
@@ -32,7 +32,8 @@ class TurnObservation(Observation):
     """What is asked; in the end nothing, and ``metadata`` says how the game went."""
 
     messages: list[dict[str, Any]] = Field(
-        default_factory=list, description="The chat so far as OpenAI's chat completions have it, pictures as PNG data URLs."
+        default_factory=list,
+        description="The chat so far as OpenAI's chat completions have it, pictures as PNG data URLs.",
     )
     options: list[str] = Field(default_factory=list, description="Replies that are possible; empty for any text.")
 
@@ -108,9 +109,7 @@ def app_of(games: TrainingGames, sessions: int = 64, finished: Callable[[Record]
     def environment() -> SuiteEnvironment:
         return SuiteEnvironment(games, next(seeds), finished)
 
-    return create_app(
-        environment, TextAction, TurnObservation, env_name=games.suite.name, max_concurrent_envs=sessions
-    )
+    return create_app(environment, TextAction, TurnObservation, env_name=games.suite.name, max_concurrent_envs=sessions)
 
 
 def _observation(turn: Turn | None, step: Step | None = None) -> TurnObservation:

@@ -1,6 +1,7 @@
 """Training: rewards that perfect play maximizes, games that are none of the evaluation's, and Gymnasium on top."""
 
 import asyncio
+import json
 import math
 import random
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+import yaml
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from cluster.cli import main
 from cluster.commands.trained_on import KEPT_AS, training_lines
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run
+from evals.chat_json import chat_to_json
 from evals.conversation import PlayedTurn, Record
 from evals.players import OraclePlayer, RandomPlayer
 from evals.sessions.session import Session, text_reply
@@ -25,9 +28,10 @@ from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.training.games import TrainingGames, seed_hash
+from evals.training.nemo_gym_files import new_text, write_server
 from evals.training.play import TrainingError, TrainingPlay, text_of
 from evals.training.reward import NoRewardError, Rewards, potential
-from evals.types import Episode, Outcome, Reply, Turn
+from evals.types import Episode, Outcome, Reply, Turn, message
 from tests.test_tutorials import files_of
 from tests.toy import ToySuite
 
@@ -355,6 +359,54 @@ def test_spawned_vector_environments_show_each_its_own_game(name, outsiders):
         assert all(text.startswith(("system:", "user:")) or text == "" for text in observations["text"])
     envs.close()
     alone.close()
+
+
+# --- other libraries: what needs none of them (python -m benchmarks.training plays through all) -------------------------
+
+
+def test_rows_for_nemo_gym_are_training_games_with_their_first_prompts(tmp_path, outsiders):
+    folder = tmp_path / "resources_servers" / "hunt"
+    words = ["nemo-gym", "number_hunt", "highest=50", "episodes=4", "--out", str(folder), "--games", "6"]
+    with pytest.raises(SystemExit) as end:
+        main(["environment", *words])
+    assert end.value.code == 0
+    rows = [json.loads(line) for line in (folder / "data" / "train.jsonl").read_text().splitlines()]
+    games = TrainingGames("number_hunt", highest=50, episodes=4)
+    assert len(rows) == 6 and {row["game"]["block"] for row in rows} == {0, 1}
+    for row in rows:
+        suite, episodes = games.block(row["game"]["block"])
+        turn = asyncio.run(suite.first_turn(episodes[row["game"]["place"]]))
+        assert row["responses_create_params"]["input"] == chat_to_json(turn.chat)
+    config = yaml.safe_load((folder / "configs" / "hunt.yaml").read_text())
+    agent = config[rows[0]["agent_ref"]["name"]]["responses_api_agents"]["gymnasium_agent"]
+    assert agent["max_steps"] == 6 and agent["resources_server"]["name"] == "hunt"
+    assert config["hunt"]["resources_servers"]["hunt"]["settings"] == {"highest": 50, "episodes": 4}
+
+
+def test_pictures_of_a_first_prompt_are_as_the_responses_api_has_them(tmp_path):
+    write_server(tmp_path / "stars", "multistar", {**DIRECT["MultiStar"], "reply": "text"}, 1)
+    (row,) = [json.loads(line) for line in (tmp_path / "stars" / "data" / "train.jsonl").read_text().splitlines()]
+    parts = [part for said in row["responses_create_params"]["input"] for part in said["content"] if part != said]
+    images = [part for part in parts if isinstance(part, dict) and part["type"] == "input_image"]
+    assert images and all(image["image_url"].startswith("data:image/png;base64,") for image in images)
+
+
+def test_only_a_text_that_follows_can_be_told_to_nemo_gyms_agent():
+    opening, said = message("user", "Guess."), message("assistant", "7")
+    assert new_text((opening,), (opening, said, message("user", "Too low."))) == "Too low."
+    for after in ((message("user", "Anew."),), (opening, said), (opening, said, opening, opening)):
+        with pytest.raises(TrainingError, match="can only add a text"):
+            new_text((opening,), after)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [(["kumo", "domains"], "must be KEY=VALUE"), (["nothing"], "there is no 'nothing'")]
+)
+def test_wrong_words_of_the_command_are_named(words, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["environment", "nemo-gym", *words, "--out", str(tmp_path / "x")])
+    assert end.value.code == 2 and message in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
 
 
 def test_the_documented_code_runs():
