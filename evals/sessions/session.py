@@ -145,7 +145,8 @@ class BlockingLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait for a coroutine."""
-        return _beside_loops(lambda: self._runner.run(coroutine))
+        # Not Runner.run, which puts up a signal handler each time: that takes longer than most steps of a game.
+        return _beside_loops(lambda: self._runner.get_loop().run_until_complete(coroutine))
 
     def close(self, last: Coroutine[Any, Any, object]) -> None:
         """Wait for a last coroutine and end the loop; nothing happens if it has ended."""

@@ -20,11 +20,11 @@ from envs import plugins
 from envs.files import read_lines
 from envs.picture import Picture
 from envs.settings import check_arguments, settings_of
-from evals.players import OraclePlayer
 from evals.sealed import TRAINING
+from evals.sessions.session import text_reply
 from evals.suite import Suite, plan_for, play_episode
 from evals.training.reward import RewardKind
-from evals.types import Episode, Turn, stable_hash, stable_seed
+from evals.types import Episode, PlayerError, Reply, Turn, stable_hash, stable_seed
 
 SUITES: Final = "raycade.suites"
 """Entry-point group in which suites are registered."""
@@ -228,7 +228,7 @@ def _turn_hash(turn: Turn) -> str:
 
 async def _play_hash(suite: Suite, episode: Episode, opening: Turn) -> str:
     """Hash of all that perfect play is asked and replies; of the first turn alone where the suite knows no perfect play."""
-    record = await play_episode(suite, episode, OraclePlayer())
+    record = await play_episode(suite, episode, _Perfect())
     said = [[_turn_hash(played.turn), played.reply.text] for played in record.turns]
     return stable_hash(_turn_hash(opening), said)
 
@@ -255,6 +255,15 @@ async def trained_games(suite: Suite, path: Path) -> tuple[int, int]:
                 known = await games.content_of(part, episode, turn) in trained
             found += known
     return found, total
+
+
+class _Perfect:
+    """Perfect play, without a thread for each reply: here nobody else is kept waiting for long."""
+
+    async def reply(self, turn: Turn) -> Reply:
+        if turn.oracle is None:
+            raise PlayerError("the suite has no oracle for this turn")
+        return text_reply(turn, turn.oracle())
 
 
 def _described(part: str | Picture) -> str:
