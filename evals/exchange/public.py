@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlsplit
 
 OF_ENGINES = (
     *("type", "model", "revision", "dtype", "quantization", "max_model_len", "tensor_parallel_size"),
@@ -78,13 +80,34 @@ def public_model(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def public_error(text: str) -> str:
+def places_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Hosts that the model's engine and the cluster are configured with: an error may name them without a port."""
+    model = config.get("model")
+    engine = model.get("engine") if isinstance(model, Mapping) else None
+    found = set()
+    for section in (engine, config.get("cluster")):
+        values = section.values() if isinstance(section, Mapping) else ()
+        for value in values:
+            if isinstance(value, str) and _ADDRESS.fullmatch(value):
+                with contextlib.suppress(ValueError):  # brackets around what is no address
+                    found.add(urlsplit(value if "://" in value else f"//{value}").hostname or value)
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def public_error(text: str, places: Sequence[str] = ()) -> str:
     """An error's text without addresses and paths.
 
     >>> public_error("ConnectError: http://10.0.0.7:8000/v1 refused")
     'ConnectError: <address> refused'
+
+    Args:
+        text: As stored.
+        places: Of ``places_of``.
     """
-    return _ADDRESS.sub(HIDDEN, text)
+    found = _ADDRESS.sub(HIDDEN, text)
+    for place in places:
+        found = found.replace(place, HIDDEN)
+    return found
 
 
 def _is_place(value: object) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from envs.picture import render_description
-from evals.exchange.public import left_out, public_error, public_model, public_settings
+from evals.exchange.public import left_out, places_of, public_error, public_model, public_settings
 from evals.ledger.columns import COLUMNS
 from evals.ledger.run_data import RunData
 from evals.suite import Suite
@@ -104,11 +104,12 @@ class Source:
             turns: With the episode turn by turn.
         """
         names = [name for name in (*COLUMNS, *self.suite.columns) if turns or name != "turns"]
+        places = places_of(self.run.settings)
         for table in self.run.batches(names):
             mine = table.filter(pc.equal(table["player"], self.player))
             for batch in mine.to_batches(max_chunksize=ROWS_AT_ONCE):
                 for row in batch.to_pylist():
-                    row["error"] = public_error(row["error"])
+                    row["error"] = public_error(row["error"], places)
                     yield row
 
     def planned(self, episode_id: str) -> dict[str, Any]:

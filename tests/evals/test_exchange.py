@@ -512,7 +512,7 @@ def test_no_key_host_or_path_of_the_configuration_is_in_any_export(tmp_path):
     }
     run = run_of(ToySuite(episodes=6), failing=(1,))
     table = run.episodes()
-    error = f"ConnectError: {host}:8000 and http://{address}/v1 refused; see {path}/log"
+    error = f"ConnectError: {host}:8000 and http://{address}/v1 refused; no {host}; see {path}/log"
     broken = table.set_column(
         table.column_names.index("error"),
         "error",
