@@ -14,8 +14,6 @@ from evals.stats.power import ALPHA, POWER, games_needed, smallest_difference
 from evals.summary.paired import holm, paired_effects
 from tests.evals.test_paired import side
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize(("spread", "games"), [(0.6, 100), (0.3, 40)])
 def test_the_smallest_difference_and_the_games_needed_are_statsmodels(spread, games):
@@ -73,6 +71,7 @@ def test_holm_is_statsmodels():
     assert holm(p.tolist()) == pytest.approx(multipletests(p, method="holm")[1].tolist())
 
 
+@pytest.mark.slow
 def test_p_of_half_a_million_flips_is_quick_and_right():
     (effect,) = paired_effects(side([1] * 250_500 + [0] * 249_500), side([0] * 250_500 + [1] * 249_500))
     assert effect.p == pytest.approx(stats.binomtest(249_500, 500_000).pvalue, rel=1e-6)

@@ -17,8 +17,6 @@ from evals.suites.multistar.questions import (
 )
 from evals.suites.multistar.questions.options import balance
 
-pytestmark = pytest.mark.slow
-
 TWO_PARTS = {
     "left_center_single_right_center_single": ("left", "right"),
     "up_center_single_down_center_single": ("top", "bottom"),
@@ -103,6 +101,7 @@ def test_no_place_among_the_options_is_favored(problems):
 # --- options that give nothing away ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_stage_can_be_answered_without_its_picture():
     stages, _ = measure(training=30, test=30)
     assert {stage for _, stage in stages} == {"1P", "1P-B", "1P-C", "2P", "1R", "2R", "final"}
