@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.stored_run import Run, read_runs
 from evals.printable import printable
@@ -98,12 +100,18 @@ def _with_digits(rows: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
 
 
 def _find(folder: Path, depth: int) -> Iterator[Run]:
-    if (folder / "plan.parquet").exists():
+    """The runs in a folder and below; what may not be looked into is passed over with a warning."""
+    try:
+        is_run = (folder / "plan.parquet").exists()
+        below = [] if is_run else sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        folders = [path for path in below if depth and os.path.isdir(path)]  # noqa: PTH112 - of no entry it raises an error
+    except OSError as error:
+        warn(f"{folder}: cannot be read: {error.strerror}")
+        return
+    if is_run:
         yield Run(folder)
-    elif depth:
-        for below in sorted(folder.iterdir()):
-            if below.is_dir() and not below.name.startswith("."):
-                yield from _find(below, depth - 1)
+    for each in folders:
+        yield from _find(each, depth - 1)
 
 
 def _began(run: Run) -> str:

@@ -84,6 +84,10 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
         raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
     if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
         raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
+    resolved = [path.resolve() for path in run_dirs]
+    for path, place in zip(run_dirs, resolved, strict=True):
+        if resolved.count(place) > 1:
+            raise UserError(f"{path}: is named twice")
     runs = [Run(path) for path in run_dirs]
 
     def read() -> tuple[list[Results], Report, dict[Path, bytes]]:

@@ -22,6 +22,7 @@ from cluster.storage.stored_run import Run, read_runs
 from envs.suggest import did_you_mean
 from evals.analysis.compare import SHORT_ID
 from evals.ledger.run_data import RunData
+from evals.printable import printable
 from evals.suite import Suite
 from evals.tables import Cell, Table
 
@@ -115,6 +116,8 @@ def read_episode(run: Run, episode: str) -> tuple[Suite, dict[str, Any]]:
 
 
 def _whole_id(run: Run, start: str) -> str:
+    if not start.isascii():
+        raise UserError(f"{run.path}: no episode begins with {printable(start)}")
     ids = run.planned["episode_id"]
     found: list[str] = ids.filter(pc.starts_with(ids, start)).to_pylist() if start else []
     if len(found) == 1:

@@ -174,6 +174,8 @@ def _certificates() -> ssl.SSLContext:
 
 
 _TOO_DEEP, _NO_JSON = object(), object()
+_ENCODINGS = ("identity", "gzip", "deflate")
+"""One of them, once: each piece of a body is at most a thousand times as long when it is unpacked."""
 
 
 def _no_number(word: str) -> float:
@@ -190,7 +192,13 @@ def _error_within(data: Mapping[str, Any], secrets: Collection[str]) -> Endpoint
 
 
 async def _read(response: Any, most: int) -> bytes:
-    """The body as far as ``most`` bytes, and a little more where it has more."""
+    """The body as far as ``most`` bytes, and a little more where it has more.
+
+    Raises:
+        EndpointError: it is packed in a way of which a few bytes can stand for gigabytes.
+    """
+    if response.headers.get("content-encoding", "identity") not in _ENCODINGS:
+        raise EndpointError("the answer's content-encoding is none of identity, gzip and deflate", unreadable=True)
     body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece

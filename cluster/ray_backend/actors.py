@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, Place
 from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
 from cluster.engines.base import EngineDiedError, Request
 from cluster.engines.replica import Replica
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
 from cluster.launch.start_nodes import listens
 from cluster.ray_backend.capacity import living_nodes
 from cluster.ray_backend.groups import Groups
@@ -51,13 +51,17 @@ def start_ray(cluster: ClusterSettings) -> None:
 
     Raises:
         UserError: no cluster was found at that address.
+        RunFailedError: Ray cannot be started here.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     common: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "namespace": "raycade"}
     if cluster.address is None:
         # Ray counts all cores of the machine; a Slurm job may have only some of them.
         common["num_cpus"] = len(os.sched_getaffinity(0))
-        ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
+        try:
+            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
+        except (OSError, RuntimeError, RayError) as error:
+            raise RunFailedError(f"Ray cannot be started on this machine: {error}") from error
         return
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
         raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")

@@ -94,7 +94,8 @@ class RunDirectory(Run):
         # Whoever created it need not be the first to lock it.
         self._created = created and not self.begun and not any(self.parts.iterdir())
         for leftover in self.path.rglob(".*.tmp"):
-            leftover.unlink(missing_ok=True)
+            if leftover.is_symlink() or not leftover.is_dir():
+                leftover.unlink(missing_ok=True)
         # Parts of one run sort by their numbers, whichever driver wrote them.
         last = max((part_order(part)[0] for part in self.parts.glob("*.parquet")), default=0)
         self._numbers = itertools.count(last + 1)

@@ -91,8 +91,10 @@ def _bound(footer: pq.FileMetaData, group: int, leaf: int) -> int:
     chunk = footer.row_group(group).column(leaf)
     stored = max(0, chunk.total_uncompressed_size)
     values = max(0, chunk.num_values, footer.row_group(group).num_rows)
-    # no text of a dictionary is longer than the whole column as it is stored
-    return int(stored + values * (stored if _has_dictionary(footer, group, leaf) else WIDEST_NUMBER))
+    # No text of a dictionary, or of one that repeats the beginning of the text before, is longer than the whole column as
+    # it is stored.
+    repeats = _has_dictionary(footer, group, leaf) or "DELTA_BYTE_ARRAY" in chunk.encodings
+    return int(stored + values * (stored if repeats else WIDEST_NUMBER))
 
 
 def _text_bytes(path: Path, footer: pq.FileMetaData, group: int, leaf: int) -> int:

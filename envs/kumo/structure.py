@@ -30,6 +30,9 @@ TASKS = 20
 ATTEMPTS = 60
 """Domains drawn before the search for a band of expected steps is given up."""
 
+MOST_DOMAINS = 100_000
+"""Drawn for one suite."""
+
 _DRAWN, _PERMUTED = "drawn:", "permuted:"
 
 Table = list[list[set[int]]]
@@ -198,8 +201,8 @@ def structured_sources(settings: Mapping[str, Any], domains: Sequence[str], seed
         return tuple(f"{_PERMUTED}{seed}:{domain}" for domain in domains)
     of_structure = dict(settings)
     count = of_structure.pop("domains", 5)
-    if type(count) is not int or count < 1:
-        raise ValueError(f"structure.domains must be a whole number of at least 1, not {count!r}")
+    if type(count) is not int or not 1 <= count <= MOST_DOMAINS:
+        raise ValueError(f"structure.domains must be a whole number from 1 to {MOST_DOMAINS:,}, not {count!r}")
     chosen = dataclasses.asdict(Structure.parse(of_structure))
     return tuple(_DRAWN + json.dumps([chosen, seed, index]) for index in range(count))
 

@@ -95,6 +95,21 @@ def test_money_that_was_spent_stands_beside_the_cost_that_is_scored(run_dir, cap
     assert json.loads((run_dir / "summary.json").read_text())["cost_spent"] == 0.0138
 
 
+async def test_what_may_not_be_looked_into_costs_the_list_nothing_else(play, tmp_path, monkeypatch, capsys):
+    await play("good")
+    (tmp_path / "closed").mkdir()
+    usual = Path.iterdir
+
+    def closed(folder):
+        if folder.name == "closed":
+            raise PermissionError(13, "Permission denied", str(folder))
+        return usual(folder)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    assert [line["run"] for line in rows(list_runs(tmp_path))] == ["good"]
+    assert "closed: cannot be read: Permission denied" in capsys.readouterr().err
+
+
 async def test_a_run_that_cannot_be_read_hides_no_other(play, tmp_path):
     broken, _ = await play("broken"), await play("sound")
     (broken / "plan.parquet").write_bytes(b"no parquet")

@@ -8,8 +8,9 @@ import pytest
 
 from cluster.commands import run as module
 from cluster.commands.run import run
-from cluster.config.settings import load_settings
-from cluster.errors import CONTINUE, SpendCapError, UserError
+from cluster.config.settings import ClusterSettings, load_settings
+from cluster.errors import CONTINUE, RunFailedError, SpendCapError, UserError
+from cluster.ray_backend import actors
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
 from evals.suite import play_episode
@@ -117,6 +118,15 @@ def test_a_run_whose_spending_journal_was_removed_says_so(tmp_path, capsys):
     assert run(settings)[0] == 0
     cost = sum(turn.reply.cost for turn in record.turns)
     assert cost and f"spending.json: missing, though the ledger's episodes cost {cost:.2f}" in capsys.readouterr().err
+
+
+def test_a_ray_that_does_not_start_here_is_told_in_one_line(monkeypatch):
+    def timed_out(**options):
+        raise RuntimeError("Timed out waiting for file gcs_server_port")
+
+    monkeypatch.setattr(actors.ray, "init", timed_out)
+    with pytest.raises(RunFailedError, match="Ray cannot be started on this machine: Timed out"):
+        actors.start_ray(ClusterSettings())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])

@@ -6,6 +6,7 @@ import pytest
 
 from cluster.commands.retest import retest
 from cluster.storage.lock import RunLock
+from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import read_spending
 from cluster.storage.stored_run import Run
 from evals.ledger.ledger import open_ledger
@@ -34,6 +35,29 @@ def said(capsys, *words):
 
 def suite_of(run_dir):
     return Run(run_dir).config["suite"]
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_named_twice_is_refused(run_dir, capsys, monkeypatch):
+    monkeypatch.chdir(run_dir)
+    code, _, err = said(capsys, "report", run_dir, ".")
+    assert code == 2 and "named twice" in err
+
+
+def test_an_episode_of_bytes_that_are_no_text_is_not_there(run_dir, capsys):
+    code, _, err = said(capsys, "show", run_dir, "\udcff")
+    assert code == 2 and "no episode begins with" in err
+
+
+def test_a_folder_in_place_of_a_file_that_is_being_written_stays(run_dir):
+    (run_dir / "episodes" / ".x.tmp").mkdir()
+    (run_dir / ".y.tmp").write_text("left")
+    directory = RunDirectory(run_dir)
+    directory.claim()
+    directory.release()
+    assert (run_dir / "episodes" / ".x.tmp").is_dir() and not (run_dir / ".y.tmp").exists()
 
 
 # --- settings that name what is not here -------------------------------------------------------------------------------

@@ -113,7 +113,15 @@ def test_sources_stand_for_drawn_or_permuted_domains():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"names": "permuted", "density": 0.1}, {"domains": 0}, {"domains": True}, {"sise": 3}, {"names": 3}]
+    "settings",
+    [
+        {"names": "permuted", "density": 0.1},
+        {"domains": 0},
+        {"domains": 100_000_000},
+        {"domains": True},
+        {"sise": 3},
+        {"names": 3},
+    ],
 )
 def test_sources_of_no_structure_are_refused(settings):
     with pytest.raises(ValueError, match="structure"):

@@ -52,6 +52,14 @@ def test_a_file_that_would_fill_the_memory_is_refused(tmp_path, name, groups):
             open_parquet(path)
 
 
+def test_texts_that_repeat_their_beginnings_are_bounded(tmp_path):
+    """DELTA_BYTE_ARRAY stores of each text only what differs from the one before: 400 of 10 kB take a page of 10 kB."""
+    more = {"use_dictionary": False, "column_encoding": {"a": "DELTA_BYTE_ARRAY"}}
+    path = written(tmp_path / "a.parquet", pa.table({"a": ["x" * 10_000] * 400}), **more)
+    with pytest.raises(FileError, match="bytes of memory"):
+        open_parquet(path)
+
+
 @pytest.mark.parametrize("wrap", [lambda values: values, nested])
 def test_long_texts_that_few_rows_refer_to_are_read(tmp_path, wrap):
     """Numbers of values times the longest text would be too much; what the rows take in truth is not."""

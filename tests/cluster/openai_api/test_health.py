@@ -1,6 +1,7 @@
 """Every exchange ends, whatever the endpoint does; and whether it is there is asked, for nothing."""
 
 import asyncio
+import gzip
 import sys
 import time
 
@@ -43,6 +44,29 @@ async def test_an_answer_without_end_is_not_kept(stub, monkeypatch):
     made = engine(stub)
     assert len((await asyncio.wait_for(made.complete(request()), 5)).text) == 90_000
     assert len(stub.bodies) == 2
+
+
+async def test_an_answer_that_is_packed_twice_is_not_unpacked(stub):
+    """A few bytes of it can stand for gigabytes."""
+
+    def packed(encoding, times):
+        content = b'{"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}'
+        for _ in range(times):
+            content = gzip.compress(content)
+
+        def send(handler):
+            handler.send_response(200)
+            handler.send_header("content-encoding", encoding)
+            handler.send_header("content-length", str(len(content)))
+            handler.end_headers()
+            handler.wfile.write(content)
+
+        return send
+
+    stub.script = [packed("gzip, gzip", 2), packed("gzip", 1)]
+    made = engine(stub)
+    assert (await asyncio.wait_for(made.complete(request()), 5)).text == "hello"
+    assert len(stub.bodies) == 2, "the first answer could not be read"
 
 
 async def test_an_error_without_end_is_not_kept(stub, monkeypatch):
