@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from rich.console import Console
 
 from cluster import stop_signals
+from cluster.commands import serve
 from cluster.commands.serve import serve_overrides
 from cluster.config.settings import check_environment, load_settings
 from cluster.errors import RunFailedError, UserError
@@ -514,6 +516,13 @@ async def test_an_mcp_client_plays_over_http(mode: str) -> None:
         async with Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client:
             await play_by_tools(client)
     assert rows(served.suite, served.records) == await asyncio.to_thread(direct, served.suite, served.plan)
+
+
+def test_without_the_package_there_is_http_alone(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "cluster.serve.tools", None)  # as if what it imports were missing
+    assert serve._tools(Served(SUITES["toy"]).games, "agent", False, needed=False) is None
+    with pytest.raises(UserError, match=r"raycade\[mcp\]"):
+        serve._tools(Served(SUITES["toy"]).games, "agent", False, needed=True)
 
 
 # --- commits ---------------------------------------------------------------------------------------------------------
