@@ -187,7 +187,7 @@ def _served(
 
 
 def cached_table(engine: Mapping[str, Any] | None, suite: Suite, plan: Sequence[Episode]) -> Table | None:
-    """The largest share of each suite's prompt tokens that vLLM's cache can serve; None where the model is not known.
+    """The share of each suite's prompt tokens that vLLM's cache serves at best; None where the model is not known.
 
     Args:
         engine: The section ``model.engine``.
@@ -199,7 +199,7 @@ def cached_table(engine: Mapping[str, Any] | None, suite: Suite, plan: Sequence[
         return None
     passed = engine.get("vllm") or {}
     title = f"Prefix cache of {engine['model']}: blocks of {blocks.tokens:,} tokens"
-    columns: tuple[str, ...] = ("suite", "prompts looked at", "tokens of each", "served at most")
+    columns: tuple[str, ...] = ("suite", "prompts looked at", "tokens of each", "served")
     if passed.get("enable_prefix_caching") is False:
         return Table(
             "prefix_cache", title, columns, (), ("model.engine.vllm.enable_prefix_caching=false: nothing is.",)
@@ -222,7 +222,8 @@ def cached_table(engine: Mapping[str, Any] | None, suite: Suite, plan: Sequence[
             nothing.append(part.name)
     notes = [
         f"Blocks: {blocks.rule}. Only whole ones are served.",
-        f"An upper bound: perfect play of the third game of up to {TASKS} tasks and levels, one replica, nothing evicted.",
+        f"Served: the most that these prompts get (one replica, nothing evicted), of perfect play of the third game of up to "
+        f"{TASKS} tasks and levels. In growing chats a model that plays longer gets a larger share.",
     ]
     settings = f"model.engine.vllm.prefix_match_unit={unit or UNIT} model.engine.shared_beginnings=true"
     if other:
