@@ -202,6 +202,7 @@ def play_with_kills(overrides: Sequence[str], run_dir: Path, kills: int, steps: 
             for step, _ in enumerate(steps_over_http(server), 1):
                 if step == steps:
                     killer.start()
+            server.kill()
             raise RuntimeError("all was played before the server was killed: give more episodes")
         killer.join()
         server.start()

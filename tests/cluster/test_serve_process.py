@@ -35,21 +35,24 @@ def test_killed_stopped_and_resumed_the_ledger_is_that_of_a_direct_run(tmp_path)
     served = tmp_path / "served"
     play_directly(GAMES, tmp_path / "direct")
     server = play_with_kills(GAMES, served, kills=1, steps=6)
-    after_kill = len(rows_of(served))
-    assert "episodes done; resuming" in server.said()
+    try:
+        after_kill = len(rows_of(served))
+        assert "episodes done; resuming" in server.said()
 
-    headers = {"Authorization": f"Bearer {server.token}"}
-    with httpx.Client(base_url=server.url, headers=headers) as client:
-        game = client.post("/v1/sessions").json()
-        server.process.send_signal(signal.SIGTERM)
-        while client.post("/v1/sessions", json={"episode": "x"}).status_code != 503:
-            pass
-        while (turn := game["turn"]) is not None:
-            path = f"/v1/sessions/{game['session']}/turns/{turn['number']}"
-            game = client.post(
-                path, json={"text": choose(game["episode"]["task"], turn["number"], turn["options"])}
-            ).json()
-    assert server.process.wait(60) == 75 and len(rows_of(served)) == after_kill + 1
+        headers = {"Authorization": f"Bearer {server.token}"}
+        with httpx.Client(base_url=server.url, headers=headers) as client:
+            game = client.post("/v1/sessions").json()
+            server.process.send_signal(signal.SIGTERM)
+            while client.post("/v1/sessions", json={"episode": "x"}).status_code != 503:
+                pass
+            while (turn := game["turn"]) is not None:
+                path = f"/v1/sessions/{game['session']}/turns/{turn['number']}"
+                game = client.post(
+                    path, json={"text": choose(game["episode"]["task"], turn["number"], turn["options"])}
+                ).json()
+        assert server.process.wait(60) == 75 and len(rows_of(served)) == after_kill + 1
+    finally:
+        server.kill()
 
     asyncio.run(played_over_stdio(served))
     assert rows_of(served) == rows_of(tmp_path / "direct")
