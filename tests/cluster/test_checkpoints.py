@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import struct
@@ -16,7 +17,7 @@ from cluster.checkpoints import folder as folder_module
 from cluster.checkpoints import watch as watch_module
 from cluster.checkpoints.curve import Point, curve_tables, numbers
 from cluster.checkpoints.folder import Checkpoint, CheckpointError, Folder, likeness, tensors_of
-from cluster.checkpoints.watch import Watch, balanced_part
+from cluster.checkpoints.watch import Options, Watch, balanced_part
 from cluster.storage.stored_run import Run
 from evals.stats.intervals import Estimate
 from evals.summary.paired import Observation
@@ -149,7 +150,7 @@ def test_all_are_played_in_order_on_the_same_games_by_one_engine_each_with_its_o
     assert code == 2 and "was begun with" in err, "one curve, one set of games"
 
 
-def test_another_config_gets_an_engine_of_its_own_and_restart_one_for_each(world, capsys):
+def test_another_config_gets_an_engine_of_its_own(world, capsys):
     write_checkpoint(world / "training" / "step-1", 1)
     write_checkpoint(world / "training" / "step-2", 1, hidden=3)
     assert watch(world, capsys)[0] == 0
@@ -258,6 +259,28 @@ def test_a_tracker_gets_one_run_with_a_point_for_each_step(world, capsys, monkey
     assert all("checkpoint/kumo/success" in each for each in recorder.logged)
     assert recorder.starts[0] == recorder.starts[1] and recorder.starts[0][0] == world / "out"
     assert [table.name for table in recorder.finished[-1].tables] == ["checkpoints_1"]
+
+
+def test_one_replica_of_this_machine_is_hosted_and_all_else_is_played_by_the_cluster(world):
+    write_checkpoint(world / "training" / "step-1", 1)
+    for number, (hosted, restart, more) in enumerate(
+        (
+            (True, False, []),
+            (False, True, []),
+            (False, False, ["cluster.replicas=2"]),
+            (False, False, ["cluster.address=auto"]),
+        )
+    ):
+        asked = []
+        options = Options(Folder(world / "training"), world / f"out-{number}", [*PLAN, *more], 2, True, None, restart)
+        watch = Watch(options, lambda settings, play, asked=asked: asked.append(play) or (75, None))
+        assert watch.watch() == 75, "a run that was stopped stops the watch"
+        assert asked == [watch.host.play if hosted else None]
+
+
+def test_a_stop_signal_ends_the_wait(world, capsys, monkeypatch):
+    monkeypatch.setattr(watch_module.time, "sleep", lambda seconds: os.kill(os.getpid(), signal.SIGTERM))
+    assert watch(world, capsys, "--until", "5")[0] == 75
 
 
 def test_what_a_checkpoint_decides_itself_cannot_be_set(world, capsys):
