@@ -129,6 +129,17 @@ async def test_parts_are_numbered_from_one_and_on_when_a_run_is_resumed(director
     assert number(resumed.commit(await rows(PLAN[2:3]))) == 3
 
 
+async def test_a_start_that_failed_leaves_no_folder_unless_episodes_were_played(directory, tmp_path):
+    directory.commit(await rows(PLAN[:1]))
+    directory.discard()
+    assert Run(directory.path).episodes().num_rows == 1
+    failed = RunDirectory(tmp_path / "failed")
+    failed.claim()
+    failed.begin(PLAN, {})
+    failed.discard()
+    assert not failed.path.exists() and [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
 async def test_rows_are_of_the_session_and_the_attempt_that_the_directory_states(directory):
     directory.commit(await rows(PLAN[:1]))
     directory.session, directory.attempts = "s2", {PLAN[1].id: 3}

@@ -78,7 +78,12 @@ def test_what_decides_the_answers_is_in_the_ids_and_what_decides_the_speed_is_no
     ids = [episode.id for episode in settings(*VLLM).plan]
     for same in ("model.engine.max_num_seqs=8", "model.replica.gpus=2", "+model.engine.enforce_eager=true"):
         assert [episode.id for episode in settings(*VLLM, same).plan] == ids
-    for other in ("+model.engine.dtype=float16", "model.sampling.temperature=1", "model.engine.max_model_len=99"):
+    for other in (
+        "decoding=choice",
+        "+model.engine.dtype=float16",
+        "model.sampling.temperature=1",
+        "model.engine.max_model_len=99",
+    ):
         assert not {episode.id for episode in settings(*VLLM, other).plan} & set(ids)
 
 

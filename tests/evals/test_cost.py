@@ -37,5 +37,9 @@ def test_scored_spent_and_planned_are_three_amounts():
     plan = [row for row in run.plan.to_pylist() if row["player"] == "model"]
     planned = sum(2.0 * row["prompt_tokens"] + 8.0 * 100 * row["calls"] for row in plan) / 1e6
     assert (costs.scored, costs.spent, costs.planned) == (0.25 * turns, 9.0, pytest.approx(planned))
+    dear = {**PRICED, "engine": {**PRICED["engine"], "cache_write_price": 3.0}}
+    written = costs_of(run_of(ToySuite(episodes=4), players, most=3, model=dear))
+    more = sum(row["prompt_tokens"] for row in plan) / 1e6
+    assert written.planned == pytest.approx(planned + more), "all of a prompt may be written into a cache, at its price"
     assert costs.to_json() == {"cost_spent": 9.0, "cost_planned": costs.planned}
     assert costs_of(run_of(ToySuite(episodes=2))) is None, "a run without prices says nothing of money"

@@ -156,6 +156,8 @@ def test_kinds_that_are_short_make_room_for_others():
     assert _chosen(kinds, 8) == ["f1", "f2", "f3", "l1", "w1", "w2", "w3", "w4"]
     assert _chosen({**kinds, "failed": []}, 4) == ["l1", "w1", "w2", "w3"]
     assert _chosen(kinds, 0) == []
+    assert _chosen({**kinds, "failed": [], "lost": []}, 3) == ["w1", "w2", "w3"]
+    assert _chosen({"failed": ["f1", "f2", "f3", "f4"], "lost": ["l1", "l2"], "won": []}, 4) == ["f1", "f2", "f3", "l1"]
 
 
 # --- summaries -------------------------------------------------------------------------------------------------------

@@ -59,6 +59,17 @@ def test_no_reply_is_read_outside_its_options_and_none_breaks_the_reader():
         read(text, CHOICES, cut_off=True)
 
 
+@pytest.mark.parametrize("before", ["", "A long thought. " * 40])
+def test_an_example_of_a_tag_is_no_answer_wherever_it_stands(before):
+    assert read(f"{before}For example, <answer>B</answer> would be the form.", CHOICES).option is None
+
+
+def test_of_a_long_reply_the_end_decides():
+    thought = "The first panel has a circle and the second one a square. " * 200
+    assert read(f"{thought}\nI choose C.", CHOICES).option == 2
+    assert read(f"I choose C.\n{thought}\nI choose A.", CHOICES).option == 0
+
+
 KIDGYM = (
     "pick up the item with label 3",
     "pick up the item with label 0",

@@ -118,3 +118,10 @@ def test_rows_are_counted_by_their_values_in_the_order_of_first_occurrence():
     parts = pa.concat_tables([rows.slice(0, 3), rows.slice(3)])
     assert list(count_rows(parts, ("player", "suite")).items()) == expected, "whatever its parts"
     assert count_rows(rows.slice(0, 0), ["player"]) == {}
+
+
+def test_a_run_without_some_episodes_has_neither_planned_nor_played_them():
+    table = pa.table({"episode_id": ["x", "y", "z"], "suite": ["a"] * 3, "steps": [1, 2, 3]})
+    run = RunData(table.drop(["steps"]), lambda columns: iter([table])).without({"y"})
+    assert run.plan["episode_id"].to_pylist() == ["x", "z"]
+    assert run.of("a").episodes(["steps"])["steps"].to_pylist() == [1, 3]

@@ -257,6 +257,11 @@ def test_text_is_found_in_prompts_replies_and_reasoning(ask, text):
     assert found_by_text(ask, text, suite="kumo") == expected & kumo
 
 
+def test_an_answer_has_a_bounded_number_of_rows(ask, monkeypatch):
+    monkeypatch.setattr("evals.viewer.server.MOST_ROWS", 3)
+    assert len(ask("episodes", count=1_000_000).json()["rows"]) == 3
+
+
 def test_rows_and_texts_are_found_in_every_row_group_of_a_part(tmp_path, monkeypatch):
     monkeypatch.setattr("evals.viewer.episode.ROWS_AT_ONCE", 2)
     _, rows = hostile_rows()

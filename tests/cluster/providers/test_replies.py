@@ -78,6 +78,18 @@ async def test_thoughts_go_back_with_their_signatures_unless_they_are_to_be_drop
         stub.wrong.clear()
 
 
+async def test_a_signature_on_a_thought_goes_back_too(stub):
+    """Gemini signs a thought where it answers with nothing else that could carry the signature."""
+    first = request()
+    made = engine("gemini", stub)
+    signed = {"text": "Hm.", "thought": True, "thoughtSignature": "c2lnbmVk"}
+    answer = {"content": {"role": "model", "parts": [signed, {"text": "A"}]}, "finishReason": "STOP", "index": 0}
+    stub.script = [(200, {"candidates": [answer], "usageMetadata": {"promptTokenCount": 1}})]
+    await made.complete(first)
+    await made.complete(request(turn=1, chat=(*first.chat, message("assistant", "A"), message("user", "More."))))
+    assert "c2lnbmVk" in json.dumps(stub.bodies[-1])
+
+
 @pytest.mark.parametrize("name", THINKING)
 async def test_an_engine_that_did_not_receive_the_thoughts_does_not_go_on_without_them(stub, name):
     chat = (*request().chat, message("assistant", "A"), message("user", "More."))
