@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from evals.suite import play_episode
 from evals.suites.multistar.published_questions.doubts import Asked, doubts_of, expected
 from evals.suites.multistar.published_questions.kinds import attribute_of, part_of
 from evals.suites.multistar.published_questions.store import folder_digest, published_puzzle, read_questions
-from evals.suites.multistar.puzzles import fingerprint, questions_of
+from evals.suites.multistar.puzzles import asked_by, fingerprint, questions_of
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.testing import check_suite
 
@@ -483,3 +484,12 @@ def test_rates_say_how_often_an_offered_option_is_the_key(checkout, tmp_path):
             offered = [other for other in alike if option in other.options]
             assert rate == sum(other.options[other.key] == option for other in offered) / len(offered)
     assert {rate for one in questions for rate in one.rates} >= {0.0, 1.0}
+
+
+def test_an_episode_asks_the_question_of_its_own_place():
+    """Place 2 is neither 12 nor 102."""
+    picture = FilePicture.__new__(FilePicture)
+    questions = [SimpleNamespace(node=f"published/{place}", picture=picture) for place in (2, 12, 22)]
+    for place in (2, 12):
+        episode = SimpleNamespace(level="direct", index=300 + place, task="center_single")
+        assert [question.node for question in asked_by(episode, questions)] == [f"published/{place}"]
