@@ -27,6 +27,11 @@ SMALL = {
     "multistar": ["suite.puzzles=1"],
 }
 """Planning every documented run at full size would take minutes; the documented overrides are read all the same."""
+TEMPLATE = """\
+{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
 
 
 def commands() -> list[tuple[str, str]]:
@@ -57,6 +62,10 @@ def test_a_documented_command_is_one_that_there_is(page, line, tmp_path, monkeyp
         write_checkout(tmp_path / "CHECKOUT")
         write_transcripts(tmp_path / "CHECKOUT", "qwen2.5-7b-instruct", "PondEnv", {1: [["Fox"]] * 5})
         import_checkout(tmp_path / "CHECKOUT", tmp_path / "kumo-published", lambda *_: None)
+    for word in words:
+        if word.startswith("model.engine.chat_template="):  # a file of the user's
+            monkeypatch.chdir(tmp_path)
+            Path(word.partition("=")[2]).write_text(TEMPLATE)
     if words[0] in ("run", "plan") and not getattr(options, "multirun", False):
         overrides = [word for word in options.overrides if not word.startswith(("run_dir=", "cluster.address="))]
         suite = next((word.partition("=")[2] for word in overrides if word.startswith("suite=")), "demo")
