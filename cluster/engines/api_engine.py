@@ -108,7 +108,7 @@ class ApiEngine(Engine):
 
     async def settle(self, covered: int, seconds: float) -> Account:
         """As ``Engine.settle``; failed and abandoned tries are included, replies carry their part as ``cost``."""
-        return await self._spend.settle(covered, seconds)
+        return await self._spend.settle(covered, seconds, closed=bool(self._endpoint.closed))
 
     async def start(self) -> None:
         """Check that the endpoint is up and accepts the key.
@@ -137,7 +137,8 @@ class ApiEngine(Engine):
                 raise EndpointError(f"the endpoint has not answered for {OUTAGE_SECONDS:g} s: {error}") from None
 
     async def close(self) -> None:
-        """Close connections."""
+        """Send nothing more, and close connections."""
+        self._close("the engine is closed")
         await self._endpoint.http.close()
 
     # --- one request ---

@@ -46,6 +46,8 @@ class Spend:
         self._elsewhere = 0.0
         self._reserved: dict[int, float] = {}
         """The most that requests in flight can cost, by the requests' numbers."""
+        self._unsent: set[int] = set()
+        """Numbers of those that wait until they are covered."""
         self._number = 0
         """Of the latest request."""
         self._covered = math.inf
@@ -77,8 +79,11 @@ class Spend:
         self._elsewhere = max(self._elsewhere, total)
         self._highest = max(self._highest, highest)
 
-    async def settle(self, covered: int, seconds: float) -> Account:
-        """Allow requests up to number ``covered`` to be sent, and none later; see ``Engine.settle``."""
+    async def settle(self, covered: int, seconds: float, closed: bool = False) -> Account:
+        """Allow requests up to number ``covered`` to be sent, and none later; see ``Engine.settle``.
+
+        Those that wait are in flight unless the engine is ``closed``: it will not send them.
+        """
         async with self._changed:
             self._covered = covered
             self._changed.notify_all()
@@ -86,7 +91,8 @@ class Spend:
                 await within(
                     seconds, self._changed.wait_for(lambda: any(number > covered for number in self._reserved))
                 )
-            return Account(self.spent, sum(self._reserved.values()), self._highest, self._number)
+            owed = self._reserved.keys() - self._unsent if closed else self._reserved.keys()
+            return Account(self.spent, sum(self._reserved[number] for number in owed), self._highest, self._number)
 
     @asynccontextmanager
     async def payment(self, most: float, counted: float | None = None) -> AsyncIterator[Payment]:
@@ -116,12 +122,15 @@ class Spend:
         payment = Payment()
         try:
             async with self._changed:
+                self._unsent.add(number)
                 # a free request owes nothing, whatever becomes of it
                 await self._changed.wait_for(lambda: number <= self._covered or not self._reserved[number])
+                self._unsent.discard(number)
             yield payment
         finally:
             async with self._changed:
                 del self._reserved[number]
+                self._unsent.discard(number)
                 self.spent += max(0.0, payment.price)
                 self._highest = max(self._highest, payment.price)
                 self._changed.notify_all()

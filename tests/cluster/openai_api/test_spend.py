@@ -91,6 +91,26 @@ async def test_what_failed_is_not_paid_for(stub, trouble):
     assert made._spend.spent == pytest.approx(0.11) and not made._spend._reserved
 
 
+@pytest.mark.parametrize("refusal", [(401, "wrong key", {}), (307, "", {"location": "/elsewhere"}), None], ids=str)
+async def test_what_waits_to_be_sent_when_an_engine_closes_is_not_owed(stub, refusal):
+    """Whether the first request was refused, so that no other one is sent, or the run was stopped before any was."""
+    stub.script = [refusal or "answer"]
+    made = engine(stub, **PRICES, spend_cap=0.01, max_num_seqs=4)
+    await made.settle(0, 0.0)
+    asking = [asyncio.create_task(made.complete(request(n))) for n in range(4)]
+    account = await made.settle(0, 60.0)
+    assert (account.number, account.in_flight > 0) == (1, True)
+    if refusal:
+        account = await made.settle(1, 60.0)
+        assert (account.number, account.spent, len(stub.bodies)) == (2, 0.0, 1)
+    await made.close()
+    account = await made.settle(0, 0.0)
+    assert (account.spent, account.in_flight) == (0.0, 0.0)
+    made._spend._covered = math.inf
+    ends = await asyncio.gather(*asking, return_exceptions=True)
+    assert {type(end) for end in ends} == {EngineClosedError} and len(stub.bodies) == (1 if refusal else 0)
+
+
 USED = {"prompt_tokens": 1000, "completion_tokens": 100}
 
 
