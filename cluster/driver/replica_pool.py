@@ -24,6 +24,7 @@ from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.ray_backend import actors, capacity
 from cluster.runner.messages import NewReplica
+from cluster.storage.durable import write_durably
 from cluster.storage.spending import Spending, SpendingJournal
 
 START_SECONDS = 3600.0
@@ -328,4 +329,4 @@ class ReplicaPool:
 
 def _write_log(path: Path, text: str) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
+    write_durably(path, text.encode())

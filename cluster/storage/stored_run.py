@@ -245,7 +245,7 @@ def check_links(run_dir: Path) -> None:
         UserError: a link does.
     """
     home = run_dir.resolve()
-    for folder in (run_dir, run_dir / "episodes", run_dir / "tables"):
+    for folder in (run_dir, *map(run_dir.joinpath, ("episodes", "tables", "logs", "batches"))):
         try:
             # the lock file is opened in a way that follows no link
             links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink() and entry.name != ".lock"]

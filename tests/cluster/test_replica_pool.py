@@ -522,6 +522,10 @@ async def test_the_output_of_a_failed_start_is_in_the_run_directory(monkeypatch)
     without_pauses(monkeypatch, made)
     monkeypatch.setattr(pool_module.actors, "read_log", lambda place: answer(f"said on {place.node}\n"))
     LOGS.append("worker.err")
+    log = FOLDER[0] / "logs" / "replica-0.0.log"
+    log.parent.mkdir()
+    (FOLDER[0] / "other").write_text("kept")
+    log.symlink_to(FOLDER[0] / "other")
     async with kept(made):
         await until(lambda: made.stats.replicas_up)
-    assert (FOLDER[0] / "logs" / "replica-0.0.log").read_text() == "said on n0\n"
+    assert log.read_text() == "said on n0\n" and (FOLDER[0] / "other").read_text() == "kept"
