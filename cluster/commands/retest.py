@@ -19,7 +19,7 @@ from cluster.engines.base import Engine, EngineError
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import Decoding, request_for
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.spending import Spending, SpendingJournal
+from cluster.storage.spending import Spending, SpendingJournal, check_journal
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.recorded import RecordedPlayer
 from evals.analysis.rescore import reread_turn
@@ -72,6 +72,12 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
     suite, model = make_suite(sections["suite"]), make_model(sections["model"], run.config)
     if model.engine is None:
         raise UserError(f"{run.path}: played by {model.name}, a built-in player; there is no engine to ask again")
+    # The journal of the run's batch jobs would give the same answers to the same turns, and nothing would be asked.
+    if model.engine.get("batch"):
+        raise UserError(
+            f"{run.path}: played in batches, which are not asked again; model.engine.batch=false asks turn by turn "
+            "(give model.engine.prompt_price and completion_price: the stored ones are those of batches)"
+        )
     chosen = sample_turns_to_ask(read_runs([run], lambda: _turn_counts(run.data, model.name)), share, seed)
     if not chosen:
         raise UserError(f"{run.path}: {model.name} has answered no turn yet")
@@ -88,7 +94,7 @@ def _journal(run: Run, model: ModelSettings) -> Iterator[SpendingJournal | None]
     """The run's spending journal where an answer costs money; nobody else may write to it meanwhile.
 
     Raises:
-        UserError: the run is being played, or its folder cannot be written.
+        UserError: the run is being played, its folder cannot be written, or there is a spend cap but no journal.
     """
     if not model.engine_class.metered:
         yield None
@@ -96,6 +102,7 @@ def _journal(run: Run, model: ModelSettings) -> Iterator[SpendingJournal | None]
     directory = RunDirectory(run.path)
     directory.claim()
     try:
+        check_journal(run.path, run.ledger_cost, capped=(model.engine or {}).get("spend_cap") is not None)
         yield SpendingJournal(run.path, directory.check_claim)
     finally:
         directory.release()

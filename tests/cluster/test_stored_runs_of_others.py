@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.commands.retest import retest
+from cluster.errors import UserError
 from cluster.storage.lock import RunLock
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import read_spending
@@ -102,7 +103,11 @@ def test_a_high_price_is_refused(run_dir, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", ["tables", "episodes", "config.yaml", "plan.parquet", "versions.json", "episodes/x.parquet"]
+    "name",
+    [
+        *("tables", "episodes", "config.yaml", "plan.parquet", "versions.json", "episodes/x.parquet"),
+        *("logs/replica-0.0.log", "batches/journal.jsonl"),
+    ],
 )
 def test_a_link_out_of_a_run_is_neither_read_nor_written_through(run_dir, tmp_path, capsys, name):
     other = tmp_path / "other"
@@ -113,6 +118,7 @@ def test_a_link_out_of_a_run_is_neither_read_nor_written_through(run_dir, tmp_pa
         other.mkdir()
     else:
         other.write_text("[]")
+    place.parent.mkdir(exist_ok=True)
     place.symlink_to(other)
     before = sorted(other.iterdir()) if other.is_dir() else other.read_bytes()
     for command in ("report", "status", "list", "show"):
@@ -172,6 +178,29 @@ def test_retests_share_the_spend_cap_of_their_run(run_dir, stub, tmp_path):
     each = 0.11
     assert read_spending(run_dir).spent == pytest.approx(len(stub.bodies) * each)
     assert read_spending(run_dir).in_flight == 0 and len(stub.bodies) == 3
+
+
+def test_a_retest_under_a_cap_needs_the_journal_of_what_was_spent(run_dir, stub):
+    rewrite(run_dir, cost=0.2)
+    engine = {"type": "openai", "model": "stub", "base_url": stub.url, "prompt_price": 1.0, "spend_cap": 1.0}
+    change(run_dir, model={**Run(run_dir).config["model"], "engine": engine}, decoding="free")
+    with pytest.raises(UserError, match=r"spending\.json: missing"):
+        retest(Run(run_dir), 1.0, overrides=[f"model.engine.base_url={stub.url}"])
+    assert not stub.bodies and not (run_dir / "spending.json").exists()
+
+
+def test_a_retest_of_batches_is_refused_as_their_journal_would_answer_it(run_dir, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "no key")
+    engine = {"type": "openai_client", "model": "gpt-5.6", "batch": True}
+    change(run_dir, model={**Run(run_dir).config["model"], "engine": engine}, decoding="free")
+    code, _, err = said(capsys, "retest", run_dir)
+    assert code == 2 and "model.engine.batch=false" in err and err.count("\n") == 1
+
+    async def nothing(*_):
+        return [], 0
+
+    monkeypatch.setattr("cluster.commands.retest._ask_all", nothing)
+    assert said(capsys, "retest", run_dir, "model.engine.batch=false")[0] == 0
 
 
 def test_settings_behind_an_option_are_taken(run_dir, capsys):
