@@ -11,6 +11,7 @@ from cluster.console import warn
 from cluster.observe.run_statistics import RunStatistics, add
 from cluster.runner.messages import ReplicaUse
 from cluster.storage.stored_run import TIMINGS, Run
+from envs.files import FileError, regular
 from evals.tables import Cell, Table
 
 
@@ -28,9 +29,9 @@ def note_session(run: Run, stats: RunStatistics) -> None:
         "use": {name: vars(use) for name, use in stats.use.items()},
     }
     try:
-        with (run.path / TIMINGS).open("a") as file:
+        with regular(run.path / TIMINGS).open("a") as file:
             file.write(json.dumps(session) + "\n")
-    except OSError as error:
+    except (OSError, FileError) as error:
         warn(f"cannot write the timings of this session: {error}")
 
 

@@ -1,6 +1,7 @@
 """Timings of a run's sessions: noted, read again whatever became of the file, and summed into tables."""
 
 import json
+import os
 import time
 
 import pytest
@@ -67,6 +68,16 @@ def test_timings_that_cannot_be_written_stop_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(performance, "warn", said.append)
     note_session(Run(tmp_path / "gone"), statistics())
     assert len(said) == 1 and "timings" in said[0]
+
+
+def test_timings_are_appended_to_no_pipe(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(performance, "warn", said.append)
+    os.mkfifo(tmp_path / TIMINGS)
+    reader = os.open(tmp_path / TIMINGS, os.O_RDONLY | os.O_NONBLOCK)  # without one, opening to write waits forever
+    note_session(Run(tmp_path), statistics())
+    assert os.read(reader, 1) == b"" and len(said) == 1 and "not a regular file" in said[0]
+    os.close(reader)
 
 
 def test_a_run_without_sessions_has_no_tables(tmp_path):
