@@ -17,6 +17,7 @@ from cluster.engines.base import EngineSettingsError
 from cluster.engines.batch.formats import EXPIRED, Format
 from cluster.engines.batch.store import Job, Store
 from cluster.engines.providers.base import ClientConnection, ProviderEngine
+from envs.files import Bounds, FileError, parse_json
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a step is tried again that failed in passing, doubled each time."""
@@ -80,8 +81,8 @@ class BatchConnection(ClientConnection):
             raise EngineSettingsError(f"batch=true: {run_dir} must be reachable where the engine runs")
         try:
             self._store = Store.open(run_dir)
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise EngineSettingsError(f"the journal of batch jobs in {run_dir} cannot be read: {error}") from error
+        except (OSError, FileError) as error:
+            raise EngineSettingsError(f"the journal of batch jobs cannot be read: {error}") from error
 
     @property
     def store(self) -> Store:
@@ -235,9 +236,12 @@ class BatchConnection(ClientConnection):
             return {turn: _refusal(error) for turn in job.turns}
 
     def _redacted(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """An answer without the secrets that the endpoint may have repeated in it."""
-        found: Mapping[str, Any] = json.loads(self.redacted(json.dumps(answer)))
-        return found
+        """An answer without the secrets that the endpoint may have repeated in it; none if no journal could hold it."""
+        try:
+            found: Mapping[str, Any] = parse_json(self.redacted(json.dumps(answer)), "an answer", Bounds())
+            return found
+        except FileError:
+            return {"data": None}
 
     async def _find(self, job: Job) -> str | None:
         """The provider's id of a job of which only the announcement is on disk; None if the provider never took it.

@@ -6,6 +6,7 @@ goes on. So a death at any moment leaves a job that can be found again, and no t
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
@@ -14,10 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envs.files import Bounds, FileError, MissingFileError, open_regular, parse_json
+from evals.ledger.check import MOST
 from evals.types import stable_hash
 
 FOLDER = "batches"
 JOURNAL = "journal.jsonl"
+MOST_JOURNAL_BYTES = 2**32
+LINE_BOUNDS = Bounds(2**27, 65, 5_000_000)
+"""Of a line; those of an answer are ``Bounds()``."""
 
 
 @dataclass
@@ -54,21 +60,30 @@ class Store:
         """Read a run's journal, or begin one; a last line that a death cut short is dropped.
 
         Raises:
-            OSError, ValueError: it cannot be read.
+            OSError, FileError: it cannot be read, or is not what this module has written.
         """
         folder = run_dir / FOLDER
         folder.mkdir(exist_ok=True)
         store = cls(folder / JOURNAL)
-        if not store.path.exists():
+        try:
+            file = open_regular(store.path, MOST_JOURNAL_BYTES, os.O_NOFOLLOW)
+        except MissingFileError:
             return store
-        with store.path.open("r+b") as file:
-            whole = 0
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
+        whole = 0
+        with file:
+            for number in itertools.count(1):
+                line = file.readline(LINE_BOUNDS.size + 1)
+                place = f"{store.path}, line {number}"
+                if not line.endswith(b"\n") and len(line) <= LINE_BOUNDS.size:
+                    break  # at its end
                 whole += len(line)
-                store._take(json.loads(line))
-            file.truncate(whole)
+                value = parse_json(line, place, LINE_BOUNDS)
+                try:
+                    store._take(value)
+                except (LookupError, TypeError, ValueError, AttributeError) as error:
+                    raise FileError(place, f"is no line of it: {type(error).__name__}") from None
+        if whole < store.path.stat().st_size:
+            os.truncate(store.path, whole)
         return store
 
     def turn_id(self, name: str, body: Mapping[str, Any]) -> str:
@@ -124,19 +139,31 @@ class Store:
     def _take(self, line: Mapping[str, Any]) -> None:
         """Bring what is known up to date with one line."""
         if "job" in line:
-            self.jobs[line["job"]] = Job(line["job"], tuple(line["turns"]), line["since"])
+            self.jobs[line["job"]] = Job(line["job"], tuple(line["turns"]), float(line["since"]))
             for turn, most in line["turns"].items():
-                self.counted.setdefault(turn, most)
+                self.counted.setdefault(turn, _amount(most))
         elif "sent" in line:
-            self.jobs[line["sent"]].batch = line["batch"]
+            self.jobs[line["sent"]].batch = str(line["batch"])
         elif "over" in line:
             self.jobs[line["over"]].over = True
         elif "dropped" in line:
             del self.jobs[line["dropped"]]
         elif "priced" in line:
-            self.counted[line["priced"]] = line["price"]
+            self.counted[line["priced"]] = _amount(line["price"])
         else:
-            self.answers[line["turn"]] = line
-            if "error" in line:
+            if "data" not in line:
+                line = {**line, "error": str(line["error"]), "status": int(line["status"])}
                 base, _, attempt = line["turn"].rpartition("-")
                 self.failures[base] = max(self.failures.get(base, 0), int(attempt) + 1)
+            self.answers[line["turn"]] = line
+
+
+def _amount(value: Any) -> float:
+    """Money as it is noted.
+
+    Raises:
+        TypeError, ValueError: it is no amount.
+    """
+    if not 0 <= value <= MOST:
+        raise ValueError(value)
+    return float(value)

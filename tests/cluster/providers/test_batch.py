@@ -1,7 +1,10 @@
 """Turns as batch jobs: killed at each step of a job's life, no turn is asked or paid for twice."""
 
 import asyncio
+import json
+import math
 import multiprocessing
+import os
 import time
 
 import pytest
@@ -9,8 +12,9 @@ import pytest
 from cluster.config.settings import load_settings
 from cluster.engines import api_engine
 from cluster.engines.api_errors import EndpointError
-from cluster.engines.base import EngineClosedError
+from cluster.engines.base import EngineClosedError, EngineSettingsError
 from cluster.engines.batch import connection
+from cluster.engines.batch import store as store_module
 from cluster.engines.batch.store import Store
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
@@ -125,6 +129,52 @@ def test_a_line_that_a_death_cut_short_is_dropped(tmp_path):
         again = Store.open(tmp_path)
         assert again.jobs[job.key].batch == "batch_1" and again.answers == {} and store.path.read_bytes() == whole
         again.answered({"a-0": {"data": {}}})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"job":"x","turns":[1],"since":0}', "no line of it"),
+        ('{"job":"x","turns":{"a-0":"1"},"since":0}', "no line of it"),
+        ('{"priced":"a-0","price":-1}', "no line of it"),
+        ('{"sent":"nobody","batch":"b"}', "no line of it"),
+        ('{"turn":"a-x","error":"e","status":0}', "no line of it"),
+        ('{"turn":"a-0","status":0}', "no line of it"),
+        ("[]", "no line of it"),
+        ("[" * 100_000, "nested deeper"),
+        ('{"turn":"\\ud800\xff', "not JSON"),
+    ],
+)
+def test_a_damaged_journal_is_named_and_no_start_is_tried_again(provider, tmp_path, line, said):
+    (tmp_path / "plan.parquet").touch()
+    journal = tmp_path / "batches" / "journal.jsonl"
+    journal.parent.mkdir()
+    journal.write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(EngineSettingsError, match=rf"journal\.jsonl, line 1.*{said}"):
+        engine("responses", provider, **batch_driver.PACE).keep_in(tmp_path)
+    assert journal.read_text(encoding="utf-8") == line + "\n"
+
+
+def test_an_answer_that_the_journal_could_not_give_back_is_kept_as_unreadable():
+    made = connection.BatchConnection.__new__(connection.BatchConnection)
+    made._secrets = []
+    deep = json.loads("[" * 100 + "]" * 100)
+    assert made._redacted({"data": {"x": 1.5}}) == {"data": {"x": 1.5}}
+    assert made._redacted({"data": math.nan}) == made._redacted({"data": deep}) == {"data": None}
+
+
+def test_what_is_no_file_or_too_large_is_no_journal(tmp_path, monkeypatch):
+    store = Store.open(tmp_path)
+    store.announce({"a-0": 1.5})
+    monkeypatch.setattr(store_module, "MOST_JOURNAL_BYTES", 10)
+    with pytest.raises(ValueError, match="at most 10"):
+        Store.open(tmp_path)
+    for put in (lambda: store.path.symlink_to(tmp_path / "elsewhere"), lambda: os.mkfifo(store.path)):
+        store.path.unlink()
+        put()
+        with pytest.raises(ValueError, match=r"cannot be opened|not a regular file"):
+            Store.open(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_failed_attempt_has_another_id_than_the_next_one(tmp_path):
