@@ -1,6 +1,7 @@
 """The example of a small transformer: what it reads, where its loss counts, that it learns, and that vLLM runs it."""
 
 import asyncio
+import json
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from evals.types import message
 from examples.small_model.__main__ import VALIDATION
 from examples.small_model.__main__ import main as train
 from examples.small_model.data import PADDING, PROMPT, REPLY, batches, encode
+from examples.small_model.reinforce import Choice, Policy, update
+from examples.small_model.reinforce import main as reinforce
 from examples.small_model.train import Trainer, Training, new_model, reply_accuracy, weighted_loss
 from examples.small_model.vocabulary import END, build_tokenizer, names_of
 
@@ -144,6 +147,45 @@ def test_the_command_trains_saves_and_goes_on(rows, tmp_path, capsys):
     trajectory_file.write(tmp_path / "few.jsonl", [rows[:VALIDATION]])
     assert train([str(tmp_path / "few.jsonl"), str(folder)]) == 2
     assert train([str(tmp_path / "none.jsonl"), str(folder)]) == 2
+
+
+def test_reinforcement_makes_rewarded_replies_likelier(rows, tokenizer, tmp_path):
+    small(tokenizer).save(tmp_path)
+    policy = Policy(tmp_path)
+    chat = tuple(message(each["role"], each["content"]) for each in rows[0]["messages"][:2])
+    options = (*rows[0]["tests"], *rows[0]["truths"])
+    optimizer = torch.optim.AdamW(policy.model.parameters(), 1e-3)
+
+    def chances():
+        with torch.no_grad():
+            return policy.log_probabilities([chat, chat], [options, options])[0].exp()
+
+    before = chances()
+    assert float(before.sum()) == pytest.approx(1, abs=1e-5)
+    games = [[Choice(chat, options, 2, total=1.0)], [Choice(chat, options, 3, total=0.0)]]
+    for _ in range(5):
+        assert update(policy, optimizer, games, copies=2) == 0.5
+    after = chances()
+    assert after[2] > before[2] and after[3] < before[3]
+
+
+def test_the_reinforced_model_is_written_with_its_curve(rows, tokenizer, tmp_path, capsys):
+    small(tokenizer).save(tmp_path / "model")
+    words = [
+        str(tmp_path / "model"),
+        str(tmp_path / "out"),
+        "--domain",
+        "seashells@out",
+        "--updates",
+        "1",
+        "--games",
+        "2",
+    ]
+    assert reinforce([*words, "--held-out", "4"]) == 0
+    assert "gain on the same games" in capsys.readouterr().out
+    curve = json.loads((tmp_path / "out" / "curve.json").read_text())
+    assert [point["update"] for point in curve] == [0, 1] and (tmp_path / "out" / "curve.png").exists()
+    assert len(Policy(tmp_path / "out").tokenizer) == len(tokenizer)
 
 
 @pytest.mark.vllm

@@ -1,7 +1,8 @@
 """``python -m examples.small_model.reinforce MODEL OUT``: train a small model further by playing, and show that it got better.
 
 Games come through Gymnasium (``raycade.gymnasium``) with success less regret as reward; none is a game of the evaluation.
-The policy is the probability of each option's name behind ``<ANSWER>``; it is improved by REINFORCE with the mean as baseline.
+The policy is the probability of each option's name behind ``<ANSWER>``; it is improved by REINFORCE: each game is played by
+several copies, and their mean is the baseline.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ class Reinforcement:
     Attributes:
         updates: Steps of the optimizer.
         games: Played for each of them.
+        copies: So many of these are the same game, so that luck with a game does not count.
         rate: Learning rate.
-        entropy: What the entropy of the policy counts, so that it goes on to explore.
         seed: Of games, choices and updates.
     """
 
     updates: int = 60
     games: int = 32
-    rate: float = 1e-3
-    entropy: float = 0.01
+    copies: int = 8
+    rate: float = 3e-4
     seed: int = 0
 
 
@@ -78,10 +79,12 @@ class Policy:
         return list(self.tokenizer.encode(text + ANSWER, add_special_tokens=False))
 
     async def reply(self, turn: Turn) -> Reply:
-        """The most likely option, as a player of ``evals`` replies."""
+        """An option drawn as in training, as a player of ``evals`` replies; the same one whenever the turn is asked."""
         with torch.no_grad():
             (likely,) = self.log_probabilities([turn.chat], [turn.options])
-        return Reply(f"{ANSWER}{turn.options[int(likely.argmax())]} </ANSWER>")
+        chances = likely.exp().double().numpy()
+        drawn = np.random.default_rng(turn.seed).choice(len(chances), p=chances / chances.sum())
+        return Reply(f"{ANSWER}{turn.options[int(drawn)]} </ANSWER>")
 
 
 @dataclass
@@ -91,7 +94,8 @@ class Choice:
     chat: Chat
     options: tuple[str, ...]
     action: int
-    rewards_to_come: float = 0.0
+    total: float = 0.0
+    """Rewards of the whole game."""
 
 
 def play(
@@ -118,31 +122,29 @@ def play(
                 going_on.append(place)
         playing = going_on
     for game, received in zip(games, rewards, strict=True):
-        for number, choice in enumerate(game):
-            choice.rewards_to_come = sum(received[number:])
+        for choice in game:
+            choice.total = sum(received)
     return games
 
 
-def update(
-    policy: Policy, optimizer: torch.optim.Optimizer, games: Sequence[Sequence[Choice]], entropy: float
-) -> float:
-    """One step of REINFORCE; returns the mean total reward of the games."""
+def update(policy: Policy, optimizer: torch.optim.Optimizer, games: Sequence[Sequence[Choice]], copies: int) -> float:
+    """One step of REINFORCE on games of which ``copies`` in a row are the same; returns their mean total reward."""
+    totals = torch.tensor([game[0].total for game in games]).view(-1, copies)
+    better = ((totals - totals.mean(1, keepdim=True)) / (totals.std() + 1e-3)).flatten().tolist()
     choices = [choice for game in games for choice in game]
-    values = torch.tensor([choice.rewards_to_come for choice in choices])
-    advantages = (values - values.mean()) / (values.std() + 1e-3)
+    advantages = torch.tensor([value for value, game in zip(better, games, strict=True) for _ in game])
     likely = policy.log_probabilities([choice.chat for choice in choices], [choice.options for choice in choices])
     chosen = torch.stack([row[choice.action] for row, choice in zip(likely, choices, strict=True)])
-    spread = torch.stack([-(row.exp() * row).sum() for row in likely])
-    loss = -(advantages * chosen).mean() - entropy * spread.mean()
+    loss = -(advantages * chosen).mean()
     optimizer.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(policy.model.parameters(), 1.0)
     optimizer.step()
-    return float(np.mean([game[0].rewards_to_come for game in games]))
+    return float(totals.mean())
 
 
 def evaluate(policy: Policy, suite: KumoSuite) -> list[bool]:
-    """Which games of the evaluation are won, the most likely option being chosen."""
+    """Which games of the evaluation are won."""
     won = []
     for episode in plan_for(suite, {"policy": ""}):
         record = asyncio.run(play_episode(suite, episode, policy))
@@ -178,9 +180,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--held-out", type=int, default=300, metavar="GAMES", help="of the evaluation (default %(default)s)"
     )
+    parser.add_argument("--games", type=int, default=defaults.games, help="played for an update (default %(default)s)")
     parser.add_argument("--seed", type=int, default=defaults.seed, help="default %(default)s")
     options = parser.parse_args(arguments)
-    training = Reinforcement(updates=options.updates, seed=options.seed)
+    training = Reinforcement(
+        updates=options.updates, games=options.games, copies=min(options.games, 8), seed=options.seed
+    )
     kinds = {"domains": [options.domain], "difficulties": [options.level], "book": "symbolic", "repeats": 1, "seed": 1}
     suite = KumoSuite(**kinds, tasks_per_domain=options.held_out)
     policy = Policy(options.model)
@@ -191,12 +196,12 @@ def main(arguments: list[str] | None = None) -> int:
         made = gymnasium.make(
             ENVIRONMENT,
             reward="regret",
-            tasks_per_domain=100,
+            tasks_per_domain=10,
             evaluation={"tasks_per_domain": options.held_out},
             most_bytes=1 << 20,
             **kinds,
         )
-        made.reset(seed=training.seed * training.games + place)
+        made.reset(seed=training.seed * training.games + place // training.copies)
         environments.append(made)
     optimizer = torch.optim.AdamW(policy.model.parameters(), training.rate, weight_decay=0.0)
     start, before = time.monotonic(), evaluate(policy, suite)
@@ -204,7 +209,7 @@ def main(arguments: list[str] | None = None) -> int:
     curve = [(0, proportion_estimate(before))]
     print(f"before: success {curve[0][1].mean:.3f} on {len(before)} held-out games", flush=True)
     for number in range(1, training.updates + 1):
-        reward = update(policy, optimizer, play(policy, environments, rng), training.entropy)
+        reward = update(policy, optimizer, play(policy, environments, rng), training.copies)
         if number % LOOK_EVERY and number < training.updates:
             continue
         after = evaluate(policy, suite)
