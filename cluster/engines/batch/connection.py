@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import json
 import pkgutil
@@ -106,10 +107,24 @@ class BatchConnection(ClientConnection):
 
     async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
         """Wait for the answer of the job that holds a turn, sending it in the next one if none does."""
+        turn = self.store.turn_id(name, body)
+        try:
+            return await self._answer_of(turn, body)
+        except EndpointError as error:
+            if turn not in self.store.answers and turn in self.store.counted:
+                error = copy.copy(error)
+                error.may_cost = True  # its job goes on: what the run's spending holds for it stays
+            raise error from None
+
+    async def _answer_of(self, turn: str, body: Mapping[str, Any]) -> Any:
+        """What a turn's job answered.
+
+        Raises:
+            EndpointError: it answered an error, or nothing more is sent or looked at.
+        """
         if self._stopped is not None:
             raise self._stopped
         self._start_working()
-        turn = self.store.turn_id(name, body)
         answer = self.store.answers.get(turn)
         if answer is None:
             self._bodies[turn] = body

@@ -91,10 +91,15 @@ async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(pr
     with pytest.raises(EngineClosedError, match="batch_wait_hours"):
         await made.complete(request())
     await made.close()
+    most = (await made.settle(0, 0.0)).spent
     provider.polls_before_end = 1
     again = engine("responses", provider, **batch_driver.PACE)
     again.keep_in(tmp_path)
     assert (await again.complete(request())).text == "red" and set(provider.asked.values()) == {1}
+    spent = (await again.settle(0, 0.0)).spent
+    assert most > HALF["responses"] == pytest.approx(most + spent), (
+        "a turn that was sent counts until its price is known"
+    )
     await again.close()
 
 
