@@ -47,6 +47,7 @@ NEEDED = [
 ]
 """Of raycade's dependencies, what playing needs: Ray, Hydra and W&B are left out."""
 BLOCK = re.compile(r"^\*\*(\S+)\*\*\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
+READY_SECONDS = 300
 HUNT = {"highest": 50, "episodes": 50}
 
 
@@ -190,11 +191,13 @@ def nemo_gym(folder: Path, seconds: float) -> list[dict[str, Any]]:
         with running(start, folder, head, RAY_ADDRESS="local", RAY_TMPDIR=tempfile.mkdtemp(prefix="ray")):
             collect = [python.with_name("ng_collect_rollouts"), "+agent_name=hunt_gymnasium_agent"]
             rows, out = "resources_servers/hunt/data/train.jsonl", folder / "rollouts.jsonl"
-            for _ in range(60):  # the head server answers before the others do
-                log = (folder / f"server-{head}.log").read_text()
-                if "policy_model (" in log:
+            log = folder / f"server-{head}.log"
+            for _ in range(READY_SECONDS):  # the head server answers before the others do
+                if "policy_model (" in log.read_text():
                     break
-                time.sleep(2)
+                time.sleep(1)
+            else:
+                raise SystemExit(f"NeMo Gym's servers did not come up within {READY_SECONDS} s, see {log}")
             begun = time.monotonic()
             call([*collect, f"+input_jsonl_fpath={rows}", f"+output_jsonl_fpath={out}", "+limit=20"], folder)
             took = time.monotonic() - begun
