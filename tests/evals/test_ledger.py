@@ -11,6 +11,7 @@ import pytest
 from evals.ledger import ledger as module
 from evals.ledger import parts as of_parts
 from evals.ledger.columns import SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
+from evals.ledger.lease import counted_parts
 from evals.ledger.ledger import open_ledger, retry_until_stable
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, describe_part, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
@@ -519,6 +520,13 @@ def test_only_parts_that_the_newest_lease_lists_or_that_carry_it_count(tmp_path)
     assert ledger.names == {path.name for path in parts}
     (tmp_path / ".lease-000003").write_text("")  # being written: its holder has written nothing yet
     assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 3]
+
+
+def test_a_damaged_part_counts_when_a_run_is_taken_over(tmp_path):
+    """Else it would be none of the new holder's, and no reader would speak of it."""
+    (tmp_path / "episodes").mkdir()
+    (tmp_path / "episodes" / "part-000001-a.parquet").write_bytes(b"no parquet")
+    assert counted_parts(tmp_path) == (["part-000001-a.parquet"], 0)
 
 
 def test_a_late_merged_part_of_a_former_driver_hides_nothing(tmp_path):

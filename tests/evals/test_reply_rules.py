@@ -64,6 +64,11 @@ def test_an_example_of_a_tag_is_no_answer_wherever_it_stands(before):
     assert read(f"{before}For example, <answer>B</answer> would be the form.", CHOICES).option is None
 
 
+@pytest.mark.parametrize("behind", ["Wait, the label on C is blue.", "Sorry for the long text about C."])
+def test_what_is_only_mentioned_behind_an_answer_does_not_replace_it(behind):
+    assert read(f"<answer>B</answer> {behind}", CHOICES).option == 1
+
+
 def test_of_a_long_reply_the_end_decides():
     thought = "The first panel has a circle and the second one a square. " * 200
     assert read(f"{thought}\nI choose C.", CHOICES).option == 2
