@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster.console import show
+from cluster.engines import torch_compat
+from cluster.engines.tiny_model import ensure_tiny_model
 from evals.tables import Cell, Table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,27 +145,43 @@ def openenv(folder: Path, seconds: float) -> list[dict[str, Any]]:
 
 
 def verifiers(folder: Path, seconds: float) -> list[dict[str, Any]]:
-    """Rollouts by its own client against a model server."""
+    """Rollouts by its own client: against a model server that answers at once, and against vLLM with the tiny model."""
     python = environment("verifiers", folder)
     port, found = free_port(), []
     kidgym = {"tasks": ["CL", "SE"], "levels": [1], "modes": ["zero_shot"], "episodes": 25, "reward": "regret"}
     with running([python, "-m", "benchmarks.training.plays", "model", port], folder, port) as address:
         for name, settings in (("number_hunt", HUNT), ("kidgym", kidgym)):
-            with tempfile.TemporaryDirectory() as out:
-                play = [python.with_name("vf-eval"), "raycade", "--env.taskset.suite", name]
-                play += ["--env.taskset.settings", json.dumps(settings), "--model", "fixed"]
-                play += ["--client.base-url", f"{address}/v1", "--client.api-key-var", "NO_KEY"]
-                play += ["--select.limit", 10, "-r", 2, "--no-push", "--no-rich", "--output-dir", out]
-                call(play, folder, NO_KEY="x")
-                (file,) = Path(out).glob("*/traces.jsonl")
-                episodes = [json.loads(line) for line in file.read_text().splitlines()]
-            assert len(episodes) == 20 and all(episode["ok"] for episode in episodes)
-            traces = [trace for episode in episodes for trace in episode["traces"]]
+            traces = rollouts(python, address, "fixed", name, settings, 10, folder)
             spans = [trace["timing"]["agent"] for trace in traces]
             turns = sum(len(trace["info"]["turn_rewards"]) for trace in traces)
             rate = turns / (max(span["end"] for span in spans) - min(span["start"] for span in spans))
             found.append({"library": "verifiers", "suite": name, "pictures": name == "kidgym", "wall": rate})
-    return [*found, {"library": "verifiers", "check": "vf-eval: 40 of 40 rollouts ok"}]
+    port = free_port()
+    serve = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", ensure_tiny_model()]
+    serve += ["--served-model-name", "tiny", "--host", "127.0.0.1", "--port", port, "--dtype", "float32"]
+    serve += ["--max-model-len", 8192, "--max-num-seqs", 16, "--enforce-eager"]
+    cure = str(Path(torch_compat.__file__).parent)
+    quiet = {"VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": cure}
+    with running(serve, folder, port, **quiet) as address:
+        for name, settings in (("number_hunt", HUNT), ("kidgym", kidgym)):
+            rollouts(python, address, "tiny", name, settings, 2, folder)
+    return [*found, {"library": "verifiers", "check": "vf-eval: 40 of 40 rollouts ok, 8 of 8 with vLLM"}]
+
+
+def rollouts(
+    python: Path, address: str, model: str, suite: str, settings: dict[str, Any], games: int, folder: Path
+) -> list[dict[str, Any]]:
+    """What ``vf-eval`` recorded of two rollouts of so many games, of which none may have failed."""
+    with tempfile.TemporaryDirectory() as out:
+        play = [python.with_name("vf-eval"), "raycade", "--env.taskset.suite", suite]
+        play += ["--env.taskset.settings", json.dumps(settings), "--model", model]
+        play += ["--client.base-url", f"{address}/v1", "--client.api-key-var", "NO_KEY"]
+        play += ["--select.limit", games, "-r", 2, "--no-push", "--no-rich", "--output-dir", out]
+        call(play, folder, NO_KEY="x")
+        (file,) = Path(out).glob("*/traces.jsonl")
+        episodes = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(episodes) == 2 * games and all(episode["ok"] for episode in episodes)
+    return [trace for episode in episodes for trace in episode["traces"]]
 
 
 def nemo_gym(folder: Path, seconds: float) -> list[dict[str, Any]]:
