@@ -34,6 +34,19 @@ ANSWER_MARKS: Final[tuple[str, ...]] = (
 """Marks of models that are no part of an answer."""
 
 
+def _patterns(opening: str, closing: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What finds a mark that opens a thought at the beginning of a reply, and what finds one that closes it."""
+    closes = re.compile(re.escape(closing), re.IGNORECASE)
+    if opening.isalpha():
+        # "analysisThe rows ...": without its special tokens a word of gpt-oss and the next run together.
+        return re.compile(rf"\s*{re.escape(opening)}(?=[A-Z])"), closes
+    return re.compile(rf"\s*{re.escape(opening)}", re.IGNORECASE), closes
+
+
+_PATTERNS: Final = tuple(_patterns(*marks) for marks in THINKING_MARKS)
+"""Of each pair of marks, made once: every reply is searched for all of them."""
+
+
 def separate_reasoning(reply: Reply) -> Reply:
     """The reply with its thinking moved from ``text`` to ``reasoning``, and without marks around its answer.
 
@@ -44,12 +57,9 @@ def separate_reasoning(reply: Reply) -> Reply:
     """
     text = reply.text
     thought = ""
-    for opening, closing in THINKING_MARKS:
-        word = opening.isalpha()
-        # "analysisThe rows ...": without its special tokens a word of gpt-oss and the next run together.
-        opens = re.compile(rf"\s*{re.escape(opening)}{'(?=[A-Z])' if word else ''}", 0 if word else re.IGNORECASE)
+    for (opening, _), (opens, closes) in zip(THINKING_MARKS, _PATTERNS, strict=True):
         begins = opens.match(text)
-        closings = list(re.finditer(re.escape(closing), text, re.IGNORECASE)) if begins or not word else []
+        closings = list(closes.finditer(text)) if begins or not opening.isalpha() else []
         if closings:
             more, text = text[: closings[-1].start()], text[closings[-1].end() :].lstrip()
         elif begins:

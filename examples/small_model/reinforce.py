@@ -30,7 +30,7 @@ from evals.types import Chat, Reply, Turn
 ENVIRONMENT = "raycade.gymnasium:raycade/Kumo-v0"
 ANSWER = "<ANSWER> "
 """A reply begins so; the name that follows is one token (``vocabulary``)."""
-LOOK_EVERY = 10
+LOOK_EVERY = 30
 """Updates between two looks at the games of the evaluation."""
 
 
@@ -46,9 +46,9 @@ class Reinforcement:
         seed: Of games, choices and updates.
     """
 
-    updates: int = 60
-    games: int = 32
-    copies: int = 8
+    updates: int = 150
+    games: int = 96
+    copies: int = 4
     rate: float = 3e-4
     seed: int = 0
 
@@ -178,13 +178,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--level", default="3x4", help="truths x tests of a game (default %(default)s)")
     parser.add_argument("--updates", type=int, default=defaults.updates, help="default %(default)s")
     parser.add_argument(
-        "--held-out", type=int, default=300, metavar="GAMES", help="of the evaluation (default %(default)s)"
+        "--held-out", type=int, default=600, metavar="GAMES", help="of the evaluation (default %(default)s)"
     )
     parser.add_argument("--games", type=int, default=defaults.games, help="played for an update (default %(default)s)")
     parser.add_argument("--seed", type=int, default=defaults.seed, help="default %(default)s")
     options = parser.parse_args(arguments)
     training = Reinforcement(
-        updates=options.updates, games=options.games, copies=min(options.games, 8), seed=options.seed
+        updates=options.updates, games=options.games, copies=min(options.games, defaults.copies), seed=options.seed
     )
     kinds = {"domains": [options.domain], "difficulties": [options.level], "book": "symbolic", "repeats": 1, "seed": 1}
     suite = KumoSuite(**kinds, tasks_per_domain=options.held_out)

@@ -3,8 +3,11 @@
 import asyncio
 import json
 import math
+import os
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import gymnasium
@@ -35,6 +38,7 @@ from evals.types import Episode, Outcome, Reply, Turn, message
 from tests.test_tutorials import files_of
 from tests.toy import ToySuite
 
+ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("success", "regret", "shaped")
 SMALL = {
     "kidgym": KidGymSuite(tasks=("SE", "PU", "CL"), levels=(1,), modes=("zero_shot",), episodes=2),
@@ -410,7 +414,18 @@ def test_wrong_words_of_the_command_are_named(words, message, tmp_path, capsys):
 
 
 def test_the_documented_code_runs():
-    page = (Path(__file__).resolve().parents[2] / "docs" / "training.md").read_text()
+    page = (ROOT / "docs" / "training.md").read_text()
     blocks = re.findall(r"^```python\n(import gymnasium.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 1
     exec(blocks[0], {})
+
+
+@pytest.mark.slow
+def test_the_documented_vector_environment_runs_as_a_script(tmp_path):
+    page = (ROOT / "docs" / "training.md").read_text()
+    (block,) = re.findall(r"^```python\n(if __name__.*?)^```", page, re.MULTILINE | re.DOTALL)
+    script = tmp_path / "vector.py"
+    script.write_text(f"import gymnasium\n\n{block}")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and "Error" not in done.stderr, done.stderr[-2000:]
