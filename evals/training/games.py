@@ -19,7 +19,7 @@ from typing import Any, Final
 from envs import plugins
 from envs.files import read_lines
 from envs.picture import Picture
-from envs.settings import check_arguments, settings_of
+from envs.settings import check_arguments, check_keys, settings_of
 from evals.sealed import TRAINING
 from evals.sessions.session import text_reply
 from evals.suite import Suite, plan_for, play_episode
@@ -81,6 +81,7 @@ class TrainingGames:
                 "evaluation_games: what is trained on must be written down, so that no evaluation takes it for new: "
                 "name a file with trained_on"
             )
+        check_keys(name, training_keys(name), settings)
         self._name, self._settings = name, settings
         self.suite = suite_of(name, settings)
         """With the open games."""
@@ -136,16 +137,30 @@ class TrainingGames:
         return suite, episodes
 
 
+def training_keys(name: str) -> set[str]:
+    """The keywords of a suite's training games: its settings and those of ``Options``.
+
+    Raises:
+        ValueError: there is no suite of this name.
+    """
+    return {*settings_of(_suite_class(name)), *settings_of(Options)}
+
+
+def _suite_class(name: str) -> type[Suite]:
+    cls = plugins.load(SUITES, name)
+    if not (isinstance(cls, type) and issubclass(cls, Suite)):
+        raise ValueError(f"{name}: is no suite")
+    return cls
+
+
 def suite_of(name: str, settings: Mapping[str, Any]) -> Suite:
     """A registered suite with some settings.
 
     Raises:
         ValueError: there is none of this name, a setting is wrong, or the suite is made of several.
     """
-    cls = plugins.load(SUITES, name)
-    if not (isinstance(cls, type) and issubclass(cls, Suite)):
-        raise ValueError(f"{name}: is no suite")
-    suite: Suite = cls(**check_arguments(name, cls, settings))
+    cls = _suite_class(name)
+    suite = cls(**check_arguments(name, cls, settings))
     if suite.parts != (suite,):
         raise ValueError(f"{name}: is made of several suites; train on one of {', '.join(p.name for p in suite.parts)}")
     return suite

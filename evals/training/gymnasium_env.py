@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from envs import plugins
 from envs.picture import Picture
-from envs.settings import Count, check_arguments
+from envs.settings import Count, check_arguments, check_keys
 from evals.sessions.session import BlockingLoop
-from evals.training.games import SUITES, TrainingGames
+from evals.training.games import SUITES, TrainingGames, training_keys
 from evals.training.gymnasium_text import AnyText
 from evals.training.play import TrainingPlay, ending_of, text_of
 from evals.types import Turn
@@ -68,6 +68,7 @@ class SuiteEnv(gymnasium.Env[dict[str, Any], Any]):
         """
         own = {"action_form": action_form, "most_options": most_options, "most_bytes": most_bytes}
         check_arguments("environment", SuiteEnv, {**own, "pictures": pictures}, ("suite", "render_mode", "settings"))
+        check_keys(suite, {*training_keys(suite), *own, "pictures"}, settings)
         self.render_mode = render_mode
         self._by_option, self._most_options, self._most_bytes = action_form == "option", most_options, most_bytes
         self._games = TrainingGames(suite, **settings)

@@ -31,6 +31,7 @@ from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.training.games import TrainingGames, seed_hash
+from evals.training.gymnasium_env import SuiteEnv
 from evals.training.nemo_gym_files import new_text, write_server
 from evals.training.play import TrainingError, TrainingPlay, text_of
 from evals.training.reward import NoRewardError, Rewards, potential
@@ -228,6 +229,7 @@ def test_a_data_set_has_no_other_games_unless_the_evaluation_is_another_one(outs
         ({"seeds": "sealed:x"}, "training draws games of its own"),
         ({"evaluation_games": True}, "must be written down"),
         ({"task": ["CL"]}, "tasks"),
+        ({"rewards": "regret"}, "Did you mean reward.* trained_on"),
         ({"reward": "luck"}, "one of success, regret, shaped"),
         ({"episodes": 0}, "from 1 up"),
     ],
@@ -235,6 +237,11 @@ def test_a_data_set_has_no_other_games_unless_the_evaluation_is_another_one(outs
 def test_wrong_settings_are_refused_by_name(settings, message):
     with pytest.raises(ValueError, match=message):
         TrainingGames("kidgym", **settings)
+
+
+def test_a_mistyped_keyword_of_an_environment_is_told_apart_from_settings():
+    with pytest.raises(ValueError, match=r"unknown key most_option\. Did you mean most_options"):
+        SuiteEnv("kidgym", most_option=3)
 
 
 def test_games_from_files_have_no_others(tmp_path):
