@@ -282,7 +282,7 @@ def _other_plan(path: Path, theirs: dict[str, Episode], ours: dict[str, Episode]
         shared = len(theirs.keys() & ours.keys())
         lines.append(
             f"  there {len(theirs)} episodes, asked for {len(ours)}, of which {shared} are the same: sampling, decoding, "
-            "prompts, games or counts differ"
+            "prompts, games, counts or a served player's version differ; each of these needs a run_dir of its own"
         )
     return "\n".join(lines)
 
