@@ -55,6 +55,8 @@ class _Carried(Shape):
     versions: dict[str, str]
     unplayed: list[Any]
     withheld: list[str]
+    history: dict[str, str] | None = None
+    deterministic: bool | None = None
 
 
 @dataclass
@@ -67,6 +69,8 @@ class _Imported:
     """The section of each suite by its name."""
     model: dict[str, Any] = field(default_factory=dict)
     decoding: str = ""
+    asked: dict[str, Any] = field(default_factory=dict)
+    """``history`` and ``deterministic``, where a file says them."""
     sessions: list[dict[str, Any]] = field(default_factory=list)
 
     def add_episodes(self, episodes: Sequence[Episode], path: Path) -> None:
@@ -158,12 +162,14 @@ def _config(found: _Imported, out: Path) -> str:
         config["model"] = found.model
     if found.decoding:
         config["decoding"] = found.decoding
+    config |= found.asked
     return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
 def _import(path: Path, overrides: Sequence[str], player: str, found: _Imported) -> None:
     if path.suffix not in READERS:
-        raise UserError(f"{path}: no file that can be imported; there are {', '.join(READERS)}")
+        formats = " and ".join(f"{ending} of {name}" for ending, (name, _) in READERS.items())
+        raise UserError(f"{path}: no file that can be imported; only {formats} can be")
     name, read = READERS[path.suffix]
     carried, transcripts = read(path)
     digest = _digest(path)
@@ -175,6 +181,9 @@ def _import(path: Path, overrides: Sequence[str], player: str, found: _Imported)
     }
     if carried is not None:
         facts = read_as(_Carried, carried, path)
+        given = [*overrides, *(["--player"] if player else [])]
+        if given:
+            raise UserError(f"{path}: was written by raycade and says its own settings; leave out {' '.join(given)}")
         # what this machine's raycade is has nothing to do with these rows
         found.sessions.append({**facts.versions, **({"began": facts.began} if facts.began else {}), **session})
         _import_own(path, facts, transcripts, str(session["id"]), found)
@@ -210,6 +219,7 @@ def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], 
     found.add_suite(suite.name, section, path)
     found.model = found.model or facts.model
     found.decoding = found.decoding or facts.decoding
+    found.asked = found.asked or facts.model_dump(include={"history", "deterministic"}, exclude_none=True)
     unplayed = [planned_episode(each, f"{path}, unplayed episodes") for each in facts.unplayed]
     found.add_episodes(_of_suite(unplayed, suite, path), path)
     for batch in _batches(transcripts):

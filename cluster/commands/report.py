@@ -25,7 +25,7 @@ from evals.summary.cost import cost_table, costs_of, total_usage
 from evals.summary.failures import Cause, causes_of, failure_table, failures_to_json
 from evals.summary.reliability import reliability_table
 from evals.summary.reply_health import reply_health, reply_table, reply_warnings
-from evals.summary.status import imported_lines, status_lines
+from evals.summary.status import imported_lines, is_imported, status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Cell, Table, table_files
 
@@ -213,7 +213,8 @@ def _scored(run: Run, data: RunData, suite: Suite) -> Results:
         *suite_results(suite, data, "performance"),
     ]
     counts = {name: summary[name] for name in COUNTS}
-    status = [*imported_lines(data.sessions), *training_lines(run), *status_lines(counts, causes)]
+    missing_or_failed = status_lines(counts, causes, is_imported(data.sessions))
+    status = [*imported_lines(data.sessions), *training_lines(run), *missing_or_failed]
     tables = [*scores, *(table for table in times if table is not None)]
     return Results(tables, summary, data.parts, tuple(warnings), status)
 

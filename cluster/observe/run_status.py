@@ -16,6 +16,7 @@ from cluster.storage.lock import Writer, writer_of
 from cluster.storage.stored_run import Run
 from evals.printable import printable
 from evals.summary.cost import costs_of, money
+from evals.summary.status import is_imported
 from evals.tables import Cell, Table
 
 CAUSES_SHOWN = 3
@@ -55,21 +56,23 @@ def run_status(run: Run) -> Status:
         UserError: there is no run, or its ledger is damaged.
     """
     rows = run.ledger.table(["episode_id", "player", "status", "error", "session", "success", *_SUMS])
-    writer = writer_of(run.path)
+    writer, imported = writer_of(run.path), is_imported(run.sessions)
     left = len(run.planned) - len(rows)
     rule = run.stopping
     if rule is None:
-        return Status(_state(writer, left), _players(run.planned, rows), _pace(run, rows, writer), _money(run))
+        return Status(
+            _state(writer, left, imported), _players(run.planned, rows), _pace(run, rows, writer), _money(run)
+        )
     finished = set(rows["episode_id"].to_pylist())
     left = len(rule.needed - finished)
     players = _players(run.planned, rows, rule.needed)
-    return Status(_state(writer, left), players, _pace(run, rows, writer), _money(run), tuple(rule.lines()))
+    return Status(_state(writer, left, imported), players, _pace(run, rows, writer), _money(run), tuple(rule.lines()))
 
 
 _SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")
 
 
-def _state(writer: Writer | None, left: int) -> str:
+def _state(writer: Writer | None, left: int, imported: bool = False) -> str:
     if writer is None:
         return "not started"
     seen = f"last sign of life {clock(writer.silent_seconds)} ago"
@@ -77,6 +80,8 @@ def _state(writer: Writer | None, left: int) -> str:
         return f"at work: {writer.name}, {seen}"
     if not left:
         return "complete"
+    if imported:
+        return f"imported; the files lack {left:,} planned episodes"
     states = {
         "silent": f"{writer.name} is overdue ({seen}); its node may be gone. The same command resumes the run",
         "gone": f"dead: {writer.name} is gone without ending the run. The same command resumes it",

@@ -42,6 +42,7 @@ def carry_source(source: Source) -> dict[str, Any]:
         "model": dict(source.model),
         "player": source.player,
         "decoding": source.decoding,
+        **source.asked,
         "began": source.began,
         "versions": dict(source.versions),
         "withheld": list(source.withheld),

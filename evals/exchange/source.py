@@ -56,6 +56,8 @@ class Source:
     model: Mapping[str, Any]
     """The model's settings that may leave; empty for a built-in player."""
     decoding: str
+    asked: Mapping[str, Any]
+    """How else the model was asked: ``history`` and ``deterministic`` of the configuration, where they are set."""
     versions: Mapping[str, str]
     """Of the packages that played, of the latest session."""
     began: str
@@ -134,6 +136,7 @@ def sources_of(run: RunData, suite: Suite) -> list[Source]:
     nested = section.get("suites")
     sections = nested if isinstance(nested, list) and len(nested) == len(suite.parts) else [section]
     latest = run.sessions[-1] if run.sessions else {}
+    asked = {name: run.settings[name] for name in ("history", "deterministic") if run.settings.get(name) is not None}
     plain = {name: value for name, value in latest.items() if name not in ("id", "began", "complete", "retry")}
     found = []
     for part, own in zip(suite.parts, sections, strict=True):
@@ -148,6 +151,7 @@ def sources_of(run: RunData, suite: Suite) -> list[Source]:
                     section=public,
                     model=model if player == model.get("name") else {},
                     decoding=str(run.settings.get("decoding") or ""),
+                    asked=public_settings(asked),
                     versions={name: value for name, value in plain.items() if isinstance(value, str)},
                     began=str(run.sessions[0].get("began") or "") if run.sessions else "",
                     withheld=tuple(left_out(own, public, "suite")),

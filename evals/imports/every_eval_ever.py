@@ -64,7 +64,14 @@ def read_every_eval_ever(path: Path) -> tuple[object, Iterator[Transcript]]:
     Raises:
         FileError: it is none, or its samples are missing.
     """
-    log = read_as(_Log, read_json(path), path)
+    value = read_json(path)
+    if not isinstance(value, dict) or "schema_version" not in value:
+        raise FileError(
+            path,
+            "is no aggregate file of Every Eval Ever (it has no schema_version); only files of every_eval_ever "
+            "and inspect can be imported",
+        )
+    log = read_as(_Log, value, path)
     if not log.schema_version.startswith("0.3."):
         raise FileError(path, f"has schema {log.schema_version[:20]}; this version of raycade reads 0.3")
     samples = path.with_name(f"{path.stem}{SAMPLES}")

@@ -8,22 +8,26 @@ from typing import Any
 from evals.summary.failures import Cause
 
 
-def status_lines(summary: Mapping[str, int], causes: Mapping[tuple[str, str], Sequence[Cause]]) -> list[str]:
+def status_lines(
+    summary: Mapping[str, int], causes: Mapping[tuple[str, str], Sequence[Cause]], imported: bool = False
+) -> list[str]:
     """Plain sentences, none for a run that is complete and without failures.
 
     Args:
         summary: ``planned``, ``done``, ``failed`` and ``missing`` episodes, as in ``summary.json``.
         causes: Of the failures (``evals.summary.failures.causes_of``).
+        imported: Whether all rows are from files of other formats (``is_imported``), so that no command plays the rest.
     """
     planned, done, failed, missing = (summary[name] for name in ("planned", "done", "failed", "missing"))
     lines = []
     if missing == planned:
         return ["Empty run: no episode has been played yet, so there are no scores."]
     if missing:
+        rest = "the imported files lack these" if imported else "the same command resumes the run"
         lines.append(
             f"Partial run: {missing:,} of {planned:,} planned episodes have not been played. "
-            "Scores cover the others; the same command resumes the run. Their intervals hold for a number of games that is "
-            "fixed before, not for one at which somebody looks."
+            f"Scores cover the others; {rest}. Their intervals hold for a number of games that is fixed before, not for one at "
+            "which somebody looks."
         )
     if failed:
         every = sorted((cause for found in causes.values() for cause in found), key=lambda cause: -cause.count)
@@ -31,6 +35,11 @@ def status_lines(summary: Mapping[str, int], causes: Mapping[tuple[str, str], Se
         most = f" Most frequent cause ({every[0].count:,} times): {every[0].text}" if every else ""
         lines.append(f"{share} played episodes failed; they count as not successful.{most}")
     return lines
+
+
+def is_imported(sessions: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether nothing of a run was played here: all its sessions are imports."""
+    return bool(sessions) and all(session.get("imported_format") for session in sessions)
 
 
 def imported_lines(sessions: Sequence[Mapping[str, Any]]) -> list[str]:

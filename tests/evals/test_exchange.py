@@ -105,13 +105,44 @@ def test_a_run_that_was_exported_is_imported_row_for_row(name, ending, run_dir, 
     assert set(back.episodes(["session"])["session"].to_pylist()) == set(imported)
 
 
-def test_episodes_that_were_not_played_stay_planned(tmp_path):
+def test_episodes_that_were_not_played_stay_planned(tmp_path, capsys):
     plan, rows = calm_rows()
     run = write_run(tmp_path / "run", plan, rows.slice(3))
     cli("export", run, "--to", "inspect", "--out", tmp_path / "out")
     cli("import", *(tmp_path / "out").glob("*.eval"), "--out", tmp_path / "back")
     assert len(Run(tmp_path / "back").planned) == len(plan)
     assert len(Run(tmp_path / "back").ledger) == len(rows) - 3
+    capsys.readouterr()
+    assert cli("report", tmp_path / "back") == 0
+    said = capsys.readouterr().out
+    assert "the imported files lack these" in said and "resumes" not in said
+    assert cli("status", tmp_path / "back") == 0
+    assert "imported; the files lack 3 planned episodes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "ending"), [("every_eval_ever", "*.json"), ("inspect", "*.eval")])
+def test_settings_that_change_answers_come_back(name, ending, tmp_path):
+    run = write_run(tmp_path / "run", *calm_rows())
+    asked = {"history": {"reasoning": "kept"}, "deterministic": True}
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml.safe_dump(config | asked))
+    assert cli("export", run, "--to", name, "--out", tmp_path / "out") == 0
+    assert cli("import", *(tmp_path / "out").rglob(ending), "--out", tmp_path / "back") == 0
+    assert asked.items() <= Run(tmp_path / "back").config.items()
+
+
+@pytest.mark.parametrize("given", [["suite=kumo", "suite.domains=[medical]"], ["--player", "rival"]])
+def test_a_log_that_raycade_wrote_takes_no_settings(given, tmp_path, capsys):
+    assert cli("import", calm_log("kumo-random", tmp_path), *given, "--out", tmp_path / "back") == 2
+    assert f"says its own settings; leave out {' '.join(given[:2])}".removesuffix(" rival") in capsys.readouterr().err
+
+
+def test_files_of_formats_that_cannot_be_imported_are_refused_with_those_that_can(tmp_path, capsys):
+    for name in ("results.json", "samples.jsonl"):
+        (tmp_path / name).write_text('{"results": {}}\n')
+        assert cli("import", tmp_path / name, "--out", tmp_path / "back") == 2
+        error = capsys.readouterr().err
+        assert "every_eval_ever" in error and "inspect" in error and "Field required" not in error
 
 
 def test_the_same_file_is_not_imported_twice_and_a_failed_import_leaves_nothing(tmp_path, capsys):
