@@ -17,6 +17,7 @@ from evals.ledger.run_data import count_rows
 from evals.site.entries import Outline, RunPart, player_labels
 from evals.site.pages import Site
 from evals.suite import built_in_names
+from evals.types import stable_hash
 
 MANIFEST = "site.json"
 """Names the files of a site, so that those of an earlier one can be told from others."""
@@ -83,7 +84,12 @@ def _named(run_dirs: Sequence[Path]) -> dict[str, Path]:
 
 def _outline(name: str, run: Run) -> Outline:
     plays = count_rows(run.planned, ("player", "suite"))
-    return Outline(name, run.config, [*plays], built_in_names(make_suite(run.config["suite"])))
+    built_in = built_in_names(make_suite(run.config["suite"]))
+    ids = (
+        run.planned.select(["player", "episode_id"]).group_by("player").aggregate([("episode_id", "list")]).to_pylist()
+    )
+    hashes = {row["player"]: stable_hash(*sorted(row["episode_id_list"])) for row in ids}
+    return Outline(name, run.config, [*plays], built_in, hashes)
 
 
 def _read(name: str, run: Run, site: Site, labels: Mapping[str, str]) -> tuple[RunPart, dict[str, str]]:

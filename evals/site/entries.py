@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,8 @@ class Outline:
     """Players with the suites that they play."""
     built_in: Collection[str]
     """Players that need no engine."""
+    episodes: Mapping[str, str] = field(default_factory=dict)
+    """Hash of the ids of each player's planned episodes."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,12 @@ def player_labels(outlines: Sequence[Outline]) -> dict[str, dict[str, str]]:
         suites = [suite for run in runs for name, suite in run.plays if name == player]
         if len(set(suites)) == len(suites):  # every suite once: these runs complete each other
             continue
-        for name, label in run_labels({run.name: run.settings for run in runs}).items():
+        labels = run_labels({run.name: run.settings for run in runs})
+        hashes = [run.episodes[player] for run in runs if player in run.episodes]
+        if len(set(hashes)) < len(hashes):
+            # Equal ids: what may change answers is equal, as of a run and its import, so no setting tells these runs apart.
+            labels = {run.name: run.name for run in runs}
+        for name, label in labels.items():
             found[name][player] = f"{player} ({label})"
     return found
 

@@ -245,6 +245,8 @@ def test_runs_of_one_model_are_named_by_what_differs_between_them_alone():
         [outline("a", "m", 0), outline("b", "m", 1), outline("c", "n", 2), outline("d", "n", 2, "kidgym")]
     )
     assert found == {"a": {"m": "m (temperature 0)"}, "b": {"m": "m (temperature 1)"}, "c": {}, "d": {}}
+    same = [dataclasses.replace(outline(name, "m", place), episodes={"m": "x"}) for place, name in enumerate("ab")]
+    assert player_labels(same) == {"a": {"m": "m (a)"}, "b": {"m": "m (b)"}}, "a run and its import"
 
 
 def test_labels_are_shown_everywhere_and_settings_that_differ_are_listed():
