@@ -18,6 +18,7 @@ from evals.ledger.records import plan_from_table, plan_to_table
 from evals.ledger.run_data import RunData, count_rows
 from evals.suite import Suite, built_in_names, suite_figures, suite_results
 from evals.summary.paired import file_stem
+from evals.summary.status import is_imported
 from evals.tables import Table
 from evals.types import Episode
 
@@ -102,8 +103,12 @@ def relabeled(
     Args:
         runs: By name.
         built_in: Names of built-in players.
-        names: Labels of runs, by their names; by default what tells their settings apart (``run_labels``).
+        names: Labels of runs, by their names; by default what tells their settings apart (``run_labels``), and with
+            imports their names.
     """
+    if not names and any(is_imported(run.sessions) for run in runs.values()):
+        # An import has only some of a run's settings: those that it lacks tell nothing.
+        names = {name: name for name in runs}
     names = names or run_labels({name: run.settings for name, run in runs.items()})
     counts = Counter(pair for run in runs.values() for pair in _pairs(run))
     earlier: defaultdict[str, list[frozenset[str]]] = defaultdict(list)

@@ -150,6 +150,9 @@ def test_players_of_one_name_get_their_run_s_name_and_equal_built_in_ones_stay_o
     again = relabeled({"a": run, "b": run}, BUILT_IN)
     assert set(again["b"].plan["player"].to_pylist()) == {f"{FIRST} (b)", f"{SECOND} (b)"}
     assert relabeled({"a": run}, BUILT_IN)["a"] is run
+    imported = dataclasses.replace(run, settings={"order": "x"}, sessions=[{"id": "i", "imported_format": "inspect"}])
+    beside = relabeled({"a": run, "b": imported}, BUILT_IN)
+    assert set(beside["b"].plan["player"].to_pylist()) == {f"{FIRST} (b)", f"{SECOND} (b)"}
     apart = relabeled({"a": run, "b": small_run("toy")}, BUILT_IN)
     assert apart["a"] is run and apart["b"] is small_run("toy"), "other suites stand in other tables"
 
