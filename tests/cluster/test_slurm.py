@@ -164,7 +164,7 @@ class TestOnSlurm:
 
     @pytest.mark.skipif(not slurm_world.has_cgroups(), reason="needs cgroups (version 1, freezer) that can be written")
     def test_a_preempted_run_finishes_its_running_episodes_within_the_grace_time(self, world):
-        outcome = preempt(world, "requeue_grace", repeats=2)
+        outcome = preempt(world, "requeue_grace")
         assert outcome.requeued and outcome.sound and outcome.unfinished == 0, outcome.log
 
     def test_a_node_that_does_not_come_up_is_named(self, world, tmp_path):
