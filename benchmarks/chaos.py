@@ -44,7 +44,7 @@ def main() -> None:
                 results.append(result)
                 rows.append(judge(fault, moment, baseline, result))
                 print(*rows[-1], sep=" | ", flush=True)
-        left = [process for result in results for process in result.left_over()]
+        left = [process for result in results for process in result.surviving_processes()]
     columns = ("fault", "moment", "episodes", "same scores", "time / baseline", "verdict")
     show([Table("chaos", "Chaos", columns, tuple(rows), (f"processes left by all runs: {len(left)} {left[:3]}",))])
     bad = sum(row[-1] != "ok" for row in rows) + bool(left)

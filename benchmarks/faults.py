@@ -117,7 +117,7 @@ class Run:
             time.sleep(0.2)
         return self.process.returncode
 
-    def left_over(self, patience: float = 90.0) -> list[str]:
+    def surviving_processes(self, patience: float = 90.0) -> list[str]:
         """Processes that the run started and that are still alive after a while (Ray's agents take up to a minute)."""
         end = time.monotonic() + patience
         while alive := [child for child in self.children.values() if _lives(child)]:
@@ -166,9 +166,9 @@ class Result:
     wall: float
     run: Run
 
-    def left_over(self) -> list[str]:
-        """See ``Run.left_over``."""
-        return self.run.left_over()
+    def surviving_processes(self) -> list[str]:
+        """See ``Run.surviving_processes``."""
+        return self.run.surviving_processes()
 
 
 def finish(run: Run, started: float) -> Result:

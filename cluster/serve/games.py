@@ -1,6 +1,6 @@
 """Who plays which episode: sessions by random ids, turns that can be asked again, games that are given back.
 
-This knows no protocol. The HTTP and the MCP interface call ``open``, ``answer``, ``find`` and ``give_back``.
+Independent of the protocol: the HTTP and the MCP interface call ``open``, ``answer``, ``find`` and ``give_back``.
 """
 
 from __future__ import annotations

@@ -84,13 +84,14 @@ def places_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Hosts that the model's engine and the cluster are configured with: an error may name them without a port."""
     model = config.get("model")
     engine = model.get("engine") if isinstance(model, Mapping) else None
+    sections = [section for section in (engine, config.get("cluster")) if isinstance(section, Mapping)]
+    values = [value for section in sections for value in section.values()]
+    addresses = [value for value in values if isinstance(value, str) and _ADDRESS.fullmatch(value)]
     found = set()
-    for section in (engine, config.get("cluster")):
-        values = section.values() if isinstance(section, Mapping) else ()
-        for value in values:
-            if isinstance(value, str) and _ADDRESS.fullmatch(value):
-                with contextlib.suppress(ValueError):  # brackets around what is no address
-                    found.add(urlsplit(value if "://" in value else f"//{value}").hostname or value)
+    for address in addresses:
+        with contextlib.suppress(ValueError):  # brackets around what is no address
+            found.add(urlsplit(address if "://" in address else f"//{address}").hostname or address)
+    # The longest first, so that a name within another one leaves nothing of it.
     return tuple(sorted(found, key=len, reverse=True))
 
 

@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import importlib.metadata
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,23 +86,29 @@ class Site:
             games: Names of the pages of games that there are.
         """
         boards = boards_of([entry for part in self.parts for entry in part.entries])
-        entries = [row.entry for board in boards for row in board.rows]
-        runs: dict[str, list[RunPart]] = {}
-        for part in self.parts:
-            for entry in part.entries:
-                runs_here = runs.setdefault(entry.player, [])
-                if part not in runs_here:
-                    runs_here.append(part)
-        models = sorted({entry.player for entry in entries}, key=str.lower)
-        for suite in dict.fromkeys(board.suite for board in boards):
-            yield suite_file(suite), self._suite_page(suite, [b for b in boards if b.suite == suite], runs)
+        of_suite: defaultdict[str, list[Board]] = defaultdict(list)
+        for board in boards:
+            of_suite[board.suite].append(board)
+        runs = self._runs_of_players()
+        models = sorted({row.entry.player for board in boards for row in board.rows}, key=str.lower)
+
+        for suite, found in of_suite.items():
+            yield suite_file(suite), self._suite_page(suite, found, runs)
         for player in models:
             yield player_file(player), self._player_page(player, boards, runs[player], games)
-        yield "index.html", self._index_page(models, boards, runs)
+        yield "index.html", self._index_page(models, boards)
+
+    def _runs_of_players(self) -> dict[str, list[RunPart]]:
+        """For each player the runs that it played in, each once."""
+        found: defaultdict[str, list[RunPart]] = defaultdict(list)
+        for part in self.parts:
+            for player in dict.fromkeys(entry.player for entry in part.entries):
+                found[player].append(part)
+        return dict(found)
 
     # --- one page each ---------------------------------------------------------------------------------------------------
 
-    def _index_page(self, models: Sequence[str], boards: Sequence[Board], runs: Mapping[str, Sequence[RunPart]]) -> str:
+    def _index_page(self, models: Sequence[str], boards: Sequence[Board]) -> str:
         cells = {(row.entry.player, place): row for place, board in enumerate(boards) for row in board.rows}
         rows = [
             {
@@ -125,15 +132,16 @@ class Site:
 
     def _suite_page(self, suite: str, boards: Sequence[Board], runs: Mapping[str, Sequence[RunPart]]) -> str:
         here = {row.entry.player for board in boards for row in board.rows}
-        parts = [part for part in self.parts if suite in part.tables]
-        joined = joined_tables({part.name: part.tables[suite] for part in parts})
-        own = [table for table in joined if table.headline and len(table.rows) <= _MOST_ROWS]
         settings = settings_table({player: runs[player] for player in runs if player in here})
+        # The paper's rows stand once, beside the board with the most models.
+        paper = paper_table(boards[0])
+        joined = joined_tables({part.name: part.tables[suite] for part in self.parts if suite in part.tables})
+        own = [table for table in joined if table.headline and len(table.rows) <= _MOST_ROWS]
         return self._page(
             "suite.html",
             self.titles[suite],
             boards=[self._board_parts(board) for board in boards],
-            papers=[table_parts(table) for table in map(paper_table, boards[:1]) if table],
+            papers=[table_parts(paper)] if paper else [],
             tables=[table_parts(table) for table in own],
             settings=[table_parts(settings)] if settings else [],
         )
@@ -239,19 +247,25 @@ def _table(table: Table | None) -> dict[str, Any] | None:
 
 def _run_facts(part: RunPart) -> dict[str, Any]:
     """A run in a line."""
-    models = [entry for entry in part.entries if not entry.reference]
-    began = [str(session["began"]) for session in part.sessions if session.get("began")]
-    missing = sum(entry.missing for entry in part.entries)
-    stopping = [line for entry in part.entries[:1] for line in entry.stopping]
+    entries = part.entries
+    models = [entry.player for entry in entries if not entry.reference]
+    suites = [entry.suite for entry in entries]
+    began = next((str(session["began"]) for session in part.sessions if session.get("began")), "")
+    state = []
+    if any(entry.missing for entry in entries):
+        state.append("partial")
+    # What a rule said is the run's, so each entry has it.
+    if entries and entries[0].stopping:
+        state.append("stopped by its rule")
     return {
         "name": part.name,
-        "began": began[0][:16].replace("T", " ") if began else "",
-        "players": ", ".join(dict.fromkeys(entry.player for entry in models)),
-        "suites": ", ".join(dict.fromkeys(entry.suite for entry in part.entries)),
-        "planned": sum(entry.planned for entry in part.entries),
-        "played": sum(entry.played for entry in part.entries),
-        "failed": sum(entry.failed for entry in part.entries),
-        "state": "; ".join(["partial"] * bool(missing) + ["stopped by its rule"] * bool(stopping)) or "complete",
+        "began": began[:16].replace("T", " "),
+        "players": ", ".join(dict.fromkeys(models)),
+        "suites": ", ".join(dict.fromkeys(suites)),
+        "planned": sum(entry.planned for entry in entries),
+        "played": sum(entry.played for entry in entries),
+        "failed": sum(entry.failed for entry in entries),
+        "state": "; ".join(state) or "complete",
     }
 
 

@@ -50,5 +50,5 @@ def test_a_crashing_prompt_costs_its_own_episodes_only(tmp_path, baseline, resul
     differing = {name for name, row in result.rows.items() if baseline.rows[name] != row}
     assert differing and all(result.rows[name][3].startswith("EngineKilled") for name in differing)
     assert len(differing) <= 4, "the four runs of one task"
-    left = {each.run.run_dir: each.left_over() for each in [*results, result]}
+    left = {each.run.run_dir: each.surviving_processes() for each in [*results, result]}
     assert not any(left.values()), "no process of any of these runs is left"
