@@ -14,9 +14,9 @@ from html.parser import HTMLParser
 import pytest
 
 from evals.site.boards import boards_of, paper_table, settings_table
-from evals.site.entries import Entry, Outline, Reader, Score, player_labels
+from evals.site.entries import Entry, Outline, Reader, RunPart, Score, player_labels
 from evals.site.games import decisive_turns
-from evals.site.pages import Site, games_file, player_file
+from evals.site.pages import Site, _run_facts, games_file, player_file
 from evals.stats.intervals import Estimate
 from evals.summary.overview import overview
 from evals.summary.reply_health import ReplyHealth
@@ -155,6 +155,16 @@ def test_scores_are_those_of_raycade_list_and_cost_and_failures_are_counted():
         assert (first.planned, first.done, first.failed) == (line.planned, line.done, line.failed)
         assert first.cost == pytest.approx(line.cost) and first.seconds > 0
         assert first.missing == 1
+
+
+def test_a_run_is_one_line_that_adds_up_its_players():
+    entries = [
+        entry("m", [1, 0, 1], done=2, failed=1, planned=5),
+        entry("random", [0], done=1, failed=3, planned=4, reference="chance"),
+    ]
+    facts = _run_facts(RunPart("r", {}, [{}, {"began": "2030-01-02T03:04:05+00:00"}], entries, {}))
+    assert (facts["planned"], facts["played"], facts["failed"]) == (9, 7, 4)
+    assert (facts["players"], facts["began"], facts["state"]) == ("m", "2030-01-02 03:04", "partial")
 
 
 def test_a_run_is_given_up_once_it_is_read():

@@ -1,6 +1,7 @@
 """Training: rewards that perfect play maximizes, games that are none of the evaluation's, and Gymnasium on top."""
 
 import asyncio
+import dataclasses
 import json
 import math
 import os
@@ -418,6 +419,16 @@ def test_wrong_words_of_the_command_are_named(words, message, tmp_path, capsys):
         main(["environment", "nemo-gym", *words, "--out", str(tmp_path / "x")])
     assert end.value.code == 2 and message in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_a_win_out_of_reach_is_as_far_as_the_whole_budget():
+    assert [potential(steps, 20) for steps in (0, 5, 20, 30, math.inf)] == [0.0, -0.25, -1.0, -1.0, -1.0]
+
+
+def test_the_hash_of_a_game_tells_levels_apart_and_no_modes():
+    one = KidGymSuite(tasks=("CL",), levels=(1,), modes=("zero_shot",), episodes=1).plan()[0]
+    assert seed_hash(one) == seed_hash(dataclasses.replace(one, mode="cot", repeat=3, player="other"))
+    assert len({seed_hash(dataclasses.replace(one, level=level)) for level in ("1", "2", "3")}) == 3
 
 
 def test_the_documented_code_runs():
