@@ -254,6 +254,52 @@ def test_the_keyboard_alone_suffices(page):
     page.wait_for_selector("[role=grid]")
 
 
+def test_rows_are_links_and_going_back_leads_to_where_the_list_stood(page):
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # the first stop is the link that skips to the list
+    expect(page.locator("[role=grid]")).to_be_focused()
+    page.keyboard.press("End")
+    last = page.locator(f"#row-{everything() - 1}")
+    expect(last).to_have_attribute("aria-selected", "true")
+    stood = page.evaluate("document.querySelector('[role=grid]').scrollTop")
+    with page.context.expect_page() as opened:
+        last.locator("a").click(modifiers=["Control"])
+    expect(opened.value.locator(".position")).to_contain_text(f"{everything()} of")
+    for way in ("Escape", "Alt+ArrowLeft"):
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".episode h2")
+        page.keyboard.press("k")
+        expect(page.locator(".position")).to_contain_text(f"{everything() - 1} of")
+        page.keyboard.press(way) if way == "Escape" else page.go_back()
+        expect(last).to_have_attribute("aria-selected", "true")
+        expect(page.locator("[role=grid]")).to_be_focused()
+        assert page.evaluate("document.querySelector('[role=grid]').scrollTop") == stood > 0
+
+
+def test_two_decisions_are_in_sight_and_the_page_uses_a_wide_window(page):
+    filtered(page, suite="kidgym", player="random", versus="oracle", versus_run="calm", flipped="1")
+    open_first(page)
+    page.wait_for_selector(".panes.two .episode >> nth=1")
+    decided = page.locator(".decision div:first-child dd")
+    left, right = decided.all_inner_texts()
+    assert left != right, "opens at the first step that differs"
+    assert all(box.bounding_box()["y"] < 600 for box in decided.all())
+    page.set_viewport_size({"width": 2560, "height": 1400})
+    assert page.locator(".panes").bounding_box()["width"] > 2400
+
+
+def test_an_error_is_shown_where_it_occurs(viewer_address, chromium):
+    context = chromium.new_context()
+    page = context.new_page()
+    for path in ("cells", "values"):
+        page.route(f"**/api/{path}*", lambda route: route.fulfill(status=500, body='{"error": "the disk is gone"}'))
+    page.goto(viewer_address)
+    expect(page.locator(".panel [role=alert]")).to_have_text("the disk is gone")
+    expect(page.locator(".results > [role=alert]")).to_contain_text("choose from: the disk is gone")
+    expect(page.locator(".row .outcome").first).to_be_visible()
+    context.close()
+
+
 def test_a_key_that_follows_at_once_acts_on_the_episode_that_is_shown(page):
     open_first(page)
     page.keyboard.press("j")

@@ -20,10 +20,10 @@ export function Compared({ address, go, version }: Given) {
   const most = Math.max(left?.steps.length ?? 0, beside?.steps.length ?? 0, 1);
   const sought = address.get("text") ?? "";
   const found = useMemo(() => (left && sought ? stepsWith(left, sought) : []), [left, sought]);
-  const step = Math.max(1, Math.min(most, Number(address.get("step")) || found[0] || 1));
+  const step = Math.max(1, Math.min(most, Number(address.get("step")) || found[0] || firstDifference(left, beside)));
   const heading = useRef<HTMLHeadingElement>(null);
   const whole = address.get("prompt") === "all";
-  const to = (row: Row | null | undefined) => row && go({ episode: reference(row), step: null, beside: null });
+  const to = (row: Row | null | undefined) => row && go({ episode: reference(row), step: null, beside: null }, true);
   const toStep = (next: number) => go({ step: String(Math.max(1, Math.min(most, next))) }, true);
   const back = () => go({ episode: null, step: null, beside: null, prompt: null });
 
@@ -154,6 +154,13 @@ function besideName(row: Row, other: Row): string {
     outcome(row)[1],
   ];
   return differs.filter(Boolean).join(" · ");
+}
+
+/** The number of the first step at which two episodes decided differently; 1 without a second one. */
+function firstDifference(left: Episode | null, beside: Episode | null): number {
+  if (!left || !beside) return 1;
+  const place = left.steps.findIndex((step, at) => step.decoded !== beside.steps[at]?.decoded);
+  return place < 0 ? 1 : place + 1;
 }
 
 /** Numbers of the steps whose prompt, reasoning or reply contains a text, in upper or lower case. */

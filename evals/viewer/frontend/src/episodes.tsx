@@ -18,12 +18,12 @@ export function Episodes({ address, go, state }: Given) {
   const version = state?.version ?? 0;
   const asked = filters(address).toString();
   const panel = address.get("panel") === "failures" ? "failures" : "cells";
-  const values = useAnswer<Values>(state ? "values" : "", "", version);
+  const [values, valuesError] = useAnswer<Values>(state ? "values" : "", "", version);
   // the heat map shows one player of one run, chosen in it, or all players side by side
   const ofOne = address.get("across") !== "player";
   const askedCells = ofOne ? filters(changed(address, { player: null, run: null })).toString() : asked;
-  const cells = useAnswer<Cell[]>(state && panel === "cells" ? "cells" : "", askedCells, version);
-  const causes = useAnswer<Cause[]>(state && panel === "failures" ? "causes" : "", asked, version);
+  const [cells, cellsError] = useAnswer<Cell[]>(state && panel === "cells" ? "cells" : "", askedCells, version);
+  const [causes, causesError] = useAnswer<Cause[]>(state && panel === "failures" ? "causes" : "", asked, version);
   useEffect(() => {
     document.title = "Episodes · raycade";
   }, []);
@@ -33,6 +33,7 @@ export function Episodes({ address, go, state }: Given) {
       <h1 class="for-readers">Episodes</h1>
       <Filters address={address} go={go} values={values ?? {}} runs={state?.runs ?? []} />
       <div class="results">
+        <Problem text={valuesError && `what the filters may choose from: ${valuesError}`} />
         <section class="panel" aria-label="Overview">
           <div class="tabs">
             {(["cells", "failures"] as const).map((name) => (
@@ -46,6 +47,7 @@ export function Episodes({ address, go, state }: Given) {
               </button>
             ))}
           </div>
+          <Problem text={panel === "cells" ? cellsError : causesError} />
           {panel === "cells" ? (
             <HeatMap cells={cells ?? []} runs={state?.runs ?? []} address={address} go={go} />
           ) : (
@@ -62,17 +64,30 @@ export function Episodes({ address, go, state }: Given) {
   );
 }
 
-/** The server's last answer; while a newer one is under way the old one stays, so that nothing jumps. */
-export function useAnswer<T>(path: string, asked: string, version: number): T | null {
+function Problem({ text }: { text: string }) {
+  if (!text) return null;
+  return (
+    <p class="error" role="alert">
+      {text}
+    </p>
+  );
+}
+
+/** The server's last answer, and why there is no newer one. While one is under way the old one stays: nothing jumps. */
+export function useAnswer<T>(path: string, asked: string, version: number): [T | null, string] {
+  const [error, setError] = useState("");
   const [answer, setAnswer] = useState<{ path: string; value: T } | null>(null);
   const stop = useMemo(() => ({ current: new AbortController() }), []);
   useEffect(() => {
     if (!path) return;
     stop.current.abort();
-    stop.current = new AbortController();
-    ask<T>(path, new URLSearchParams(asked), stop.current.signal)
-      .then((value) => setAnswer({ path, value }))
-      .catch(() => undefined); // the list says what is wrong
+    const stopped = (stop.current = new AbortController()).signal;
+    ask<T>(path, new URLSearchParams(asked), stopped)
+      .then((value) => {
+        setAnswer({ path, value });
+        setError("");
+      })
+      .catch((problem: Error) => stopped.aborted || setError(problem.message));
   }, [path, asked, version]);
-  return answer?.path === path ? answer.value : null;
+  return [answer?.path === path ? answer.value : null, error];
 }

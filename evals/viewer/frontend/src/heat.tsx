@@ -66,7 +66,9 @@ export function HeatMap({ cells, runs, address, go }: Given) {
       </div>
       {suites.map(({ suite, columns, rows }) => (
         <table key={suite}>
-          <caption>{byPlayer || !chosenPair ? suite : `${suite}: ${label(chosenPair)}`}</caption>
+          <caption>
+            {suite}, {played(rows).toLocaleString("en")} episodes{byPlayer || !chosenPair ? "" : `: ${label(chosenPair)}`}
+          </caption>
           <thead>
             <tr>
               <td />
@@ -146,6 +148,10 @@ function HeatCell({ sum, where, chosen, choose }: CellGiven) {
       </button>
     </td>
   );
+}
+
+function played(rows: { sums: Map<string, Sum> }[]): number {
+  return rows.flatMap(({ sums }) => [...sums.values()]).reduce((all, sum) => all + sum.played, 0);
 }
 
 function tables(cells: Cell[], byPlayer: boolean, runs: number) {

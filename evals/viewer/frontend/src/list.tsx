@@ -11,6 +11,9 @@ const TALLEST = 8_000_000; // pixels; browsers do not draw elements that are muc
 const SEARCH_POLL = 400;
 const NARROW = 600; // pixels
 
+/** Where each list of this page stood when an episode was opened from it: Back and Esc lead there again. */
+const left = new Map<string, { top: number; cursor: number }>();
+
 interface Column {
   name: string;
   label: string;
@@ -95,6 +98,15 @@ export function List({ address, go, version, loading, runs }: Given) {
     setTop(0);
     setCursor(0);
   }, [asked]);
+  // the list has its height, and can be scrolled, once it is known how many rows there are
+  useEffect(() => {
+    const stood = left.get(asked);
+    if (!total || !stood || known?.asked !== asked) return;
+    left.delete(asked);
+    grid.current!.scrollTop = stood.top;
+    setCursor(Math.min(stood.cursor, total - 1));
+    grid.current!.focus({ preventScroll: true });
+  }, [asked, total > 0, known?.asked]);
   useEffect(() => want(first, last), [first, last, asked, version, loaded]);
 
   const move = (next: number) => {
@@ -104,14 +116,28 @@ export function List({ address, go, version, loading, runs }: Given) {
     if (shown !== first && scale) grid.current!.scrollTop = Math.ceil(shown / scale);
   };
   const rowAt = (place: number) => known?.pages.get(Math.floor(place / PAGE))?.rows[place % PAGE];
-  const open = (row: Row | undefined) => row && go({ episode: reference(row), step: null, beside: row.other ? reference(row.other) : null });
+  const opened = (row: Row): Change => ({
+    episode: reference(row),
+    step: null,
+    beside: row.other ? reference(row.other) : null,
+  });
+  const open = (row: Row | undefined, place: number) => {
+    if (!row) return;
+    left.set(asked, { top: grid.current!.scrollTop, cursor: place });
+    go(opened(row));
+  };
+  const clicked = (event: MouseEvent, row: Row | undefined, place: number) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // the link opens in another tab or window
+    event.preventDefault();
+    open(row, place);
+  };
   const pressed = (event: KeyboardEvent) => {
     const steps: Record<string, number> = {
       ArrowDown: 1, ArrowUp: -1, j: 1, k: -1, PageDown: inSight, PageUp: -inSight, Home: -total, End: total,
     };
     if (event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in steps) move(cursor + steps[event.key]);
-    else if (event.key === "Enter") open(rowAt(cursor));
+    else if (event.key === "Enter") open(rowAt(cursor), cursor);
     else return;
     event.preventDefault();
   };
@@ -173,7 +199,7 @@ export function List({ address, go, version, loading, runs }: Given) {
               aria-selected={place === cursor}
               class="row"
               style={{ transform: `translateY(${tall < TALLEST ? place * HEIGHT : top + (place - first) * HEIGHT}px)` }}
-              onClick={() => open(row)}
+              onClick={(event) => clicked(event, row, place)}
             >
               {columns.map((column) => (
                 <div
@@ -182,7 +208,15 @@ export function List({ address, go, version, loading, runs }: Given) {
                   class={column.right ? "number" : ""}
                   style={{ width: `${column.width}px` }}
                 >
-                  {row ? column.cell(row) : "…"}
+                  {!row ? (
+                    "…"
+                  ) : column.name === "success" ? (
+                    <a href={`?${changed(address, opened(row))}`} tabIndex={-1} title={row.task}>
+                      {column.cell(row)}
+                    </a>
+                  ) : (
+                    column.cell(row)
+                  )}
                 </div>
               ))}
             </div>

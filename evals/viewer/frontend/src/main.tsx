@@ -35,6 +35,16 @@ function App() {
   const open = address.get("episode");
   return (
     <>
+      <a
+        class="skip"
+        href="#app"
+        onClick={(event) => {
+          event.preventDefault();
+          document.querySelector<HTMLElement>("[role=grid], h1[tabindex]")?.focus();
+        }}
+      >
+        skip to {open ? "the episode" : "the list of episodes"}
+      </a>
       <header class="top">
         <a
           class="home"
