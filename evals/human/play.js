@@ -4,6 +4,10 @@ const at = (id) => document.getElementById(id);
 let version = -1;
 let options = [];
 let turns = 0;
+let shownAt = 0;
+const RETRY_MILLISECONDS = 1000;
+// A choice so soon after its question was shown is the second click of a double click, meant for the question before.
+const DOUBLE_CLICK_MILLISECONDS = 400;
 // beside the game the rules stay open; on a narrow screen they would push it out of sight
 at("rules").open = matchMedia("(min-width: 50rem)").matches;
 
@@ -58,16 +62,29 @@ function show(state) {
   at("shown").replaceChildren(...shape(question.shown));
   options = question.options;
   at("options").replaceChildren(...question.captions.map(button));
+  shownAt = performance.now();
   if (turns++) at("turn").scrollIntoView();
 }
 
 async function choose(index) {
+  if (performance.now() - shownAt < DOUBLE_CLICK_MILLISECONDS) return;
   for (const each of at("options").children) each.disabled = true;
-  await fetch("answer", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ version, option: index }),
-  });
+  const body = JSON.stringify({ version, option: index });
+  await send("answer", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+}
+
+// Sends until the server answers. A repeated answer changes nothing: the server takes one for each version.
+async function send(address, request) {
+  for (;;) {
+    try {
+      await fetch(address, request);
+      at("trouble").textContent = "";
+      return;
+    } catch {
+      at("trouble").textContent = "Your answer has not arrived yet; it is being sent again.";
+      await new Promise((done) => setTimeout(done, RETRY_MILLISECONDS));
+    }
+  }
 }
 
 // Keys: an option's own letter or digit; the arrow keys move between options, Enter chooses.
@@ -85,18 +102,19 @@ document.addEventListener("keydown", (event) => {
   if (index >= 0 && buttons[index] && !buttons[index].disabled) { event.preventDefault(); choose(index); }
 });
 
-at("quit").addEventListener("click", () => fetch("quit", { method: "POST" }));
+at("quit").addEventListener("click", () => send("quit", { method: "POST" }));
 
 async function follow() {
   for (;;) {
     try {
       const answer = await fetch(`state?known=${version}`);
       const state = await answer.json();
+      at("server").textContent = "";
       if (state.version !== version) show(state);
       if (state.over) return;
     } catch {
-      at("progress").textContent = "The server does not answer: has `raycade play` ended?";
-      await new Promise((done) => setTimeout(done, 1000));
+      at("server").textContent = "The server does not answer: has `raycade play` ended?";
+      await new Promise((done) => setTimeout(done, RETRY_MILLISECONDS));
     }
   }
 }
