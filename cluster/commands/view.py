@@ -10,13 +10,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
+import pyarrow as pa
 import uvicorn
 
+from cluster.commands.export import check_new
 from cluster.config.settings import make_suite
 from cluster.console import warn
 from cluster.errors import UserError
 from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run
+from evals.archive.export import export
 from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.suite import Suite
 from evals.viewer.index import EpisodeIndex
@@ -39,21 +42,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--episode", metavar="ID", default="", help="open this episode (of the first run; of others RUN/ID)"
     )
+    parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="FOLDER",
+        help="write the pages as files into a new or empty folder, and end: they open from a disk and from any web server",
+    )
+    some = parser.add_mutually_exclusive_group()
+    some.add_argument(
+        "--share",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="with --export: the share of the episodes of each cell that can be opened, the same games for all players "
+        "(default: 1); all are listed and counted",
+    )
+    some.add_argument("--failed", action="store_true", help="with --export: only failed episodes can be opened")
     parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any that is free)")
     parser.add_argument("--no-token", action="store_true", help="let in whoever reaches the port")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Serve until interrupted.
+    """Serve until interrupted, or write the pages.
 
     Raises:
-        UserError: a run directory holds no run, or the address cannot be listened on.
+        UserError: a run directory holds no run, or the address cannot be listened on, or the folder not be written.
     """
+    if not 0 < options.share <= 1:
+        raise UserError(f"--share {options.share}: is above 0 and at most 1")
+    if options.export is None and (options.failed or options.share < 1):
+        raise UserError("--share and --failed choose what --export FOLDER writes")
     found = _Finder(options.run_dirs)
     index = EpisodeIndex(found())
     if not index.runs:
         raise UserError(f"there are no runs in {RUNS}/; name run directories, or start one: raycade run")
+    if options.export is not None:
+        write_pages(index, options.export, options.share, options.failed)
+        return 0
     viewer = Viewer(index, found if not options.run_dirs else lambda: [])
     listener = listen(options.host, options.port)
     port = listener.getsockname()[1]
@@ -78,6 +104,29 @@ def main(options: argparse.Namespace) -> int:
     finally:
         viewer.close()
     return 0
+
+
+def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -> None:
+    """Write the runs of a list as static pages, and say what they hold.
+
+    Raises:
+        UserError: the folder holds something, or the runs cannot be read, or the pages not be written.
+    """
+    check_new(folder)
+    index.refresh()
+    settings = [Run(run.path).config for run in index.runs]
+    try:
+        written = export(index, settings, folder, share, failed)
+    except (OSError, ValueError, pa.ArrowException, LedgerChangedError) as error:
+        raise UserError(f"--export {folder}: {error}") from error
+    for run in index.runs:
+        for name, reason in run.damage.items():
+            warn(f"{run.name}: left out: {name}: {reason}")
+    print(
+        f"{folder / 'index.html'}\n{written.files:,} files, {written.bytes / 1e6:,.1f} MB: {written.listed:,} episodes in "
+        f"the list and all counts, {written.opened:,} to be opened\n"
+        "in them: prompts, pictures, replies, errors without addresses; not: folders, hosts, settings of engines and keys"
+    )
 
 
 class _Finder:

@@ -160,6 +160,14 @@ class EpisodeIndex:
         ids: Ids = np.asarray(found["id"])[np.isin(found["place"], places)]
         return ids
 
+    def part_path(self, part: int) -> Path:
+        """The file of a part by its number."""
+        return self._parts[part]
+
+    def table(self) -> pa.Table:
+        """The whole list, of each episode the latest attempt, in the order of the ledger; runs and parts as numbers."""
+        return self._database.cursor().sql("SELECT * FROM episodes WHERE latest ORDER BY id").to_arrow_table()
+
     # --- what is asked ---
 
     def run_number(self, name: str) -> int:

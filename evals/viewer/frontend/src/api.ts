@@ -1,3 +1,5 @@
+import { Archive } from "./archive/archive";
+
 // What the server answers, and how it is asked. Everything here is data: texts are shown as text, never as markup.
 
 export interface Row {
@@ -156,7 +158,11 @@ export interface Episode {
   folder: string;
 }
 
+/** Static pages, which answer from their own files (`raycade view --export`); null where a server answers. */
+export const archive = document.documentElement.dataset.source === "archive" ? new Archive() : null;
+
 export async function ask<T>(path: string, given: URLSearchParams, signal?: AbortSignal): Promise<T> {
+  if (archive) return (await archive.ask(path, given)) as T;
   const answer = await fetch(`api/${path}?${given}`, { signal });
   if (!answer.ok) {
     const text = await answer.text();

@@ -1,4 +1,4 @@
-import { changed, type Change } from "./address";
+import { addressOf, changed, type Change } from "./address";
 import { reference, type Cause } from "./api";
 import { number, Text } from "./text";
 
@@ -45,7 +45,7 @@ export function Causes({ causes, address, go }: Given) {
                 {cause.episodes.slice(0, 3).map((row) => (
                   <a
                     key={row.id}
-                    href={`?${changed(address, { episode: reference(row) })}`}
+                    href={addressOf(changed(address, { episode: reference(row) }))}
                     onClick={(event) => {
                       event.preventDefault();
                       go({ episode: reference(row) });

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { named, reference, type Episode } from "./api";
+import { archive, named, reference, type Episode } from "./api";
 
 export function Copy({ episode }: { episode: Episode }) {
   const [said, setSaid] = useState("");
@@ -15,12 +15,16 @@ export function Copy({ episode }: { episode: Episode }) {
       setSaid(`${what}: copy it from below`);
     }
   };
-  const ways: Record<string, () => string | Promise<string>> = {
+  const anywhere = { link: () => location.href };
+  const whole = (): string => JSON.stringify(episode, null, 2);
+  const ofServer: Record<string, () => string | Promise<string>> = {
     JSON: () => fetch(`api/raw?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`).then((it) => it.text()),
     Python: () => python(episode),
     command: () => `raycade view ${quoted(episode.folder)} --episode ${episode.listed.episode_id}`,
-    link: () => location.href,
+    ...anywhere,
   };
+  // static pages do not say in which folder the run lay
+  const ways = archive ? { JSON: whole, ...anywhere } : ofServer;
   return (
     <div class="copy" role="group" aria-label="Copy">
       <span>copy as</span>

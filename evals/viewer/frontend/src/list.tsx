@@ -1,7 +1,7 @@
 // The list of episodes: only the rows in sight are asked for and drawn, so that a million are as quick as a hundred.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { changed, filters, type Change } from "./address";
+import { addressOf, changed, filters, type Change } from "./address";
 import { ask, reference, type Page, type Row } from "./api";
 import { number, Outcome, seconds, Text } from "./text";
 
@@ -211,7 +211,7 @@ export function List({ address, go, version, loading, runs }: Given) {
                   {!row ? (
                     "…"
                   ) : column.name === "success" ? (
-                    <a href={`?${changed(address, opened(row))}`} tabIndex={-1} title={row.task}>
+                    <a href={addressOf(changed(address, opened(row)))} tabIndex={-1} title={row.task}>
                       {column.cell(row)}
                     </a>
                   ) : (

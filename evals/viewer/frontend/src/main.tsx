@@ -1,7 +1,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { useAddress } from "./address";
-import { ask, type State } from "./api";
+import { addressOf, useAddress } from "./address";
+import { archive, ask, type State } from "./api";
 import { Compared } from "./compared";
 import { Episodes } from "./episodes";
 import { number } from "./text";
@@ -22,9 +22,10 @@ function App() {
         setState((old) => (old && JSON.stringify(old) === JSON.stringify(next) ? old : next));
         setLost(next.trouble);
       } catch (error) {
-        setLost(`The server does not answer: ${(error as Error).message}`);
+        const message = (error as Error).message;
+        setLost(archive ? message : `The server does not answer: ${message}`);
       }
-      if (!stopped) timer = setTimeout(poll, document.hidden ? 5 * POLL : POLL);
+      if (!stopped && !archive) timer = setTimeout(poll, document.hidden ? 5 * POLL : POLL);
     };
     void poll();
     return () => {
@@ -48,7 +49,7 @@ function App() {
       <header class="top">
         <a
           class="home"
-          href="./"
+          href={addressOf(new URLSearchParams())}
           onClick={(event) => {
             event.preventDefault();
             go(Object.fromEntries([...address.keys()].map((name) => [name, null])));

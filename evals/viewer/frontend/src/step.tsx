@@ -1,7 +1,7 @@
-import { named, reference, type Episode, type Message, type Step } from "./api";
+import { archive, named, reference, type Episode, type Message, type Step } from "./api";
 import { FactList, Fold } from "./episode";
 import { Bars, Remaining } from "./figures";
-import { useContext } from "preact/hooks";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { number, percent, seconds, Sought, Text } from "./text";
 
 interface Given {
@@ -154,8 +154,35 @@ function Parts({ message, episode }: { message: Message; episode: Episode }) {
 function Picture({ episode, id, alt }: { episode: Episode; id: string; alt: string }) {
   const { width, height, error } = episode.pictures[id];
   if (error) return <p class="error">this picture cannot be rendered any more: {error}</p>;
+  if (archive) return <Drawn key={`${reference(episode.listed)} ${id}`} episode={episode} id={id} alt={alt} />;
   const address = `api/picture/${id}?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`;
   return <img src={address} width={width} height={height} alt={`${alt}, ${width} by ${height} pixels`} decoding="sync" />;
+}
+
+/** A picture of static pages: copied from tiles, since they have no file for each. */
+function Drawn({ episode, id, alt }: { episode: Episode; id: string; alt: string }) {
+  const { width, height } = episode.pictures[id];
+  const [error, setError] = useState("");
+  const [drawn, setDrawn] = useState(false);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const { run, episode_id } = episode.listed;
+    archive!
+      .picture(canvas.current!, run, episode_id, id)
+      .then(() => setDrawn(true))
+      .catch((problem: Error) => setError(problem.message));
+  }, [episode, id]);
+  if (error) return <p class="error">{error}</p>;
+  return (
+    <canvas
+      ref={canvas}
+      width={width}
+      height={height}
+      role="img"
+      aria-label={`${alt}, ${width} by ${height} pixels`}
+      aria-busy={!drawn}
+    />
+  );
 }
 
 /** The chat as the player got it: each turn keeps the beginning of the one before. */

@@ -1,0 +1,323 @@
+"""Runs as static pages: what a chunk, a column and a picture hold, which episodes can be opened, and what does not leave."""
+
+import importlib.metadata
+import io
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from cluster.cli import main
+from envs.picture import render_description
+from evals.archive import export as pages
+from evals.archive.chosen import chosen_rows, games_of
+from evals.archive.chunks import read_chunk, write_chunk
+from evals.archive.columns import pack
+from evals.archive.episodes import Spool, chunk_size
+from evals.archive.export import export
+from evals.archive.pictures import ACROSS, EDGE, OF_A_SHEET, Tiles, steps_between
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.server import STATIC
+from tests.cluster.conftest import ROOT
+from tests.viewer_runs import CONFIG, calm_rows, hostile_rows, viewed, write_run
+
+texts = st.text(st.characters(codec=None), max_size=50) | st.sampled_from(
+    ["</script><script>alert(1)</script>", "\u2028\u2029", "\ud800", "\udfff\ud800", '");alert(1)//', "<!--", "\x00"]
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(head=values, tail=st.binary(max_size=100))
+def test_a_chunk_is_one_call_with_base64_whatever_a_model_wrote(tmp_path_factory, head, tail):
+    folder = tmp_path_factory.mktemp("chunk")
+    written = write_chunk(folder, "episodes-3", head, tail)
+    content = (folder / "episodes-3.js").read_bytes()
+    assert len(content) == written
+    assert re.fullmatch(rb'raycadeChunk\("episodes-3","[A-Za-z0-9+/]*={0,2}"\)\n', content)
+    assert read_chunk(folder / "episodes-3.js") == (head, tail)
+
+
+def unpacked(heads, tail, rows):
+    """The columns again, read as the page reads them."""
+    found, start = {}, 0
+    for head in heads:
+        width = np.dtype(head["type"]).itemsize * (16 if head["kind"] == "ids" else 1)
+        numbers = np.frombuffer(tail, head["type"], rows * width // np.dtype(head["type"]).itemsize, start)
+        start += -(-rows * width // 8) * 8
+        if head["kind"] == "ids":
+            found[head["name"]] = [each.tobytes().hex() for each in numbers.reshape(rows, 16)]
+        elif head["kind"] == "values":
+            found[head["name"]] = [head["values"][number] for number in numbers]
+        else:
+            found[head["name"]] = [None if np.isnan(number) else float(number) for number in numbers]
+    return found
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.integers(-(2**40), 2**40),
+            st.text(st.characters(codec="utf-8"), max_size=5),
+            st.none() | st.booleans(),
+            st.none() | st.floats(width=32, allow_nan=False, allow_infinity=False),
+        ),
+        max_size=30,
+    ),
+    st.sampled_from([0, 65_536]),
+)
+def test_columns_come_back_as_they_were(rows, most):
+    names = ("whole", "text", "truth", "number")
+    kinds = (pa.int64(), pa.string(), pa.bool_(), pa.float64())
+    columns = [pa.chunked_array([pa.array([row[at] for row in rows], kind)], kind) for at, kind in enumerate(kinds)]
+    ids = pa.chunked_array([pa.array([f"{number:032x}" for number in range(len(rows))], pa.string())], pa.string())
+    table = pa.table([*columns, ids], [*names, "episode_id"])
+    if not most:
+        table = table.select(["text", "number", "episode_id"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evals.archive.columns.MOST_VALUES", most)
+        heads, tail = pack(table)
+    found = unpacked(heads, tail, len(rows))
+    assert found == table.to_pydict()
+    for head in heads:
+        known = [value for value in head.get("values", []) if value is not None]
+        assert known == sorted(known)  # the page sorts by the numbers of values
+
+
+class Sheets:
+    """The sheets that were written, and pictures copied from them as the page does it."""
+
+    def __init__(self):
+        self.pixels = {}
+        self.tiles = Tiles(self.keep)
+
+    def keep(self, number, webp):
+        assert number not in self.pixels
+        self.pixels[number] = np.asarray(Image.open(io.BytesIO(webp)).convert("RGB"))
+
+    def drawn(self, grid, width, height):
+        columns = -(-width // EDGE)
+        canvas = np.zeros((-(-height // EDGE) * EDGE, columns * EDGE, 3), np.uint8)
+        for place, tile in enumerate(grid):
+            sheet, within = divmod(int(tile), OF_A_SHEET)
+            (row, column), (y, x) = divmod(within, ACROSS), divmod(place, columns)
+            canvas[y * EDGE : (y + 1) * EDGE, x * EDGE : (x + 1) * EDGE] = self.pixels[sheet][
+                row * EDGE : (row + 1) * EDGE, column * EDGE : (column + 1) * EDGE
+            ]
+        return canvas[:height, :width]
+
+
+def grids_of(sizes, tail):
+    """Each picture's tiles, read as the page reads them."""
+    numbers, start, before, found = np.frombuffer(tail, np.uint32), 0, np.zeros(0, np.uint32), []
+    for width, height in sizes:
+        count = -(-width // EDGE) * -(-height // EDGE)
+        steps = numbers[start : start + count]
+        before = np.array([step - 1 if step else before[place] for place, step in enumerate(steps)], np.uint32)
+        found.append(before)
+        start += count
+    return found
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 80), st.integers(1, 80), st.integers(0, 3)), max_size=6), st.integers(1, 4))
+def test_pictures_from_tiles_have_the_same_pixels(pictures, across):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("ACROSS", across), ("OF_A_SHEET", across * across)):
+            patch.setattr(f"evals.archive.pictures.{name}", value)
+            patch.setitem(globals(), name, value)
+        sheets = Sheets()
+        drawn = [
+            np.random.default_rng(seed).integers(0, 2, (height, width, 3), np.uint8) * 255
+            for width, height, seed in pictures
+        ]
+        grids = [sheets.tiles.grid(each) for each in drawn]
+        sheets.tiles.close()
+        sizes = [(width, height) for width, height, _ in pictures]
+        for picture, grid, (width, height) in zip(
+            drawn, grids_of(sizes, steps_between(grids).tobytes()), sizes, strict=True
+        ):
+            assert np.array_equal(sheets.drawn(grid, width, height), picture)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A calm run of all suites and a hostile one, as pages."""
+    folder = tmp_path_factory.mktemp("runs")
+    paths = [write_run(folder / "calm", *calm_rows()), write_run(folder / "wild", *hostile_rows())]
+    index = EpisodeIndex([viewed(path) for path in paths])
+    index.refresh()
+    written = export(index, [{}, {}], folder / "pages")
+    return folder / "pages", written
+
+
+def episodes_of(folder):
+    chunks = sorted((folder / "data").glob("episodes-*.js"), key=lambda path: int(path.stem.split("-")[1]))
+    return [read_chunk(path) for path in chunks]
+
+
+def test_every_picture_of_every_suite_is_there_with_its_pixels(exported):
+    folder, _ = exported
+    sheets = Sheets()
+    for path in (folder / "data").glob("tiles-*.js"):
+        sheets.keep(int(path.stem.split("-")[1]), read_chunk(path)[1])
+    stored = {}
+    for row in [*calm_rows()[1].to_pylist(), *hostile_rows()[1].to_pylist()]:
+        said = [part for turn in row["turns"] for message in turn["prompt"] for part in message["parts"]]
+        stored[row["episode_id"]] = [part["picture"] for part in said if part["picture"]]
+    seen = 0
+    for head, tail in episodes_of(folder):
+        grids = grids_of(head["pictures"], tail)
+        for episode in head["episodes"]:
+            parts = [part for step in episode["steps"] for message in step["shown"] for part in message["parts"]]
+            shown = [part["picture"] for part in parts if "picture" in part]
+            descriptions = stored[episode["row"]["episode_id"]]
+            assert len(shown) == len(descriptions)
+            for key, description in zip(shown, descriptions, strict=True):
+                pixels = render_description(description)[1]
+                assert np.array_equal(sheets.drawn(grids[int(key)], *head["pictures"][int(key)]), pixels)
+                seen += 1
+    assert seen > 20
+
+
+def test_the_list_holds_every_episode_and_says_where_it_lies(exported):
+    folder, written = exported
+    head, tail = read_chunk(folder / "data" / "columns.js")
+    columns = unpacked(head["columns"], tail, head["rows"])
+    ids = [*calm_rows()[1]["episode_id"].to_pylist(), *hostile_rows()[1]["episode_id"].to_pylist()]
+    assert sorted(columns["episode_id"]) == sorted(ids) and written.listed == written.opened == len(ids)
+    lying = [episode["row"]["episode_id"] for chunk, _ in episodes_of(folder) for episode in chunk["episodes"]]
+    assert [columns["episode_id"][columns["at"].index(place)] for place in range(len(lying))] == lying
+    assert chunk_size(10_800) == 64 and -(-10_000_000 // chunk_size(10_000_000)) <= 1_000
+
+
+def test_a_share_has_the_same_games_for_all_players_and_some_of_each_cell():
+    cells = [
+        {"run": run, "suite": "s", "task": task, "level": "1", "mode": mode, "player": player, "repeat": 0}
+        | {"index": index, "seed": 1000 + index, "status": "failed" if index == 3 else "done"}
+        for run in (0, 1)
+        for task in ("A", "B")
+        for mode in ("x", "y")
+        for player in ("p", "q")
+        for index in range(50)
+    ]
+    rows = pa.Table.from_pylist(cells)
+    for share, count in ((0.001, 1), (0.1, 5), (1.0, 50)):
+        chosen = np.flatnonzero(chosen_rows(rows, share, False))
+        drawn = {}
+        for place in chosen:
+            row = cells[place]
+            drawn.setdefault((row["run"], row["task"], row["mode"], row["player"]), set()).add(row["index"])
+        assert len(drawn) == 16 and all(len(each) == count for each in drawn.values())
+        for task in ("A", "B"):
+            assert len({frozenset(games) for cell, games in drawn.items() if cell[1] == task}) == 1
+    assert {cells[place]["index"] for place in np.flatnonzero(chosen_rows(rows, 1.0, True))} == {3}
+    games = games_of(rows)
+    assert len(set(games)) == 100
+    assert len({(game, row["task"], row["index"]) for game, row in zip(games, cells, strict=True)}) == 100
+
+
+def exit_code(*words):
+    with pytest.raises(SystemExit) as ended:
+        main([*words])
+    return ended.value.code
+
+
+SECRET = ("gpu-17.cluster.internal", "10.20.30.40", "/home/somebody/keys", "sk-1234567890")
+
+
+def test_no_host_folder_or_key_of_the_configuration_leaves(tmp_path):
+    plan, rows = calm_rows()
+    name = rows.schema.get_field_index("error")
+    errors = pa.array([f"EngineError: http://{SECRET[1]}:8000/v1 on {SECRET[0]} read {SECRET[2]}/a.pem"] * len(rows))
+    rows = rows.set_column(name, "error", errors)
+    status = rows.schema.get_field_index("status")
+    rows = rows.set_column(status, "status", pa.array(["failed"] * len(rows)))
+    run = write_run(tmp_path / "somebody" / "run", plan, rows)
+    model = {"name": "m", "engine": {"type": "openai", "api_key": SECRET[3], "base_url": f"http://{SECRET[0]}:8000"}}
+    (run / "config.yaml").write_text(yaml.safe_dump({"suite": CONFIG, "model": model}))
+    out = tmp_path / "pages"
+    assert exit_code("view", str(run), "--export", str(out)) == 0
+    said = []
+    for path in out.rglob("*"):
+        if path.parent.name == "data":
+            head, tail = read_chunk(path)
+            said.append(json.dumps(head) + tail.decode("latin1"))
+        elif path.is_file():
+            said.append(path.read_text(encoding="utf-8"))
+    for secret in (*SECRET, str(tmp_path)):
+        assert not any(secret in text for text in said), secret
+    assert any("EngineError: <address>" in text for text in said)
+
+
+def test_an_episode_whose_suite_is_missing_is_written_as_it_is_stored(tmp_path):
+    run = viewed(write_run(tmp_path / "run", *calm_rows()))
+    run.suite = _missing
+    index = EpisodeIndex([run])
+    index.refresh()
+    export(index, [{}], tmp_path / "pages")
+    shown = [episode for chunk, _ in episodes_of(tmp_path / "pages") for episode in chunk["episodes"]]
+    assert len(shown) == len(calm_rows()[1])
+    assert all("no suite of this name" in episode["notice"] and episode["steps"] for episode in shown)
+
+
+def _missing():
+    raise ValueError("no suite of this name")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--export", "OUT", "--share", "0"], "--share 0.0: is above 0"),
+        (["--export", "OUT", "--share", "1.5"], "at most 1"),
+        (["--share", ".1"], "choose what --export FOLDER writes"),
+        (["--failed"], "choose what --export FOLDER writes"),
+        (["--export", "RUN"], "is there already"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(tmp_path, capsys, given, said):
+    run = write_run(tmp_path / "run", *calm_rows())
+    words = [{"OUT": str(tmp_path / "out"), "RUN": str(run)}.get(word, word) for word in given]
+    assert exit_code("view", str(run), *words) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_licenses_of_all_packages_go_with_the_viewer_and_with_every_export(exported):
+    folder, _ = exported
+    shipped = (STATIC / "licenses.txt").read_text(encoding="utf-8")
+    package = json.loads((ROOT / "evals" / "viewer" / "frontend" / "package.json").read_text())
+    for name, version in package["dependencies"].items():
+        assert f"{name} {version}\n" in shipped
+    assert "Copyright (c) 2015-present Jason Miller" in shipped  # Preact's notice
+    assert "Permission is hereby granted" in shipped
+    exported_text = (folder / "static" / "licenses.txt").read_text(encoding="utf-8")
+    notice = importlib.metadata.distribution("raycade").read_text("licenses/NOTICE")
+    assert shipped in exported_text and notice in exported_text and "OpenMoji" in exported_text
+    assert "licenses.txt" in (folder / "static" / "main.js").read_text(encoding="utf-8")[:200]
+
+
+def test_a_spool_gives_back_what_was_put_in_any_order():
+    with Spool() as spool:
+        for number in (3, 1, 2):
+            spool.put(number, {"number": number, "text": "\ud800" * number})
+        assert [spool.get(number)["number"] for number in (1, 2, 3)] == [1, 2, 3]
+        assert spool.get(2)["text"] == "\ud800\ud800"
+
+
+def test_the_page_and_the_export_speak_of_one_version():
+    source = (ROOT / "evals" / "viewer" / "frontend" / "src" / "archive" / "archive.ts").read_text(encoding="utf-8")
+    assert f"const VERSION = {pages.VERSION};" in source
+    pictures = (ROOT / "evals" / "viewer" / "frontend" / "src" / "archive" / "pictures.ts").read_text(encoding="utf-8")
+    assert f"const EDGE = {EDGE};" in pictures and f"const ACROSS = {ACROSS};" in pictures
