@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from envs.files import Bounds, FileError, parse_json, read_json
+from envs.files import Bounds, FileError, open_regular, parse_json, read_json
 from evals.types import stable_hash
 
 CONFIG: Final = "config.json"
@@ -148,7 +148,7 @@ def _header(path: Path) -> dict[str, Any]:
     """The header of a safetensors file: eight bytes with its length, JSON, then the tensors one after the other."""
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_regular(path, size) as file:
             (length,) = struct.unpack("<Q", file.read(8))
             if length > min(size, _LONGEST_HEADER):
                 raise CheckpointError(f"{path.name}: is not written to its end")

@@ -24,7 +24,7 @@ from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.observe.tracker import FinalResults, Watcher, make_tracker
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
-from envs.files import FileError, MissingFileError, read_json
+from envs.files import FileError, MissingFileError, read_json, read_text
 from evals.ledger.records import plan_to_table
 from evals.stopping.order import games_in_order
 from evals.types import Episode, stable_hash
@@ -234,7 +234,7 @@ class Watch:
             run_id = stable_hash(str(self.options.out.resolve()), games)[:16]
             self._tracker.start(self.options.out, run_id, yaml.safe_load(settings.config))
         journal = self.options.out / TRACKED
-        known = journal.read_text(encoding="utf-8").split("\n") if journal.exists() else []
+        known = read_text(journal).split("\n") if journal.exists() else []
         for name, found in self._points.items():
             if name not in known and found:
                 self._tracker.log(numbers(found))

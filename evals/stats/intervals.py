@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
-from scipy.special import stdtrit
-
 Bounds = tuple[float, float]
 """The possible range of a measure."""
 UNBOUNDED: Final[Bounds] = (-math.inf, math.inf)
@@ -155,6 +153,8 @@ def student_quantile(probability: float, degrees: int) -> float:
     >>> round(student_quantile(0.975, 4), 3)
     2.776
     """
+    from scipy.special import stdtrit  # a quarter of a second: commands that compute no interval must not wait for it
+
     return float(stdtrit(degrees, probability))
 
 

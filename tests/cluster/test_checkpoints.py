@@ -324,6 +324,13 @@ def test_a_file_of_weights_counts_only_at_its_exact_length(tmp_path_factory, len
             tensors_of(home)
 
 
+def test_a_named_pipe_in_place_of_weights_is_refused_and_not_waited_for(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
+        tensors_of(tmp_path)
+
+
 def test_every_file_that_an_index_names_must_be_there(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}

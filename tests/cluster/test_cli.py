@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -20,6 +22,20 @@ def run_here(capsys, *arguments: str) -> tuple[int, str, str]:
         cli.main(arguments)
     output = capsys.readouterr()
     return ended.value.code, output.out, output.err
+
+
+@pytest.mark.parametrize("words", ["--help", "run --help", "plan --help", "report --help", "kumo --help", "new --help"])
+def test_help_does_not_wait_for_libraries_that_compute_or_serve(words):
+    script = (
+        "import sys; from cluster.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *words.split()], capture_output=True, text=True, cwd=ROOT)
+    assert "usage: raycade" in done.stdout
+    loaded = set(done.stderr.split())
+    assert not loaded & {"numpy", "scipy", "pyarrow", "pydantic", "hydra", "PIL", "ray", "torch", "vllm", "wandb"}
+    assert "argparse" in loaded  # the list is that of the modules
 
 
 def test_help_names_every_command_and_the_common_overrides(capsys):
