@@ -85,6 +85,7 @@ overrides (Hydra's syntax; a value with a comma needs brackets):
   decoding=free|choice       free text, or replies constrained to the options of each turn
   baselines=[random,oracle]  built-in players that play the same episodes for comparison
   cluster=local|ray          Ray on this machine, or an existing cluster; cluster.replicas=2 cluster.runners=1
+  cluster=inline             one engine in this process, without Ray: starts sooner
   tracker=none|wandb         tracker.mode=online needs WANDB_API_KEY in the environment
   stop=decided against=RUN   stop when the better of two is known (or against=PLAYER; near ties: delta=.05)
   stop=precise precision=.02 stop when the interval is as narrow

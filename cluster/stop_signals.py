@@ -19,6 +19,7 @@ from cluster.errors import CONTINUE
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
 received: list[int] = []
+_leaving: list[bool] = []
 """Signals within ``counted``."""
 
 
@@ -52,6 +53,21 @@ def counted() -> Iterator[None]:
         received.clear()
         for number, handler in before.items():
             real(number, handler)
+
+
+@contextmanager
+def leaving() -> Iterator[None]:
+    """Within ``counted``, end this process when a stop signal arrives, as nobody looks at the count for a while.
+
+    Raises:
+        StoppedError: a signal has arrived before.
+    """
+    check()
+    _leaving.append(True)
+    try:
+        yield
+    finally:
+        _leaving.clear()
 
 
 @contextmanager
@@ -92,3 +108,5 @@ def _leave(number: int, frame: object) -> None:
 
 def _count(number: int, frame: object) -> None:
     received.append(number)
+    if _leaving:
+        _leave(number, frame)

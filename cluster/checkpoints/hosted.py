@@ -7,24 +7,22 @@ import contextlib
 import dataclasses
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from cluster import stop_signals
 from cluster.checkpoints.folder import likeness
-from cluster.concurrency import within
 from cluster.config.settings import ModelSettings, Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
-from cluster.driver.replica_pool import ReplicaPool
-from cluster.engines.base import Engine, EngineError, Request
+from cluster.engines.base import Engine
 from cluster.errors import RunFailedError
+from cluster.hosted.pool import HostedPool
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
-from cluster.runner.messages import NewReplica
 from cluster.storage.run_directory import RunDirectory
-from evals.types import Episode, PlayerError, Reply, stable_hash
+from evals.types import Episode, stable_hash
 
 
 def can_host(settings: Settings) -> bool:
@@ -63,7 +61,7 @@ class HostedEngine:
         """
         with progress, stop_signals.counted():
             try:
-                driver = Driver(settings, todo, directory, stats, progress, watcher, partial(_HostedPool, self))
+                driver = Driver(settings, todo, directory, stats, progress, watcher, partial(HostedPool, self))
                 self._loop.run(driver.run())
             except RunFailedError:
                 self._loop.run(self._end())
@@ -110,57 +108,3 @@ def _kind(model: ModelSettings, folder: Path) -> str:
     """Equal for models between which only the values of weights differ."""
     settings: dict[str, Any] = {name: value for name, value in (model.engine or {}).items() if name != "model"}
     return stable_hash(settings, dataclasses.asdict(model.sampling), likeness(folder))
-
-
-class _HostedPool(ReplicaPool):
-    """A pool of the one replica that is there already."""
-
-    def __init__(self, host: HostedEngine, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._host = host
-
-    async def keep(self) -> NoReturn:
-        """Load the checkpoint, and have the engine used until canceled.
-
-        Raises:
-            RunFailedError: it cannot be started, died, or is unresponsive.
-        """
-        self.stats.replicas_wanted = 1
-        self.progress.at("loading the checkpoint")
-        try:
-            engine = await self._host.ready(self.settings.model)
-        except (EngineError, ValueError) as error:
-            raise RunFailedError(f"model={self.settings.model.name}: the engine cannot start: {error}") from error
-        self.progress.at("")
-        replica = NewReplica(self.settings.model.name, _Port(engine), engine.max_num_seqs)
-        lost = self._lost[replica.name] = asyncio.Event()
-        self._assign(replica, "driver")
-        self.stats.replica_up()
-        cluster = self.settings.cluster
-        try:
-            while not lost.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await within(cluster.health_seconds, lost.wait())
-                await within(cluster.health_timeout, engine.check_health())
-        except (EngineError, TimeoutError) as error:
-            raise RunFailedError(f"the engine died or is unresponsive: {error}") from error
-        finally:
-            self.stats.replicas_up -= 1
-            self._unassign(replica.name)
-            del self._lost[replica.name]
-        raise RunFailedError("the engine died")
-
-
-class _Port:
-    """The engine as runners see a replica."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def complete(self, request: Request) -> Reply:
-        try:
-            return await self._engine.complete(request)
-        except (PlayerError, EngineError):
-            raise
-        except Exception as error:
-            raise EngineError(f"{type(error).__name__}: {error}") from error

@@ -16,11 +16,11 @@ import yaml
 from cluster import stop_signals
 from cluster.checkpoints.curve import Point, curve_files, curve_tables, numbers, points_of
 from cluster.checkpoints.folder import Checkpoint, Folder, step_of
-from cluster.checkpoints.guard import guarded
 from cluster.checkpoints.hosted import HostedEngine, can_host
 from cluster.config.settings import Settings, check_environment, load_settings, make_suite
 from cluster.console import show, warn
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
+from cluster.hosted.guard import guarded
 from cluster.observe.tracker import FinalResults, Watcher, make_tracker
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs

@@ -18,6 +18,7 @@ from cluster.config.settings import ModelSettings, Settings, check_environment
 from cluster.console import say_status, show_summary, warn
 from cluster.driver.driver import Driver, plays_locally
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
+from cluster.hosted.inline import check_inline, play_inline
 from cluster.models.hardware import check_parallel
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
@@ -99,6 +100,8 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     config: dict[str, Any] = yaml.safe_load(settings.config)
     if play is None:
         check_environment(settings)
+        if not settings.cluster.ray:
+            check_inline(settings)
     _check_answering(settings.model, directory, config)
     needs = settings.model.replica
     if wasted := check_parallel(settings.model.engine, needs.gpus * needs.nodes):
@@ -135,7 +138,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             directory.attempts = resume.attempts
             watcher.start(directory.path, tracked_id(settings.plan), config)
             try:
-                stopped = (play or play_on_cluster)(settings, resume.todo, directory, stats, progress, watcher)
+                stopped = (play or _player(settings))(settings, resume.todo, directory, stats, progress, watcher)
             except stop_signals.StoppedError:
                 stopped = True
             except UserError:
@@ -155,6 +158,10 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     if watcher.failure:
         _send_again(directory, settings.tracker or {}, watcher.failure)
     return 0, results
+
+
+def _player(settings: Settings) -> Play:
+    return play_on_cluster if settings.cluster.ray or plays_locally(settings) else play_inline
 
 
 def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) -> None:

@@ -115,6 +115,8 @@ class ModelSettings:
 class ClusterSettings:
     """Where and how replicas and runners are started."""
 
+    ray: bool = True
+    """False: the run's one engine lives in the driver's process (``cluster=inline``)."""
     address: str | None = None
     """Of a Ray cluster, HOST:PORT or ``auto`` on one of its nodes; null starts Ray on this machine."""
     replicas: Count | Literal["fit"] = 1

@@ -38,6 +38,8 @@ NAMES = {
 """What people are told that differs."""
 OF_SEVERAL = ("variables", "packages")
 """Those that hold several things by name."""
+_FIELD = re.compile(r"^(Name|Version):[ \t]*(\S.*?)[ \t\r]*$", re.MULTILINE)
+"""Of a package's metadata."""
 
 
 def surroundings(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,8 +84,15 @@ def differences(sessions: Sequence[Mapping[str, Any]], now: Mapping[str, Any]) -
 
 @functools.cache
 def _packages() -> dict[str, str]:
-    """The installed packages with their versions; reading them takes a fifth of a second."""
-    return {each.name.lower(): each.version for each in importlib.metadata.distributions() if each.name}
+    """The installed packages with their versions, from the first lines of their metadata (``Name: numpy``)."""
+    found: dict[str, str] = {}
+    for each in importlib.metadata.distributions():
+        # ``each.name`` would parse the whole file, which has the package's description in it: twenty times as long.
+        metadata = each.read_text("METADATA") or each.read_text("PKG-INFO") or ""
+        head = dict(_FIELD.findall(metadata.partition("\n\n")[0]))
+        if "Name" in head and "Version" in head:
+            found.setdefault(head["Name"].lower(), head["Version"])
+    return found
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

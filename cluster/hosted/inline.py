@@ -1,0 +1,139 @@
+"""``cluster=inline``: a run's one engine in the driver's process. Ray's start, some ten seconds, is saved.
+
+Everything else is the cluster's: the same driver, runner, router, ledger and stop signals, so that a run that began inline may
+go on with Ray, and the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from cluster import stop_signals
+from cluster.config.settings import ModelSettings, Settings
+from cluster.console import warn
+from cluster.driver.driver import Driver
+from cluster.engines.base import Engine
+from cluster.errors import RunFailedError, UserError
+from cluster.hosted.guard import guarded
+from cluster.hosted.pool import HostedPool
+from cluster.observe.performance import note_session
+from cluster.observe.progress import Progress
+from cluster.observe.run_statistics import RunStatistics
+from cluster.observe.tracker import Watcher
+from cluster.storage.run_directory import RunDirectory
+from evals.types import Episode
+
+ENGINE_DEATHS = 3
+"""The run fails when its engine dies this often."""
+
+
+def check_inline(settings: Settings) -> None:
+    """See that one engine in this process is what the run asks for.
+
+    Raises:
+        UserError: it asks for more than one replica, for another machine, or for a model that is paid by the token.
+    """
+    model, cluster = settings.model, settings.cluster
+    if cluster.address is not None:
+        raise UserError(f"cluster.ray=false cluster.address={cluster.address}: a Ray cluster needs cluster.ray=true")
+    if cluster.replicas != 1 or cluster.runners not in ("auto", 1) or model.replica.nodes != 1:
+        raise UserError(
+            "cluster.ray=false: one replica of one node and one runner play in this process; use cluster=local"
+        )
+    if model.metered:
+        # The cap must hold when an engine dies: its account is kept by the pool of replicas in processes of their own.
+        raise UserError(f"cluster.ray=false model={model.name}: models that are billed by the token need cluster=local")
+
+
+def play_inline(
+    settings: Settings,
+    todo: list[Episode],
+    directory: RunDirectory,
+    stats: RunStatistics,
+    progress: Progress,
+    watcher: Watcher,
+) -> bool:
+    """Play with an engine of this process; returns whether the run was stopped early.
+
+    Raises:
+        RunFailedError: the engine cannot be started, or died ``ENGINE_DEATHS`` times.
+    """
+    with progress, guarded(), stop_signals.counted():
+        try:
+            driver = Driver(settings, todo, directory, stats, progress, watcher, _InlinePool)
+            asyncio.run(driver.run())
+        finally:
+            note_session(directory, stats)
+            progress.at("")
+        return bool(stop_signals.received)
+
+
+class _Starter:
+    """Starts an engine for each call; the one before is dead."""
+
+    def __init__(self) -> None:
+        self.engine: Engine | None = None
+        self.started = 0
+
+    async def ready(self, model: ModelSettings) -> Engine:
+        """The new engine; errors as of ``Host.ready``."""
+        await self.close()
+        self.engine = model.make_engine()
+        # The engine loads in this thread, so that nobody looks at the count of signals meanwhile.
+        with stop_signals.leaving(), _silent():
+            await self.engine.start()
+        self.started += 1
+        return self.engine
+
+    async def close(self) -> None:
+        """End the engine, if there is one."""
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            with contextlib.suppress(Exception):  # it may be dead
+                await engine.close()
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Show nothing that is printed meanwhile; engines keep the last lines of their processes for their errors."""
+    sys.stdout.flush()
+    shown = {stream: os.dup(stream) for stream in (1, 2)}
+    with Path(os.devnull).open("wb") as nowhere:
+        for stream in shown:
+            os.dup2(nowhere.fileno(), stream)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        for stream, original in shown.items():
+            os.dup2(original, stream)
+            os.close(original)
+
+
+class _InlinePool(HostedPool):
+    """Starts another engine when the one before has died."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._starter = _Starter()
+        super().__init__(self._starter, *arguments)
+
+    async def keep(self) -> NoReturn:
+        """As ``HostedPool.keep``, but only the last of ``ENGINE_DEATHS`` deaths fails the run."""
+        try:
+            for left in reversed(range(ENGINE_DEATHS)):
+                try:
+                    await super().keep()
+                except RunFailedError as error:
+                    if not left or not self._starter.started:
+                        raise
+                    warn(f"starting another engine: {error}")
+                    self.stats.replicas_lost += 1
+        finally:
+            await self._starter.close()
+        raise AssertionError("the last death is raised")

@@ -1,0 +1,94 @@
+"""The replica pool of a run whose only engine lives in the driver's process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, NoReturn, Protocol
+
+from cluster import stop_signals
+from cluster.concurrency import within
+from cluster.config.settings import ModelSettings
+from cluster.driver.replica_pool import ReplicaPool
+from cluster.engines.base import Engine, EngineError, Request
+from cluster.errors import RunFailedError
+from cluster.runner.messages import NewReplica
+from evals.types import PlayerError, Reply
+
+
+class Host(Protocol):
+    """Who starts the engine, and keeps it where it outlives a run."""
+
+    async def ready(self, model: ModelSettings) -> Engine:
+        """An engine that answers.
+
+        Raises:
+            EngineError: it cannot be started.
+            ValueError: it refuses its settings.
+        """
+        ...
+
+
+class HostedPool(ReplicaPool):
+    """A pool of one replica, which is an engine of this process."""
+
+    def __init__(self, host: Host, *arguments: Any) -> None:
+        """``host`` starts the engine; the other arguments are those of ``ReplicaPool``."""
+        super().__init__(*arguments)
+        self._host = host
+        self._engines = 0
+
+    async def keep(self) -> NoReturn:
+        """Have the engine started, and used until canceled.
+
+        Raises:
+            RunFailedError: it cannot be started, died, or is unresponsive.
+            StoppedError: it ended after a stop signal, which a terminal sends to the engine's processes, too.
+        """
+        self.stats.replicas_wanted = 1
+        self.progress.at("loading the model")
+        try:
+            engine = await self._host.ready(self.settings.model)
+        except (EngineError, ValueError) as error:
+            raise RunFailedError(f"model={self.settings.model.name}: the engine cannot start: {error}") from error
+        self.progress.at("")
+        self._engines += 1  # runners take a replica of a name that they know for the dead one
+        replica = NewReplica(f"{self.settings.model.name}-{self._engines}", _Port(engine), engine.max_num_seqs)
+        lost = self._lost[replica.name] = asyncio.Event()
+        self._assign(replica, "driver")
+        self.stats.replica_up()
+        try:
+            cause = await self._until_dead(engine, lost)
+        finally:
+            self.stats.replicas_up -= 1
+            self._unassign(replica.name)
+            del self._lost[replica.name]
+        stop_signals.check()
+        raise RunFailedError(cause)
+
+    async def _until_dead(self, engine: Engine, lost: asyncio.Event) -> str:
+        """Check the engine's health until it fails or a runner reports that it died; says which."""
+        cluster = self.settings.cluster
+        try:
+            while not lost.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await within(cluster.health_seconds, lost.wait())
+                await within(cluster.health_timeout, engine.check_health())
+        except (EngineError, TimeoutError) as error:
+            return f"the engine died or is unresponsive: {error}"
+        return "the engine died"
+
+
+class _Port:
+    """The engine as runners see a replica."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def complete(self, request: Request) -> Reply:
+        try:
+            return await self._engine.complete(request)
+        except (PlayerError, EngineError):
+            raise
+        except Exception as error:
+            raise EngineError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,149 @@
+"""``cluster=inline``: one engine in the driver's process, with the cluster's ledger, exit codes and resuming."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import ray
+
+from cluster.storage.stored_run import Run
+from tests.cluster.conftest import EASY, ROOT
+from tests.cluster.test_cli import run_here
+
+ENGINE = '''
+import os, time
+from pathlib import Path
+from cluster.engines.base import Capabilities, Engine, EngineDiedError, EngineError
+from evals.types import Reply
+
+class First(Engine):
+    """Chooses the first option; a file in its folder says how many times it dies, or what happens when it starts."""
+
+    def __init__(self, sampling, folder: str = ""):
+        self.folder = Path(folder)
+        self.asked = 0
+
+    @classmethod
+    def capabilities(cls, settings):
+        return Capabilities(options=True)
+
+    async def start(self):
+        (self.folder / "starts").open("a").write("x")
+        os.write(2, b"noise of a library\\n")
+        if (self.folder / "broken").exists():
+            raise EngineError("no weights here")
+        if (self.folder / "slow").exists():
+            time.sleep(600)
+
+    async def complete(self, request):
+        self.asked += 1
+        deaths = self.folder / "deaths"
+        if deaths.exists() and self.asked > 3 and int(deaths.read_text()):
+            deaths.write_text(str(int(deaths.read_text()) - 1))
+            raise EngineDiedError("gone")
+        if (self.folder / "stop").exists() and self.asked == 5:
+            (self.folder / "stop").unlink()
+            os.kill(os.getpid(), 15)
+        return Reply(request.options[0], prompt_tokens=1, completion_tokens=1)
+'''
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """The words of a run inline; the engine reads its folder ``tmp_path``."""
+    (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nfirst = "first_engine:First"\n')
+    (tmp_path / "first_engine.py").write_text(ENGINE)
+    (tmp_path / "first.yaml").write_text("")
+    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    model = ["model=tiny", "~model.engine", f"+model.engine={{type:first,folder:{tmp_path}}}", "decoding=choice"]
+    return ["run", *EASY, "suite.tasks_per_domain=4", "cluster=inline", *model, f"run_dir={tmp_path / 'run'}"]
+
+
+def starts(folder):
+    return len((folder / "starts").read_text())
+
+
+def played(folder):
+    run = Run(folder / "run")
+    rows = run.ledger.table(["episode_id", "status"])
+    assert sorted(rows["episode_id"].to_pylist()) == sorted(run.planned["episode_id"].to_pylist())
+    return set(rows["status"].to_pylist())
+
+
+def test_a_run_is_played_to_its_end_without_ray_and_resumes_as_any_other(command, tmp_path, capfd):
+    code, out, err = run_here(capfd, *command)
+    assert (code, played(tmp_path), starts(tmp_path)) == (0, {"done"}, 1)
+    assert "noise of a library" not in out + err
+    assert not ray.is_initialized()
+    code, _, err = run_here(capfd, *[word.replace("cluster=inline", "cluster=local") for word in command])
+    assert code == 0
+    assert "nothing to play" in err
+    assert starts(tmp_path) == 1
+
+
+def test_an_engine_that_dies_is_replaced_and_no_episode_is_lost_or_doubled(command, tmp_path, capsys):
+    (tmp_path / "deaths").write_text("2")
+    code, _, err = run_here(capsys, *command)
+    assert (code, played(tmp_path), starts(tmp_path)) == (0, {"done"}, 3)
+    assert err.count("starting another engine") == 2
+
+
+def test_the_third_death_ends_the_run_which_can_be_resumed(command, tmp_path, capsys):
+    (tmp_path / "deaths").write_text("3")
+    code, _, err = run_here(capsys, *command)
+    assert (code, starts(tmp_path)) == (1, 3)
+    assert "the engine died" in err
+    assert run_here(capsys, *command)[0] == 0
+    assert played(tmp_path) == {"done"}
+
+
+def test_an_engine_that_cannot_start_ends_the_run_with_its_reason(command, tmp_path, capsys):
+    (tmp_path / "broken").touch()
+    code, _, err = run_here(capsys, *command)
+    assert (code, starts(tmp_path)) == (1, 1)
+    assert "the engine cannot start: no weights here" in err
+
+
+def test_a_stop_signal_while_it_plays_ends_it_with_75_and_the_same_command_goes_on(command, tmp_path, capsys):
+    (tmp_path / "stop").touch()
+    assert run_here(capsys, *command, "cluster.grace_seconds=0.2")[0] == 75
+    assert run_here(capsys, *command)[0] == 0
+    assert played(tmp_path) == {"done"}
+
+
+def test_a_stop_signal_while_the_engine_loads_ends_it_at_once(command, tmp_path):
+    (tmp_path / "slow").touch()
+    words = [sys.executable, "-m", "cluster", *command]
+    process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    while not (tmp_path / "starts").exists():
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 75
+    process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("cluster.replicas=2", "one replica"),
+        ("cluster.replicas=fit", "one replica"),
+        ("cluster.runners=2", "one runner"),
+        ("model.replica.nodes=2", "one replica of one node"),
+        ("cluster.address=auto", "needs cluster.ray=true"),
+    ],
+)
+def test_what_one_process_cannot_do_is_refused(command, capsys, word, named):
+    code, _, err = run_here(capsys, *command, word)
+    assert code == 2
+    assert named in err
+
+
+def test_a_model_that_is_paid_by_the_token_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    model = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://127.0.0.1:9/v1"]
+    code, _, err = run_here(capsys, "run", *EASY, *model, "cluster=inline", f"run_dir={tmp_path / 'run'}")
+    assert code == 2
+    assert "need cluster=local" in err
