@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-
-from rich.console import Console
-from rich.text import Text
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from evals.printable import printable
-from evals.report.terminal import LaidOut
-from evals.tables import Table
+
+if TYPE_CHECKING:  # tables take a third of a second to import, which `--help` need not wait for
+    from evals.tables import Table
 
 LONGEST_SHOWN = 40
 """Rows of the longest table that a summary shows."""
@@ -18,11 +17,14 @@ LONGEST_SHOWN = 40
 
 def show(tables: Sequence[Table]) -> None:
     """Print tables, as wide as the terminal; 80 columns where there is none (``COLUMNS`` says otherwise)."""
-    _print(LaidOut(table) for table in tables)
+    _print(tables)
 
 
 def say_status(lines: Sequence[str]) -> None:
     """Print what must be known before the tables are read."""
+    from rich.console import Console
+    from rich.text import Text
+
     for line in lines:
         Console().print(Text(printable(line), style="bold yellow"))
     if lines:
@@ -31,17 +33,24 @@ def say_status(lines: Sequence[str]) -> None:
 
 def show_summary(tables: Sequence[Table]) -> None:
     """Print the headline tables in short and count the others."""
+    from rich.console import Console
+    from rich.text import Text
+
     shown = [table for table in tables if table.headline and len(table.rows) <= LONGEST_SHOWN]
-    _print(LaidOut(table, brief=True) for table in shown)
+    _print(shown, brief=True)
     hidden = len(tables) - len(shown)
     text = "Brackets: 95 % confidence intervals. All columns and what they mean: `raycade report RUN --full`"
     Console().print(Text(f"{text}, with {hidden} more tables (also in RUN/tables)." if hidden else f"{text}."))
 
 
-def _print(tables: Iterable[LaidOut]) -> None:
+def _print(tables: Sequence[Table], brief: bool = False) -> None:
+    from rich.console import Console
+
+    from evals.report.terminal import LaidOut
+
     console = Console()
     for table in tables:
-        console.print(table)
+        console.print(LaidOut(table, brief))
         console.print()
 
 
