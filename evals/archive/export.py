@@ -132,7 +132,15 @@ def _write_page(folder: Path) -> None:
     """The page itself, its script and style, and the licenses of all that it is made of."""
     shutil.copytree(STATIC, folder / "static", ignore=shutil.ignore_patterns("*.html"))
     shutil.copyfile(STATIC / "archive.html", folder / "index.html")
-    raycade = importlib.metadata.distribution("raycade")
-    own = [raycade.read_text(f"licenses/{name}") or "" for name in ("LICENSE", "NOTICE")]
+    own = [_own_text(name) for name in ("LICENSE", "NOTICE")]
     packages = (STATIC / "licenses.txt").read_text(encoding="utf-8")
     (folder / "static" / "licenses.txt").write_text("\n\n".join([*own, packages]), encoding="utf-8")
+
+
+def _own_text(name: str) -> str:
+    """A license file of raycade, as installed; a checkout's metadata beside its source has none, the checkout itself does."""
+    for installed in importlib.metadata.distributions(name="raycade"):
+        text = installed.read_text(f"licenses/{name}")
+        if text:
+            return text
+    return (Path(__file__).parents[2] / name).read_text(encoding="utf-8")
