@@ -19,8 +19,9 @@ from cluster.errors import CONTINUE
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
 received: list[int] = []
-_leaving: list[bool] = []
 """Signals within ``counted``."""
+_leaving = False
+"""Whether a signal within ``counted`` ends this process at once; see ``leaving``."""
 
 
 class StoppedError(BaseException):
@@ -62,12 +63,13 @@ def leaving() -> Iterator[None]:
     Raises:
         StoppedError: a signal has arrived before.
     """
+    global _leaving
     check()
-    _leaving.append(True)
+    _leaving = True
     try:
         yield
     finally:
-        _leaving.clear()
+        _leaving = False
 
 
 @contextmanager

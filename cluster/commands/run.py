@@ -161,6 +161,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
 
 
 def _player(settings: Settings) -> Play:
+    """How a run's episodes are played; built-in players alone need neither Ray nor an engine."""
     return play_on_cluster if settings.cluster.ray or plays_locally(settings) else play_inline
 
 

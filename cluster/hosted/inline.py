@@ -1,4 +1,4 @@
-"""``cluster=inline``: a run's one engine in the driver's process. Ray's start, some ten seconds, is saved.
+"""``cluster=inline``: a run's one engine in the driver's process, so that Ray need not start.
 
 Everything else is the cluster's: the same driver, runner, router, ledger and stop signals, so that a run that began inline may
 go on with Ray, and the other way round.
@@ -79,7 +79,6 @@ class _Starter:
 
     def __init__(self) -> None:
         self.engine: Engine | None = None
-        self.started = 0
 
     async def ready(self, model: ModelSettings) -> Engine:
         """The new engine; errors as of ``Host.ready``."""
@@ -88,7 +87,6 @@ class _Starter:
         # The engine loads in this thread, so that nobody looks at the count of signals meanwhile.
         with stop_signals.leaving(), _silent():
             await self.engine.start()
-        self.started += 1
         return self.engine
 
     async def close(self) -> None:
@@ -130,7 +128,8 @@ class _InlinePool(HostedPool):
                 try:
                     await super().keep()
                 except RunFailedError as error:
-                    if not left or not self._starter.started:
+                    # An engine that has never started would not start the next time either.
+                    if not left or not self.engines:
                         raise
                     warn(f"starting another engine: {error}")
                     self.stats.replicas_lost += 1

@@ -36,7 +36,8 @@ class HostedPool(ReplicaPool):
         """``host`` starts the engine; the other arguments are those of ``ReplicaPool``."""
         super().__init__(*arguments)
         self._host = host
-        self._engines = 0
+        self.engines = 0
+        """Those that were started."""
 
     async def keep(self) -> NoReturn:
         """Have the engine started, and used until canceled.
@@ -52,8 +53,9 @@ class HostedPool(ReplicaPool):
         except (EngineError, ValueError) as error:
             raise RunFailedError(f"model={self.settings.model.name}: the engine cannot start: {error}") from error
         self.progress.at("")
-        self._engines += 1  # runners take a replica of a name that they know for the dead one
-        replica = NewReplica(f"{self.settings.model.name}-{self._engines}", _Port(engine), engine.max_num_seqs)
+        self.engines += 1
+        # A name of its own: runners that know a name take the replica for the one that died.
+        replica = NewReplica(f"{self.settings.model.name}-{self.engines}", _Port(engine), engine.max_num_seqs)
         lost = self._lost[replica.name] = asyncio.Event()
         self._assign(replica, "driver")
         self.stats.replica_up()
@@ -63,7 +65,7 @@ class HostedPool(ReplicaPool):
             self.stats.replicas_up -= 1
             self._unassign(replica.name)
             del self._lost[replica.name]
-        stop_signals.check()
+        stop_signals.check()  # Ctrl-C ends the engine's processes, too: the run was stopped and did not fail
         raise RunFailedError(cause)
 
     async def _until_dead(self, engine: Engine, lost: asyncio.Event) -> str:

@@ -43,9 +43,13 @@ class First(Engine):
         if deaths.exists() and self.asked > 3 and int(deaths.read_text()):
             deaths.write_text(str(int(deaths.read_text()) - 1))
             raise EngineDiedError("gone")
-        if (self.folder / "stop").exists() and self.asked == 5:
-            (self.folder / "stop").unlink()
+        stop = self.folder / "stop"
+        if stop.exists() and self.asked == 5:
+            dies = stop.read_text() == "die"
+            stop.unlink()
             os.kill(os.getpid(), 15)
+            if dies:
+                raise EngineDiedError("ended by the same signal")
         return Reply(request.options[0], prompt_tokens=1, completion_tokens=1)
 '''
 
@@ -106,8 +110,9 @@ def test_an_engine_that_cannot_start_ends_the_run_with_its_reason(command, tmp_p
     assert "the engine cannot start: no weights here" in err
 
 
-def test_a_stop_signal_while_it_plays_ends_it_with_75_and_the_same_command_goes_on(command, tmp_path, capsys):
-    (tmp_path / "stop").touch()
+@pytest.mark.parametrize("engine", ["lives", "die"])
+def test_a_stop_signal_while_it_plays_ends_it_with_75_and_the_same_command_goes_on(engine, command, tmp_path, capsys):
+    (tmp_path / "stop").write_text(engine)
     assert run_here(capsys, *command, "cluster.grace_seconds=0.2")[0] == 75
     assert run_here(capsys, *command)[0] == 0
     assert played(tmp_path) == {"done"}
