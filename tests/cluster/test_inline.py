@@ -92,6 +92,7 @@ def test_an_engine_that_dies_is_replaced_and_no_episode_is_lost_or_doubled(comma
     code, _, err = run_here(capsys, *command)
     assert (code, played(tmp_path), starts(tmp_path)) == (0, {"done"}, 3)
     assert err.count("starting another engine") == 2
+    assert [session["replicas_lost"] for session in Run(tmp_path / "run").timings] == [2]
 
 
 def test_the_third_death_ends_the_run_which_can_be_resumed(command, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """``raycade run --from RUN``: the same episodes again, and what is different said, for every engine."""
 
+import importlib.metadata
 import json
 
 import pytest
@@ -94,6 +95,7 @@ def test_what_surrounds_a_run_is_compared_piece_by_piece(tmp_path, monkeypatch):
     monkeypatch.setenv("VLLM_API_KEY", "hunter2-hunter2")
     monkeypatch.setattr(around, "_gpus", lambda: "H100, 570.1")
     before = surroundings(config)
+    assert before["packages"]["numpy"] == importlib.metadata.version("numpy")
     assert "hunter2" not in json.dumps(before)
     assert differences([{"surroundings": before}], surroundings(config)) == []
     (model / "chat_template.jinja").write_text("b")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -17,7 +17,7 @@ from envs.picture import render_description
 from evals.archive import export as pages
 from evals.archive.chosen import chosen_rows, games_of
 from evals.archive.chunks import read_chunk, write_chunk
-from evals.archive.columns import pack
+from evals.archive.columns import pack, smallest
 from evals.archive.episodes import Spool, chunk_size
 from evals.archive.export import export
 from evals.archive.pictures import ACROSS, EDGE, OF_A_SHEET, Tiles, steps_between
@@ -198,7 +198,24 @@ def test_the_list_holds_every_episode_and_says_where_it_lies(exported):
     assert sorted(columns["episode_id"]) == sorted(ids) and written.listed == written.opened == len(ids)
     lying = [episode["row"]["episode_id"] for chunk, _ in episodes_of(folder) for episode in chunk["episodes"]]
     assert [columns["episode_id"][columns["at"].index(place)] for place in range(len(lying))] == lying
-    assert chunk_size(10_800) == 64 and -(-10_000_000 // chunk_size(10_000_000)) <= 1_000
+
+
+@given(st.integers(1, 10**8))
+def test_an_export_has_at_most_a_thousand_chunks_of_episodes(count):
+    chunks = -(-count // chunk_size(count))
+    assert chunks <= 1_000
+    assert chunk_size(count) == 64 or (chunk_size(count) - 1) * 1_000 < count  # no larger than it has to be
+
+
+@given(st.integers(1, 2**20))
+@example(256)
+@example(257)
+@example(65_536)
+@example(65_537)
+def test_a_column_has_the_smallest_numbers_that_reach(count):
+    width = np.iinfo(smallest(count))
+    assert count - 1 <= width.max
+    assert width.bits == 8 or count - 1 > np.iinfo(f"uint{width.bits // 2}").max
 
 
 def test_a_share_has_the_same_games_for_all_players_and_some_of_each_cell():
