@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from evals.analysis.compare import LOOKED_AT
+from evals.archive.one_file import one_file
 from evals.figures import Figure, Series
 from evals.ledger.run_data import RunData
 from evals.report.draw import draw
-from evals.report.page import Page, Section, figure_parts, html, table_parts
+from evals.report.page import Page, Section, figure_parts, table_parts
 from evals.stats.intervals import Estimate
 from evals.suite import Suite
 from evals.summary.paired import Effect, Observation, holm, paired_effects, pooled_estimate
@@ -136,7 +137,7 @@ def curve_files(points: Sequence[Point], title: str, status: Sequence[str]) -> d
     """The report as a page, its tables and its figure, by the names of their files."""
     tables, figure = curve_tables(points), curve_figure(points, title)
     section = Section("Curve", tables=[table_parts(each) for each in tables], figures=[figure_parts(figure)])
-    page = html(Page(title, status, [section])).encode()
+    page = one_file(Page(title, status, [section])).encode()
     named = {f"tables/{name}": content for name, content in table_files(tables).items()}
     return {"report.html": page, "checkpoints.svg": draw(figure, "svg"), **named}
 

@@ -133,10 +133,11 @@ def _contents(joint: Report, files: Files) -> dict[Path, bytes]:
     found: dict[Path, bytes] = {}
     if not any(vars(files).values()):
         return found
+    from evals.archive.one_file import one_file
     from evals.report.build import figure_files, latex_files, page_of  # matplotlib takes a second to import
 
     if files.html:
-        found[files.html] = page_of(joint).encode()
+        found[files.html] = one_file(page_of(joint)).encode()
     if files.latex:
         found |= {files.latex / name: text.encode() for name, text in latex_files(joint).items()}
     if files.figures:

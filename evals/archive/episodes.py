@@ -97,11 +97,16 @@ def write_episodes(folder: Path, spool: Spool, order: NDArray[np.int64], tiles: 
     size = chunk_size(len(order))
     for number, start in enumerate(range(0, len(order), size)):
         episodes = [spool.get(int(each)) for each in order[start : start + size]]
-        _write_chunk(folder, f"episodes-{number}", episodes, tiles)
+        write_chunk(folder, f"episodes-{number}", *chunk_of(episodes, tiles))
 
 
-def _write_chunk(folder: Path, name: str, episodes: Sequence[dict[str, Any]], tiles: Tiles) -> None:
-    """One chunk: ``pictures`` has the sizes of its pictures, the tail their tiles; an episode names them by number."""
+def chunk_of(episodes: Sequence[dict[str, Any]], tiles: Tiles) -> tuple[dict[str, Any], bytes]:
+    """One chunk: ``pictures`` has the sizes of its pictures, the tail their tiles; an episode names them by number.
+
+    Args:
+        episodes: As ``evals.viewer.episode.show_episode`` gives them.
+        tiles: Where their pictures go.
+    """
     numbers: dict[str, str] = {}
     sizes: list[tuple[int, int]] = []
     grids: list[Grid] = []
@@ -119,7 +124,7 @@ def _write_chunk(folder: Path, name: str, episodes: Sequence[dict[str, Any]], ti
             sizes.append((known["width"], known["height"]) if pixels is not None else (0, 0))
             grids.append(tiles.grid(pixels) if pixels is not None else np.zeros(0, np.uint32))
         shown.append(_with_numbers(for_the_page(episode), numbers))
-    write_chunk(folder, name, {"episodes": shown, "pictures": sizes}, steps_between(grids).tobytes())
+    return {"episodes": shown, "pictures": sizes}, steps_between(grids).tobytes()
 
 
 def _with_numbers(episode: dict[str, Any], numbers: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from evals.archive.chosen import chosen_rows, games_of
 from evals.archive.chunks import write_chunk
 from evals.archive.columns import pack
 from evals.archive.episodes import Spool, chunk_size, spool_part, write_episodes
-from evals.archive.pictures import OF_A_SHEET, Tiles
+from evals.archive.licenses import licenses
+from evals.archive.pictures import Tiles
 from evals.exchange.public import places_of, public_error
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.server import STATIC
@@ -78,7 +78,6 @@ def export(
         "version": VERSION,
         "rows": len(rows),
         "size": chunk_size(len(order)),
-        "sheet": OF_A_SHEET,
         "columns": heads,
         "answers": answers_of(index, hidden),
     }
@@ -132,15 +131,4 @@ def _write_page(folder: Path) -> None:
     """The page itself, its script and style, and the licenses of all that it is made of."""
     shutil.copytree(STATIC, folder / "static", ignore=shutil.ignore_patterns("*.html"))
     shutil.copyfile(STATIC / "archive.html", folder / "index.html")
-    own = [_own_text(name) for name in ("LICENSE", "NOTICE")]
-    packages = (STATIC / "licenses.txt").read_text(encoding="utf-8")
-    (folder / "static" / "licenses.txt").write_text("\n\n".join([*own, packages]), encoding="utf-8")
-
-
-def _own_text(name: str) -> str:
-    """A license file of raycade, as installed; a checkout's metadata beside its source has none, the checkout itself does."""
-    for installed in importlib.metadata.distributions(name="raycade"):
-        text = installed.read_text(f"licenses/{name}")
-        if text:
-            return text
-    return (Path(__file__).parents[2] / name).read_text(encoding="utf-8")
+    (folder / "static" / "licenses.txt").write_text(licenses(), encoding="utf-8")

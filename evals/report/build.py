@@ -4,49 +4,43 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 from evals.figures import Figure
 from evals.report.draw import Format, draw
-from evals.report.episodes import Selection, select
+from evals.report.episodes import select
 from evals.report.joint import Report
 from evals.report.latex import document, latex
-from evals.report.page import Page, Section, figure_parts, html, table_parts
-from evals.report.parts import episode_parts, prompt_parts, settings_text, versions_table
-from evals.report.pictures import Album
+from evals.report.page import Page, Section, figure_parts, table_parts
+from evals.report.parts import settings_text, versions_table
 from evals.suite import built_in_names
 from evals.tables import Table
 
-LARGEST: Final = 5_000_000
-"""Bytes of a page."""
 
-
-def page_of(report: Report) -> str:
-    """The HTML page, below ``LARGEST`` bytes: episodes are left out, the last ones first, until it is."""
+def page_of(report: Report) -> Page:
+    """The page of a report: results, some episodes of each player and prompts, costs, how the runs were made."""
     baselines = report.baselines
     tables, paper = report.tables(), report.paper_tables()
     figures = {figure.name: figure_parts(figure) for figure in report.figures()}
-    album = Album()
     chosen = [
-        (one, select(one.run.of(part.name), part, built_in_names(part)))
-        for one in report.runs
-        for part in one.suite.parts
+        select(one.run.of(part.name), part, built_in_names(part)) for one in report.runs for part in one.suite.parts
     ]
-    episodes = [episode_parts(shown, album) for _, selection in chosen for shown in selection.episodes]
-    prompts = _prompts([selection for _, selection in chosen], album)
+    episodes = [shown for selection in chosen for shown in selection.episodes]
+    prompts = {(prompt.suite, prompt.mode): prompt for selection in chosen for prompt in selection.prompts}
+    lines = ["Of each player some episodes that failed, were cut off, lost and won, the first of their kind."]
+    sections = [
+        *_results(report, tables, paper, figures, baselines),
+        Section("Episodes to look at", lines if episodes else [], episodes=episodes),
+        Section(
+            "Prompts",
+            ["The first prompt of one episode of each mode."] if prompts else [],
+            prompts=[*prompts.values()],
+        ),
+        _performance(tables),
+        _made(report),
+    ]
     title = ", ".join(one.name for one in report.runs)
-    for kept in range(len(episodes), -1, -1):
-        sections = [
-            *_results(report, tables, paper, figures, baselines),
-            _episodes(episodes[:kept], len(episodes) - kept),
-            Section("Prompts", ["The first prompt of one episode of each mode."] * bool(prompts), prompts=prompts),
-            _performance(tables),
-            _made(report),
-        ]
-        text = html(Page(title, report.status, [section for section in sections if not section.empty]))
-        if len(text.encode()) < LARGEST:
-            break
-    return text
+    return Page(title, report.status, [section for section in sections if not section.empty])
 
 
 def _results(
@@ -82,18 +76,6 @@ def _suite_of(name: str, suites: Collection[str]) -> str | None:
     """The suite whose name a table's or figure's begins with; of several the longest."""
     owners = [suite for suite in suites if name == suite or name.startswith(f"{suite}_")]
     return max(owners, key=len, default=None)
-
-
-def _episodes(episodes: Sequence[Mapping[str, Any]], left_out: int) -> Section:
-    lines = ["Of each player some episodes that failed, were cut off, lost and won, the first of their kind."]
-    lines += [f"{left_out} more were left out to keep this file small."] * bool(left_out)
-    return Section("Episodes to look at", lines if episodes else lines[1:], episodes=episodes)
-
-
-def _prompts(selections: Sequence[Selection], album: Album) -> list[dict[str, Any]]:
-    """One of each suite and mode, whichever run it is of."""
-    found = {(prompt.suite, prompt.mode): prompt for selection in selections for prompt in selection.prompts}
-    return [prompt_parts(prompt, album) for prompt in found.values()]
 
 
 def _performance(tables: Sequence[Table]) -> Section:

@@ -1,26 +1,19 @@
-"""The report as one HTML file: no network, no scripts, and nothing that a model wrote is markup."""
+"""What a report's page shows, as plain data; ``evals.archive.one_file`` makes it a file."""
 
 from __future__ import annotations
 
 import base64
-import importlib.metadata
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from typing import Any
 
 from evals.figures import Figure
-from evals.printable import printable
 from evals.report.draw import draw
+from evals.report.episodes import Prompt, Shown
 from evals.report.latex import best_cells
 from evals.stats.intervals import Estimate
 from evals.tables import Cell, Table, format_cell, is_number
-
-TEMPLATES: Final = Path(__file__).with_name("templates")
 
 
 @dataclass(frozen=True)
@@ -35,9 +28,8 @@ class Section:
     """As ``figure_parts`` makes them."""
     more: Sequence[Mapping[str, Any]] = ()
     """Tables that are folded away."""
-    episodes: Sequence[Mapping[str, Any]] = ()
-    """As ``evals.report.parts.episode_parts`` makes them."""
-    prompts: Sequence[Mapping[str, Any]] = ()
+    episodes: Sequence[Shown] = ()
+    prompts: Sequence[Prompt] = ()
     texts: Sequence[Mapping[str, str]] = ()
     """Long texts, each with a title."""
 
@@ -54,7 +46,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """What the template shows."""
+    """All that is shown."""
 
     title: str
     status: Sequence[str]
@@ -62,35 +54,11 @@ class Page:
     sections: Sequence[Section] = field(default=())
 
 
-def html(page: Page) -> str:
-    """The page as a document."""
-    style = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
-    version = importlib.metadata.version("raycade")
-    template = template_environment(TEMPLATES).get_template("page.html")
-    return template.render(page=page, style=style, version=version)
-
-
-def template_environment(*folders: Path) -> Environment:
-    """Templates of these folders, in which every text is escaped; of two with one name that of the first folder."""
-    return Environment(
-        loader=FileSystemLoader(folders),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_safe,
-        trim_blocks=True,
-    )
-
-
-def _safe(value: Any) -> Any:
-    """Text without characters that command a terminal or reorder lines; markup is only ever the template's own."""
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
 # --- tables and figures ----------------------------------------------------------------------------------------------
 
 
 def table_parts(table: Table, baselines: Collection[str] = ()) -> dict[str, Any]:
-    """A table for the template.
+    """A table for the page.
 
     Args:
         table: What is shown.
@@ -118,7 +86,7 @@ def _cell(cell: Cell, number: bool, best: bool) -> dict[str, Any]:
 
 
 def figure_parts(figure: Figure) -> dict[str, Any]:
-    """A figure for the template, as a picture that cannot touch the page."""
+    """A figure for the page, as a picture that cannot touch the page."""
     content = draw(figure, "svg")
     width, height = (float(found[1]) * 4 / 3 for found in (_attribute(content, "width"), _attribute(content, "height")))
     names = ", ".join(dict.fromkeys(series.name for series in figure.series))

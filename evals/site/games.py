@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from evals.ledger.run_data import RunData
 from evals.report.episodes import Shown, select
-from evals.report.parts import episode_parts
-from evals.report.pictures import Album
+from evals.site.parts import episode_parts
+from evals.site.pictures import Album
 from evals.suite import Suite
 from evals.view import EpisodeView
 

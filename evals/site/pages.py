@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from evals.ledger.run_data import RunData
+from evals.printable import printable
 from evals.report.joint import joined_tables, with_labels
-from evals.report.page import TEMPLATES as REPORT_TEMPLATES
-from evals.report.page import table_parts, template_environment
+from evals.report.page import table_parts
 from evals.report.parts import settings_text, versions_table
 from evals.site.boards import Board, boards_of, own_rows, paper_table, settings_table
 from evals.site.entries import Entry, Reader, RunPart
@@ -226,7 +227,7 @@ class Site:
     def _page(self, template: str, title: str, **values: Any) -> str:
         """A template with what all pages have."""
         script = (_TEMPLATES / "sort.js").read_text(encoding="utf-8")
-        style = "".join((folder / "style.css").read_text(encoding="utf-8") for folder in (REPORT_TEMPLATES, _TEMPLATES))
+        style = "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "style.css"))
         common = {
             "title": title,
             "site": self.title,
@@ -238,7 +239,19 @@ class Site:
             "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             "shown": format_cell,
         }
-        return template_environment(_TEMPLATES, REPORT_TEMPLATES).get_template(template).render(**common, **values)
+        environment = Environment(
+            loader=FileSystemLoader(_TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=_safe,
+            trim_blocks=True,
+        )
+        return environment.get_template(template).render(**common, **values)
+
+
+def _safe(value: Any) -> Any:
+    """Text without characters that command a terminal or reorder lines; markup is only ever the template's own."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _table(table: Table | None) -> dict[str, Any] | None:

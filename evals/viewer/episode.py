@@ -105,8 +105,18 @@ def stored_row(path: Path, place: int) -> dict[str, Any]:
 
 
 def show_episode(run: ViewedRun, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A ledger row as the page shows it: the suite's view, each step with its turn's counts, pictures by key."""
-    view, notice = _view(run, row)
+    """A ledger row as the page shows it, with the view of its suite."""
+    return shown_as_json(*_view(run, row), row)
+
+
+def shown_as_json(view: EpisodeView, notice: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A ledger row as the page shows it: a view of it, each step with its turn's counts, pictures by key.
+
+    Args:
+        view: Of the row.
+        notice: What is wrong with the view; may be empty.
+        row: With stored column names.
+    """
     pictures: dict[str, dict[str, Any]] = {}
     shown: dict[str, Any] = view.to_json()
     for step, turn in zip(shown["steps"], row["turns"], strict=True):

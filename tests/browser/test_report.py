@@ -1,10 +1,11 @@
-"""The report's page in a real browser: readable at any width, light and dark, by keyboard and screen reader; nothing runs."""
+"""The report's page in a real browser: readable at any width, light and dark, by keyboard and screen reader."""
 
 import shutil
 from collections.abc import Iterator
 
 import pytest
 
+from evals.archive.one_file import one_file
 from evals.report.build import page_of
 from evals.report.joint import Report, RunReport
 from evals.suite import suite_results
@@ -27,7 +28,7 @@ def address(tmp_path_factory) -> str:
     tables = [table for section in ("scores", "diagnostics") for table in suite_results(SUITES["kidgym"], run, section)]
     report = Report([RunReport("games", run, SUITES["kidgym"], tables, ["Partial run"])])
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(page_of(report))
+    path.write_text(one_file(page_of(report)), encoding="utf-8")
     return path.as_uri()
 
 
@@ -55,6 +56,7 @@ def open_page(browser, address):
         page.on("pageerror", lambda error: page.heard.append(str(error)))
         page.on("request", lambda request: page.heard.append(request.url) if request.url[:5] != "data:" else None)
         page.goto(address)
+        page.wait_for_selector(".report h2")
         return page
 
     yield open_
@@ -66,8 +68,9 @@ def open_page(browser, address):
 def test_it_fits_and_axe_finds_no_violation(open_page, width, scheme, address):
     page = open_page(width, scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.evaluate("[...document.querySelectorAll('details')].slice(0, 4).forEach(each => each.open = true)")
-    page.locator("details.episode summary").first.click()
+    for text in ("more tables", "game 0", "first prompt", "Configuration"):
+        page.locator("details.fold > summary", has_text=text).first.click()
+    page.wait_for_selector("canvas[aria-busy=false]")
     found = Axe().run(page).response["violations"]
     assert not found, [(each["id"], each["nodes"][0]["html"]) for each in found]
     assert page.heard == [address], "it asks for nothing and has nothing to complain of"
@@ -75,17 +78,19 @@ def test_it_fits_and_axe_finds_no_violation(open_page, width, scheme, address):
 
 def test_hostile_replies_stay_text(open_page):
     page = open_page()
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    assert page.title() == "games – raycade report"
-    assert page.locator("script").count() == 0
-    assert page.locator(".message.reply pre", has_text="<script>document.title='hit'</script>").count() > 0
+    page.evaluate("document.querySelectorAll('details.fold').forEach(each => each.open = true)")
+    reply = page.locator(".words.reply", has_text="<script>document.title='hit'</script>")
+    reply.first.wait_for()
+    assert "hit" not in page.title() and page.locator(".reply script, .reply pre").count() == 0
 
 
 def test_pictures_and_figures_are_there(open_page):
     page = open_page()
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     sizes = page.evaluate("[...document.images].map(each => each.naturalWidth)")
-    assert len(sizes) > 3 and all(sizes)
+    assert len(sizes) > 1 and all(sizes)
+    page.evaluate("document.querySelectorAll('details.fold').forEach(each => each.open = true)")
+    page.wait_for_selector("canvas[aria-busy=false]")
+    assert page.locator("canvas").count() > 3
 
 
 def test_it_is_read_by_keyboard_alone(open_page):
@@ -94,10 +99,13 @@ def test_it_is_read_by_keyboard_alone(open_page):
     assert page.evaluate("document.activeElement.tagName") == "A"
     page.keyboard.press("Enter")
     assert "#" in page.url
-    episode = page.locator("details.episode").first
-    episode.locator("summary").focus()
+    episode = page.locator("details.fold", has=page.locator(".ending.lost")).first
+    episode.locator("summary").first.focus()
     page.keyboard.press("Enter")
-    assert episode.evaluate("each => each.open")
+    last = episode.locator(".steps button").last
+    last.press("Enter")
+    assert episode.locator(".steps [aria-current=step]").inner_text() == last.inner_text()
+    assert "decoded" in episode.locator(".decision").inner_text()
 
 
 def test_sections_are_linked(open_page):

@@ -3,25 +3,23 @@
 import base64
 import dataclasses
 import functools
-import html as html_module
-import re
+import hashlib
+import json
 from html.parser import HTMLParser
 
 import pytest
 
+from evals.archive.chunks import unpack_chunk
+from evals.archive.one_file import LARGEST, one_file
 from evals.ledger.run_data import RunData
-from evals.report import build
 from evals.report.build import page_of
-from evals.report.episodes import Shown, select
+from evals.report.episodes import select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, run_labels, with_labels
-from evals.report.parts import episode_parts
-from evals.report.pictures import Album
 from evals.suite import suite_results
 from evals.summary.failures import causes_of
 from evals.summary.status import status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Table
-from evals.view import default_view
 from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
 
 FIRST, SECOND = MODELS
@@ -34,7 +32,7 @@ def reported(name: str, run: RunData, label: str = "my run", status=()) -> RunRe
 
 
 def page(*runs: RunReport) -> str:
-    return page_of(Report(runs))
+    return one_file(page_of(Report(runs)))
 
 
 @functools.cache
@@ -45,56 +43,85 @@ def plain_page(name: str) -> str:
 
 
 class Reader(HTMLParser):
-    """Every tag with its attributes."""
+    """Every tag with its attributes, and the texts of scripts and styles."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict]] = []
+        self.texts: dict[str, str] = {}
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
 
+    def handle_data(self, data):
+        tag, attributes = self.tags[-1] if self.tags else ("", {})
+        self.texts.setdefault(attributes.get("id", tag), data)
+
+
+def content(text: str) -> tuple[dict, list[dict]]:
+    """What the page shows, and its episodes and prompts, as its script reads them."""
+    texts = Reader(text).texts
+    return unpack_chunk(texts["report"])[0], unpack_chunk(texts["episodes-0"])[0]["episodes"]
+
 
 @pytest.mark.parametrize("name", ["toy", "kumo", "kidgym", "multistar"])
-def test_a_page_is_one_file_that_asks_for_nothing(name):
+def test_a_page_is_one_file_that_asks_for_nothing_and_runs_only_its_own_script(name):
     text = plain_page(name)
-    assert len(text.encode()) < build.LARGEST
-    tags = Reader(text).tags
-    assert not {"script", "link", "iframe", "object", "form"} & {tag for tag, _ in tags}
-    for tag, attributes in tags:
+    assert len(text.encode()) < LARGEST
+    reader = Reader(text)
+    assert not {"link", "iframe", "object", "form", "img"} & {tag for tag, _ in reader.tags}
+    for tag, attributes in reader.tags:
         assert not any(attribute.startswith("on") for attribute in attributes)
-        assert attributes.get("src", "data:").startswith("data:") and attributes.get("href", "#").startswith("#")
-        assert tag != "img" or attributes["alt"]
-    anchors = [attributes["id"] for _, attributes in tags if "id" in attributes]
-    assert len(anchors) == len(set(anchors))
-    assert {attributes["href"][1:] for tag, attributes in tags if tag == "a"} <= set(anchors)
-    plots = [attributes for _, attributes in tags if attributes.get("class") == "plot"]
-    assert len(plots) == {"toy": 1, "kumo": 3, "kidgym": 2, "multistar": 3}[name]
+        assert not {"src", "href"} & attributes.keys()
+        assert tag != "script" or attributes in ({}, {"type": "text/plain", "id": attributes.get("id")})
+    policy = next(attributes["content"] for _, attributes in reader.tags if "http-equiv" in attributes)
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    for tag in ("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(reader.texts[tag].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    report, _ = content(text)
+    figures = [figure for section in report["sections"] for figure in section["figures"]]
+    assert len(figures) == {"toy": 1, "kumo": 3, "kidgym": 2, "multistar": 3}[name]
+    assert all(figure["alt"] and figure["source"].startswith("data:image/svg+xml") for figure in figures)
+    ids = [section["id"] for section in report["sections"]]
+    assert len(ids) == len(set(ids))
+    said = json.dumps(content(text))
     for words in ("Cost and time", "Prompts", "Versions: my run", "Configuration of my run", "reasoning", FIRST):
-        assert words in text, words
+        assert words in said, words
 
 
-def test_pictures_are_what_the_player_saw():
+def test_episodes_come_with_their_pictures_and_with_the_columns_of_their_suite():
     text = plain_page("kidgym")
-    sources = re.findall(r'src="data:image/png;base64,([^"]+)"', text)
-    assert sources and all(base64.b64decode(source).startswith(b"\x89PNG") for source in sources)
+    report, shown = content(text)
+    [section] = [section for section in report["sections"] if section["episodes"]]
+    assert section["title"] == "Episodes to look at"
+    for one in section["episodes"]:
+        episode = shown[one["at"]]
+        sizes = {(each["width"], each["height"]) for each in episode["pictures"].values()}
+        assert sizes == ({(288, 288)} if episode["steps"] else set())
+        assert not {"turns", *episode["columns"]} & episode["row"].keys()
+    assert any(shown[one["at"]]["columns"] for one in section["episodes"])
+    assert 'id="tiles-0"' in text and "OpenMoji" in text and "Jason Miller" in text
 
 
-def test_what_a_model_wrote_is_no_markup():
+def test_what_a_model_wrote_is_data():
     run = small_run("kidgym", ("hostile",), failed=0)
     text = page(reported("kidgym", run, label="<img src=x>"))
-    assert "<script" not in text and "<img src=x" not in text and "\x1b" not in text and "\u202e" not in text
-    shown = html_module.escape(HOSTILE.replace("\x1b", r"\x1b").replace("\u202e", r"\u202e"), quote=False)
-    assert shown in text.replace("&#39;", "'")
+    assert "<img src=x" not in text and "\x1b" not in text and "\u202e" not in text and "</pre>" not in text
+    report, shown = content(text)
+    assert report["title"] == "<img src=x>"
+    replies = [step["reply"] for episode in shown for step in episode["steps"] if step["reply"]]
+    assert replies and set(replies) == {HOSTILE}
 
 
 def test_a_page_stays_small_by_leaving_episodes_out(monkeypatch):
-    report = reported("toy", small_run("toy"))
+    report = reported("kidgym", small_run("kidgym"))
     whole = page(report)
-    monkeypatch.setattr(build, "LARGEST", len(whole.encode()) - 1)
+    monkeypatch.setattr("evals.archive.one_file.LARGEST", len(whole.encode()) - 1)
     less = page(report)
-    assert len(less) < len(whole) and "left out to keep this file small" in less
+    assert len(less) < len(whole) and "left out to keep this file small" in json.dumps(content(less))
+    assert "left out" not in json.dumps(content(whole)[0]["sections"])
 
 
 # --- which episodes --------------------------------------------------------------------------------------------------
@@ -115,28 +142,6 @@ def test_of_each_player_some_of_each_ending_are_chosen():
 def test_a_built_in_player_alone_is_shown():
     run = small_run("toy", ("oracle",), failed=0, missing=0).of("toy")
     assert [one.ending for one in select(run, SUITES["toy"], BUILT_IN).episodes] == ["won"]
-
-
-def test_of_long_episodes_the_beginning_and_the_end_are_shown_and_long_texts_are_cut():
-    turn = {"prompt": [{"role": "user", "parts": [{"text": "x" * 7000, "picture": None}]}], "finish": "stop"}
-    turn |= {
-        "reply": "r",
-        "reasoning": "",
-        "action": None,
-        "rule": "none",
-        "prompt_tokens": 1234,
-        "completion_tokens": 5,
-    }
-    names = ("suite", "task", "level", "mode", "index", "repeat", "player", "episode_id", "seed")
-    row = dict.fromkeys(names, 1) | dict.fromkeys(("status", "error", "success", "steps", "budget"))
-    for count, numbers in ((11, [*range(1, 12)]), (12, [*range(1, 9), 11, 12])):
-        whole = row | {"turns": [turn] * count}
-        steps = episode_parts(Shown(whole, "lost", default_view(whole)), Album())["steps"]
-        assert [step["number"] for step in steps if not step["omitted"]] == numbers
-        assert [step["omitted"][:2] for step in steps if step["omitted"]] == ["2 "] * (count > 11)
-    [part] = steps[0]["messages"][0]["parts"]
-    assert part["text"].startswith("x" * 6000 + "\n[1,000 more")
-    assert ("tokens", "1,234 prompt, 5 completion") in steps[0]["facts"] and ("decoded", "nothing") in steps[0]["facts"]
 
 
 # --- several runs ----------------------------------------------------------------------------------------------------
@@ -193,8 +198,10 @@ def test_tables_of_one_name_and_form_are_joined():
 def test_a_joint_page_has_all_players_in_one_table():
     one, two = small_run("kumo", (FIRST,)), small_run("kumo", (SECOND,), failed=0)
     text = page(reported("kumo", one, "left", ["Partial run"]), reported("kumo", two, "right"))
-    table = text[text.index('aria-label="Table: KUMO"') :].partition("</table>")[0]
-    assert FIRST in table and SECOND in table and "left: Partial run" in text
+    shown, _ = content(text)
+    [table] = [each for section in shown["sections"] for each in section["tables"] if each["title"] == "KUMO"]
+    players = {cell["text"] for row in table["rows"] for cell in row}
+    assert {FIRST, SECOND} <= players and "left: Partial run" in shown["status"]
 
 
 # --- plain words -----------------------------------------------------------------------------------------------------
@@ -222,7 +229,8 @@ def test_a_run_says_what_it_lacks():
 @pytest.mark.parametrize("name", ["toy", "kumo", "kidgym", "multistar"])
 def test_an_empty_run_has_a_page(name):
     run = small_run(name, (FIRST,), failed=0, missing=10_000)
-    assert "no episode" in page(reported(name, run, status=["Empty run: no episode has been played"]))
+    shown, episodes = content(page(reported(name, run, status=["Empty run: no episode has been played"])))
+    assert "no episode" in shown["status"][0] and episodes == []
 
 
 def test_tokens_and_money_are_summed_by_player():

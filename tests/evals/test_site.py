@@ -13,14 +13,17 @@ from html.parser import HTMLParser
 
 import pytest
 
+from evals.report.episodes import Shown
 from evals.site.boards import boards_of, paper_table, settings_table
 from evals.site.entries import Entry, Outline, Reader, RunPart, Score, player_labels
 from evals.site.games import decisive_turns
 from evals.site.pages import Site, _run_facts, games_file, player_file
+from evals.site.parts import episode_parts
+from evals.site.pictures import Album
 from evals.stats.intervals import Estimate
 from evals.summary.overview import overview
 from evals.summary.reply_health import ReplyHealth
-from evals.view import EpisodeView, StepView
+from evals.view import EpisodeView, StepView, default_view
 from tests.runs import Often, run_of
 from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
 from tests.toy import ToySuite
@@ -284,3 +287,15 @@ def test_decisive_turns_are_the_first_the_last_those_that_lost_or_cost_and_the_f
     assert "no longer be won" in found[5] and "cost 3 steps" in found[3] and "no answer" in found[6]
     assert decisive_turns(EpisodeView(())) == {}
     assert decisive_turns(EpisodeView((step(),))) == {0: "the first turn; the last turn"}
+
+
+def test_long_texts_are_cut_and_counts_are_told():
+    turn = {"prompt": [{"role": "user", "parts": [{"text": "x" * 7000, "picture": None}]}], "finish": "stop"}
+    turn |= dict.fromkeys(("reasoning", "reply"), "r") | {"action": None, "rule": "none"}
+    turn |= {"prompt_tokens": 1234, "completion_tokens": 5}
+    names = ("suite", "task", "level", "mode", "index", "repeat", "player", "episode_id", "seed")
+    row = dict.fromkeys(names, 1) | dict.fromkeys(("status", "error", "success", "steps", "budget")) | {"turns": [turn]}
+    [step] = episode_parts(Shown(row, "lost", default_view(row)), Album())["steps"]
+    [part] = step["messages"][0]["parts"]
+    assert part["text"].startswith("x" * 6000 + "\n[1,000 more")
+    assert ("tokens", "1,234 prompt, 5 completion") in step["facts"] and ("decoded", "nothing") in step["facts"]

@@ -156,6 +156,8 @@ export interface Episode {
   place: { position: number | null; total: number; before: Row | null; after: Row | null };
   same_game: Row[];
   folder: string;
+  /** In static pages, the chunk that has the episode and its pictures. */
+  chunk?: string;
 }
 
 /** Static pages, which answer from their own files (`raycade view --export`); null where a server answers. */

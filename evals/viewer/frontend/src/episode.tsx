@@ -27,7 +27,8 @@ export function EpisodeView({ episode, step, toStep, whole, found = [] }: Given)
           {row.player} <Outcome row={row} />
         </h2>
         <p class="sum">
-          {listed.run} · {row.steps === null ? "" : `${number(row.steps)} of ${number(row.budget)} steps · `}
+          {listed.run && `${listed.run} · `}
+          {row.steps === null ? "" : `${number(row.steps)} of ${number(row.budget)} steps · `}
           {row.repeat ? `repeat ${row.repeat} · ` : ""}
           {number(row.prompt_tokens)} + {number(row.completion_tokens)} tokens · {seconds(row.seconds)}
           {row.cost ? ` · cost ${number(row.cost, 4)}` : ""}

@@ -4,6 +4,7 @@ import { addressOf, useAddress } from "./address";
 import { archive, ask, type State } from "./api";
 import { Compared } from "./compared";
 import { Episodes } from "./episodes";
+import { Report } from "./report";
 import { number } from "./text";
 import { Theme } from "./theme";
 
@@ -113,4 +114,4 @@ function Runs({ state }: { state: State | null }) {
   );
 }
 
-render(<App />, document.getElementById("app")!);
+render(document.getElementById("report") ? <Report /> : <App />, document.getElementById("app")!);

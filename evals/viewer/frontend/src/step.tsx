@@ -1,4 +1,5 @@
-import { archive, named, reference, type Episode, type Message, type Step } from "./api";
+import { named, reference, type Episode, type Message, type Step } from "./api";
+import { draw } from "./archive/pictures";
 import { FactList, Fold } from "./episode";
 import { Bars, Remaining } from "./figures";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
@@ -134,7 +135,7 @@ function contains(message: Message, text: string): boolean {
 
 const LONG = 1500;
 
-function Parts({ message, episode }: { message: Message; episode: Episode }) {
+export function Parts({ message, episode }: { message: Message; episode: Episode }) {
   let pictures = 0;
   return (
     <>
@@ -154,7 +155,7 @@ function Parts({ message, episode }: { message: Message; episode: Episode }) {
 function Picture({ episode, id, alt }: { episode: Episode; id: string; alt: string }) {
   const { width, height, error } = episode.pictures[id];
   if (error) return <p class="error">this picture cannot be rendered any more: {error}</p>;
-  if (archive) return <Drawn key={`${reference(episode.listed)} ${id}`} episode={episode} id={id} alt={alt} />;
+  if (episode.chunk) return <Drawn key={`${reference(episode.listed)} ${id}`} episode={episode} id={id} alt={alt} />;
   const address = `api/picture/${id}?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`;
   return <img src={address} width={width} height={height} alt={`${alt}, ${width} by ${height} pixels`} decoding="sync" />;
 }
@@ -166,9 +167,7 @@ function Drawn({ episode, id, alt }: { episode: Episode; id: string; alt: string
   const [drawn, setDrawn] = useState(false);
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
-    const { run, episode_id } = episode.listed;
-    archive!
-      .picture(canvas.current!, run, episode_id, id)
+    draw(canvas.current!, episode.chunk!, id)
       .then(() => setDrawn(true))
       .catch((problem: Error) => setError(problem.message));
   }, [episode, id]);

@@ -3,10 +3,14 @@ import { useEffect, useState } from "preact/hooks";
 const THEMES = ["auto", "light", "dark"];
 
 export function Theme() {
-  const [theme, setTheme] = useState(() => localStorage.getItem("raycade-theme") ?? "auto");
+  const [theme, setTheme] = useState(stored);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
-    localStorage.setItem("raycade-theme", theme);
+    try {
+      localStorage.setItem("raycade-theme", theme);
+    } catch {
+      // a browser that keeps nothing for this page
+    }
   }, [theme]);
   return (
     <label class="theme">
@@ -18,4 +22,12 @@ export function Theme() {
       </select>
     </label>
   );
+}
+
+function stored(): string {
+  try {
+    return localStorage.getItem("raycade-theme") ?? "auto";
+  } catch {
+    return "auto";
+  }
 }

@@ -1,8 +1,7 @@
 // Static pages: what the server would answer, from the columns and chunks of an export.
 
 import type { Cause, Cell, Episode, Page, Progress, Row, State, Values } from "../api";
-import { listen, open } from "./chunks";
-import { draw, gridsOf } from "./pictures";
+import { open } from "./chunks";
 import { causeOf, CHOICES, Table, type PackedColumn } from "./table";
 
 const VERSION = 1;
@@ -13,32 +12,29 @@ interface Columns {
   version: number;
   rows: number;
   size: number;
-  sheet: number;
   columns: PackedColumn[];
   answers: { state: State; planned: Record<string, number> } & Record<string, unknown>;
 }
 
 interface Episodes {
   episodes: Omit<Episode, "listed" | "place" | "same_game" | "folder">[];
-  pictures: [number, number][];
 }
 
 type Answer = (asked: URLSearchParams) => unknown;
 
 export class Archive {
-  private known: Promise<{ head: Columns; table: Table }>;
+  private known: Promise<{ head: Columns; table: Table }> | null = null;
   private search: Search | null = null;
   private ordered = { asked: "", rows: new Uint32Array() as Uint32Array };
 
-  constructor() {
-    listen();
-    this.known = open<Columns>("columns").then(({ head, tail }) => {
-      if (head.version !== VERSION) throw new Error(`these files are of version ${head.version}, this page of ${VERSION}`);
-      return { head, table: new Table(head.rows, head.columns, tail, head.answers.state.runs.map((run) => run.name)) };
-    });
+  private async list(): Promise<{ head: Columns; table: Table }> {
+    const { head, tail } = await open<Columns>("columns");
+    if (head.version !== VERSION) throw new Error(`these files are of version ${head.version}, this page of ${VERSION}`);
+    return { head, table: new Table(head.rows, head.columns, tail, head.answers.state.runs.map((run) => run.name)) };
   }
 
   async ask(path: string, asked: URLSearchParams): Promise<unknown> {
+    this.known ??= this.list();
     const { head, table } = await this.known;
     const answers: Record<string, Answer> = {
       state: () => head.answers.state,
@@ -52,15 +48,6 @@ export class Archive {
     const stored = head.answers[`${path}?${asked}`];
     if (stored === undefined) throw new Error(`this export has no answer to ${path}`);
     return stored;
-  }
-
-  /** Draw a picture of an episode. */
-  async picture(canvas: HTMLCanvasElement, run: string, id: string, key: string): Promise<void> {
-    const { head, table } = await this.known;
-    const at = table.value("at", table.find(run, id)) as number;
-    const { head: chunk, tail } = await open<Episodes>(`episodes-${Math.floor(at / head.size)}`);
-    const grids = gridsOf(chunk.pictures, tail);
-    await draw(canvas, grids[Number(key)], head.sheet);
   }
 
   private values(table: Table): Values {
@@ -131,12 +118,14 @@ export class Archive {
     if (number < 0) throw new Error(`run ${run} has no episode ${id} in this export`);
     const row = table.row(number) as Row & { at: number | null };
     if (row.at === null) throw new Error("This episode is counted and listed here, but its steps were left out of the export.");
-    const chunk = await open<Episodes>(`episodes-${Math.floor(row.at / head.size)}`);
+    const name = `episodes-${Math.floor(row.at / head.size)}`;
+    const chunk = await open<Episodes>(name);
     const [order] = this.select(table, head, asked);
     const position = order.indexOf(number);
     const neighbor = (place: number) => (position >= 0 && place in order ? table.row(order[place]) : null);
     return {
       ...chunk.head.episodes[row.at % head.size],
+      chunk: name,
       listed: { ...row, attempts: [row.attempt] },
       place: {
         position: position < 0 ? null : position,

@@ -9,10 +9,8 @@ export interface Chunk<T> {
 const KEPT = 8;
 const arrived = new Map<string, string>();
 
-/** Chunks may only say their name and their text; whatever a model wrote is inside of the text. */
-export function listen(): void {
-  Object.assign(window, { raycadeChunk: (name: string, text: string) => arrived.set(name, text) });
-}
+// A chunk says its name and its text; whatever a model wrote is inside of the text.
+Object.assign(window, { raycadeChunk: (name: string, text: string) => arrived.set(name, text) });
 
 const opened = new Map<string, Promise<Chunk<unknown>>>();
 
@@ -27,8 +25,9 @@ export function open<T>(name: string): Promise<Chunk<T>> {
 }
 
 async function load(name: string): Promise<Chunk<unknown>> {
-  await script(`data/${name}.js`);
-  const text = arrived.get(name);
+  const inline = document.getElementById(name)?.textContent;
+  if (!inline) await script(`data/${name}.js`);
+  const text = inline ?? arrived.get(name);
   arrived.delete(name);
   if (text === undefined) throw new Error(`data/${name}.js is not a file of this export`);
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -4,6 +4,7 @@ import { open } from "./chunks";
 
 const EDGE = 32;
 const ACROSS = 32;
+const OF_A_SHEET = ACROSS * ACROSS;
 const SHEETS_KEPT = 12;
 
 /** The tiles of each picture of a chunk; in the chunk, 0 stands for the tile of the picture before. */
@@ -35,16 +36,18 @@ function sheet(number: number): Promise<ImageBitmap> {
   return known;
 }
 
-/** Draw a picture of these tiles; `perSheet` tiles stand on a sheet. */
-export async function draw(canvas: HTMLCanvasElement, tiles: Uint32Array, perSheet: number): Promise<void> {
-  const numbers = [...new Set([...tiles].map((tile) => Math.floor(tile / perSheet)))];
+/** Draw a picture of a chunk of episodes, by its number there. */
+export async function draw(canvas: HTMLCanvasElement, chunk: string, key: string): Promise<void> {
+  const { head, tail } = await open<{ pictures: [number, number][] }>(chunk);
+  const tiles = gridsOf(head.pictures, tail)[Number(key)];
+  const numbers = [...new Set([...tiles].map((tile) => Math.floor(tile / OF_A_SHEET)))];
   const found = new Map(await Promise.all(numbers.map(async (number) => [number, await sheet(number)] as const)));
   const context = canvas.getContext("2d")!;
   const columns = Math.ceil(canvas.width / EDGE);
   tiles.forEach((tile, place) => {
-    const within = tile % perSheet;
+    const within = tile % OF_A_SHEET;
     const [left, top] = [(within % ACROSS) * EDGE, Math.floor(within / ACROSS) * EDGE];
     const [x, y] = [(place % columns) * EDGE, Math.floor(place / columns) * EDGE];
-    context.drawImage(found.get(Math.floor(tile / perSheet))!, left, top, EDGE, EDGE, x, y, EDGE, EDGE);
+    context.drawImage(found.get(Math.floor(tile / OF_A_SHEET))!, left, top, EDGE, EDGE, x, y, EDGE, EDGE);
   });
 }
