@@ -20,7 +20,6 @@ from cluster.checkpoints.hosted import HostedEngine, can_host
 from cluster.config.settings import Settings, check_environment, load_settings, make_suite
 from cluster.console import show, warn
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
-from cluster.hosted.guard import guarded
 from cluster.observe.tracker import FinalResults, Watcher, make_tracker
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
@@ -88,11 +87,10 @@ class Watch:
                 self._read(run_dir.name, step, run_dir)
         if self._points:
             self._show()
-        with guarded():
-            try:
-                code = self._loop()
-            finally:
-                self.host.close()
+        try:
+            code = self._loop()
+        finally:
+            self.host.close()
         self._finish_tracker()
         return code or (RUN_FAILED if self._failed else 0)
 

@@ -15,6 +15,7 @@ import psutil
 
 from cluster.concurrency import within
 from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, EngineSettingsError, Request
+from cluster.engines.guard import is_engine
 from evals.types import PlayerError, Reply
 
 logger = logging.getLogger(__name__)
@@ -116,5 +117,6 @@ def _end_all() -> None:
     """Kill this process and its descendants: a hung engine process would not notice that its parent is gone."""
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
+            if is_engine(child):
+                child.kill()
     os.kill(os.getpid(), signal.SIGKILL)

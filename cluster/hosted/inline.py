@@ -20,7 +20,6 @@ from cluster.console import warn
 from cluster.driver.driver import Driver
 from cluster.engines.base import Engine
 from cluster.errors import RunFailedError, UserError
-from cluster.hosted.guard import guarded
 from cluster.hosted.pool import HostedPool
 from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
@@ -64,7 +63,7 @@ def play_inline(
     Raises:
         RunFailedError: the engine cannot be started, or died ``ENGINE_DEATHS`` times.
     """
-    with progress, guarded(), stop_signals.counted():
+    with progress, stop_signals.counted():
         try:
             driver = Driver(settings, todo, directory, stats, progress, watcher, _InlinePool)
             asyncio.run(driver.run())
