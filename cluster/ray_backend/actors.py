@@ -18,17 +18,20 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
+from cluster.console import warn
 from cluster.engines.base import EngineDiedError, Request
 from cluster.engines.replica import Replica
 from cluster.errors import RunFailedError, UserError
 from cluster.launch.start_nodes import listens
 from cluster.ray_backend.capacity import living_nodes
+from cluster.ray_backend.environment import passed_on
 from cluster.ray_backend.groups import Groups
 from cluster.ray_backend.metrics import RunnerMetrics
 from cluster.runner.messages import Assignment, Report
 from cluster.runner.model_player import Decoding, ModelPlayer
 from cluster.runner.router import Policy, Router
 from cluster.runner.runner import Runner
+from cluster.storage.surroundings import SECRET
 from envs import plugins
 from evals.suite import Suite
 from evals.types import Reply
@@ -66,8 +69,12 @@ def start_ray(cluster: ClusterSettings) -> None:
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
         raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")
     plugins.folders()  # puts them on the PYTHONPATH
-    # Workers on other machines import the plugins, and a wheel's packages, from the same paths as this process.
-    passed = {name: os.environ[name] for name in (plugins.VARIABLE, "PYTHONPATH") if os.environ.get(name)}
+    passed, withheld = passed_on(os.environ)
+    # A Slurm job's Ray was started with this very environment.
+    if withheld and "SLURM_JOB_ID" not in os.environ:
+        warn(
+            f"not passed on to replicas, as Ray would store it: {', '.join(withheld)}; export it before Ray starts there"
+        )
     if passed:
         common["runtime_env"] = {"env_vars": passed}
     try:
@@ -133,10 +140,6 @@ def _tail(path: str) -> str:
     for value in secret:
         text = text.replace(value, "***")
     return "\n".join(text.splitlines()[-LOG_LINES:]) + "\n"
-
-
-SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
-"""Names of environment variables whose values must not be stored."""
 
 
 class _RunnerActor(Runner):

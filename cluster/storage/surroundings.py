@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
+"""Names of environment variables whose values must not be stored."""
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
 TOKENIZER_FILES = (
     "tokenizer.json",
