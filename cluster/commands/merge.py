@@ -26,6 +26,7 @@ from evals.ledger.parts import LedgerChangedError
 from evals.types import Episode
 
 SHARD_SETTINGS = (
+    "name",
     "run_dir",
     "shard",
     "strict",

@@ -21,7 +21,7 @@ from envs.files import parse_yaml
 
 ACTED_ON = ("suite", "model")
 """Sections whose stored values are checked before they are acted on."""
-NOT_REPEATED = {"run_dir": None, "retry_failed": False, "preregistration": None}
+NOT_REPEATED = {"run_dir": None, "name": None, "retry_failed": False, "preregistration": None}
 """What belongs to one run alone."""
 
 

@@ -18,6 +18,7 @@ from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run, read_runs
+from evals.analysis.labels import run_names
 from evals.ledger.run_data import RunData, count_rows
 from evals.report.joint import Report, RunReport, relabeled
 from evals.suite import Suite, built_in_names, suite_results
@@ -118,13 +119,17 @@ def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Resul
     folders = [run.path.resolve().name for run in runs]
     names = [folder if folders.count(folder) == 1 else str(run.path) for run, folder in zip(runs, folders, strict=True)]
     own_labels = dict(zip(names, labels, strict=True)) if labels else None
+    imported = any(is_imported(run.sessions) for run in runs)  # it has only some settings: those it lacks tell nothing
+    shown = own_labels or {name: name for name in names}
+    if not own_labels and not imported:
+        shown = run_names({name: run.config for name, run in zip(names, runs, strict=True)})
     of_name = dict(zip(names, runs, strict=True))
     relabeled_data = relabeled({name: run.data for name, run in of_name.items()}, built_in, own_labels)
     reports = []
     for (name, run), suite, scored in zip(of_name.items(), suites, results, strict=True):
         data = relabeled_data[name]
         tables = scored.tables if data is run.data else _score(run, data, suite).tables
-        reports.append(RunReport(name, data, suite, tables, (*scored.status, *scored.warnings)))
+        reports.append(RunReport(shown[name], data, suite, tables, (*scored.status, *scored.warnings)))
     return Report(reports)
 
 

@@ -36,6 +36,7 @@ ROOT_KINDS: Mapping[str, Any] = {
     "retry_failed": bool,
     "strict": bool,
     "preregistration": str | None,
+    "name": str | None,
     "run_dir": Any,
 }
 """The keys of the root with their types; sections are checked each for itself."""

@@ -48,6 +48,9 @@ from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
 
+LONGEST_NAME = 60
+"""Characters of a run's name."""
+
 HistoryOfReasoning = Literal["dropped", "kept"]
 """Whether prompts hold what the model thought in earlier turns."""
 
@@ -245,6 +248,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     if removed:
         raise UserError(f"~{removed[0]}: cannot be removed; set {removed[0]}=...")
     _checked("", ROOT_KINDS, plain)
+    _check_run_name(plain["name"])
     suite = make_suite(plain["suite"])
     if plain["stop"]:
         _check_measure(plain["stop"].get("measure", "success"), suite)
@@ -262,6 +266,12 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     if plain["shard"] is not None:
         read_shard(plain["shard"])
     return plain
+
+
+def _check_run_name(name: str | None) -> None:
+    """See that a run's name fits into a table's cell."""
+    if name is not None and not (0 < len(name) <= LONGEST_NAME and name.isprintable() and name.strip() == name):
+        raise UserError(f"name={shown(name)}: is 1 to {LONGEST_NAME} characters that can be printed, or null")
 
 
 def _stop_rule(section: Any) -> StopRule | None:

@@ -53,6 +53,7 @@ class StoredConfig(_Shape):
     model: _Model | None = None
     tracker: dict[str, Any] | None = None
     decoding: str | None = None
+    name: str | None = None
 
 
 class StoredSession(_Shape):

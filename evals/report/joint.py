@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evals.analysis.differences import flat_settings
+from evals.analysis.labels import run_labels
 from evals.figures import Figure, joined
 from evals.ledger.records import plan_from_table, plan_to_table
 from evals.ledger.run_data import RunData, count_rows
@@ -65,33 +63,6 @@ class Report:
         return joined(figure for one in self.runs for figure in suite_figures(one.suite, one.run))
 
 
-def run_labels(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Short labels of runs from the fewest settings that tell them apart; their names where no two settings do.
-
-    >>> run_labels({"kumo-1": {"suite": {"book": "prose", "seed": 1}}, "kumo-2": {"suite": {"book": "table", "seed": 1}}})
-    {'kumo-1': 'prose', 'kumo-2': 'table'}
-
-    Args:
-        settings: The configuration of each run, by its name.
-    """
-    flat = [dict(flat_settings(each, _NOT_OF_A_LABEL)) for each in settings.values()]
-    keys = list(dict.fromkeys(key for each in flat for key in each))
-    differing = [key for key in keys if len({_label_part(key, each) for each in flat}) > 1]
-    for chosen in (*((key,) for key in differing), *itertools.combinations(differing, 2)):
-        labels = [", ".join(_label_part(key, each) for key in chosen) for each in flat]
-        if len(set(labels)) == len(labels) and max(map(len, labels)) <= _LONGEST_LABEL:
-            return dict(zip(settings, labels, strict=True))
-    return {name: name for name in settings}
-
-
-def _label_part(key: str, settings: Mapping[str, Any]) -> str:
-    """A setting's value; with the setting's name where the value alone, such as a number, says nothing."""
-    value = settings.get(key)
-    if isinstance(value, list):
-        value = " ".join(map(str, value))
-    return value if isinstance(value, str) and value else f"{key.rpartition('.')[2]} {value}"
-
-
 def relabeled(
     runs: Mapping[str, RunData], built_in: Collection[str], names: Mapping[str, str] | None = None
 ) -> dict[str, RunData]:
@@ -103,8 +74,7 @@ def relabeled(
     Args:
         runs: By name.
         built_in: Names of built-in players.
-        names: Labels of runs, by their names; by default what tells their settings apart (``run_labels``), and with
-            imports their names.
+        names: Labels of runs, by their names; by default what tells their settings apart, and with imports their names.
     """
     if not names and any(is_imported(run.sessions) for run in runs.values()):
         # An import has only some of a run's settings: those that it lacks tell nothing.
@@ -130,13 +100,6 @@ def relabeled(
             earlier[player].append(games)
         found[name] = with_labels(run, labels) if labels else run
     return found
-
-
-_NOT_OF_A_LABEL = frozenset(
-    {"run_dir", "cluster", "tracker", "baselines", "retry_failed", "strict", "shard", "suite.name", "model.name"}
-)
-"""Settings that change no answer, or that a player's name tells already."""
-_LONGEST_LABEL = 32
 
 
 def _pairs(run: RunData) -> list[tuple[str, str]]:

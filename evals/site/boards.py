@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from evals.analysis.differences import flat_settings
+from evals.analysis.labels import NOT_OF_A_LABEL
 from evals.reference import Figure, Paper, published
 from evals.site.entries import Entry, RunPart
 from evals.stats.intervals import Estimate
@@ -18,8 +19,6 @@ from evals.tables import Cell, Table
 ALPHA: Final = 0.05
 Standing = Literal["highest", "not told apart from the highest", "below the highest", "not compared", ""]
 """Empty where there is nobody to compare with."""
-_NOT_COMPARED: Final = ("run_dir", "cluster", "tracker", "baselines", "retry_failed", "strict", "shard", "model.name")
-"""Settings that change no answer, or that a player's name tells already."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,7 @@ def settings_table(players: Mapping[str, Sequence[RunPart]]) -> Table | None:
 def _settings(runs: Sequence[RunPart]) -> dict[str, str]:
     flat: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for run in runs:
-        for key, value in flat_settings(run.settings, _NOT_COMPARED):
+        for key, value in flat_settings(run.settings, NOT_OF_A_LABEL):
             flat[key][str(value)] = None
     return {key: " | ".join(values) for key, values in flat.items()}
 

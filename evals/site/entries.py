@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evals.analysis.labels import run_labels
 from evals.ledger.run_data import RunData, count_rows
-from evals.report.joint import run_labels
 from evals.stats.intervals import Estimate
 from evals.suite import Suite, built_in_names, suite_results
 from evals.summary.paired import Measure, Observation, pooled_estimate

@@ -161,3 +161,13 @@ def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_e
         with pytest.raises(UserError) as refused:
             load_settings(["suite=own_suite", f"suite.pegs={value}", "model=oracle"])
         assert str(refused.value) == f"suite.pegs={value}: must be a list, each an integer"
+
+
+def test_a_name_of_a_run_is_kept_and_changes_no_id_and_no_folder():
+    plain, named = load_settings(["suite=kumo"]), load_settings(["suite=kumo", "name='prose, greedy'"])
+    assert [episode.id for episode in named.plan] == [episode.id for episode in plain.plan]
+    assert named.run_dir == plain.run_dir
+    assert yaml.safe_load(named.config)["name"] == "prose, greedy"
+    for wrong in ("''", "'a '", "x" * 61):
+        with pytest.raises(UserError, match=r"^name="):
+            load_settings(["suite=kumo", f"name={wrong}"])

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evals.analysis.labels import run_labels, run_names
 from evals.players import BUILT_IN_PLAYERS
-from evals.report.joint import Report, RunReport, joined_tables, relabeled, run_labels
+from evals.report.joint import Report, RunReport, joined_tables, relabeled
 from evals.tables import Table
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
 
 VALUES = st.one_of(st.sampled_from(["a", "b", "", "x" * 40]), st.integers(0, 2), st.booleans(), st.none())
-SECTION = st.dictionaries(st.sampled_from(["suite.p", "suite.q", "order"]), VALUES | st.lists(VALUES, max_size=2))
+SECTION = st.dictionaries(st.sampled_from(["suite.p", "suite.q", "decoding"]), VALUES | st.lists(VALUES, max_size=2))
 
 
 @given(st.lists(SECTION, min_size=1, max_size=4))
@@ -26,8 +27,8 @@ def test_labels_are_short_different_and_of_as_few_settings_as_can_be(flat):
         assert max(map(len, labels.values())) <= 32
         parts = {label.count(", ") for label in labels.values()}
         assert parts <= {0, 1}
-    if len({each.get("order") for each in flat if not isinstance(each.get("order"), list)}) == len(flat) > 1:
-        told = [each.get("order") for each in flat]
+    if len({each.get("decoding") for each in flat if not isinstance(each.get("decoding"), list)}) == len(flat) > 1:
+        told = [each.get("decoding") for each in flat]
         short = all(not isinstance(value, str) or len(value) <= 32 for value in told)
         if short and all(str(value) for value in told):
             assert all(", " not in label for label in labels.values()), "one setting tells them apart"
@@ -43,6 +44,28 @@ def test_a_label_is_a_word_or_a_named_value():
     assert labels("", "table") == ["k ", "table"]
     assert labels("x" * 33, "y") == ["0", "1"], "too long"
     assert labels("x" * 32, "y") == ["x" * 32, "y"]
+
+
+def test_a_run_is_called_by_its_name_else_by_what_differs_and_never_by_its_folder_where_something_does():
+    def run(suite, model, name=None, **settings):
+        return {"suite": {"name": suite, **settings}, "model": {"name": model}, "name": name}
+
+    runs = {
+        "kumo-a-11": run("kumo", "a", enable_thinking=True),
+        "kumo-a-22": run("kumo", "a", enable_thinking=False),
+        "kumo-b-33": run("kumo", "b"),
+        "kidgym-a-44": run("kidgym", "a", "the long one"),
+    }
+    assert list(run_names(runs).values()) == ["kumo, a, thinking", "kumo, a, no thinking", "kumo, b", "the long one"]
+    shots = {
+        "x-1": run("kumo", "a", shots=0),
+        "x-2": run("kumo", "a", shots=4),
+        "x-3": run("kumo", "a", "mine", shots=9),
+    }
+    assert list(run_labels(shots).values()) == ["0 shots", "4 shots", "mine"]
+    assert run_names({"x-1": shots["x-1"]}) == {"x-1": "kumo, a"}, "one run needs no setting to be told"
+    same = {"x-1": run("kumo", "a", "mine"), "x-2": run("kumo", "a", "mine")}
+    assert list(run_labels(same).values()) == ["mine (x-1)", "mine (x-2)"]
 
 
 def toy(episodes, players):

@@ -9,12 +9,13 @@ from html.parser import HTMLParser
 
 import pytest
 
+from evals.analysis.labels import run_labels
 from evals.archive.chunks import unpack_chunk
 from evals.archive.one_file import LARGEST, one_file
 from evals.ledger.run_data import RunData
 from evals.report.build import page_of
 from evals.report.episodes import select
-from evals.report.joint import Report, RunReport, joined_tables, relabeled, run_labels, with_labels
+from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
 from evals.suite import suite_results
 from evals.summary.failures import causes_of
 from evals.summary.status import status_lines

@@ -264,7 +264,9 @@ def test_runs_of_one_model_are_named_by_what_differs_between_them_alone():
 
 def test_labels_are_shown_everywhere_and_settings_that_differ_are_listed():
     def run(value):
-        return dataclasses.replace(small_run("toy", (MODELS[0], "oracle")), settings={"order": value, "run_dir": value})
+        return dataclasses.replace(
+            small_run("toy", (MODELS[0], "oracle")), settings={"decoding": value, "run_dir": value}
+        )
 
     labels = {name: {MODELS[0]: f"{MODELS[0]} ({name})"} for name in ("a", "b")}
     pages = site_of({"a": ("toy", run("x")), "b": ("toy", run("y"))}, labels)
