@@ -15,6 +15,7 @@ from cluster.config.settings import ModelSettings, Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
 from cluster.engines.base import Engine
+from cluster.engines.guard import guard_of
 from cluster.errors import RunFailedError
 from cluster.hosted.pool import HostedPool
 from cluster.observe.performance import note_session
@@ -42,6 +43,7 @@ class HostedEngine:
         self._loop = asyncio.Runner()  # the engine belongs to one loop
         self._engine: Engine | None = None
         self._kind = ""
+        self._guard = contextlib.ExitStack()
         self.started = 0
         """Engines that were started; all other checkpoints were loaded into the one that ran."""
 
@@ -92,6 +94,7 @@ class HostedEngine:
                 warn(f"the running engine cannot take the weights of {folder.name}; starting another one: {error}")
         await self._end()
         engine = model.make_engine()
+        self._guard.enter_context(guard_of(type(engine)))
         await engine.start()
         self._engine, self._kind = engine, kind
         self.started += 1
@@ -102,6 +105,7 @@ class HostedEngine:
         if engine is not None:
             with contextlib.suppress(Exception):  # it may be dead
                 await engine.close()
+        self._guard.close()
 
 
 def _kind(model: ModelSettings, folder: Path) -> str:

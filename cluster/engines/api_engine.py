@@ -54,6 +54,7 @@ class ApiEngine(Engine):
     """Completes chats at one endpoint. A subclass's constructor checks its settings and calls ``_connect``."""
 
     metered: ClassVar[bool] = True
+    starts_processes: ClassVar[bool] = False
     operational: ClassVar[frozenset[str]] = frozenset(
         {
             "api_key_env",

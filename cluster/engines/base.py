@@ -120,6 +120,8 @@ class Engine(abc.ABC):
     mapping are named with a dot: ``vllm.enable_prefix_caching``."""
     fixed_for_run: ClassVar[frozenset[str]] = frozenset()
     """Operational settings that must not change within a run: another endpoint may serve another model of that name."""
+    starts_processes: ClassVar[bool] = True
+    """Whether it may start processes, which a guard then ends if the engine's own process is killed."""
     reads_files: ClassVar[bool] = False
     """Whether settings may name files and folders of the machine that decide answers; these are part of the id by content."""
     given_again: ClassVar[frozenset[str]] = frozenset()

@@ -16,9 +16,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import psutil
+
+if TYPE_CHECKING:
+    from cluster.engines.base import Engine
 
 LOOK_SECONDS: Final = 0.5
 SHARED_SECONDS: Final = 2.0
@@ -48,6 +51,11 @@ def guarded() -> Iterator[None]:
             ours.settimeout(CLOSE_SECONDS)
             with contextlib.suppress(OSError):  # processes that end late are left to the guard
                 ours.recv(1)
+
+
+def guard_of(engine: type[Engine] | None) -> contextlib.AbstractContextManager[None]:
+    """``guarded``, for engines that may start processes."""
+    return guarded() if engine is not None and engine.starts_processes else contextlib.nullcontext()
 
 
 def watch(host: psutil.Process, mark: str) -> None:

@@ -15,7 +15,7 @@ import psutil
 
 from cluster.concurrency import within
 from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, EngineSettingsError, Request
-from cluster.engines.guard import is_engine
+from cluster.engines.guard import guard_of, is_engine
 from evals.types import PlayerError, Reply
 
 logger = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ class Replica:
         self.name = name
         self._make_engine = make_engine
         self._engine: Engine | None = None
+        self._guard = contextlib.ExitStack()
+        """While the engine's processes run."""
 
     async def start(
         self, spent_elsewhere: float = 0.0, highest: float = 0.0, run_dir: Path | None = None
@@ -50,6 +52,7 @@ class Replica:
             self._engine = self._make_engine()
         except ValueError as error:
             raise EngineSettingsError(str(error)) from error
+        self._guard.enter_context(guard_of(type(self._engine)))
         self._engine.add_spent_elsewhere(spent_elsewhere, highest)
         if run_dir is not None:
             self._engine.keep_in(run_dir)
@@ -94,6 +97,7 @@ class Replica:
         if self._engine is None:
             return None
         await self._engine.close()
+        await asyncio.to_thread(self._guard.close)
         return await self._engine.settle(0, 0.0) if self._engine.metered else None
 
     async def check_health(self, seconds: float) -> None:

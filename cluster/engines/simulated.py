@@ -86,6 +86,7 @@ class Load:
 class SimulatedEngine(Engine):
     """See the module's docstring; every argument may be set in ``conf/model/simulated.yaml``."""
 
+    starts_processes: ClassVar[bool] = False
     operational: ClassVar[frozenset[str]] = frozenset(
         {"cache_tokens", "fault_file", "max_num_seqs", "poison", "start_seconds"}
     )

@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -30,7 +30,6 @@ from cluster.engines.base import (
 )
 from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
-from cluster.engines.guard import guarded
 from cluster.engines.prompt_check import BlankPicture, SystemRole
 from cluster.engines.template_files import check_template, given_template, opening_of_reply
 from cluster.engines.tiny_model import ensure_tiny_model
@@ -216,8 +215,6 @@ class VLLMEngine(Engine):
         self._engine: Any = None
         self._beginnings: SharedBeginnings | None = None
         self._log = ChildLog()
-        self._guard = ExitStack()
-        """While the engine's processes run."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -252,14 +249,11 @@ class VLLMEngine(Engine):
             logger.warning("deterministic=true: vLLM has no batch-invariant kernels for this device")
         if current_platform.is_cpu():
             prepare_cpu(self._arguments["tensor_parallel_size"], self._arguments["enforce_eager"])
-        self._guard.enter_context(guarded())
         try:
             with self._log:
                 self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=home, **self._arguments))
         except Exception as error:
-            cause = self._log.cause() or brief(error)
-            self._guard.close()
-            raise EngineError(f"vLLM cannot start {self.model}: {cause}") from error
+            raise EngineError(f"vLLM cannot start {self.model}: {self._log.cause() or brief(error)}") from error
         try:
             await self._prepare()
         except (EngineError, PlayerError) as error:
@@ -455,4 +449,3 @@ class VLLMEngine(Engine):
             for child in multiprocessing.active_children():
                 if child.name.startswith("EngineCore"):
                     child.join(CLOSE_SECONDS)
-        self._guard.close()

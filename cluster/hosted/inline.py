@@ -19,6 +19,7 @@ from cluster.config.settings import ModelSettings, Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
 from cluster.engines.base import Engine
+from cluster.engines.guard import guard_of
 from cluster.errors import RunFailedError, UserError
 from cluster.hosted.pool import HostedPool
 from cluster.observe.performance import note_session
@@ -63,7 +64,7 @@ def play_inline(
     Raises:
         RunFailedError: the engine cannot be started, or died ``ENGINE_DEATHS`` times.
     """
-    with progress, stop_signals.counted():
+    with progress, guard_of(settings.model.engine_class), stop_signals.counted():
         try:
             driver = Driver(settings, todo, directory, stats, progress, watcher, _InlinePool)
             asyncio.run(driver.run())

@@ -32,6 +32,8 @@ class Hanging(Engine):
 async def main():
     replica = Replica("r", Hanging)
     await replica.start()
+    if "killed" in sys.argv:
+        os.kill(os.getpid(), signal.SIGKILL)
     try:
         await replica.check_health(0.1)
     except Exception as error:
@@ -42,11 +44,13 @@ asyncio.run(main())
 """
 
 
-def test_an_unresponsive_engine_ends_its_process_and_all_child_processes():
-    process = subprocess.Popen([sys.executable, "-c", STANDING_STILL], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+@pytest.mark.parametrize("how", ["unresponsive", "killed"])
+def test_when_an_engine_is_unresponsive_or_its_host_is_killed_all_child_processes_end(how):
+    command = [sys.executable, "-c", STANDING_STILL, how]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     out, _ = process.communicate(timeout=60)
-    core, said = out.splitlines()
-    assert said == "EngineDiedError unresponsive for 0.1 s"
+    core, *said = out.splitlines()
+    assert said == ([] if how == "killed" else ["EngineDiedError unresponsive for 0.1 s"])
     assert process.returncode == -9
     end = time.monotonic() + 10
     while psutil.pid_exists(int(core)) and psutil.Process(int(core)).status() != psutil.STATUS_ZOMBIE:
