@@ -10,19 +10,20 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
+from cluster.config.settings import ClusterSettings, ModelSettings
 from cluster.console import warn
 from cluster.engines.base import EngineDiedError, Request
 from cluster.engines.replica import Replica
 from cluster.errors import RunFailedError, UserError
 from cluster.launch.start_nodes import listens
+from cluster.ray_backend.bundles import make_group
 from cluster.ray_backend.capacity import living_nodes
 from cluster.ray_backend.environment import passed_on
 from cluster.ray_backend.groups import Groups
@@ -180,14 +181,11 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     }
     group = None
     if needs.nodes > 1:
-        each, strategy = bundles_of(needs)
-        group = placement_group(
-            each, strategy=strategy, bundle_label_selector=[dict(needs.labels)] * len(each) if needs.labels else None
-        )
+        group, first = make_group(needs, _GROUPS.values())
         # The workers of vLLM's Ray executor hold the bundles' GPUs; the actor itself needs none.
         options |= {
             "num_gpus": 0,
-            "num_cpus": each[0].get("CPU", 0),
+            "num_cpus": first.get("CPU", 0),
             "memory": None,
             "scheduling_strategy": PlacementGroupSchedulingStrategy(group, 0, True),
         }
@@ -197,17 +195,6 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     if group is not None:
         _GROUPS[handle] = group
     return handle
-
-
-def bundles_of(needs: ReplicaNeeds) -> tuple[list[dict[str, float]], Literal["PACK", "STRICT_SPREAD"]]:
-    """Bundles of a replica over several nodes, and how Ray places them.
-
-    vLLM takes bundles of one GPU only. Ray packs those onto as few nodes as it can; without GPUs there is one per node.
-    """
-    if not needs.gpus:
-        return [{"CPU": needs.cpus}] * needs.nodes, "STRICT_SPREAD"
-    bundle = {"GPU": 1.0} | ({"CPU": needs.cpus / needs.gpus} if needs.cpus else {})
-    return [bundle] * round(needs.nodes * needs.gpus), "PACK"
 
 
 def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> RayRunner:

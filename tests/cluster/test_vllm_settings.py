@@ -8,7 +8,7 @@ from cluster.engines.base import Request, Sampling, answering_settings
 from cluster.engines.vllm_fields import OPERATIONAL, OWN_SAMPLING, REFUSED, engine_fields, sampling_fields
 from cluster.engines.vllm_sampling import reply_parameters
 from cluster.errors import UserError
-from cluster.ray_backend.actors import bundles_of
+from cluster.ray_backend.bundles import bundles_of
 from tests.cluster.conftest import EASY, ROOT
 
 pytestmark = pytest.mark.slow
@@ -137,7 +137,5 @@ def test_keys_that_no_file_lists_need_no_plus():
 
 
 def test_a_replica_over_several_nodes_has_bundles_of_one_gpu():
-    each, strategy = bundles_of(ReplicaNeeds(gpus=4, cpus=8, nodes=2))
-    assert each == [{"GPU": 1, "CPU": 2}] * 8 and strategy == "PACK"
-    each, strategy = bundles_of(ReplicaNeeds(gpus=0, cpus=2, nodes=3))
-    assert each == [{"CPU": 2}] * 3 and strategy == "STRICT_SPREAD"
+    assert bundles_of(ReplicaNeeds(gpus=4, cpus=8, nodes=2)) == [{"GPU": 1, "CPU": 2}] * 8
+    assert bundles_of(ReplicaNeeds(gpus=0, cpus=2, nodes=3)) == [{"CPU": 2}] * 3
