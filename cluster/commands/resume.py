@@ -32,7 +32,9 @@ class Resume:
     """Parts of the ledger that were merged into larger ones."""
 
 
-def scan_resume(run: Run, plan: Sequence[Episode], stats: RunStatistics, retry_failed: bool) -> Resume:
+def scan_resume(
+    run: Run, plan: Sequence[Episode], stats: RunStatistics, retry_failed: bool, commit: str = ""
+) -> Resume:
     """Read the whole ledger except the turns, so that damage is found before anything is played.
 
     Args:
@@ -40,6 +42,7 @@ def scan_resume(run: Run, plan: Sequence[Episode], stats: RunStatistics, retry_f
         plan: Its plan.
         stats: Is told what was planned and what counts as finished.
         retry_failed: Whether failed episodes are to be played again.
+        commit: Of the model's files, where it is known.
 
     Raises:
         UserError: the ledger is damaged, or has rows that the plan does not.
@@ -63,7 +66,7 @@ def scan_resume(run: Run, plan: Sequence[Episode], stats: RunStatistics, retry_f
     stored = run.rule
     needed = None if stored is None else stored.outcomes_of(run.planned, run.ledger, attempts).look().needed
     todo = [episode for episode in plan if episode.id not in finished and (needed is None or episode.id in needed)]
-    return Resume(todo, attempts, retry, changes(run.sessions, played, run.config), run.ledger.replaced)
+    return Resume(todo, attempts, retry, changes(run.sessions, played, run.config, commit), run.ledger.replaced)
 
 
 def first_of_retry(retry: Sequence[str]) -> str:

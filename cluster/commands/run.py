@@ -11,6 +11,7 @@ import ray
 import yaml
 
 from cluster import stop_signals
+from cluster.commands.commits import with_commit
 from cluster.commands.report import Results, score_run, write_results
 from cluster.commands.resume import Resume, first_of_retry, scan_resume
 from cluster.commands.upload import sent_by_another_process
@@ -103,6 +104,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         if not settings.cluster.ray:
             check_inline(settings)
     _check_answering(settings.model, directory, config)
+    settings = with_commit(settings, directory.sessions)
     needs = settings.model.replica
     if wasted := check_parallel(settings.model.engine, needs.gpus * needs.nodes):
         warn(wasted)
@@ -127,14 +129,14 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         except UserError:
             directory.discard()
             raise
-        resume = scan_resume(directory, settings.plan, stats, settings.retry_failed)
+        resume = scan_resume(directory, settings.plan, stats, settings.retry_failed, settings.model.commit)
         directory.remove(resume.replaced)
         progress = Progress(stats)
         _print_resume_status(directory, resume, progress, tracked=bool(settings.tracker))
         stopped = False
         if resume.todo:
             _check_versions(resume, settings.strict)
-            directory.begin_session(config, first_of_retry(resume.retry))
+            directory.begin_session(config, first_of_retry(resume.retry), settings.model.commit)
             directory.attempts = resume.attempts
             watcher.start(directory.path, tracked_id(settings.plan), config)
             try:

@@ -77,6 +77,8 @@ class ModelSettings:
     engine: dict[str, Any] | None
     sampling: Sampling
     replica: ReplicaNeeds
+    commit: str = ""
+    """Of its files on the hub, which the engine loads in place of a branch's; no part of ids. Empty for none or unknown."""
 
     @property
     def fingerprint(self) -> str:
@@ -108,6 +110,8 @@ class ModelSettings:
     def make_engine(self) -> Engine:
         """Build the engine, in the process that will host it."""
         settings = dict(self.engine or {})
+        if self.commit:
+            settings["revision"] = self.commit
         given: dict[str, Any] = {"sampling": self.sampling}
         given |= {name: settings.pop(name) for name in GIVEN if name in settings}
         engine: Engine = make("model.engine", settings, **given)

@@ -66,7 +66,7 @@ def blocks_of(engine: Mapping[str, Any]) -> Blocks | None:
         )
         return Blocks(smallest, rule=rule)
     try:
-        config: Mapping[str, Any] = files_of(str(engine["model"]), online=False).config
+        config: Mapping[str, Any] = files_of(str(engine["model"]), False, engine.get("revision")).config
     except UserError:
         config = {}
     number = 1 if str(passed.get("kv_cache_dtype", "")).startswith("fp8") else 2

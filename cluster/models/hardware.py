@@ -20,7 +20,7 @@ def model_of(engine: Mapping[str, Any] | None) -> Model | None:
     """What is known of the model that vLLM is to load; None for other engines and for models whose files are not here."""
     if not engine or engine.get("type") != "vllm" or not isinstance(engine.get("model"), str):
         return None
-    return None if engine["model"] == TINY else known(engine["model"])
+    return None if engine["model"] == TINY else known(engine["model"], engine.get("revision"))
 
 
 def within_model(engine: Mapping[str, Any] | None, can: Capabilities) -> Capabilities:

@@ -57,33 +57,35 @@ class Files:
         return any(key in self.config for key in SEES)
 
 
-def files_of(id: str, online: bool = True) -> Files:
+def files_of(id: str, online: bool = True, revision: str | None = None) -> Files:
     """The files of a model.
 
     Args:
         id: ORGANIZATION/NAME on the hub, or a folder.
         online: Whether the hub may be asked.
+        revision: A branch, tag or commit on the hub; None for ``main``.
 
     Raises:
         UserError: they are not found; the message says where they were looked for.
     """
     if Path(id).is_dir():
         return _read(id, id, {name: Path(id) / name for name in (CONFIG, GENERATION, PROCESSOR, INDEX)})
-    cached = _from_hub(id, offline=True)
+    cached = _from_hub(id, revision, offline=True)
     if cached:
         return _read(id, "the cache of Hugging Face", cached)
     copy = resources.files(__package__).joinpath("configs", f"{id.replace('/', '--')}.json")
-    if copy.is_file():
+    if copy.is_file() and revision in (None, "main"):
         stored = json.loads(copy.read_text(encoding="utf-8"))
         return Files(id, f"a copy of {stored['source']}, {stored['date']}", stored["config"], copy=stored)
-    found = _from_hub(id, offline=False) if online else None
+    found = _from_hub(id, revision, offline=False) if online else None
     if not found:
         asked = " and on the hub" if online else ""
-        raise UserError(f"model.engine.model={id}: no {CONFIG} found in the cache of Hugging Face{asked}")
+        at = f" revision={revision}" if revision else ""
+        raise UserError(f"model.engine.model={id}{at}: no {CONFIG} found in the cache of Hugging Face{asked}")
     return _read(id, "the hub", found)
 
 
-def _from_hub(id: str, offline: bool) -> dict[str, Path] | None:
+def _from_hub(id: str, revision: str | None, offline: bool) -> dict[str, Path] | None:
     """Where the files lie after they were fetched from the hub, or in its cache; None where there is no such model."""
     try:
         from huggingface_hub import hf_hub_download
@@ -98,7 +100,7 @@ def _from_hub(id: str, offline: bool) -> dict[str, Path] | None:
     found = {}
     for name in (CONFIG, GENERATION, PROCESSOR, INDEX):
         try:
-            found[name] = Path(hf_hub_download(id, name, local_files_only=offline))
+            found[name] = Path(hf_hub_download(id, name, revision=revision, local_files_only=offline))
         except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError):
             if name == CONFIG:
                 return None
@@ -129,13 +131,13 @@ def _read(id: str, source: str, paths: Mapping[str, Path]) -> Files:
 
 
 @lru_cache(maxsize=64)
-def known(id: str) -> Model | None:
+def known(id: str, revision: str | None = None) -> Model | None:
     """What can be told of a model without a network: its row, or a row made from its files; None if they are not here."""
     row = row_of(id)
     if row is not None:
         return row
     try:
-        return model_from(files_of(id, online=False))
+        return model_from(files_of(id, online=False, revision=revision))
     except UserError:
         return None
 
@@ -151,12 +153,20 @@ def selectable(overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
     """
     found = {name: section_of(name, row) for name, row in rows().items()}
     found[HF] = {"name": "${.engine.model}", "engine": {"type": "vllm", "model": "???"}}
-    ids = [each.partition("=")[2].strip("'\"") for each in overrides if each.startswith("model.engine.model=")]
+    ids = _values(overrides, "model.engine.model")
+    revisions = _values(overrides, "model.engine.revision")
+    revision = revisions[-1] if revisions else None
     if ids and f"model={HF}" in overrides:
         # Part of each episode's id: a folder may lie elsewhere.
         name = Path(ids[-1]).resolve().name if Path(ids[-1]).is_dir() else ids[-1]
-        found[HF] = section_of(name, row_of(ids[-1]) or model_from(files_of(ids[-1])))
+        found[HF] = section_of(name, row_of(ids[-1]) or model_from(files_of(ids[-1], revision=revision)))
     return found
+
+
+def _values(overrides: Sequence[str], key: str) -> list[str]:
+    """What the command line gives for a key, in its order."""
+    found = [each.lstrip("+").partition("=") for each in overrides]
+    return [value.strip("'\"") for name, _, value in found if name == key]
 
 
 def check_name(section: Any) -> None:

@@ -37,13 +37,13 @@ PACKAGES = (
 )
 
 
-def new_session(config: Mapping[str, Any], retry: str = "") -> dict[str, Any]:
+def new_session(config: Mapping[str, Any], retry: str = "", commit: str = "") -> dict[str, Any]:
     """What is noted of a session at its start; see ``RunDirectory.begin_session``."""
     session = {
         "id": secrets.token_hex(4),
         "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         **versions(),
-        "surroundings": surroundings(config),
+        "surroundings": surroundings(config, commit),
         "config": config,
     }
     if config.get("retry_failed"):
@@ -61,13 +61,16 @@ def unfinished_retry(sessions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return () if any(session.get("complete") for session in latest) else tuple(session["id"] for session in latest)
 
 
-def changes(sessions: Sequence[Mapping[str, Any]], played: Collection[str], config: Mapping[str, Any]) -> list[str]:
+def changes(
+    sessions: Sequence[Mapping[str, Any]], played: Collection[str], config: Mapping[str, Any], commit: str = ""
+) -> list[str]:
     """What is another one now than in the sessions that have played rows, one text for each.
 
     Args:
         sessions: As stored, in their order.
         played: Ids of those that have played rows.
         config: What is played now.
+        commit: Of the model's files, where it is known.
     """
     if not played:
         return []
@@ -80,7 +83,7 @@ def changes(sessions: Sequence[Mapping[str, Any]], played: Collection[str], conf
             earlier = ", ".join(sorted(map(str, others)))
             found.append(f"{name} {now.get(name)} (earlier {earlier})")
     named_already = tuple(f"package {name.lower()} " for name in PACKAGES)
-    around = differences(with_rows, surroundings(config))
+    around = differences(with_rows, surroundings(config, commit))
     return found + [text for text in around if not text.startswith(named_already)]
 
 

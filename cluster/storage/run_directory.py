@@ -158,15 +158,16 @@ class RunDirectory(Run):
 
     # --- sessions ---
 
-    def begin_session(self, config: Mapping[str, Any], retry: str = "") -> None:
+    def begin_session(self, config: Mapping[str, Any], retry: str = "", commit: str = "") -> None:
         """Add this session to those that played here; rows that are committed from now on name it.
 
         Args:
             config: The resolved configuration.
             retry: If the session plays failed episodes again: the first session that did so on the same command, empty if
                 this one is the first; see ``provenance.unfinished_retry``.
+            commit: Of the model's files, where it is known.
         """
-        session = provenance.new_session(config, retry)
+        session = provenance.new_session(config, retry, commit)
         self.session = session["id"]
         self.write_sessions([*self.sessions, session])
 

@@ -43,8 +43,13 @@ _FIELD = re.compile(r"^(Name|Version):[ \t]*(\S.*?)[ \t\r]*$", re.MULTILINE)
 """Of a package's metadata."""
 
 
-def surroundings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What is there now for a run of this configuration; what cannot be read is left out."""
+def surroundings(config: Mapping[str, Any], commit: str = "") -> dict[str, Any]:
+    """What is there now for a run of this configuration; what cannot be read is left out.
+
+    Args:
+        config: Of the run.
+        commit: Of the model's files, where it is known.
+    """
     engine = (config.get("model") or {}).get("engine") or {}
     found: dict[str, Any] = {
         "gpus": _gpus(),
@@ -53,7 +58,9 @@ def surroundings(config: Mapping[str, Any]) -> dict[str, Any]:
         },
         "packages": _packages(),
     }
-    folder = _model_folder(str(engine.get("model") or ""), str(engine.get("revision") or "main"))
+    folder = _model_folder(str(engine.get("model") or ""), commit or str(engine.get("revision") or "main"))
+    if commit:
+        found["weights"] = commit
     if folder is not None:
         found["weights"] = folder.name if folder.parent.name == "snapshots" else _hash_of_sizes(folder)
         found["tokenizer"] = _hash_of_files(folder, TOKENIZER_FILES)

@@ -1,0 +1,99 @@
+"""Which commit of a model's files a run loads, and what is said when its branch has moved since."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from cluster.commands import commits
+from cluster.commands.commits import with_commit
+from cluster.config.settings import load_settings
+from cluster.errors import UserError
+from tests.cluster.conftest import EASY, ROOT
+from tests.stub_hub import stub_hub
+
+FIRST, SECOND = "a" * 40, "b" * 40
+NOTED = [{"surroundings": {"weights": FIRST}}, {"surroundings": {"weights": "of an older version"}}, {"id": "old"}]
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return load_settings([*EASY, "model=qwen3_8b", "model.engine.revision=v1"])
+
+
+@pytest.fixture
+def hub_at(monkeypatch):
+    def at(commit):
+        monkeypatch.setattr(commits, "commit_of", lambda model, revision: commit)
+
+    return at
+
+
+def test_the_commit_goes_to_the_engine_and_changes_no_id(settings, hub_at):
+    hub_at(FIRST)
+    found = with_commit(settings, [])
+    assert found.model.make_engine().arguments["revision"] == FIRST
+    assert settings.model.make_engine().arguments["revision"] == "v1"
+    assert found.model.fingerprint == settings.model.fingerprint and found.config == settings.config
+
+
+def test_a_resumed_run_goes_on_with_the_commit_it_began_with(settings, hub_at, capsys):
+    hub_at(SECOND)
+    assert with_commit(settings, NOTED).model.commit == FIRST
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"v1 is at {SECOND} now, and was at {FIRST} when this run began; the run goes on with that one" in said
+    with pytest.raises(UserError, match=f"strict=true: .* was at {FIRST}"):
+        with_commit(dataclasses.replace(settings, strict=True), NOTED)
+    hub_at("")  # no network now
+    assert with_commit(settings, NOTED).model.commit == FIRST and not capsys.readouterr().err
+
+
+def test_a_folder_and_an_engine_without_revisions_have_no_commit(tmp_path, hub_at, settings):
+    hub_at(FIRST)
+    model = dataclasses.replace(settings.model, engine={**settings.model.engine, "model": str(tmp_path)})
+    assert with_commit(dataclasses.replace(settings, model=model), []).model.commit == ""
+    simulated = load_settings([*EASY, "model=simulated"])
+    assert with_commit(simulated, []) is simulated
+
+
+ASK = """
+import json, sys
+from cluster.commands.commits import commit_of
+from cluster.models.hub import selectable
+name = ["model=hf", "model.engine.model=org/small"]
+found = {"main": commit_of("org/small", "main"), "v1": commit_of("org/small", "v1"), "none": commit_of("org/small", "v9")}
+found["context"] = [
+    selectable([*name, *more])["hf"]["engine"]["max_model_len"] for more in ([], ["model.engine.revision=v1"])
+]
+print(json.dumps(found))
+"""
+
+
+def ask(tmp_path, **environment):
+    """In a process of its own, since the hub's library reads its environment once."""
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run([sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_branch_is_resolved_by_the_hub_or_its_cache_and_the_row_is_that_of_the_revision(tmp_path):
+    with stub_hub("org/small") as hub:
+        expected = {"none": ""}
+        for number, (branch, context) in enumerate({"main": 2048, "v1": 1024}.items()):
+            folder = tmp_path / branch
+            folder.mkdir()
+            config = SimpleNamespace(
+                architectures=["LlamaForCausalLM"], num_hidden_layers=2, num_attention_heads=4, hidden_size=64,
+                intermediate_size=128, vocab_size=1000, max_position_embeddings=context,
+            )  # fmt: skip
+            (folder / "config.json").write_text(json.dumps(vars(config)))
+            expected[branch] = hub.publish(branch, folder, number)
+        there = ask(tmp_path, HF_ENDPOINT=hub.address)
+        assert there == {**expected, "context": [2048, 1024]}
+        address = hub.address
+    assert ask(tmp_path, HF_ENDPOINT=address, HF_HUB_OFFLINE="1") == there, "the cache knows what was fetched"
