@@ -5,7 +5,8 @@
 #
 #   ./launch.sh slurm --nodes=4 --gpus-per-node=8 --time=12:00:00 -- suite=kidgym model=qwen2_5_vl_72b
 #
-# Options before the -- go to sbatch (--account, --qos, --mem, ...), overrides after it to `raycade run`. Three are ours:
+# Options before the -- go to sbatch (--account, --qos, --mem, ...), overrides after it to `raycade run`. With --array=1-N
+# each job of the array plays shard i/N, in the run directory RUN_DIR/shard-i. Three options are ours:
 #
 #   --dry-run          print the sbatch command and the plan of the run, and submit nothing
 #   --setup=FILE       a shell file that every node reads first: module load, proxies, HF_HOME, HF_HUB_OFFLINE
@@ -18,6 +19,10 @@
 #
 # This file has three parts: it submits itself (submit), is the batch script (job), and runs on each node (node).
 set -euo pipefail
+
+# Slurm takes the number of an array's last job for the whole array, so each of its jobs is called ARRAY_TASK.
+job_id="${SLURM_JOB_ID:-}"
+[[ -z ${SLURM_ARRAY_JOB_ID:-} ]] || job_id="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
 
 CONTINUE=75 # raycade's exit code for a run that was stopped early and can be resumed
 # After the last SIGTERM Slurm waits KillWait (30 s by default) before SIGKILL. The driver gets FINISH_SECONDS to finish
@@ -42,7 +47,7 @@ end_within() { exits_within "$1" "$2" || kill -KILL "$2"; }
 # --- on the login node ------------------------------------------------------------------------------------------------
 
 submit() {
-    local options=() root script job command plan dry_run=""
+    local options=() root script job command plan dry_run="" array="" log="raycade-%j.log"
     while (($#)) && [[ $1 != -- && $1 != -h && $1 != --help ]]; do
         case "$1" in
             --dry-run) dry_run=yes ;;
@@ -53,6 +58,12 @@ submit() {
             --node-cache=*)
                 [[ ${1#*=} == /* ]] || die 2 "$1: must be an absolute path on each node's local disk"
                 export RAYCADE_NODE_CACHE="${1#*=}"
+                ;;
+            --array | --array=* | -a*)
+                [[ $1 =~ ^--array=1-([0-9]+)(%[0-9]+)?$ ]] ||
+                    die 2 "$1: must be --array=1-N for N shards, or --array=1-N%M to play M of them at a time"
+                array="${BASH_REMATCH[1]}" log="raycade-%A_%a.log"
+                options+=("$1")
                 ;;
             *) options+=("$1") ;;
         esac
@@ -66,6 +77,11 @@ submit() {
     shift
     [[ " $* " != *" -m "* && " $* " != *" --multirun "* ]] ||
         die 2 "one job is one run; for several models: raycade run -m hydra/launcher=slurm model=a,b"
+    if [[ -n $array ]]; then
+        [[ " $*" == *" run_dir="* ]] ||
+            die 2 "--array: name the run directory (run_dir=PATH); the shards are PATH/shard-1 to PATH/shard-$array"
+        [[ " $*" != *" shard="* ]] || die 2 "--array plays one shard in each job; leave out shard=..."
+    fi
     [[ -n $dry_run ]] || command -v sbatch >/dev/null ||
         die 2 "sbatch not found; log in to a machine of the Slurm cluster"
     script="$(realpath "${BASH_SOURCE[0]}")"
@@ -73,7 +89,7 @@ submit() {
     # Report bad overrides now, not after a night in the queue.
     plan="$("$root/.venv/bin/python" -m cluster plan "$@")" || exit
     command=(sbatch --parsable --job-name=raycade --nodes=1 --ntasks-per-node=1 --requeue --open-mode=append
-        --signal=B:USR1@120 --output=raycade-%j.log "${options[@]}" "$script" job "$root" "$@")
+        --signal=B:USR1@120 --output="$log" "${options[@]}" "$script" job "$root" "$@")
     [[ " ${options[*]}" == *" --mem"* || " ${options[*]} " == *" --exclusive"* ]] ||
         say "no --mem: jobs get the partition's default, often 2 to 4 GB for each CPU. A replica needs main memory for" \
             "its weights while they load, and 8 GB for its pictures: see docs/slurm.md"
@@ -85,7 +101,12 @@ submit() {
         exit
     fi
     job="$("${command[@]}")"
-    say "submitted job ${job%%;*}. It writes to: $(scontrol show job "${job%%;*}" | sed -n 's/^ *StdOut=//p')"
+    if [[ -n $array ]]; then
+        say "submitted job ${job%%;*}, $array shards, which write to: $PWD/raycade-${job%%;*}_SHARD.log"
+        say "when all are done: raycade merge WHOLE RUN_DIR/shard-*"
+    else
+        say "submitted job ${job%%;*}. It writes to: $(scontrol show job "${job%%;*}" | sed -n 's/^ *StdOut=//p')"
+    fi
     say "squeue --job=${job%%;*} shows it, scancel ${job%%;*} cancels it"
 }
 
@@ -97,8 +118,10 @@ job() {
     export RAYCADE_VENV_PYTHON="$root/.venv/bin/python"
     python="$RAYCADE_VENV_PYTHON"
     script="$root/cluster/launch/slurm.sh"
+    overrides=("$@")
+    [[ -z ${SLURM_ARRAY_TASK_ID:-} ]] || of_array "$@"
     nodes="" driver="" received="" # process ids of srun and of raycade; the signal received from Slurm
-    say "job $SLURM_JOB_ID on $SLURM_JOB_NUM_NODES nodes ($SLURM_JOB_NODELIST), start $((restarts + 1))"
+    say "job $job_id on $SLURM_JOB_NUM_NODES nodes ($SLURM_JOB_NODELIST), start $((restarts + 1))"
     ((restarts <= most)) || die "$CONTINUE" "not done after $restarts requeues (RAYCADE_MAX_REQUEUES=$most)"
     trap 'forward USR1' USR1
     trap 'forward TERM' TERM INT
@@ -107,7 +130,17 @@ job() {
     prepare
     start_nodes
     await_nodes
-    drive "$@"
+    drive "${overrides[@]}"
+}
+
+# This job's shard of the run, below the run directory that was named.
+of_array() {
+    local word
+    overrides=("shard=$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_MAX")
+    for word in "$@"; do
+        if [[ $word == run_dir=* ]]; then word="$word/shard-$SLURM_ARRAY_TASK_ID"; fi
+        overrides+=("$word")
+    done
 }
 
 # Site files are not written for set -eu.
@@ -207,7 +240,7 @@ requeue() {
     clean_up
     say "not done (exit code $1); requeueing the job"
     trap '' TERM # requeueing ends this job
-    scontrol requeue "$SLURM_JOB_ID" || die "$CONTINUE" "the job cannot be requeued; run the same command again to resume"
+    scontrol requeue "$job_id" || die "$CONTINUE" "the job cannot be requeued; run the same command again to resume"
     exit "$CONTINUE"
 }
 
@@ -218,7 +251,7 @@ clean_up() {
     if running "$driver"; then kill -KILL "$driver"; fi
     if running "$nodes"; then
         # A signal that only this script handles, so that Ray shuts down cleanly.
-        scancel --signal=URG "$SLURM_JOB_ID.0" 2>/dev/null || true
+        scancel --signal=URG "$job_id.0" 2>/dev/null || true
         end_within 60 "$nodes"
     fi
     [[ -z ${RAYCADE_TEMPORARY:-} ]] || rm -rf "$RAYCADE_TEMPORARY"
@@ -261,7 +294,7 @@ node() {
     if [[ -z $received ]]; then
         say "Ray on $SLURMD_NODENAME exited with code $code. Its last output:"
         tail -n 20 "$temporary/start.log" | sed "s/^/$SLURMD_NODENAME: /" >&2
-        ((SLURM_NODEID > 0)) || scancel --signal=URG "$SLURM_JOB_ID.$SLURM_STEP_ID" # the cluster cannot run without its head
+        ((SLURM_NODEID > 0)) || scancel --signal=URG "$job_id.$SLURM_STEP_ID" # the cluster cannot run without its head
         return 1
     fi
 }
@@ -272,9 +305,9 @@ node() {
 # ends Ray by SIGURG; unless it is gone itself.
 on_term() {
     local state
-    state="$(scontrol show job -o "$SLURM_JOB_ID" 2>/dev/null | sed -n 's/.* JobState=\([A-Z]*\).*/\1/p')"
+    state="$(scontrol show job -o "$job_id" 2>/dev/null | sed -n 's/.* JobState=\([A-Z]*\).*/\1/p')"
     if [[ $state == RUNNING ]]; then
-        ((SLURM_NODEID > 0)) || scancel --batch --signal=USR1 "$SLURM_JOB_ID" || true
+        ((SLURM_NODEID > 0)) || scancel --batch --signal=USR1 "$job_id" || true
     else
         (sleep $((FINISH_SECONDS + TERM_SECONDS)) && kill -URG $$) &
     fi

@@ -162,6 +162,29 @@ class TestOnSlurm:
         time.sleep(8)  # as long as a requeued job has to wait
         assert world.job(job.number)["JobState"] == "CANCELLED", "cancelled is cancelled"
 
+    def test_an_array_plays_a_shard_in_each_job_and_a_requeued_one_leaves_the_others_alone(
+        self, world, tmp_path, uninterrupted
+    ):
+        run_dir = tmp_path / "run"
+        command = [SUBMIT, "submit", "--array=1-2", "--cpus-per-task=2", "--", *GAMES, *CLUSTER, f"run_dir={run_dir}"]
+        submitted = subprocess.run(
+            command, env=world.environment, cwd=world.folder, capture_output=True, text=True, check=True
+        )
+        number = submitted.stderr.split("submitted job ")[1].split(",")[0]
+        log = world.folder / f"raycade-{number}_2.log"
+        parts = lambda: list(run_dir.glob("shard-2/episodes/part-*.parquet"))  # noqa: E731
+        assert slurm_world.until(parts, 120), log.read_text()
+        # Slurm calls the last job of an array by the number of the whole.
+        world.run("scancel", "--batch", "--signal=USR1", f"{number}_2")
+        ended = lambda: all(world.job(f"{number}_{task}")["JobState"] in ENDED for task in (1, 2))  # noqa: E731
+        assert slurm_world.until(ended, 180), log.read_text()
+        states = {task: world.job(f"{number}_{task}") for task in (1, 2)}
+        assert [state["JobState"] for state in states.values()] == ["COMPLETED", "COMPLETED"], log.read_text()
+        assert (states[1]["Restarts"], states[2]["Restarts"]) == ("0", "1"), log.read_text()
+        merged = raycade("merge", str(tmp_path / "merged"), *map(str, sorted(run_dir.glob("shard-*"))))
+        assert merged.returncode == 0, merged.stderr
+        assert json.loads((tmp_path / "merged" / "summary.json").read_text()) == uninterrupted
+
     @pytest.mark.skipif(not slurm_world.has_cgroups(), reason="needs cgroups (version 1, freezer) that can be written")
     def test_a_preempted_run_finishes_its_running_episodes_within_the_grace_time(self, world):
         outcome = preempt(world, "requeue_grace")
@@ -216,7 +239,14 @@ class TestOnSlurm:
 
 
 def test_a_submission_without_the_double_dash_or_with_bad_overrides_is_refused(tmp_path):
-    for arguments, told in ((["--nodes=2"], "missing -- between"), (["--", "-m", "model=a,b"], "hydra/launcher=slurm")):
+    for arguments, told in (
+        (["--nodes=2"], "missing -- between"),
+        (["--", "-m", "model=a,b"], "hydra/launcher=slurm"),
+        (["--array=1,3", "--", "run_dir=x"], "--array=1,3: must be --array=1-N"),
+        (["-a", "1-4", "--", "run_dir=x"], "-a: must be --array=1-N"),
+        (["--array=1-4%2", "--", "suite=kumo"], "name the run directory"),
+        (["--array=1-4", "--", "run_dir=x", "shard=1/4"], "leave out shard="),
+    ):
         done = subprocess.run([SUBMIT, "submit", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and told in done.stderr
 
