@@ -47,6 +47,8 @@ BUILT_IN_COMMANDS = {
     "site": "cluster.commands.site",
     "watch-checkpoints": "cluster.commands.watch_checkpoints",
     "new": "cluster.scaffold.new",
+    "doctor": "cluster.doctor.command",
+    "fetch": "cluster.doctor.fetch",
 }
 COMMAND_HELP = {
     "compare": "differences between runs, or players of one, on identical games",
@@ -70,6 +72,8 @@ COMMAND_HELP = {
     "view": "episodes in the browser: filter, search, step through, compare",
     "watch-checkpoints": "play the checkpoints of a training as they come, and show the curve",
     "site": "a static leaderboard of runs: a folder of pages to be put on any server",
+    "doctor": "try what a run needs on these machines; say what is broken, and how to mend it",
+    "fetch": "download a model once, with its hashes checked, for runs without a network",
 }
 
 RUN_HELP = """\

@@ -9,6 +9,10 @@ CONTINUE = 75
 INTERRUPTED = 130
 
 
+SEE_DOCTOR = "`raycade doctor` with the same settings looks for the cause"
+"""Ends errors of starts whose cause may lie in the machines."""
+
+
 class UserError(Exception):
     """A user error: the message names the bad value and what would be right. Exit code 2."""
 

@@ -19,7 +19,7 @@ from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.start_failures import START_FAILURES, StartFailures
 from cluster.engines.base import Account, EngineSettingsError
-from cluster.errors import RunFailedError, UserError
+from cluster.errors import SEE_DOCTOR, RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.ray_backend import actors, capacity
@@ -244,7 +244,7 @@ class ReplicaPool:
         of_settings = isinstance(reason, EngineSettingsError)
         verdict = self._failures.failed(slot, place, str(reason), of_settings)
         if verdict == "fatal":
-            raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}") from error
+            raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}. {SEE_DOCTOR}") from error
         where = f" on {place}" if place else ""
         warn(f"{slot} failed to start{where}: {actors.first_line(reason)}")
         if verdict == "give up the GPU" and self.stats.replicas_up:
@@ -253,7 +253,7 @@ class ReplicaPool:
         if not self.stats.replicas_up and min(self._failures.counted.values()) >= START_FAILURES:
             raise RunFailedError(
                 f"none of the {len(self._failures.counted)} replicas can be started; "
-                f"the last one failed{where}: {actors.first_line(reason)}"
+                f"the last one failed{where}: {actors.first_line(reason)}. {SEE_DOCTOR}"
             ) from error
         return False
 

@@ -11,7 +11,7 @@ from cluster.concurrency import within
 from cluster.config.settings import ModelSettings
 from cluster.driver.replica_pool import ReplicaPool
 from cluster.engines.base import Engine, EngineError, Request
-from cluster.errors import RunFailedError
+from cluster.errors import SEE_DOCTOR, RunFailedError
 from cluster.runner.messages import NewReplica
 from evals.types import PlayerError, Reply
 
@@ -51,7 +51,9 @@ class HostedPool(ReplicaPool):
         try:
             engine = await self._host.ready(self.settings.model)
         except (EngineError, ValueError) as error:
-            raise RunFailedError(f"model={self.settings.model.name}: the engine cannot start: {error}") from error
+            raise RunFailedError(
+                f"model={self.settings.model.name}: the engine cannot start: {error}. {SEE_DOCTOR}"
+            ) from error
         self.progress.at("")
         self.engines += 1
         # A name of its own: runners that know a name take the replica for the one that died.

@@ -21,7 +21,7 @@ from cluster.config.settings import ClusterSettings, ModelSettings
 from cluster.console import warn
 from cluster.engines.base import EngineDiedError, Request
 from cluster.engines.replica import Replica
-from cluster.errors import RunFailedError, UserError
+from cluster.errors import SEE_DOCTOR, RunFailedError, UserError
 from cluster.launch.start_nodes import listens
 from cluster.ray_backend.bundles import make_group
 from cluster.ray_backend.capacity import living_nodes
@@ -65,10 +65,12 @@ def start_ray(cluster: ClusterSettings) -> None:
         try:
             ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
         except (OSError, RuntimeError, RayError) as error:
-            raise RunFailedError(f"Ray cannot be started on this machine: {error}") from error
+            raise RunFailedError(f"Ray cannot be started on this machine: {error}. {SEE_DOCTOR}") from error
         return
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes
-        raise UserError(f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed)")
+        raise UserError(
+            f"cluster.address={cluster.address}: no Ray cluster found there (the port is closed). {SEE_DOCTOR}"
+        )
     plugins.folders()  # puts them on the PYTHONPATH
     passed, withheld = passed_on(os.environ)
     # A Slurm job's Ray was started with this very environment.
@@ -82,7 +84,8 @@ def start_ray(cluster: ClusterSettings) -> None:
         ray.init(address=cluster.address, **common)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UserError(
-            f"cluster.address={cluster.address}: no Ray cluster found there, or its RAY_AUTH_TOKEN differs: {error}"
+            f"cluster.address={cluster.address}: no Ray cluster found there, or its RAY_AUTH_TOKEN differs: {error}. "
+            f"{SEE_DOCTOR}"
         ) from error
 
 

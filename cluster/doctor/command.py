@@ -1,0 +1,133 @@
+"""``raycade doctor``: what is broken here, what that would break, and how to mend it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+from collections import Counter
+from collections.abc import Sequence
+
+from cluster.completion import complete_overrides
+from cluster.doctor.check import WIDTH, Check, Finding, Need, Outcome, looked, need_of
+from cluster.doctor.network import RAY_CHECKS
+from cluster.doctor.nodes import (
+    ON_EACH,
+    Meeting,
+    Report,
+    compared,
+    hosted,
+    job_has_other_nodes,
+    look,
+    through_ray,
+    through_slurm,
+)
+from cluster.errors import RUN_FAILED, UserError
+from evals.printable import printable
+
+DESCRIPTION = """\
+Tries what a run with these overrides needs: packages, keys, memory, limits, file systems, ports, the model's files, GPUs one by
+one with a small engine, Ray and Slurm. With cluster.address=... it looks at every node of that Ray cluster, within a Slurm job
+at every node of the job. Exit code 1 if a check fails.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade doctor``."""
+    parser.description = DESCRIPTION
+    parser.add_argument("--quick", action="store_true", help="start neither an engine nor Ray (two seconds)")
+    parser.add_argument("--json", action="store_true", help="print all findings as JSON")
+    parser.add_argument(
+        "--node", help=argparse.SUPPRESS
+    )  # this call is a part of another one, which looks at many nodes
+    complete_overrides(parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE"))
+
+
+def main(options: argparse.Namespace) -> int:
+    """Look, and print; returns the exit code."""
+    if options.node:
+        address, lock = json.loads(options.node)
+        print(json.dumps(look(need_of(options.overrides, options.quick), Meeting(address, lock)).to_json()), flush=True)
+        return 0
+    try:
+        need, settings = need_of(options.overrides, options.quick), Outcome("ok", "complete")
+    except UserError as error:
+        need = need_of(["suite=kumo", "suite.domains=[medical]"], options.quick)
+        settings = Outcome(
+            "fail", str(error), "raycade run with these settings", "correct them (the rest is about the demo)"
+        )
+    shown = Printer(options.json)
+    host = socket.gethostname()
+    shown.add(looked(Check("settings", "settings of the run", lambda _: settings), need, host))
+    joined = [shown.add(looked(check, need, host)) for check in RAY_CHECKS]
+    everywhere = need.cluster.address is not None and all(finding.status == "ok" for finding in joined)
+    if everywhere or job_has_other_nodes():
+        _many(need, options.overrides, everywhere, shown)
+    else:
+        for check in ON_EACH:
+            shown.add(looked(check, need, host))
+    return shown.end()
+
+
+def _many(need: Need, overrides: Sequence[str], through: bool, shown: Printer) -> None:
+    """Look at all machines, of the Ray cluster or of the Slurm job."""
+    if through:
+        from cluster.ray_backend.capacity import living_nodes
+
+        nodes = living_nodes()
+        here = socket.gethostname()
+        others = [node["NodeManagerAddress"] for node in nodes if node["NodeManagerHostname"] != here]
+        with hosted(need, others[0] if others else here) as (host, meeting):
+            reports = through_ray(need, meeting, nodes)
+    else:
+        here = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+        with hosted(need, here) as (host, meeting):
+            reports = through_slurm(meeting, overrides, need.quick)
+    for finding in compared(reports, host.clocks):
+        shown.add(finding)
+    for report in reports:
+        shown.report(report)
+
+
+class Printer:
+    """Prints findings as they come, and counts them."""
+
+    def __init__(self, as_json: bool) -> None:
+        """``as_json`` prints them at the end, as one object."""
+        self._json = as_json
+        self._all: list[Finding] = []
+
+    def add(self, finding: Finding) -> Finding:
+        """One finding, shown at once."""
+        self._all.append(finding)
+        if not self._json:
+            for line in finding.lines():
+                print(printable(line), flush=True)
+        return finding
+
+    def report(self, report: Report) -> None:
+        """A machine's findings: those that are not well, and how many the others are."""
+        self._all += report.findings
+        if self._json:
+            return
+        good = sum(finding.status in ("ok", "skipped") for finding in report.findings)
+        print(printable(f"\n{report.host}: {good} of {len(report.findings)} checks ok or not needed"), flush=True)
+        for finding in report.findings:
+            if finding.status in ("warn", "fail"):
+                for line in finding.lines():
+                    print(printable(line), flush=True)
+
+    def end(self) -> int:
+        """The sum; returns the exit code."""
+        count = Counter(finding.status for finding in self._all)
+        failed = count["fail"]
+        if self._json:
+            print(json.dumps({"ok": not failed, "checks": [finding.to_json() for finding in self._all]}, indent=1))
+        else:
+            rest = f", {count['warn']} with a warning" if count["warn"] else ""
+            what = (
+                f"{failed} of {len(self._all)} checks failed" if failed else f"none of {len(self._all)} checks failed"
+            )
+            print(f"\n{what}{rest}."[: WIDTH + 1])
+        return RUN_FAILED if failed else 0

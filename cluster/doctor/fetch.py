@@ -1,0 +1,76 @@
+"""``raycade fetch``: download a model once, before any job needs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from cluster.doctor.check import gib
+from cluster.errors import UserError
+from cluster.models.table import row_of, rows
+from envs.suggest import did_you_mean
+
+DESCRIPTION = """\
+Downloads a model into the cache of Hugging Face (HF_HOME), checks the hash of every file and pins the commit. MODEL is a
+name of `raycade models`, or ORGANIZATION/NAME of the hub. A stopped download goes on with the bytes that are there. What does
+not fit the disk is refused before it starts.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``raycade fetch``."""
+    parser.description = DESCRIPTION
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--revision", default="main", metavar="R", help="branch, tag or commit (default main)")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Fetch, and say how a run uses it; returns the exit code.
+
+    Raises:
+        UserError: there is no such model, or it does not fit.
+        RunFailedError: the hub stopped answering, or a file is not what its hash says.
+    """
+    id = id_of(options.model)
+    try:
+        from huggingface_hub import constants
+        from huggingface_hub.utils import disable_progress_bars, logging  # type: ignore[attr-defined]
+
+        from cluster.doctor import weights
+    except ImportError:
+        raise UserError("raycade fetch needs the package huggingface_hub, which comes with vLLM") from None
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # its warnings would stand between our lines
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    listing = weights.listed(id, options.revision)
+    weights.check_room(listing)
+    size = sum(file.size for file in listing.files)
+    print(
+        f"{id} at commit {listing.commit}: {len(listing.files)} files, {gib(size)}; {gib(listing.lacking)} to download"
+    )
+    folder = weights.download(listing, lambda line: print(f"  {line}", flush=True))
+    weights.pin(listing, options.revision)
+    row = row_of(id)
+    chosen = f"model={row.name}" if row is not None else f"model=hf model.engine.model={id}"
+    print(
+        f"\nIn {folder}\nA run that uses it, also without a network:\n"
+        f"  export HF_HOME={constants.HF_HOME} HF_HUB_OFFLINE=1\n"
+        f"  raycade run {chosen} model.engine.revision={listing.commit}"
+    )
+    return 0
+
+
+def id_of(name: str) -> str:
+    """The hub's id of a model that the table names, or of an id.
+
+    Raises:
+        UserError: it is neither.
+    """
+    row = rows().get(name)
+    if row is not None:
+        return row.id
+    if name.count("/") != 1 or name.startswith((".", "/")):
+        raise UserError(
+            f"{name}: is no model of `raycade models`, nor ORGANIZATION/NAME of the hub{did_you_mean(name, rows())}"
+        )
+    return name

@@ -1,0 +1,115 @@
+"""`raycade fetch` with Hugging Face's own client, against a hub on this machine."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+from cluster.cli import main
+from cluster.doctor.fetch import id_of
+from cluster.errors import UserError
+from tests.cluster.conftest import ROOT
+from tests.cluster.hub_stub import COMMIT, FILES, WEIGHTS, Hub, hub
+
+TEN = 10 * 2**20
+
+
+def fetch(stub: Hub, home: Path, **environment: str) -> subprocess.CompletedProcess:
+    names = {"HF_ENDPOINT": stub.address, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1", **environment}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    command = [sys.executable, "-m", "cluster", "fetch", "org/model"]
+    return subprocess.run(command, env=kept | names, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def folder(home: Path) -> Path:
+    return home / "hub" / "models--org--model"
+
+
+def test_a_broken_transfer_goes_on_in_the_next_process_and_the_commit_is_pinned(tmp_path):
+    with hub() as stub:
+        stub.break_after, stub.down_after_break = TEN + 5, True
+        broken = fetch(stub, tmp_path)
+        assert broken.returncode == 1 and "10.0 MiB of 24.0 MiB are there; the same command goes on" in broken.stderr
+        assert not (folder(tmp_path) / "snapshots" / COMMIT / "model.safetensors").exists()
+
+        stub.break_after, stub.down_after_break, stub.status = TEN + 5, False, 0
+        done = fetch(stub, tmp_path)
+        assert done.returncode == 0, done.stderr
+        # From where the first process stopped, and again from where the second one's connection broke.
+        assert [first for first, _ in stub.sent] == [0, TEN, 2 * TEN]
+    assert (folder(tmp_path) / "snapshots" / COMMIT / "model.safetensors").read_bytes() == WEIGHTS
+    assert (folder(tmp_path) / "refs" / "main").read_text() == COMMIT
+    assert not list(folder(tmp_path).glob("blobs/*.part"))
+    assert not (folder(tmp_path) / "snapshots" / COMMIT / "pytorch_model.bin").exists()  # the same weights as a pickle
+    assert f"export HF_HOME={tmp_path} HF_HUB_OFFLINE=1" in done.stdout and COMMIT in done.stdout
+
+    # What it printed holds: the hub's own client finds the files without a network.
+    asked = "from huggingface_hub import snapshot_download; print(snapshot_download('org/model'))"
+    offline = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    found = subprocess.run([sys.executable, "-c", asked], env=offline, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(folder(tmp_path) / "snapshots" / COMMIT)
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch) -> Iterator[Hub]:
+    """A hub to which the client of this process is turned."""
+    with hub() as state:
+        monkeypatch.setattr(constants, "ENDPOINT", state.address)
+        template = "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", state.address + template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        yield state
+
+
+def ended(capsys) -> tuple[int, str]:
+    """Exit code and errors of the command in this process."""
+    with pytest.raises(SystemExit) as end:
+        main(["fetch", "org/model"])
+    return end.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_file_with_another_hash_is_refused_and_removed(name, tmp_path, stub, capsys):
+    stub.content[name] = bytes(len(FILES[name]))
+    code, said = ended(capsys)
+    assert code == 1 and f"{name}: its content is not what the hub says it is" in said
+    assert not (folder(tmp_path) / "snapshots" / COMMIT / name).exists()
+    assert not (folder(tmp_path) / "refs" / "main").exists()
+    stub.content[name] = FILES[name]
+    assert ended(capsys) == (0, "")
+
+
+def test_refusals_name_their_remedy(stub, capsys, monkeypatch):
+    stub.status, stub.error_code = 403, "GatedRepo"
+    assert "gated (403). Accept the conditions on" in ended(capsys)[1]
+    monkeypatch.setenv("HF_TOKEN", "hf_of_the_test")
+    said = ended(capsys)[1]
+    assert "the account of your HF_TOKEN" in said and "hf_of_the_test" not in said
+    stub.status, stub.error_code = 429, ""
+    assert "too many requests (429). Wait some minutes" in ended(capsys)[1]
+
+
+def test_what_does_not_fit_the_disk_is_refused_before_it_starts(tmp_path, stub, capsys):
+    stub.claimed_size = 10**15
+    code, said = ended(capsys)
+    assert code == 2 and "931,323 GiB are to be downloaded" in said and "set HF_HOME" in said
+    assert stub.sent == [] and not folder(tmp_path).exists()
+
+
+@pytest.mark.parametrize("name", ["../../../outside.json", "/outside.json"])
+def test_a_name_that_leads_out_of_the_cache_is_refused(name, stub, capsys, monkeypatch):
+    monkeypatch.setitem(FILES, name, b"{}")
+    code, said = ended(capsys)
+    assert code == 2 and "odd names" in said
+
+
+def test_a_name_is_one_of_the_table_or_an_id():
+    assert id_of("qwen3_8b") == "Qwen/Qwen3-8B" and id_of("org/model") == "org/model"
+    with pytest.raises(UserError, match="Did you mean qwen3_8b"):
+        id_of("qwen3_8bb")
