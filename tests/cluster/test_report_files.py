@@ -1,6 +1,5 @@
 """`raycade report` with files: HTML, LaTeX and figures of one run or several, whole, partial, failed or empty."""
 
-import html
 import json
 
 from cluster.config.settings import load_settings
@@ -8,6 +7,7 @@ from tests.cluster.conftest import leave
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import SMALL
 from tests.cluster.test_merge import play as play  # a fixture
+from tests.report_page import episodes_of, report_of, section_of
 
 FIGURES = ["kumo_domains_map", "kumo_optimal_actions", "kumo_scatter"]
 
@@ -17,8 +17,9 @@ async def test_one_run_makes_all_files(play, tmp_path, capsys):
     files = ["--html", str(out / "page.html"), "--latex", str(out / "tex"), "--figures", str(out / "figures")]
     code, shown, err = run_here(capsys, "report", str(run_dir), *files)
     assert code == 0 and not err and all(f"written: {path}" in shown.replace("\n", "") for path in files[1::2])
-    page = (out / "page.html").read_text()
-    assert "Report: run" in page and "simulated" in page and 'class="status"' not in page
+    page = report_of(out / "page.html")
+    assert page["title"] == "run" and not page["status"]
+    assert {episode["row"]["player"] for episode in episodes_of(out / "page.html")} >= {"simulated"}
     assert sorted(path.name for path in (out / "figures").iterdir()) == [
         f"{name}.{form}" for name in FIGURES for form in ("pdf", "png", "svg")
     ]
@@ -39,8 +40,10 @@ async def test_several_runs_are_joined_and_each_keeps_its_own_results(play, caps
     assert "one: Partial run: 14 of 24" in out and "two: " not in out
     assert [json.loads((run / "summary.json").read_text())["done"] for run in runs] == [10, 48]
     assert "simulated (one)" not in (runs[0] / "summary.json").read_text()
-    text = page.read_text()
-    assert "Report: one, two" in text and "Configuration of one" in text and "Configuration of two" in text
+    report = report_of(page)
+    assert report["title"] == "one, two"
+    titles = [text["title"] for text in section_of(report, "How the runs were made")["texts"]]
+    assert titles == ["Configuration of one", "Configuration of two"]
 
 
 async def test_runs_of_one_name_are_told_apart_by_their_paths(play, tmp_path, capsys):
@@ -56,15 +59,17 @@ async def test_partial_and_failed_runs_say_so(play, tmp_path, capsys):
     page = tmp_path / "page.html"
     code, out, _ = run_here(capsys, "report", str(run_dir), "--html", str(page))
     assert code == 0 and out.startswith("Partial run: 21 of 24") and "All played episodes failed" in out
-    text = page.read_text()
-    assert text.count('class="status"') == 2 and "EngineKilled: twice" in text and 'class="badge failed"' in text
+    report = report_of(page)
+    assert len(report["status"]) == 2
+    failed = [one["at"] for one in section_of(report, "Episodes to look at")["episodes"] if one["ending"] == "failed"]
+    assert failed and all("EngineKilled: twice" in json.dumps(episodes_of(page)[at]) for at in failed)
 
 
 async def test_what_makes_scores_doubtful_is_said_on_the_page_too(play, tmp_path, capsys):
     run_dir, page = await play("run", cutting=24), tmp_path / "page.html"
     code, _, err = run_here(capsys, "report", str(run_dir), "--html", str(page))
     [warning] = json.loads((run_dir / "summary.json").read_text())["warnings"]
-    assert code == 0 and warning in err and html.escape(warning) in page.read_text()
+    assert code == 0 and warning in err and warning in report_of(page)["status"]
 
 
 def test_an_empty_run_says_so(tmp_path, capsys):
@@ -73,7 +78,7 @@ def test_an_empty_run_says_so(tmp_path, capsys):
     files = ["--html", str(tmp_path / "page.html"), "--latex", str(tmp_path / "tex"), "--figures", str(tmp_path / "f")]
     code, out, err = run_here(capsys, "report", str(settings.run_dir), *files)
     assert code == 0 and out.startswith("Empty run") and not err
-    assert "Empty run" in (tmp_path / "page.html").read_text()
+    assert report_of(tmp_path / "page.html")["status"][0].startswith("Empty run")
 
 
 async def test_what_cannot_be_written_is_named(play, tmp_path, capsys):

@@ -2,19 +2,22 @@
 
 import doctest
 import importlib
+from pathlib import Path
 
 import pytest
 
-MODULES = (
-    *("evals.types", "evals.conversation", "evals.tables", "evals.figures", "evals.view", "evals.printable"),
-    *(
-        "evals.chat_json",
-        "evals.sessions.session",
-        "evals.stats.intervals",
-        "evals.report.joint",
-        "evals.reference.comparison",
-    ),
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for package in ("cluster", "envs", "evals")
+    for path in (ROOT / package).rglob("*.py")
+    if "    >>> " in path.read_text(encoding="utf-8")
 )
+
+
+def test_the_contract_files_have_examples():
+    contract = {"evals.types", "evals.conversation", "evals.tables", "evals.figures", "evals.view"}
+    assert contract <= set(MODULES)
 
 
 @pytest.mark.parametrize("name", MODULES)

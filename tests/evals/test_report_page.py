@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 import pytest
 
 from evals.analysis.labels import run_labels
-from evals.archive.chunks import unpack_chunk
 from evals.archive.one_file import LARGEST, one_file
 from evals.ledger.run_data import RunData
 from evals.report.build import page_of
@@ -21,6 +20,7 @@ from evals.summary.failures import causes_of
 from evals.summary.status import status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Table
+from tests.report_page import data_block
 from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
 
 FIRST, SECOND = MODELS
@@ -62,8 +62,7 @@ class Reader(HTMLParser):
 
 def content(text: str) -> tuple[dict, list[dict]]:
     """What the page shows, and its episodes and prompts, as its script reads them."""
-    texts = Reader(text).texts
-    return unpack_chunk(texts["report"])[0], unpack_chunk(texts["episodes-0"])[0]["episodes"]
+    return data_block(text, "report"), data_block(text, "episodes-0")["episodes"]
 
 
 @pytest.mark.parametrize("name", ["toy", "kumo", "kidgym", "multistar"])
