@@ -39,7 +39,7 @@ def page_of(report: Report) -> Page:
         _performance(tables),
         _made(report),
     ]
-    title = ", ".join(one.name for one in report.runs)
+    title = "; ".join(one.name for one in report.runs)
     return Page(title, report.status, [section for section in sections if not section.empty])
 
 
@@ -97,7 +97,7 @@ def latex_files(report: Report) -> dict[str, str]:
     """A file for each table, those in the papers' layouts first, and a document with all of them."""
     tables = [*report.paper_tables(), *(table for table in report.tables() if table.section == "scores")]
     files = {f"{table.name}.tex": latex(table, report.baselines) for table in tables}
-    return {**files, "report.tex": document(tables, ", ".join(one.name for one in report.runs))}
+    return {**files, "report.tex": document(tables, "; ".join(one.name for one in report.runs))}
 
 
 def figure_files(figures: Iterable[Figure]) -> dict[str, bytes]:

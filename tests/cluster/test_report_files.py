@@ -18,8 +18,8 @@ async def test_one_run_makes_all_files(play, tmp_path, capsys):
     code, shown, err = run_here(capsys, "report", str(run_dir), *files)
     assert code == 0 and not err and all(f"written: {path}" in shown.replace("\n", "") for path in files[1::2])
     page = report_of(out / "page.html")
-    assert page["title"] == "run" and not page["status"]
-    assert {episode["row"]["player"] for episode in episodes_of(out / "page.html")} >= {"simulated"}
+    assert page["title"] == "kumo, simulated" and not page["status"]
+    assert {episode["row"].get("player") for episode in episodes_of(out / "page.html")} >= {"simulated"}
     assert sorted(path.name for path in (out / "figures").iterdir()) == [
         f"{name}.{form}" for name in FIGURES for form in ("pdf", "png", "svg")
     ]
@@ -41,9 +41,9 @@ async def test_several_runs_are_joined_and_each_keeps_its_own_results(play, caps
     assert [json.loads((run / "summary.json").read_text())["done"] for run in runs] == [10, 48]
     assert "simulated (one)" not in (runs[0] / "summary.json").read_text()
     report = report_of(page)
-    assert report["title"] == "one, two"
+    assert report["title"] == "simulated, one; simulated, two"
     titles = [text["title"] for text in section_of(report, "How the runs were made")["texts"]]
-    assert titles == ["Configuration of one", "Configuration of two"]
+    assert titles == ["Configuration of simulated, one", "Configuration of simulated, two"]
 
 
 async def test_runs_of_one_name_are_told_apart_by_their_paths(play, tmp_path, capsys):

@@ -18,7 +18,7 @@ from tests.cluster.openai_api.conftest import stub as stub  # a fixture
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_foreign_runs import change
 from tests.cluster.test_replay import run_dir as run_dir  # a fixture
-from tests.report_page import report_of
+from tests.report_page import episodes_of
 
 
 def rewrite(run_dir, **columns):
@@ -71,7 +71,7 @@ def test_a_missing_domain_file_leaves_the_report_and_ends_rescore_with_its_name(
     change(run_dir, suite={**suite_of(run_dir), "domains": ["/nowhere/mine.yaml"]})
     page = tmp_path / "page.html"
     code, out, _ = said(capsys, "report", run_dir, "--html", page)
-    assert code == 0 and "without the help of the suite kumo" in json.dumps(report_of(page))
+    assert code == 0 and "without the help of the suite kumo" in json.dumps(episodes_of(page))
     code, out, err = said(capsys, "rescore", run_dir)
     assert code == 2 and "mine.yaml" in err and "other course" not in out
 
