@@ -20,10 +20,9 @@ from evals.archive.licenses import licenses
 from evals.archive.pictures import Tiles
 from evals.exchange.public import places_of, public_error
 from evals.viewer.index import EpisodeIndex
+from evals.viewer.schema import VERSION
 from evals.viewer.server import STATIC
 
-VERSION: Final = 1
-"""Of the files: the page refuses those of another version."""
 NOT_LISTED: Final = ("seed", "part", "place", "id", "latest")
 """Columns of the index that the page's list does not need."""
 NOWHERE: Final = 2**32 - 1

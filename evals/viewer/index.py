@@ -221,7 +221,9 @@ class EpisodeIndex:
             f"FROM episodes WHERE {where} AND status = 'failed' GROUP BY ALL ORDER BY count DESC, cause"
         )
         found = self._named(asked, values)
-        return [{**cause, "episodes": self._rows(np.asarray(cause.pop("ids"), np.int32))} for cause in found]
+        for cause in found:
+            cause["episodes"] = self._rows(np.asarray(cause.pop("ids"), np.int32))
+        return found
 
     def values(self) -> dict[str, dict[str, int]]:
         """What there is to choose from, with the number of episodes of each value."""

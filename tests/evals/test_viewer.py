@@ -6,6 +6,8 @@ import re
 import shutil
 import threading
 import time
+from types import UnionType
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +17,16 @@ from PIL import Image
 from starlette.testclient import TestClient as AnyClient
 
 from envs.picture import picture_from_description
+from evals.archive.chunks import read_chunk
+from evals.archive.export import export
 from evals.ledger.parts import write_part
 from evals.suites.kidgym import rerender_episode
-from evals.viewer import index
+from evals.viewer import index, schema
 from evals.viewer.episode import stored_row
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import unread_parts
 from evals.viewer.search import places_with
-from evals.viewer.server import Viewer, make_app
+from evals.viewer.server import STATIC, Viewer, make_app
 from tests.viewer_runs import HOSTILE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
 
 TOKEN = "the-token"
@@ -70,6 +74,61 @@ def opened(ask, row, **given):
     answer = ask("episode", at=f"{row['run']}/{row['episode_id']}", **given)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def conforms(value, hint, path="answer"):
+    """See that a JSON value is what a type of the schema says, and nothing more."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if is_typeddict(hint):
+        hints = get_type_hints(hint, include_extras=True)
+        assert value.keys() <= hints.keys(), f"{path}: {value.keys() - hints.keys()}"
+        for name, each in hints.items():
+            is_optional = get_origin(each) is NotRequired
+            assert is_optional or name in value, f"{path}: no {name}"
+            if name in value:
+                conforms(value[name], get_args(each)[0] if is_optional else each, f"{path}.{name}")
+    elif origin in (Union, UnionType):
+        kinds = [each for each in inner if (value is None) == (each is type(None))]
+        if isinstance(value, dict) and len(kinds) > 1:
+            kinds = [each for each in kinds if value.keys() == get_type_hints(each).keys()]
+        assert kinds, f"{path}: {value!r} is none of {inner}"
+        conforms(value, kinds[0], path)
+    elif origin is list:
+        for number, each in enumerate(value):
+            conforms(each, inner[0], f"{path}[{number}]")
+    elif origin is dict:
+        for name, each in value.items():
+            conforms(each, inner[1], f"{path}[{name!r}]")
+    elif origin is Literal:
+        assert value in inner, f"{path}: {value!r}"
+    elif hint is not Any:
+        kinds = (int, float) if hint is float else hint
+        is_number_only = isinstance(value, bool) and hint is not bool
+        assert isinstance(value, kinds) and not is_number_only, f"{path}: {value!r} is no {hint}"
+
+
+def test_the_page_s_types_are_those_of_the_schema():
+    made = (STATIC.parent / "frontend" / "src" / "schema.ts").read_text(encoding="utf-8")
+    assert made == schema.typescript(), "python -m evals.viewer.schema > evals/viewer/frontend/src/schema.ts"
+
+
+def test_answers_and_files_are_what_the_schema_says(ask, folder, tmp_path):
+    answers = {
+        **{"state": schema.State, "values": schema.Values, "episodes": schema.Page},
+        **{"cells": list[schema.Cell], "causes": list[schema.Cause]},
+    }
+    for path, hint in answers.items():
+        conforms(ask(path).json(), hint, path)
+    versus = {"versus": "hostile", "versus_run": "wild", "text": "let me think"}
+    conforms(ask("episodes", **versus).json(), schema.Page)
+    for row in listed(ask):
+        conforms(opened(ask, row), schema.Episode, row["suite"])
+    index = EpisodeIndex([viewed(folder / "calm")])
+    index.refresh()
+    export(index, [{}], tmp_path / "pages")
+    conforms(read_chunk(tmp_path / "pages" / "data" / "columns.js")[0], schema.Columns)
+    for episode in read_chunk(tmp_path / "pages" / "data" / "episodes-0.js")[0]["episodes"]:
+        conforms(episode, schema.Shown)
 
 
 # --- who is let in ---------------------------------------------------------------------------------------------------

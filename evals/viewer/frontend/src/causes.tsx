@@ -1,5 +1,6 @@
 import { addressOf, changed, type Change } from "./address";
-import { reference, type Cause } from "./api";
+import { reference } from "./api";
+import type { Cause } from "./schema";
 import { number, Text } from "./text";
 
 interface Given {

@@ -2,7 +2,8 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { changed, filters, type Change } from "./address";
-import { ask, named, reference, type Episode, type Row } from "./api";
+import { ask, named, reference } from "./api";
+import type { Episode, Row } from "./schema";
 import { Copy } from "./copy";
 import { EpisodeView, title } from "./episode";
 import { number, outcome, Sought } from "./text";
@@ -168,7 +169,7 @@ function stepsWith(episode: Episode, text: string): number[] {
   const wanted = text.toLowerCase();
   const has = (given: string | undefined) => (given ?? "").toLowerCase().includes(wanted);
   const places = episode.steps.map((step, place) => {
-    const asked = step.shown.some((message) => message.parts.some((part) => has(part.text)));
+    const asked = step.shown.some((message) => message.parts.some((part) => "text" in part && has(part.text)));
     return asked || has(step.reasoning) || has(step.reply) ? place + 1 : 0;
   });
   return places.filter((place) => place > 0);

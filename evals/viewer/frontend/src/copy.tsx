@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
-import { archive, named, reference, type Episode } from "./api";
+import { archive, named, reference } from "./api";
+import type { Episode } from "./schema";
 
 export function Copy({ episode }: { episode: Episode }) {
   const [said, setSaid] = useState("");

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { reference, type Episode, type Facts, type Row, type Step } from "./api";
+import { reference } from "./api";
+import type { Episode, Facts, Row, Step } from "./schema";
 import { Book, Graph } from "./figures";
 import { StepView } from "./step";
 import { number, Outcome, seconds, Text, words } from "./text";

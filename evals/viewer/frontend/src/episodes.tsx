@@ -2,7 +2,8 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { changed, filters, type Change } from "./address";
-import { ask, type Cause, type Cell, type State, type Values } from "./api";
+import { ask } from "./api";
+import type { Cause, Cell, State, Values } from "./schema";
 import { Causes } from "./causes";
 import { Filters } from "./filters";
 import { HeatMap } from "./heat";

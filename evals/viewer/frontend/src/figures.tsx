@@ -1,11 +1,11 @@
 // Pictures of what a suite knows: label probabilities, the chain of questions, the book and what it leaves possible.
 
-import type { Episode, Question, Rule, Step } from "./api";
+import type { Episode, Question, Rule, Step } from "./schema";
 import { number, percent } from "./text";
 
 export function Bars({ step }: { step: Step }) {
   const known = Object.entries(step.probabilities);
-  const most = Math.max(...known.map(([, share]) => share), 1e-9);
+  const most = Math.max(...known.map(([, share]) => share ?? 0), 1e-9);
   return (
     <>
       <h3>label probabilities</h3>
@@ -23,9 +23,9 @@ export function Bars({ step }: { step: Step }) {
               <th scope="row">{label}</th>
               <td>
                 <span class="bar">
-                  <span style={{ width: `${(100 * share) / most}%` }} />
+                  <span style={{ width: `${(100 * (share ?? 0)) / most}%` }} />
                 </span>
-                <span class="share">{share >= 0.0005 ? `${(100 * share).toFixed(1)} %` : share.toExponential(1)}</span>
+                <span class="share">{probability(share)}</span>
               </td>
               <td>{[label === step.decoded && "answer", label === step.best && "key"].filter(Boolean).join(", ")}</td>
             </tr>
@@ -35,6 +35,11 @@ export function Bars({ step }: { step: Step }) {
       {step.label_mass !== null && <p class="small">together {percent(step.label_mass)} of the next token</p>}
     </>
   );
+}
+
+function probability(share: number | null): string {
+  if (share === null) return "–";
+  return share >= 0.0005 ? `${(100 * share).toFixed(1)} %` : share.toExponential(1);
 }
 
 export function Remaining({ episode, number: place }: { episode: Episode; number: number }) {

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Change } from "./address";
-import type { RunStatus, Values } from "./api";
+import type { RunStatus, Values } from "./schema";
 import { words } from "./text";
 
 const CHOICES = ["run", "suite", "task", "level", "mode", "player", "error_kind"];

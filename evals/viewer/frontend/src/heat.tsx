@@ -2,7 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import type { Change } from "./address";
-import type { Cell, RunStatus } from "./api";
+import type { Cell, RunStatus } from "./schema";
 import { percent } from "./text";
 
 interface Given {

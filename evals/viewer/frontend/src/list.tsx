@@ -2,7 +2,8 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { addressOf, changed, filters, type Change } from "./address";
-import { ask, reference, type Page, type Row } from "./api";
+import { ask, reference } from "./api";
+import type { Page, Row } from "./schema";
 import { number, Outcome, seconds, Text } from "./text";
 
 const HEIGHT = 32;

@@ -1,7 +1,8 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { addressOf, useAddress } from "./address";
-import { archive, ask, type State } from "./api";
+import { archive, ask } from "./api";
+import type { State } from "./schema";
 import { Compared } from "./compared";
 import { Episodes } from "./episodes";
 import { Report } from "./report";

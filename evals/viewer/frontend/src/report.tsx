@@ -1,7 +1,15 @@
 // A report in one file: results of each suite, episodes to look at, prompts, costs and settings.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Episode } from "./api";
+import type {
+  Episode,
+  Report as Content,
+  ReportCell as Cell,
+  ReportFigure as Figure,
+  ReportSection as Section,
+  ReportTable as Table,
+  Shown,
+} from "./schema";
 import { open } from "./archive/chunks";
 import { EpisodeView, Fold, title } from "./episode";
 import { Parts } from "./step";
@@ -10,56 +18,13 @@ import { Theme } from "./theme";
 
 const EPISODES = "episodes-0";
 
-interface Cell {
-  text: string;
-  interval: string;
-  number: boolean;
-  best: boolean;
-}
-
-interface Table {
-  title: string;
-  shared: string[];
-  columns: { name: string; number: boolean }[];
-  rows: Cell[][];
-  notes: string[];
-}
-
-interface Figure {
-  title: string;
-  source: string;
-  width: number;
-  height: number;
-  alt: string;
-  notes: string[];
-}
-
-interface Section {
-  id: string;
-  title: string;
-  lines: string[];
-  tables: Table[];
-  figures: Figure[];
-  more: Table[];
-  episodes: { at: number; ending: string }[];
-  prompts: { at: number; title: string }[];
-  texts: { title: string; text: string }[];
-}
-
-interface Content {
-  title: string;
-  status: string[];
-  sections: Section[];
-  version: string;
-}
-
 /** What the file holds; null until it is unpacked. */
 function useContent(): [Content | null, Episode[], string] {
   const [content, setContent] = useState<Content | null>(null);
   const [episodes, setEpisodes] = useState<Episode[]>([]);
   const [error, setError] = useState("");
   useEffect(() => {
-    const both = Promise.all([open<Content>("report"), open<{ episodes: Episode[] }>(EPISODES)]);
+    const both = Promise.all([open<Content>("report"), open<{ episodes: Shown[] }>(EPISODES)]);
     both
       .then(([report, chunk]) => {
         setEpisodes(chunk.head.episodes.map(listed));
@@ -72,9 +37,16 @@ function useContent(): [Content | null, Episode[], string] {
 }
 
 /** An episode of this file as one of a list, without a run. */
-function listed(episode: Episode): Episode {
-  const row = { ...episode.row, run: "", attempts: [episode.row.attempt] } as Episode["listed"];
-  return { ...episode, listed: row, chunk: EPISODES };
+function listed(episode: Shown, place: number): Episode {
+  const { seed: _, ...row } = episode.row;
+  return {
+    ...episode,
+    listed: { ...row, id: place, run: "", attempts: [row.attempt] },
+    place: { position: null, total: 0, before: null, after: null },
+    same_game: [],
+    folder: "",
+    chunk: EPISODES,
+  };
 }
 
 export function Report() {

@@ -1,4 +1,5 @@
-import { named, reference, type Episode, type Message, type Step } from "./api";
+import { named, reference } from "./api";
+import type { Episode, Message, Step } from "./schema";
 import { draw } from "./archive/pictures";
 import { FactList, Fold } from "./episode";
 import { Bars, Remaining } from "./figures";
@@ -130,7 +131,7 @@ function Counts({ step }: { step: Step }) {
 }
 
 function contains(message: Message, text: string): boolean {
-  return message.parts.some((part) => part.text?.toLowerCase().includes(text));
+  return message.parts.some((part) => "text" in part && part.text.toLowerCase().includes(text));
 }
 
 const LONG = 1500;
@@ -140,7 +141,7 @@ export function Parts({ message, episode }: { message: Message; episode: Episode
   return (
     <>
       {message.parts.map((part, order) =>
-        part.picture === undefined ? (
+        "text" in part ? (
           <div class={part.text.length > LONG ? "words long" : "words"} tabIndex={part.text.length > LONG ? 0 : undefined} key={order}>
             <Text value={part.text} />
           </div>

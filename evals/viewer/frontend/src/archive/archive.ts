@@ -1,23 +1,14 @@
 // Static pages: what the server would answer, from the columns and chunks of an export.
 
-import type { Cause, Cell, Episode, Page, Progress, Row, State, Values } from "../api";
+import { VERSION, type Cause, type Cell, type Columns, type Episode, type Page, type Progress, type Row, type Shown, type Values } from "../schema";
 import { open } from "./chunks";
-import { causeOf, CHOICES, Table, type PackedColumn } from "./table";
+import { causeOf, CHOICES, Table } from "./table";
 
-const VERSION = 1;
 const EXAMPLES = 20;
 const MOST_ROWS = 500;
 
-interface Columns {
-  version: number;
-  rows: number;
-  size: number;
-  columns: PackedColumn[];
-  answers: { state: State; planned: Record<string, number> } & Record<string, unknown>;
-}
-
 interface Episodes {
-  episodes: Omit<Episode, "listed" | "place" | "same_game" | "folder">[];
+  episodes: Shown[];
 }
 
 type Answer = (asked: URLSearchParams) => unknown;
@@ -45,9 +36,7 @@ export class Archive {
       episode: () => this.episode(table, head, asked),
     };
     if (path in answers) return answers[path](asked);
-    const stored = head.answers[`${path}?${asked}`];
-    if (stored === undefined) throw new Error(`this export has no answer to ${path}`);
-    return stored;
+    throw new Error(`this export has no answer to ${path}`);
   }
 
   private values(table: Table): Values {
@@ -181,7 +170,7 @@ function contains(episode: Episodes["episodes"][number], wanted: string): boolea
   const has = (text: string | undefined) => (text ?? "").toLowerCase().includes(wanted);
   return episode.steps.some(
     (step) =>
-      has(step.reply) || has(step.reasoning) || step.shown.some(({ parts }) => parts.some((part) => has(part.text))),
+      has(step.reply) || has(step.reasoning) || step.shown.some(({ parts }) => parts.some((part) => "text" in part && has(part.text))),
   );
 }
 

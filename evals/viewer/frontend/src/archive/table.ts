@@ -1,13 +1,6 @@
 // The list of episodes as columns of numbers: filtered, sorted and counted in the page.
 
-import type { Row } from "../api";
-
-export interface PackedColumn {
-  name: string;
-  kind: "ids" | "values" | "numbers";
-  type: "uint8" | "uint16" | "uint32" | "float32";
-  values?: unknown[];
-}
+import type { PackedColumn, Row } from "../schema";
 
 type Numbers = Uint8Array | Uint16Array | Uint32Array | Float32Array;
 

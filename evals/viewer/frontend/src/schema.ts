@@ -1,0 +1,402 @@
+// Made by `python -m evals.viewer.schema`; a test compares it. All of it is data: texts are never markup.
+
+export const VERSION = 2;
+
+export type Facts = Record<string, unknown>;
+export type Values = Record<string, Record<string, number>>;
+
+/** What the ledger says of an episode; see ``evals.ledger.columns.EpisodeRow``. */
+export interface Counted {
+  episode_id: string;
+  suite: string;
+  task: string;
+  level: string;
+  mode: string;
+  index: number;
+  repeat: number;
+  player: string;
+  status: string;
+  error: string;
+  error_kind: string;
+  success: boolean | null;
+  score: number | null;
+  steps: number | null;
+  budget: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  reasoning_tokens: number;
+  cached_tokens: number;
+  seconds: number;
+  cost: number;
+  cut_off: number;
+  attempt: number;
+}
+
+/** An episode in the list; ``other`` is the same game of those it is compared with. */
+export interface Row {
+  episode_id: string;
+  suite: string;
+  task: string;
+  level: string;
+  mode: string;
+  index: number;
+  repeat: number;
+  player: string;
+  status: string;
+  error: string;
+  error_kind: string;
+  success: boolean | null;
+  score: number | null;
+  steps: number | null;
+  budget: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  reasoning_tokens: number;
+  cached_tokens: number;
+  seconds: number;
+  cost: number;
+  cut_off: number;
+  attempt: number;
+  id: number;
+  run: string;
+  seed?: number;
+  other?: Partner | null;
+}
+
+/** An episode's row of the ledger; a number in JavaScript has fewer digits than a seed. */
+export interface StoredRow {
+  episode_id: string;
+  suite: string;
+  task: string;
+  level: string;
+  mode: string;
+  index: number;
+  repeat: number;
+  player: string;
+  status: string;
+  error: string;
+  error_kind: string;
+  success: boolean | null;
+  score: number | null;
+  steps: number | null;
+  budget: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  reasoning_tokens: number;
+  cached_tokens: number;
+  seconds: number;
+  cost: number;
+  cut_off: number;
+  attempt: number;
+  seed: string;
+  session: string;
+}
+
+/** The same game of another run or player. */
+export interface Partner {
+  run: string;
+  episode_id: string;
+  status: string;
+  success: boolean | null;
+  error: string;
+}
+
+/** How far a search for text has come, in files. */
+export interface Progress {
+  searched: number;
+  of: number;
+  running: boolean;
+}
+
+/** Some rows of the list. */
+export interface Page {
+  total: number;
+  from: number;
+  rows: Row[];
+  search: Progress | null;
+  version: number;
+}
+
+/** A run and how far it has come, in episodes. */
+export interface RunStatus {
+  name: string;
+  path: string;
+  planned: number;
+  done: number;
+  failed: number;
+  waiting: number;
+  players: string[];
+  damage: string[];
+  stopping: string[];
+}
+
+/** What runs there are; ``version`` changes whenever any other answer may. */
+export interface State {
+  version: number;
+  loaded: boolean;
+  trouble: string;
+  runs: RunStatus[];
+}
+
+/** Episodes of one player in a cell. */
+export interface Cell {
+  run: string;
+  suite: string;
+  task: string;
+  level: string;
+  mode: string;
+  player: string;
+  played: number;
+  won: number;
+  failed: number;
+  planned: number | null;
+}
+
+/** Failures with one cause. */
+export interface Cause {
+  cause: string;
+  error_kind: string;
+  count: number;
+  example: string;
+  players: string[];
+  episodes: Row[];
+}
+
+/** A text within a message. */
+export interface TextPart {
+  text: string;
+}
+
+/** A picture within a message, by its key. */
+export interface PicturePart {
+  picture: string;
+}
+
+/** What the system, the user or the assistant said. */
+export interface Message {
+  role: string;
+  parts: (TextPart | PicturePart)[];
+}
+
+/** A turn of an episode; see ``evals.view.StepView`` and ``evals.ledger.columns.TurnRow``. */
+export interface Step {
+  shown: Message[];
+  kept: number;
+  reply: string;
+  reasoning: string;
+  decoded: string | null;
+  rule: string;
+  facts: Record<string, unknown>;
+  best: string | null;
+  regret: number | null;
+  lost: boolean;
+  after: string | null;
+  remaining: string[] | null;
+  probabilities: Record<string, number | null>;
+  options: string[];
+  finish: string;
+  prompt_tokens: number;
+  completion_tokens: number;
+  reasoning_tokens: number;
+  cached_tokens: number;
+  seconds: number;
+  cost: number;
+  label_mass: number | null;
+  exact: boolean | null;
+}
+
+/** What an outcome of a test rules out; see ``evals.view.Rule``. */
+export interface Rule {
+  test: string;
+  outcome: string;
+  rules_out: string[];
+  used: number | null;
+}
+
+/** A question of a chain; see ``evals.view.Question``. */
+export interface Question {
+  name: string;
+  stage: string;
+  answer: string | null;
+  key: string;
+  parents: string[];
+  weights: number[];
+  turn: number;
+  counts: boolean;
+  score: number | null;
+}
+
+/** Size of a picture in pixels, or why it cannot be rendered. */
+export interface Picture {
+  width: number;
+  height: number;
+  error: string;
+}
+
+/** Where an episode stands in the list. */
+export interface Place {
+  position: number | null;
+  total: number;
+  before: Row | null;
+  after: Row | null;
+}
+
+/** An episode's row, with the attempts that there are. */
+export interface Listed {
+  episode_id: string;
+  suite: string;
+  task: string;
+  level: string;
+  mode: string;
+  index: number;
+  repeat: number;
+  player: string;
+  status: string;
+  error: string;
+  error_kind: string;
+  success: boolean | null;
+  score: number | null;
+  steps: number | null;
+  budget: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  reasoning_tokens: number;
+  cached_tokens: number;
+  seconds: number;
+  cost: number;
+  cut_off: number;
+  attempt: number;
+  id: number;
+  run: string;
+  seed?: number;
+  other?: Partner | null;
+  attempts: number[];
+}
+
+/** An episode as exports and reports store it. */
+export interface Shown {
+  steps: Step[];
+  facts: Record<string, unknown>;
+  regret_unit: string;
+  candidates: string[];
+  book: Rule[];
+  graph: Question[];
+  row: StoredRow;
+  columns: Record<string, unknown>;
+  notice: string;
+  pictures: Record<string, Picture>;
+}
+
+/** An episode as the page shows it; ``chunk`` is that of an export which has the episode and its pictures. */
+export interface Episode {
+  steps: Step[];
+  facts: Record<string, unknown>;
+  regret_unit: string;
+  candidates: string[];
+  book: Rule[];
+  graph: Question[];
+  row: StoredRow;
+  columns: Record<string, unknown>;
+  notice: string;
+  pictures: Record<string, Picture>;
+  listed: Listed;
+  place: Place;
+  same_game: Row[];
+  folder: string;
+  chunk?: string;
+}
+
+/** A column of the list as numbers; see ``evals.archive.columns.pack``. */
+export interface PackedColumn {
+  name: string;
+  kind: "ids" | "values" | "numbers";
+  type: "uint8" | "uint16" | "uint32" | "float32";
+  values?: unknown[];
+}
+
+/** What an export holds beside list and episodes. */
+export interface Answers {
+  state: State;
+  planned: Record<string, number>;
+}
+
+/** The head of an export's list: ``size`` episodes to a chunk. */
+export interface Columns {
+  version: number;
+  rows: number;
+  size: number;
+  columns: PackedColumn[];
+  answers: Answers;
+}
+
+/** A cell of a table. */
+export interface ReportCell {
+  text: string;
+  interval: string;
+  number: boolean;
+  best: boolean;
+}
+
+/** A column of a table. */
+export interface ReportColumn {
+  name: string;
+  number: boolean;
+}
+
+/** A table; ``shared`` is what holds in each of its rows. */
+export interface ReportTable {
+  title: string;
+  shared: string[];
+  columns: ReportColumn[];
+  rows: ReportCell[][];
+  notes: string[];
+}
+
+/** A figure; ``source`` is a data address. */
+export interface ReportFigure {
+  title: string;
+  source: string;
+  width: number;
+  height: number;
+  alt: string;
+  notes: string[];
+}
+
+/** An episode by its place in the chunk. */
+export interface ReportEpisode {
+  at: number;
+  ending: string;
+}
+
+/** A prompt, stored as an episode of one step. */
+export interface ReportPrompt {
+  at: number;
+  title: string;
+}
+
+/** A long text. */
+export interface ReportText {
+  title: string;
+  text: string;
+}
+
+/** A part of a report. */
+export interface ReportSection {
+  id: string;
+  title: string;
+  lines: string[];
+  tables: ReportTable[];
+  figures: ReportFigure[];
+  more: ReportTable[];
+  episodes: ReportEpisode[];
+  prompts: ReportPrompt[];
+  texts: ReportText[];
+}
+
+/** A report in one file; ``version`` is raycade's. */
+export interface Report {
+  title: string;
+  status: string[];
+  sections: ReportSection[];
+  version: string;
+}

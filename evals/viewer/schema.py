@@ -1,0 +1,418 @@
+"""What the viewer's page is given, by the server, by an export and by a report: one schema, of which the page's types are made.
+
+``python -m evals.viewer.schema`` prints ``frontend/src/schema.ts``; a test compares the two, and real answers with these types.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from typing import Any, Final, Literal, NotRequired, TypedDict
+
+VERSION: Final = 2
+"""Raise it with every change below: a page refuses the files of another version."""
+
+Facts = dict[str, Any]
+"""Names and JSON values, in the order in which they are to be read."""
+Values = dict[str, dict[str, int]]
+"""For each filter the values to choose from, with their counts."""
+
+
+# --- runs and their episodes -----------------------------------------------------------------------------------------
+
+
+class Counted(TypedDict):
+    """What the ledger says of an episode; see ``evals.ledger.columns.EpisodeRow``."""
+
+    episode_id: str
+    suite: str
+    task: str
+    level: str
+    mode: str
+    index: int
+    repeat: int
+    player: str
+    status: str
+    error: str
+    error_kind: str
+    success: bool | None
+    score: float | None
+    steps: int | None
+    budget: int
+    prompt_tokens: int
+    completion_tokens: int
+    reasoning_tokens: int
+    cached_tokens: int
+    seconds: float
+    cost: float
+    cut_off: int
+    attempt: int
+
+
+class Row(Counted):
+    """An episode in the list; ``other`` is the same game of those it is compared with."""
+
+    id: int
+    run: str
+    seed: NotRequired[int]
+    other: NotRequired[Partner | None]
+
+
+class StoredRow(Counted):
+    """An episode's row of the ledger; a number in JavaScript has fewer digits than a seed."""
+
+    seed: str
+    session: str
+
+
+class Partner(TypedDict):
+    """The same game of another run or player."""
+
+    run: str
+    episode_id: str
+    status: str
+    success: bool | None
+    error: str
+
+
+class Progress(TypedDict):
+    """How far a search for text has come, in files."""
+
+    searched: int
+    of: int
+    running: bool
+
+
+# ``from`` is a word of Python's
+Page = TypedDict("Page", {"total": int, "from": int, "rows": list[Row], "search": Progress | None, "version": int})
+Page.__doc__ = "Some rows of the list."
+
+
+class RunStatus(TypedDict):
+    """A run and how far it has come, in episodes."""
+
+    name: str
+    path: str
+    planned: int
+    done: int
+    failed: int
+    waiting: int
+    players: list[str]
+    damage: list[str]
+    stopping: list[str]
+
+
+class State(TypedDict):
+    """What runs there are; ``version`` changes whenever any other answer may."""
+
+    version: int
+    loaded: bool
+    trouble: str
+    runs: list[RunStatus]
+
+
+class Cell(TypedDict):
+    """Episodes of one player in a cell."""
+
+    run: str
+    suite: str
+    task: str
+    level: str
+    mode: str
+    player: str
+    played: int
+    won: int
+    failed: int
+    planned: int | None
+
+
+class Cause(TypedDict):
+    """Failures with one cause."""
+
+    cause: str
+    error_kind: str
+    count: int
+    example: str
+    players: list[str]
+    episodes: list[Row]
+
+
+# --- one episode -----------------------------------------------------------------------------------------------------
+
+
+class TextPart(TypedDict):
+    """A text within a message."""
+
+    text: str
+
+
+class PicturePart(TypedDict):
+    """A picture within a message, by its key."""
+
+    picture: str
+
+
+class Message(TypedDict):
+    """What the system, the user or the assistant said."""
+
+    role: str
+    parts: list[TextPart | PicturePart]
+
+
+class Step(TypedDict):
+    """A turn of an episode; see ``evals.view.StepView`` and ``evals.ledger.columns.TurnRow``."""
+
+    shown: list[Message]
+    kept: int
+    reply: str
+    reasoning: str
+    decoded: str | None
+    rule: str
+    facts: Facts
+    best: str | None
+    regret: float | None
+    lost: bool
+    after: str | None
+    remaining: list[str] | None
+    probabilities: dict[str, float | None]
+    options: list[str]
+    finish: str
+    prompt_tokens: int
+    completion_tokens: int
+    reasoning_tokens: int
+    cached_tokens: int
+    seconds: float
+    cost: float
+    label_mass: float | None
+    exact: bool | None
+
+
+class Rule(TypedDict):
+    """What an outcome of a test rules out; see ``evals.view.Rule``."""
+
+    test: str
+    outcome: str
+    rules_out: list[str]
+    used: int | None
+
+
+class Question(TypedDict):
+    """A question of a chain; see ``evals.view.Question``."""
+
+    name: str
+    stage: str
+    answer: str | None
+    key: str
+    parents: list[str]
+    weights: list[float]
+    turn: int
+    counts: bool
+    score: float | None
+
+
+class Picture(TypedDict):
+    """Size of a picture in pixels, or why it cannot be rendered."""
+
+    width: int
+    height: int
+    error: str
+
+
+class Place(TypedDict):
+    """Where an episode stands in the list."""
+
+    position: int | None
+    total: int
+    before: Row | None
+    after: Row | None
+
+
+class Listed(Row):
+    """An episode's row, with the attempts that there are."""
+
+    attempts: list[int]
+
+
+class Shown(TypedDict):
+    """An episode as exports and reports store it."""
+
+    steps: list[Step]
+    facts: Facts
+    regret_unit: str
+    candidates: list[str]
+    book: list[Rule]
+    graph: list[Question]
+    row: StoredRow
+    columns: Facts
+    notice: str
+    pictures: dict[str, Picture]
+
+
+class Episode(Shown):
+    """An episode as the page shows it; ``chunk`` is that of an export which has the episode and its pictures."""
+
+    listed: Listed
+    place: Place
+    same_game: list[Row]
+    folder: str
+    chunk: NotRequired[str]
+
+
+# --- an export -------------------------------------------------------------------------------------------------------
+
+
+class PackedColumn(TypedDict):
+    """A column of the list as numbers; see ``evals.archive.columns.pack``."""
+
+    name: str
+    kind: Literal["ids", "values", "numbers"]
+    type: Literal["uint8", "uint16", "uint32", "float32"]
+    values: NotRequired[list[Any]]
+
+
+class Answers(TypedDict):
+    """What an export holds beside list and episodes."""
+
+    state: State
+    planned: dict[str, int]
+
+
+class Columns(TypedDict):
+    """The head of an export's list: ``size`` episodes to a chunk."""
+
+    version: int
+    rows: int
+    size: int
+    columns: list[PackedColumn]
+    answers: Answers
+
+
+# --- a report --------------------------------------------------------------------------------------------------------
+
+
+class ReportCell(TypedDict):
+    """A cell of a table."""
+
+    text: str
+    interval: str
+    number: bool
+    best: bool
+
+
+class ReportColumn(TypedDict):
+    """A column of a table."""
+
+    name: str
+    number: bool
+
+
+class ReportTable(TypedDict):
+    """A table; ``shared`` is what holds in each of its rows."""
+
+    title: str
+    shared: list[str]
+    columns: list[ReportColumn]
+    rows: list[list[ReportCell]]
+    notes: list[str]
+
+
+class ReportFigure(TypedDict):
+    """A figure; ``source`` is a data address."""
+
+    title: str
+    source: str
+    width: int
+    height: int
+    alt: str
+    notes: list[str]
+
+
+class ReportEpisode(TypedDict):
+    """An episode by its place in the chunk."""
+
+    at: int
+    ending: str
+
+
+class ReportPrompt(TypedDict):
+    """A prompt, stored as an episode of one step."""
+
+    at: int
+    title: str
+
+
+class ReportText(TypedDict):
+    """A long text."""
+
+    title: str
+    text: str
+
+
+class ReportSection(TypedDict):
+    """A part of a report."""
+
+    id: str
+    title: str
+    lines: list[str]
+    tables: list[ReportTable]
+    figures: list[ReportFigure]
+    more: list[ReportTable]
+    episodes: list[ReportEpisode]
+    prompts: list[ReportPrompt]
+    texts: list[ReportText]
+
+
+class Report(TypedDict):
+    """A report in one file; ``version`` is raycade's."""
+
+    title: str
+    status: list[str]
+    sections: list[ReportSection]
+    version: str
+
+
+# --- the page's types ------------------------------------------------------------------------------------------------
+
+_PLAIN: Final = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
+_ALIASES: Final = {"Facts": Facts, "Values": Values}
+
+
+def typescript() -> str:
+    """The types above in TypeScript."""
+    declared = [each for each in globals().values() if typing.is_typeddict(each)]
+    lines = [
+        "// Made by `python -m evals.viewer.schema`; a test compares it. All of it is data: texts are never markup.",
+        "",
+        f"export const VERSION = {VERSION};",
+        "",
+        *(f"export type {name} = {_type(alias)};" for name, alias in _ALIASES.items()),
+    ]
+    for each in declared:
+        lines += ["", f"/** {inspect.cleandoc(each.__doc__ or '')} */", f"export interface {each.__name__} {{"]
+        for name, hint in typing.get_type_hints(each, include_extras=True).items():
+            is_optional = typing.get_origin(hint) is NotRequired
+            inner = typing.get_args(hint)[0] if is_optional else hint
+            lines.append(f"  {name}{'?' * is_optional}: {_type(inner)};")
+        lines.append("}")
+    return "\n".join([*lines, ""])
+
+
+def _type(hint: Any) -> str:
+    if typing.is_typeddict(hint):
+        return str(hint.__name__)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(_type(each) for each in inner)
+    if origin is Literal:
+        return " | ".join(f'"{each}"' for each in inner)
+    if origin is list:
+        item = _type(inner[0])
+        return f"({item})[]" if " | " in item else f"{item}[]"
+    if origin is dict:
+        return f"Record<string, {_type(inner[1])}>"
+    return _PLAIN[hint]
+
+
+if __name__ == "__main__":
+    print(typescript(), end="")
