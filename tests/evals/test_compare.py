@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evals.analysis.compare import Side, _pooled, comparison_tables, flip_table, flips
 from evals.analysis.differences import differences_table, flat_settings
+from evals.analysis.evidence import evidence_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
@@ -57,6 +58,24 @@ def test_a_failed_episode_has_no_success_and_an_unplayed_one_is_left_out():
     first, second = sides(1.0, 1.0, most=30)
     (overall,) = comparison_tables(first, second)
     assert row_of(overall)["games"] == 30 and any("10 observations" in note for note in overall.notes)
+
+
+def test_a_failed_episode_is_left_out_of_columns_that_it_has_no_value_in():
+    first, second = sides(failing=(3, 4))
+    row, failed = (row_of(comparison_tables(first, second, column=name)[0]) for name in ("steps", "seconds"))
+    assert row["games"] == 38 and row["A"] == row["B"] > 0
+    assert failed["games"] == 40, "how long it took is known of a failed one too"
+
+
+class ThreeTimes(ToySuite):
+    def plan(self):
+        return [dataclasses.replace(episode, repeat=repeat) for episode in super().plan() for repeat in range(3)]
+
+
+def test_evidence_counts_a_game_once_however_often_it_is_repeated():
+    pairs = [sides(1.0, 1e-9, suite(episodes=4)) for suite in (ToySuite, ThreeTimes)]
+    once, again = (row_of(evidence_table(first, [second])) for first, second in pairs)
+    assert once == again and once["games"] == 4 and once["difference"].mean == 1
 
 
 def test_games_of_other_seeds_are_not_the_same_games(monkeypatch):

@@ -4,8 +4,11 @@ import json
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.engines import api_engine
+from cluster.engines.api_answer import read_usage
 from cluster.engines.base import EngineClosedError
 from evals.types import PlayerError
 from tests.cluster.openai_api.stub import completion, engine, request
@@ -302,11 +305,15 @@ async def test_billed_thoughts_that_completion_tokens_leave_out_count(stub):
     assert (reply.completion_tokens, reply.reasoning_tokens) == (50, 40)
 
 
-async def test_no_more_is_cached_than_was_asked_or_reasoned_than_was_written(stub):
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_cache_hit_tokens": 900, "reasoning_tokens": 50}
-    stub.script = [completion(usage=usage)]
-    reply = await engine(stub).complete(request())
-    assert (reply.cached_tokens, reply.reasoning_tokens) == (100, 10)
+@given(counts=st.fixed_dictionaries({name: st.integers(0, 60) | st.none() for name in ("p", "c", "t", "r", "w", "k")}))
+def test_parts_of_a_usage_add_up_to_no_more_than_the_whole(counts):
+    prompt = {"cached_tokens": counts["r"], "cache_write_tokens": counts["w"]}
+    usage = {"prompt_tokens": counts["p"], "completion_tokens": counts["c"], "total_tokens": counts["t"]}
+    usage |= {"prompt_tokens_details": prompt, "completion_tokens_details": {"reasoning_tokens": counts["k"]}}
+    found = read_usage({"usage": usage})
+    assert found.cached + found.written == min((counts["r"] or 0) + (counts["w"] or 0), found.prompt or 0)
+    assert found.cached == min(counts["r"] or 0, found.prompt or 0)
+    assert found.reasoning == min(counts["k"] or 0, found.completion or 0)
 
 
 async def test_an_error_sent_as_an_answer_is_an_error(stub):

@@ -9,8 +9,6 @@ from benchmarks.multistar_audit import audit, drawn, faults
 from envs.raven import CONFIGURATIONS, Component, Entity, Generated, Panel, Problem, Rule, generate, read
 from evals.suites.multistar.questions import chain_questions, direct_questions
 
-pytestmark = pytest.mark.slow
-
 FIXTURES = Path(__file__).resolve().parents[4] / "../shared/fixtures/raven"
 
 CONSTANT = (Rule("Constant", "Number/Position"), *(Rule("Constant", name) for name in ("Type", "Size", "Color")))
@@ -50,10 +48,11 @@ def asked(problem, node, seeds=range(40)):
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_the_referee_finds_no_fault(configuration):
-    result = audit(generate(configuration, seed) for seed in range(1000, 1008))
-    assert result.examples == [] and result.questions > 8 * 45
+    result = audit(generate(configuration, seed) for seed in range(1000, 1004))
+    assert result.examples == [] and result.questions > 4 * 45
 
 
+@pytest.mark.slow
 def test_the_referee_finds_no_fault_in_official_problems():
     files = sorted(FIXTURES.glob("*/*.npz"))
     if not files:
@@ -64,6 +63,7 @@ def test_the_referee_finds_no_fault_in_official_problems():
     assert result.questions > 45 * len(files)
 
 
+@pytest.mark.slow
 def test_the_referee_would_see_a_wrong_key():
     for problem in drawn(2, ["iraven"]):
         for question in (*direct_questions(problem, 0, "uniform"), *chain_questions(problem, 0)):
