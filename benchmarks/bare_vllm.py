@@ -46,6 +46,8 @@ class Bare:
     completion_tokens: int
     least_prompt_tokens: int
     """Prompt tokens if every distinct prefix is computed once."""
+    step_tokens: int
+    """Most tokens of a step."""
 
     @property
     def calls_per_second(self) -> float:
@@ -58,11 +60,29 @@ def ask_bare_vllm(run_dir: Path) -> Bare:
 
     Raises:
         subprocess.CalledProcessError: vLLM failed; its output was shown.
+        RuntimeError: it takes other steps than the run's engines.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder, "result.json")
         subprocess.run([sys.executable, "-m", "benchmarks.bare_vllm", str(run_dir), str(result)], check=True)
-        return Bare(**json.loads(result.read_text()))
+        bare = Bare(**json.loads(result.read_text()))
+    check_steps(run_dir, bare)
+    return bare
+
+
+def step_tokens_of(run_dir: Path) -> set[int]:
+    """Most tokens of a step of each engine that played in a run."""
+    return {engine["step_tokens"] for session in Run(run_dir).sessions for engine in session["engines"].values()}
+
+
+def check_steps(run_dir: Path, bare: Bare) -> None:
+    """See that both sides took equal steps, without which their ratio compares unlike things.
+
+    Raises:
+        RuntimeError: they did not.
+    """
+    if (ours := step_tokens_of(run_dir)) != {bare.step_tokens}:
+        raise RuntimeError(f"steps of {sorted(ours)} tokens beside bare vLLM's {bare.step_tokens}")
 
 
 def requests_of(run_dir: Path) -> list[Request]:
@@ -134,6 +154,7 @@ def run_batch(run_dir: Path) -> Bare:
         cached_tokens=sum(output.num_cached_tokens or 0 for output in outputs),
         completion_tokens=sum(len(output.outputs[0].token_ids) for output in outputs),
         least_prompt_tokens=distinct_prefixes(prompts),
+        step_tokens=llm.llm_engine.vllm_config.scheduler_config.max_num_batched_tokens,
     )
 
 

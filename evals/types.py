@@ -189,6 +189,8 @@ class Reply:
     """What the reply and the failed tries before it cost, in the currency of the engine's prices; 0 without prices."""
     retries: int = 0
     """Failed tries before it that the engine itself repeated, as with an endpoint that is overloaded."""
+    preemptions: int = 0
+    """How often the engine put the request back into its queue and began anew, since its cache was full."""
 
     @property
     def cut_off(self) -> bool:

@@ -213,7 +213,7 @@ def _scored(run: Run, data: RunData, suite: Suite) -> Results:
     times = [
         cost_table(costs) if costs is not None else None,
         usage_table(data),
-        performance_table(run.timings),
+        performance_table(run.timings, run.sessions),
         replica_table(run.timings),
         sessions_table(data),
         *suite_results(suite, data, "performance"),

@@ -76,6 +76,9 @@ def show_results(settings: Settings, results: Results | None) -> None:
         say_status(results.status)
     show_summary(results.tables)
     results.warn()
+    # The tables in short have no notes, and this one says what to set.
+    for hint in (note for table in results.tables if table.name == "performance" for note in table.notes):
+        warn(hint)
     print(f"\nledger, tables and summary: {settings.run_dir}")
 
 

@@ -125,6 +125,7 @@ class Driver:
         finally:
             with contextlib.suppress(OSError, LeaseLostError):
                 self._journal.write()
+                self.directory.note_engines(self.stats.engines)
 
     async def _end_after_grace(self) -> None:
         """Return when a stop signal has arrived and the grace period is over, or a second signal has arrived."""
@@ -235,6 +236,8 @@ class Driver:
             await asyncio.sleep(self._commit_interval())
             await self._commit_all(COMMIT_TRIES)
             await self._look()
+            with contextlib.suppress(OSError):  # the disk is full: it is noted at a later commit
+                self.directory.note_engines(self.stats.engines)
             self.watcher.log(self.stats.to_json())
             if self._compacting is None or self._compacting.done():
                 self._compacting = asyncio.create_task(self._compact())

@@ -33,7 +33,7 @@ REPLY_SECONDS = 5.0
 """How much longer than the engine's own timeout the driver waits for a health check."""
 CLOSE_SECONDS = 5.0
 """How long an engine may take to release its resources before its process is killed."""
-LOG_SECONDS = 10.0
+LOG_SECONDS = 60.0
 """For the end of a failed replica's output, which may be on another node."""
 NODE_CHECK_SECONDS = 5.0
 """How often a run with ``cluster.replicas=fit`` checks for new nodes."""
@@ -189,10 +189,10 @@ class ReplicaPool:
                 cause = await self._serve(replica, handle, place.node)
                 died = True
                 self.stats.replicas_lost += 1
-                await self._keep_log(name, place)
+                await self._keep_log(name, handle, place, cause)
                 warn(f"{slot} {cause}; replacing it")
             except (RayError, TimeoutError) as error:
-                await self._keep_log(name, place)
+                await self._keep_log(name, handle, place, str(_reason(error)))
                 given_up = self._note_failure(slot, place, error)
             finally:
                 if not died:  # it may still be alive: let the engine release its resources
@@ -214,6 +214,9 @@ class ReplicaPool:
         info = await within(
             START_SECONDS, handle.start.remote(spending.total, spending.highest, self.logs.parent.resolve())
         )
+        facts = info.pop("facts", None)
+        if facts:
+            self.stats.engines[name.partition(".")[0]] = facts
         if info["metered"]:
             await self._settle(name, handle, 0, 0.0)  # from now on nothing is spent that is not written first
         return NewReplica(name, actors.RayReplica(handle), **info)
@@ -240,7 +243,7 @@ class ReplicaPool:
 
     def _note_failure(self, slot: str, place: actors.Place | None, error: Exception) -> bool:
         """Decide what a failed start means; returns whether its GPU is used no more."""
-        reason = error.cause if isinstance(error, RayTaskError) else error
+        reason = _reason(error)
         of_settings = isinstance(reason, EngineSettingsError)
         verdict = self._failures.failed(slot, place, str(reason), of_settings)
         if verdict == "fatal":
@@ -257,12 +260,13 @@ class ReplicaPool:
             ) from error
         return False
 
-    async def _keep_log(self, name: str, place: actors.Place | None) -> None:
-        """Keep the end of a failed replica's output in the run directory; Ray's own files may go with the job."""
-        if place is None or not place.log:
-            return
-        with contextlib.suppress(Exception):  # the node may be gone, or the disk full
-            text = await within(LOG_SECONDS, actors.read_log(place))
+    async def _keep_log(self, name: str, handle: ray.actor.ActorHandle, place: actors.Place | None, cause: str) -> None:
+        """Keep what befell a replica and the end of its output in the run directory; Ray's own files may go with the job."""
+        text = f"{name} on {place or 'an unknown machine'}: {cause}\n"
+        if place is not None and place.logs:
+            with contextlib.suppress(Exception):  # the node may be gone
+                text += "\n" + await within(LOG_SECONDS, actors.read_log(handle, place))
+        with contextlib.suppress(OSError):  # the disk may be full
             await asyncio.to_thread(_write_log, self.logs / f"{name}.log", text)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
@@ -325,6 +329,11 @@ class ReplicaPool:
                 return f"failed its health check ({actors.first_line(error.cause)})"
             except RayError:
                 return "died"
+
+
+def _reason(error: Exception) -> BaseException:
+    """The error of an actor's method, else the one of calling it."""
+    return error.cause if isinstance(error, RayTaskError) else error
 
 
 def _write_log(path: Path, text: str) -> None:

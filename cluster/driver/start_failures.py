@@ -24,7 +24,7 @@ LONGEST_BACKOFF = 300.0
 PASSING = re.compile(
     r"\b(429|500|502|503|504)\b|too many requests|rate.?limit|timed? ?out|temporarily|try again"
     r"|address already in use|EADDRINUSE|connection (reset|refused|aborted)|couldn't connect|name resolution"
-    r"|out of memory|free memory on device|insufficient memory|device.* busy"
+    r"|out of memory|(free|available) memory on|insufficient memory|device.* busy"
     r"|stale (NFS )?file handle|input/output error",
     re.IGNORECASE,
 )

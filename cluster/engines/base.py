@@ -202,6 +202,11 @@ class Engine(abc.ABC):
         """Number of batch slots: requests that the engine runs at once."""
         return 1
 
+    @property
+    def facts(self) -> Mapping[str, str | float]:
+        """What a started engine is, by names in plain words (``cache_blocks``), for versions.json and the performance table."""
+        return {}
+
     def add_spent_elsewhere(self, total: float, highest: float) -> None:  # noqa: B027 - optional
         """Count spending of earlier sessions and replicas of the run against a spend cap.
 

@@ -37,7 +37,7 @@ class Replica:
     async def start(
         self, spent_elsewhere: float = 0.0, highest: float = 0.0, run_dir: Path | None = None
     ) -> dict[str, Any]:
-        """Load the engine; returns its batch size and whether it is metered.
+        """Load the engine; returns its batch size, whether it is metered, and its facts.
 
         Args:
             spent_elsewhere: Spending of the run so far, for engines with a spend cap.
@@ -57,7 +57,11 @@ class Replica:
         if run_dir is not None:
             self._engine.keep_in(run_dir)
         await self._engine.start()
-        return {"batch": self._engine.max_num_seqs, "metered": self._engine.metered}
+        return {
+            "batch": self._engine.max_num_seqs,
+            "metered": self._engine.metered,
+            "facts": dict(self._engine.facts),
+        }
 
     async def complete(self, request: Request) -> Reply:
         """As ``Engine.complete``; ends the process if the engine died.

@@ -35,6 +35,7 @@ from cluster.engines.template_files import check_template, given_template, openi
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
 from cluster.engines.vllm_compat import client_errors, reads_pictures
+from cluster.engines.vllm_facts import WORKER_FACTS, PictureCounts, facts_of, silent_statistics
 from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, gpus_of, sampling_fields
 from cluster.engines.vllm_process import BATCH_INVARIANT, executor, prepare_cpu, prepare_environment
 from cluster.engines.vllm_reasoning import Reasoning, answers_next, thinks
@@ -203,6 +204,7 @@ class VLLMEngine(Engine):
             "trust_remote_code": trust_remote_code,
             "scheduling_policy": "priority",
             "disable_log_stats": True,
+            "worker_extension_cls": WORKER_FACTS,
             "use_tqdm_on_load": False,
             **(vllm or {}),
         }
@@ -215,6 +217,8 @@ class VLLMEngine(Engine):
         self._engine: Any = None
         self._beginnings: SharedBeginnings | None = None
         self._log = ChildLog()
+        self._pictures = PictureCounts()
+        self._facts: dict[str, str | float] = {}
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -224,13 +228,18 @@ class VLLMEngine(Engine):
     def picture_cache(self) -> tuple[int, int]:
         """Hits and queries of vLLM's cache of preprocessed pictures since this was last called."""
         self._engine.renderer.update_mm_cache_stats()
-        stats = self._engine.renderer.stat_mm_cache()
-        return (stats.hits, stats.queries) if stats else (0, 0)
+        self._pictures.add(self._engine.renderer.stat_mm_cache())
+        return self._pictures.take()
 
     @property
     def max_num_seqs(self) -> int:
         """Requests in one batch."""
         return self._max_num_seqs
+
+    @property
+    def facts(self) -> dict[str, str | float]:
+        """See ``vllm_facts.facts_of``."""
+        return dict(self._facts)
 
     async def start(self) -> None:
         """Load the model and send a few warm-up requests.
@@ -251,7 +260,9 @@ class VLLMEngine(Engine):
             prepare_cpu(self._arguments["tensor_parallel_size"], self._arguments["enforce_eager"])
         try:
             with self._log:
-                self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=home, **self._arguments))
+                self._engine = AsyncLLM.from_engine_args(
+                    AsyncEngineArgs(model=home, **self._arguments), stat_loggers=[silent_statistics(self._pictures)]
+                )
         except Exception as error:
             raise EngineError(f"vLLM cannot start {self.model}: {self._log.cause() or brief(error)}") from error
         try:
@@ -268,6 +279,7 @@ class VLLMEngine(Engine):
 
     async def _prepare(self) -> None:
         """Wrap the loaded model's tokenizer, template and reasoning parser, and warm up."""
+        self._facts = await facts_of(self._engine)
         config, tokenizer = self._engine.model_config, self._engine.renderer.get_tokenizer()
         self.max_model_len: int = config.max_model_len
         self._tokens = ChatTokens(tokenizer)
@@ -341,6 +353,7 @@ class VLLMEngine(Engine):
             prompt_tokens=len(output.prompt_token_ids),
             completion_tokens=len(answer.token_ids),
             cached_tokens=output.num_cached_tokens or 0,
+            preemptions=output.metrics.num_preemptions if output.metrics is not None else 0,
             label_scores=scores,
         )
         if not request.labels:

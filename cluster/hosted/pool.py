@@ -56,6 +56,8 @@ class HostedPool(ReplicaPool):
             ) from error
         self.progress.at("")
         self.engines += 1
+        if engine.facts:
+            self.stats.engines[self.settings.model.name] = dict(engine.facts)
         # A name of its own: runners that know a name take the replica for the one that died.
         replica = NewReplica(f"{self.settings.model.name}-{self.engines}", _Port(engine), engine.max_num_seqs)
         lost = self._lost[replica.name] = asyncio.Event()

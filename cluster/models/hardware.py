@@ -108,6 +108,7 @@ def hardware_table(
     precision = (engine.get("vllm") or {}).get("quantization") or ""
     precision = precision if precision == "fp8" else ""
     rows: list[tuple[Cell, ...]] = []
+    slots, crowded = engine.get("max_num_seqs") or 64, list[str]()
     for name, gpu in gpus().items():
         # As many GPUs as the settings say, or the fewest that do where these are too few.
         fit = fit_on(model, gpu, length, used, precision) or fit_on(model, gpu, length, precision=precision)
@@ -116,7 +117,9 @@ def hardware_table(
             rows.append((kind, "does not fit", None, None, None, None))
             continue
         short = fit_on(model, gpu, max(1, int(halfway)), fit.gpus, precision) or fit
-        batch = max(1, min(short.sequences, engine.get("max_num_seqs") or 64))
+        batch = max(1, min(short.sequences, slots))
+        if short.sequences < slots:
+            crowded.append(f"{name} {short.sequences}")
         hours = gpu_hours(model, gpu, prompt_tokens, reply_tokens, batch, halfway)
         expected = f"{_brief(hours.low)} to {_brief(hours.high)}"
         rows.append((kind, fit.gpus, fit.sequences, fit.replicas, _brief(hours.bound), expected))
@@ -124,13 +127,19 @@ def hardware_table(
     token = cache_bytes(model.shape, 2 * length) - cache_bytes(model.shape, length)
     low, high = REACHED
     cache = f"{token / length / 1024:.0f} KiB a token, {cache_bytes(model.shape, length) / GIB:.2f} GiB for {length:,}"
-    notes = (
+    notes: tuple[str, ...] = (
         f"Weights: {model.weights(precision):.1f} GiB in {precision or model.published}. Cache: {cache}, the sequence counted.",
         f"tensor_parallel_size that works: {', '.join(map(str, parallel_sizes(model.shape)))}.",
         "GPU-hours: no prompt cached, replies at their limit, at the vendor's peaks; expected where "
         f"{low:.0%} to {high:.0%} of these are reached (an assumption; `--like RUN` measures).",
+        f"Tokens of a step: {engine.get('max_num_batched_tokens') or model.step:,} (model.engine.max_num_batched_tokens).",
         f"What is known of {model.id}: {model.verified or 'from memory, unverified'}.",
     )
+    if crowded:
+        notes += (
+            f"model.engine.max_num_seqs={slots} does not fit requests of {halfway:,.0f} tokens, those of this plan halfway "
+            f"through their replies, so vLLM would put some back: {', '.join(crowded)} fit.",
+        )
     return Table("hardware", f"{model.name} on GPUs", columns, tuple(rows), notes)
 
 

@@ -35,8 +35,31 @@ def note_session(run: Run, stats: RunStatistics) -> None:
         warn(f"cannot write the timings of this session: {error}")
 
 
-def performance_table(sessions: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Performance over all sessions; None if no session was recorded or the model played nothing."""
+ENGINE_FACTS = {
+    "model_runner": ("model runner", "of vLLM"),
+    "attention_backend": ("attention backend", ""),
+    "step_tokens": ("tokens of a step", "at most: model.engine.max_num_batched_tokens"),
+    "batch_slots": ("batch slots", "of a replica: model.engine.max_num_seqs"),
+    "cache_blocks": ("cache blocks", "of a replica"),
+    "cache_tokens": ("cache tokens", "of a replica"),
+    "largest_concurrency": ("largest concurrency", "requests of full length for which a replica's cache has room"),
+    "compile_seconds": ("compiling", "seconds, of a replica's start"),
+    "graph_seconds": ("capturing CUDA graphs", "seconds, of a replica's start"),
+}
+"""Facts of engines that have a row, with its name and note."""
+MANY_PREEMPTIONS = 0.01
+"""Of the requests: more are worth a hint."""
+
+
+def performance_table(
+    sessions: Sequence[Mapping[str, Any]], versions: Sequence[Mapping[str, Any]] = ()
+) -> Table | None:
+    """Performance over all sessions; None if no session was recorded or the model played nothing.
+
+    Args:
+        sessions: Lines of timings.
+        versions: The same run's sessions as in versions.json, where the facts of engines are.
+    """
     total: defaultdict[str, float] = defaultdict(int)  # a line may lack what later versions wrote
     for session in sessions:
         for name, value in session.items():
@@ -67,6 +90,7 @@ def performance_table(sessions: Sequence[Mapping[str, Any]]) -> Table | None:
         ("episodes moved", total["moves"], "to a less busy replica"),
         ("shared calls", total["shared"], "for label probabilities, equal to an earlier one and not sent again"),
         ("retries", total["retries"], "after an engine failed or died, or an endpoint refused or gave no answer"),
+        ("preemptions", total["preemptions"], "requests that an engine put back and began anew, as its cache was full"),
         ("hedged requests", total["hedges"], "late requests sent to a second replica"),
         ("hedges won", total["hedges_won"], "answered first by the second replica"),
         ("replicas lost", total["replicas_lost"], "and replaced"),
@@ -75,14 +99,56 @@ def performance_table(sessions: Sequence[Mapping[str, Any]]) -> Table | None:
         rows.append(("GPU hours", total["gpu_hours"], "GPUs reserved by sessions that ended, times hours"))
     if total["gpu_cost"]:
         rows.append(("cost of GPUs", total["gpu_cost"], "at cluster.gpu_hour_price"))
+    rows += _engine_rows(versions)
+    hint = cache_hint(total, versions)
     return Table(
         name="performance",
         title="Performance",
         columns=("metric", "value", "note"),
         rows=tuple(rows),
+        notes=(hint,) if hint else (),
         section="performance",
         headline=True,
         brief=("metric", "value"),
+    )
+
+
+def _facts(versions: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """The different values that engines told of one fact."""
+    engines = [engine for session in versions for engine in session.get("engines", {}).values()]
+    return sorted({engine[name] for engine in engines if name in engine}, key=lambda value: (str(type(value)), value))
+
+
+def _engine_rows(versions: Sequence[Mapping[str, Any]]) -> list[tuple[Cell, ...]]:
+    """What engines told of themselves: one value, or the range of several."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, (metric, note) in ENGINE_FACTS.items():
+        values = _facts(versions, name)
+        if len(values) > 1:
+            between = " to " if all(isinstance(value, int | float) for value in values) else ", "
+            shown = (values[0], values[-1]) if between == " to " else values
+            rows.append((metric, between.join(f"{v:,.4g}" if isinstance(v, float) else f"{v}" for v in shown), note))
+        elif values:
+            rows.append((metric, values[0], note))
+    return rows
+
+
+def cache_hint(counts: Mapping[str, float], versions: Sequence[Mapping[str, Any]]) -> str:
+    """What to set where engines had to put many requests back; empty where they did not.
+
+    Args:
+        counts: Sums over the run's sessions.
+        versions: Sessions as in versions.json.
+    """
+    turns, preemptions = counts.get("turns", 0), counts.get("preemptions", 0)
+    if not turns or preemptions < MANY_PREEMPTIONS * turns:
+        return ""
+    told = _facts(versions, "cache_tokens")
+    length = (counts.get("prompt_tokens", 0) + counts.get("completion_tokens", 0)) / turns
+    better = f"={max(1, int(min(told) / length))}" if told and length >= 1 else " lower"
+    return (
+        f"{preemptions:,.0f} preemptions in {turns:,.0f} requests: so many at once do not fit a replica's cache. Set "
+        f"model.engine.max_num_seqs{better}, or give the cache more memory."
     )
 
 

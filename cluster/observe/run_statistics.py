@@ -50,6 +50,8 @@ class RunStatistics:
     replicas_wanted: int = 0
     replicas_up: int = 0
     replicas_lost: int = 0
+    engines: dict[str, Mapping[str, str | float]] = field(default_factory=dict)
+    """What the engine of each replica says of itself (``Engine.facts``), of the latest one where it was replaced."""
     playing_since: float | None = None
     """When the first replica was ready."""
     playing_until: float | None = None
@@ -248,6 +250,7 @@ class RunStatistics:
             "episodes/moved": self.moves,
             "requests/queued": self.waiting,
             "requests/retries": counts.retries,
+            "requests/preempted": counts.preemptions,
             "requests/hedged": counts.hedges,
             "replies/cut_off": self.cut_off,
         }

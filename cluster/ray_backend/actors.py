@@ -17,6 +17,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
+from cluster.concurrency import within
 from cluster.config.settings import ClusterSettings, ModelSettings
 from cluster.console import warn
 from cluster.engines.base import EngineDiedError, Request
@@ -101,8 +102,8 @@ class Place:
     host: str
     gpus: tuple[str, ...]
     """Numbers of its GPUs there; none for a replica over several nodes, whose workers hold them."""
-    log: str
-    """File on that node with its output, that of its engine's processes included; empty if there is none."""
+    logs: tuple[str, ...]
+    """Files on that node with its output and its errors, those of its engine's processes included."""
 
     @property
     def device(self) -> str:
@@ -120,20 +121,35 @@ class _ReplicaActor(Replica):
     async def place(self) -> Place:
         context = ray.get_runtime_context()
         gpus = tuple(context.get_accelerator_ids().get("GPU", ()))
-        log = Path("/proc/self/fd/2").resolve()
-        return Place(str(context.get_node_id()), socket.gethostname(), gpus, str(log) if log.is_file() else "")
+        files = dict.fromkeys(str(Path(f"/proc/self/fd/{stream}").resolve()) for stream in (1, 2))
+        logs = tuple(file for file in files if Path(file).is_file())
+        return Place(str(context.get_node_id()), socket.gethostname(), gpus, logs)
+
+    async def last_lines(self, logs: Sequence[str]) -> str:
+        return _tails(logs)
 
 
 LOG_LINES = 200
+"""Of its output, and as many of its errors."""
 LOG_BYTES = 2**18
+ASK_SECONDS = 5.0
+"""For a replica's answer whose engine has failed, before another process is started there."""
 
 
-async def read_log(place: Place) -> str:
+async def read_log(handle: ray.actor.ActorHandle, place: Place) -> str:
     """The last lines of a replica's output, read where it ran; values of secret environment variables are left out."""
-    on_node = NodeAffinitySchedulingStrategy(place.node, soft=False)
-    task = ray.remote(_tail).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node)
-    text: str = await task.remote(place.log)
+    text: str
+    try:
+        text = await within(ASK_SECONDS, handle.last_lines.remote(place.logs))
+    except (RayError, TimeoutError):  # its process is gone, or does not answer
+        on_node = NodeAffinitySchedulingStrategy(place.node, soft=False)
+        task = ray.remote(_tails).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node)
+        text = await task.remote(place.logs)
     return text
+
+
+def _tails(paths: Sequence[str]) -> str:
+    return "\n".join(map(_tail, paths))
 
 
 def _tail(path: str) -> str:

@@ -27,6 +27,7 @@ class RunnerMetrics:
         self._gauge("requests_queued", report.waiting, "Requests queued at the router")
         self._count("requests_total", counts.turns, "Requests answered")
         self._count("retries_total", counts.retries, "Requests sent again after an engine failed")
+        self._count("preempted_requests_total", counts.preemptions, "Requests put back by engines with a full cache")
         self._count("hedged_requests_total", counts.hedges, "Late requests sent to a second replica")
         self._count("episode_moves_total", report.moves, "Episodes that moved to another replica")
         self._count("prompt_tokens_total", counts.prompt_tokens, "Prompt tokens")

@@ -37,6 +37,8 @@ class PlayerCounts:
     """Of the completion tokens, where the engine says so."""
     cached_tokens: int = 0
     retries: int = 0
+    preemptions: int = 0
+    """How often engines put a request back, since their cache was full."""
     hedges: int = 0
     """Late requests sent to a second replica as well."""
     hedges_won: int = 0

@@ -134,6 +134,7 @@ class ModelPlayer:
         counts.cached_tokens += reply.cached_tokens
         counts.cost += reply.cost
         counts.retries += reply.retries
+        counts.preemptions += reply.preemptions
         counts.queueing_seconds += sent - queued
         counts.replica_seconds += time.monotonic() - sent
         counts.engine_seconds += reply.seconds

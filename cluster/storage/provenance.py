@@ -94,6 +94,11 @@ def mixtures(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
         values = sorted({str(session.get(name)) for session in sessions})
         if len(values) > 1:
             found.append(f"{name} {', '.join(values)}")
+    engines = [engine for session in sessions for engine in session.get("engines", {}).values()]
+    for name in ("model_runner", "attention_backend"):
+        values = sorted({str(engine[name]) for engine in engines if name in engine})
+        if len(values) > 1:
+            found.append(f"{name.replace('_', ' ')} {', '.join(values)}")
     return found
 
 

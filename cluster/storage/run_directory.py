@@ -176,6 +176,18 @@ class RunDirectory(Run):
         completed = {"complete": True}
         self.write_sessions([each | completed if each.get("id") == session_id else each for each in self.sessions])
 
+    def note_engines(self, engines: Mapping[str, Mapping[str, str | float]]) -> None:
+        """Note what the engines of this session say of themselves, by replica; nothing is written if that is known.
+
+        Raises:
+            LeaseLostError: another driver has the run.
+        """
+        noted = {name: dict(facts) for name, facts in sorted(engines.items())}
+        mine = [each for each in self.sessions if each.get("id") == self.session]
+        if mine and mine[0].get("engines", {}) != noted:
+            self.check_claim()
+            self.write_sessions([each | {"engines": noted} if each in mine else each for each in self.sessions])
+
     def write_sessions(self, sessions: list[dict[str, Any]]) -> None:
         """Replace the sessions that are noted."""
         self.sessions = sessions

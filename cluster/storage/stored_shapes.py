@@ -64,6 +64,7 @@ class StoredSession(_Shape):
     began: Annotated[str, AfterValidator(_moment)] = ""
     config: dict[str, Any] = {}
     surroundings: dict[str, str | dict[str, str] | None] = {}
+    engines: dict[str, dict[str, str | Number]] = {}
 
 
 class StoredTimings(_Shape):

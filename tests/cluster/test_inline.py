@@ -29,6 +29,10 @@ class First(Engine):
     def capabilities(cls, settings):
         return Capabilities(options=True)
 
+    @property
+    def facts(self):
+        return {"cache_blocks": 7, "step_tokens": 64, "attention_backend": "NONE"}
+
     async def start(self):
         (self.folder / "starts").open("a").write("x")
         os.write(2, b"noise of a library\\n")
@@ -50,7 +54,7 @@ class First(Engine):
             os.kill(os.getpid(), 15)
             if dies:
                 raise EngineDiedError("ended by the same signal")
-        return Reply(request.options[0], prompt_tokens=1, completion_tokens=1)
+        return Reply(request.options[0], prompt_tokens=1, completion_tokens=1, preemptions=1)
 '''
 
 
@@ -81,6 +85,8 @@ def test_a_run_is_played_to_its_end_without_ray_and_resumes_as_any_other(command
     assert (code, played(tmp_path), starts(tmp_path)) == (0, {"done"}, 1)
     assert "noise of a library" not in out + err
     assert not ray.is_initialized()
+    engine = {"cache_blocks": 7, "step_tokens": 64, "attention_backend": "NONE"}
+    assert Run(tmp_path / "run").sessions[0]["engines"] == {"tiny": engine}
     code, _, err = run_here(capfd, *[word.replace("cluster=inline", "cluster=local") for word in command])
     assert code == 0
     assert "nothing to play" in err
@@ -92,7 +98,9 @@ def test_an_engine_that_dies_is_replaced_and_no_episode_is_lost_or_doubled(comma
     code, _, err = run_here(capsys, *command)
     assert (code, played(tmp_path), starts(tmp_path)) == (0, {"done"}, 3)
     assert err.count("starting another engine") == 2
-    assert [session["replicas_lost"] for session in Run(tmp_path / "run").timings] == [2]
+    (timings,) = Run(tmp_path / "run").timings
+    assert timings["replicas_lost"] == 2 and timings["preemptions"] == timings["turns"] > 0
+    assert "model.engine.max_num_seqs lower" in err, "every request was put back"
 
 
 def test_the_third_death_ends_the_run_which_can_be_resumed(command, tmp_path, capsys):

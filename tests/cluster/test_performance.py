@@ -9,6 +9,7 @@ import pytest
 from cluster.observe import performance
 from cluster.observe.performance import (
     TIMINGS,
+    cache_hint,
     note_session,
     performance_table,
     replica_table,
@@ -25,6 +26,7 @@ COUNTS = PlayerCounts(
     completion_tokens=200,
     cached_tokens=250,
     retries=3,
+    preemptions=1,
     hedges=4,
     hedges_won=2,
     queueing_seconds=25.0,
@@ -112,6 +114,7 @@ def test_the_table_sums_all_sessions(tmp_path):
             "episodes moved": 14,
             "shared calls": 18,
             "retries": 6,
+            "preemptions": 2,
             "hedged requests": 8,
             "hedges won": 4,
             "replicas lost": 2,
@@ -122,6 +125,22 @@ def test_the_table_sums_all_sessions(tmp_path):
     notes = {row[0]: row[2] for row in table.rows}
     assert notes["sessions"] == notes["requests"] == notes["requests/s"] == ""
     assert notes["slots idle while work was queued"] == "share"
+
+
+def test_what_engines_told_is_in_the_table_with_a_hint_where_their_cache_is_too_small(tmp_path):
+    def told(blocks, **more):
+        return {"cache_blocks": blocks, "cache_tokens": 16 * blocks, "largest_concurrency": blocks / 7, **more}
+
+    note_session(Run(tmp_path), statistics())
+    engines = {"replica-0": told(70, model_runner="V2"), "replica-1": told(90, model_runner="V1")}
+    table = performance_table(Run(tmp_path).timings, [{}, {"engines": engines}])
+    shown = values(table)
+    assert shown["cache blocks"] == "70 to 90" and shown["model runner"] == "V1, V2"
+    assert shown["largest concurrency"] == "10 to 12.86" and "attention backend" not in shown
+    (hint,) = table.notes
+    assert "1 preemptions in 50 requests" in hint and "max_num_seqs=46," in hint, "1,120 tokens of cache, 24 a request"
+    counts = {"turns": 1000, "preemptions": 9, "prompt_tokens": 10_000}
+    assert not cache_hint(counts, []) and "max_num_seqs lower" in cache_hint(counts | {"preemptions": 10}, [])
 
 
 @pytest.mark.parametrize("session", [statistics(counts=PlayerCounts()), statistics(playing=0.0)])

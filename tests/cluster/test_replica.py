@@ -87,7 +87,7 @@ class Paid(Broken):
 
 async def test_a_replica_passes_on_what_was_spent_both_ways():
     replica = Replica("r", Paid)
-    assert await replica.start(7.0, 0.5) == {"batch": 1, "metered": True}
+    assert await replica.start(7.0, 0.5) == {"batch": 1, "metered": True, "facts": {}}
     assert Paid.told == (7.0, 0.5)
     assert await replica.settle(3, 0.0) == Account(2.5, 0.5, 0.25, 3)
     assert (await replica.close()).spent == 2.5

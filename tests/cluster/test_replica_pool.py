@@ -137,7 +137,7 @@ class Handle:
 
     def __init__(self, start, name="", health=None, close=None) -> None:
         self.name = name
-        place = Place(f"n{NODES.get(name, 0)}", "host", GPUS.get(name, ()), "".join(LOGS))
+        place = Place(f"n{NODES.get(name, 0)}", "host", GPUS.get(name, ()), tuple(LOGS))
         self.place = SimpleNamespace(remote=lambda: answer(place))
         self.start = SimpleNamespace(remote=lambda spent, highest, folder: TOLD.append((spent, highest)) or start())
         self.close = SimpleNamespace(remote=close or (lambda: answer(CLOSED.append(name))))
@@ -283,7 +283,7 @@ def test_after_a_good_start_what_may_pass_has_its_time_again(monkeypatch):
         now += failures_module.PASSING_SECONDS - 1
         failures.failed("slot", None, busy)
         assert not failures.counted.get("slot")
-        failures.started("slot", Place("n", "host", ("0",), ""))
+        failures.started("slot", Place("n", "host", ("0",), ()))
     now += 1
     failures.failed("slot", None, busy)
     now += failures_module.PASSING_SECONDS + 1
@@ -515,12 +515,15 @@ def test_the_end_of_a_replica_s_output_is_kept_without_secrets(tmp_path, monkeyp
     (tmp_path / "err").write_text("".join(f"line {number} sk-very-secret\n" for number in range(100_000)))
     lines = actors._tail(str(tmp_path / "err")).splitlines()
     assert lines == [f"line {number} ***" for number in range(99_800, 100_000)]
+    (tmp_path / "out").write_text("said\n")
+    both = actors._tails([str(tmp_path / "out"), str(tmp_path / "err")])
+    assert both.splitlines() == ["said", "", *lines]
 
 
 async def test_the_output_of_a_failed_start_is_in_the_run_directory(monkeypatch):
     made = keeping(monkeypatch, [breaks, good], replicas=1)
     without_pauses(monkeypatch, made)
-    monkeypatch.setattr(pool_module.actors, "read_log", lambda place: answer(f"said on {place.node}\n"))
+    monkeypatch.setattr(pool_module.actors, "read_log", lambda handle, place: answer(f"said on {place.node}\n"))
     LOGS.append("worker.err")
     log = FOLDER[0] / "logs" / "replica-0.0.log"
     log.parent.mkdir()
@@ -528,4 +531,7 @@ async def test_the_output_of_a_failed_start_is_in_the_run_directory(monkeypatch)
     log.symlink_to(FOLDER[0] / "other")
     async with kept(made):
         await until(lambda: made.stats.replicas_up)
-    assert log.read_text() == "said on n0\n" and (FOLDER[0] / "other").read_text() == "kept"
+    assert (
+        log.read_text() == "replica-0.0 on host: CUDA error\n\nsaid on n0\n"
+        and (FOLDER[0] / "other").read_text() == "kept"
+    )

@@ -289,6 +289,7 @@ def test_a_tracker_gets_every_figure(stats, clock):
             "episodes/moved": 4,
             "requests/queued": 9,
             "requests/retries": 11,
+            "requests/preempted": 0,
             "requests/hedged": 12,
             "replies/cut_off": 0,
             "spent": 1.5,
