@@ -11,6 +11,7 @@ from huggingface_hub import constants
 
 from cluster.cli import main
 from cluster.doctor.fetch import id_of
+from cluster.doctor.weights import _wanted
 from cluster.errors import UserError
 from tests.cluster.conftest import ROOT
 from tests.cluster.hub_stub import COMMIT, FILES, WEIGHTS, Hub, hub
@@ -93,6 +94,12 @@ def test_refusals_name_their_remedy(stub, capsys, monkeypatch):
     assert "the account of your HF_TOKEN" in said and "hf_of_the_test" not in said
     stub.status, stub.error_code = 429, ""
     assert "too many requests (429). Wait some minutes" in ended(capsys)[1]
+
+
+def test_of_several_formats_of_the_weights_one_is_fetched_and_an_only_one_always_is():
+    settings, others = ["config.json", "tokenizer.model"], ["pytorch_model.bin", "onnx/model.onnx", "original/x.pth"]
+    assert [*_wanted([*settings, "model.safetensors", *others])] == [*settings, "model.safetensors"]
+    assert [*_wanted([*settings, *others])] == [*settings, "pytorch_model.bin"]
 
 
 def test_what_does_not_fit_the_disk_is_refused_before_it_starts(tmp_path, stub, capsys):

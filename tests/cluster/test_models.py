@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cluster.cli import main
 from cluster.config.settings import load_settings, make_model
 from cluster.errors import UserError
+from cluster.models import hub
 from cluster.models.hub import Files, known, model_from, shape_of
 from cluster.models.memory import cache_bytes, fit_on, gpu_hours, parallel_sizes
 from cluster.models.proofs import GRADES, PLAYED, Proof, grade_of, proofs, record
@@ -195,6 +196,14 @@ def test_the_size_of_stored_weights_says_how_many_parameters_there_are():
 def test_an_id_of_the_table_plays_by_its_row():
     model = load_settings([*KUMO, "model=hf", "model.engine.model=Qwen/Qwen3-VL-8B-Thinking"]).model
     assert model.engine["vllm"] == {"reasoning_parser": "qwen3"} and model.sampling.max_tokens == 40960
+
+
+def test_of_a_key_that_is_given_twice_the_last_value_counts(monkeypatch):
+    asked = []
+    monkeypatch.setattr(hub, "files_of", lambda id, revision=None: asked.append((id, revision)) or Files(id, "", LLAMA))
+    keys = ("model.engine.model", "model.engine.revision")
+    overrides = ["model=hf", *(f"{key}=org/{number}" for number in (1, 2) for key in keys)]
+    assert hub.selectable(overrides)["hf"]["engine"]["model"] == "org/2" and asked == [("org/2", "org/2")]
 
 
 @pytest.mark.parametrize(

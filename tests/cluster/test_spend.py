@@ -112,6 +112,15 @@ async def test_a_request_that_fails_pays_what_it_noted():
     assert spend.spent == 0.5 and not spend._reserved
 
 
+@pytest.mark.parametrize("price", [0.0, 1.0, 5.0])
+async def test_what_was_counted_already_is_replaced_by_the_price(price):
+    spend = capped()
+    spend.add_elsewhere(6.0)  # 4 of these for a request that an earlier session has sent
+    async with spend.payment(4.0, counted=4.0) as payment:
+        payment.price = price
+    assert spend.total == 2.0 + price
+
+
 async def test_at_the_cap_nothing_more_is_paid_for():
     spend = capped(cap=2.0)
     await pay(spend, 1.5)

@@ -68,8 +68,12 @@ def test_perfect_play_names_a_valid_truth_as_soon_as_only_valid_ones_are_left():
         *tests, named = OptimalSearch(task).rollout()
         assert named in task.valid_truths
         assert [Game(task).predict(truth) for truth in task.truths] == [t in task.valid_truths for t in task.truths]
-        left = task.survivors({test: task.observations[task.position(test)] for test in tests})
-        fewest += len(left) == 3
+        left = [
+            len(task.survivors({test: task.observations[task.position(test)] for test in tests[:taken]}))
+            for taken in range(len(tests) + 1)
+        ]
+        assert all(many > 3 for many in left[:-1]), "no test is taken once only valid truths are left"
+        fewest += left[-1] == 3
     assert fewest
 
 

@@ -4,8 +4,20 @@ from collections import Counter
 
 import pytest
 
-from envs.raven import CONFIGURATIONS, STYLES, generate, is_noise, majority_vote, render_problem, solve
+from envs.raven import (
+    CONFIGURATIONS,
+    STYLES,
+    Component,
+    Entity,
+    Panel,
+    generate,
+    is_noise,
+    majority_vote,
+    render_problem,
+    solve,
+)
 from envs.raven.generate import draw
+from envs.raven.solve import judge
 
 SEEDS = range(25)
 EVERY = [(name, style) for name in CONFIGURATIONS for style in STYLES]
@@ -20,6 +32,30 @@ def problems():
 def test_the_solver_finds_the_answer_from_the_panels_alone(problems, name, style):
     for problem in problems[name, style]:
         assert solve(problem).answers == (problem.target,)
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+def test_entities_that_move_on_together_keep_each_its_own_size(step):
+    """Of two candidates with the same places and sizes the one is right whose entities have not exchanged theirs."""
+
+    def panel(number, sizes=(1, 4)):
+        row, column = divmod(number, 3)
+        slots = [(row + step * column + more) % 9 for more in (0, 1)]
+        return Panel(
+            (Component(tuple(Entity(slot, 2, size, 3, 0) for slot, size in zip(slots, sizes, strict=True)), 0),)
+        )
+
+    right, exchanged = panel(8), panel(8, (4, 1))
+    verdict = judge(CONFIGURATIONS["distribute_nine"], [panel(number) for number in range(8)], [exchanged, right])
+    assert verdict.answers == (1,)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_number_that_a_layout_allows_is_a_wrong_answer_somewhere(problems, style):
+    numbers = [[panel.components[0].count for panel in p.candidates] for p in problems["distribute_four", style]]
+    targets = [problem.target for problem in problems["distribute_four", style]]
+    wrong = {number for own, right in zip(numbers, targets, strict=True) for number in own if number != own[right]}
+    assert wrong == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize(("name", "style"), EVERY)

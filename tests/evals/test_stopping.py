@@ -206,6 +206,18 @@ def test_against_another_run_only_its_games_are_needed():
     assert len(outcomes.look().needed) == 20
 
 
+def test_against_another_run_both_sides_are_scaled_by_the_bounds():
+    plan = plan_of({("a", "1"): 200}, players=("model",))
+    there = {tuple(row[name] for name in PAIR_COLUMNS): 20.0 for row in plan.to_pylist()}
+    rows = finished(plan, lambda row: True).append_column("steps", pa.array([30] * 200))
+    rule = StopRule("decided", against="runs/other", measure="steps", bounds=(10, 50))
+    outcomes = Outcomes(rule, plan, "model", there)
+    outcomes.add(rows)
+    (group,) = outcomes.look().groups
+    assert group.decision.estimate.mean == pytest.approx(10)
+    assert group.decision.e_value == decide([10 / 40] * 200, 0.05, None, None).e_value
+
+
 def test_each_cell_stops_by_itself_and_shares_the_error():
     plan = plan_of({("easy", "1"): 300, ("even", "1"): 300}, players=("model",))
     rule = StopRule("precise", by="cell", precision=0.05)

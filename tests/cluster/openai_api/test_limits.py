@@ -69,6 +69,16 @@ async def test_no_more_places_than_the_limit_are_given():
     assert (limit.in_flight, most) == (0, 3)
 
 
+@pytest.mark.parametrize("pauses", [(60, 1), (1, 60)])
+def test_of_two_pauses_the_longer_one_holds(pauses):
+    now = [0.0]
+    limit = AdaptiveConcurrency(8, clock=lambda: now[0])
+    for pause in pauses:
+        limit.hold(pause)
+    now[0] = 10.0
+    assert limit.held == 50
+
+
 def test_concurrency_halves_once_for_requests_that_fail_together_and_grows_back():
     now = [0.0]
     limit = AdaptiveConcurrency(16, clock=lambda: now[0])

@@ -82,6 +82,14 @@ def test_a_cell_in_which_all_episodes_failed_has_no_score_and_is_named():
     assert any("oracle, zero_shot: no score where CL level 2 enters" in note for note in table.notes)
 
 
+def test_steps_are_those_of_the_games_that_did_not_fail():
+    suite = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=4, resolution=32)
+    plan, ledger = run(suite, {"x": Sometimes()})
+    (row,) = rows(score_kidgym(plan, ledger)[1])
+    steps = ledger["steps"].drop_null().to_pylist()
+    assert len(steps) == 3 and row["steps"].n == 3 and row["steps"].mean == pytest.approx(sum(steps) / 3)
+
+
 def test_capability_scores_are_the_papers_formula():
     shares = {"1": 0.9, "2": 0.5, "3": 0.2}
     cells = {

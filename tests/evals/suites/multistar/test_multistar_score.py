@@ -1,5 +1,6 @@
 """MultiStAR's tables: MSEval and accuracy of players whose behavior is known, and what is said of what is missing."""
 
+import dataclasses
 import math
 import re
 
@@ -211,6 +212,13 @@ def test_errors_are_told_apart_where_they_can_be():
 
     alone = MultiStarSuite(**NUMBERS, priors=["model"])
     assert errors(played(alone, Scripted(asked, clumsy)), alone)["vanilla/model", "2P"] == {"undecided": 1}
+    records = [
+        dataclasses.replace(record, outcome=None, error="PlayerError: gone")
+        if "truth" in record.episode.mode
+        else record
+        for record in played(suite, Scripted(asked, clumsy))
+    ]
+    assert errors(records, suite)["vanilla/model", "2P"] == {"undecided": 1}, "its twin failed"
     for oddity in ({"argmax_is_label": False}, {"mass": 0.3}):
         table = errors(played(suite, Scripted(asked, clumsy, **oddity)), suite)
         assert table["vanilla/model", "1P"] == {"invalid": 1} and table["vanilla/none", "2R"] == {}
