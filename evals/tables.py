@@ -113,19 +113,23 @@ class Table:
         return names, rows
 
     def to_csv(self) -> str:
-        """Comma-separated values; see ``wide``."""
+        """Comma-separated values; see ``wide``. Texts command neither a terminal nor a spreadsheet."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         names, rows = self.wide()
-        writer.writerow(names)
-        writer.writerows(rows)
+        writer.writerows([_harmless(cell) for cell in row] for row in [names, *rows])
         return out.getvalue()
 
     def to_markdown(self) -> str:
         """A Markdown section: title, table, notes."""
-        lines = [f"## {self.title}", "", _markdown_row(self.columns), _markdown_row(["---"] * len(self.columns))]
+        lines = [
+            f"## {printable(self.title)}",
+            "",
+            _markdown_row(map(printable, self.columns)),
+            _markdown_row(["---"] * len(self.columns)),
+        ]
         lines += [_markdown_row(format_cell(cell) for cell in row) for row in self.rows]
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.all_notes)]).rstrip() + "\n"
+        return "\n".join([*lines, "", *(f"- {printable(note)}" for note in self.all_notes)]).rstrip() + "\n"
 
 
 def is_number(cell: Cell) -> bool:
@@ -188,6 +192,14 @@ def _wide(cell: Cell, *, three: bool) -> list[Any]:
     if isinstance(cell, Estimate):
         return [_json(cell.mean), _json(cell.low), _json(cell.high)]
     return [_json(cell), None, None] if three else [_json(cell)]
+
+
+def _harmless(cell: Any) -> Any:
+    """A cell of a CSV file; a text that a spreadsheet would take for a formula gets the apostrophe that it takes for text."""
+    if not isinstance(cell, str):
+        return cell
+    shown = printable(cell)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t")) else shown
 
 
 def _markdown_row(cells: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from envs.files import Bounds, FileError, open_regular, parse_json, read_json
+from envs.files import Bounds, FileError, open_regular, parse_json, read_json, real_path
 from evals.types import stable_hash
 
 CONFIG: Final = "config.json"
@@ -75,7 +75,7 @@ class Folder:
             try:
                 tensors_of(path)
                 self._check_settled(path)
-                found.append(Checkpoint(path.name, step, path.resolve()))
+                found.append(Checkpoint(path.name, step, real_path(path)))
             except CheckpointError as error:
                 waiting[path.name] = str(error)
             except OSError as error:  # it is being deleted, or renamed

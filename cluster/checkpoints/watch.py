@@ -23,7 +23,7 @@ from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.observe.tracker import FinalResults, Watcher, make_tracker
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
-from envs.files import FileError, MissingFileError, read_json, read_text
+from envs.files import FileError, MissingFileError, read_json, read_text, real_path
 from evals.ledger.records import plan_to_table
 from evals.stopping.order import games_in_order
 from evals.types import Episode, stable_hash
@@ -218,7 +218,7 @@ class Watch:
         points = self._all_points()
         show(curve_tables(points))
         status = [f"{name} could not be played." for name in self._failed]
-        title = f"Checkpoints of {self.options.folder.path.resolve().name}"
+        title = f"Checkpoints of {real_path(self.options.folder.path).name}"
         for name, content in curve_files(points, title, status).items():
             path = self.options.out / name
             path.parent.mkdir(exist_ok=True)
@@ -229,7 +229,7 @@ class Watch:
         if self._tracker is None:
             self._tracker = Watcher(make_tracker(tracker))
             games = sorted((each.suite, each.task, each.level, each.mode, each.seed) for each in settings.plan)
-            run_id = stable_hash(str(self.options.out.resolve()), games)[:16]
+            run_id = stable_hash(str(real_path(self.options.out)), games)[:16]
             self._tracker.start(self.options.out, run_id, yaml.safe_load(settings.config))
         journal = self.options.out / TRACKED
         known = read_text(journal).split("\n") if journal.exists() else []

@@ -21,6 +21,7 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
 from cluster.storage.spending import MergedPart, Spending, check_journal, write_spending
 from cluster.storage.stored_run import Run, read_runs
+from envs.files import real_path
 from evals.analysis.differences import flat_settings
 from evals.ledger.parts import LedgerChangedError
 from evals.types import Episode
@@ -261,7 +262,7 @@ def _parts_bought(run: Run) -> list[MergedPart]:
     own = tuple(str(session.get("id")) for session in run.sessions if str(session.get("id")) not in merged)
     parts = list(spending.merged)
     if spending.own:
-        parts.append(MergedPart(own or (str(run.path.resolve()),), spending.own))
+        parts.append(MergedPart(own or (str(real_path(run.path)),), spending.own))
     return parts
 
 

@@ -17,7 +17,7 @@ from cluster.console import say_status
 from cluster.errors import UserError
 from cluster.storage.provenance import changes
 from cluster.storage.stored_run import Run
-from envs.files import parse_yaml
+from envs.files import parse_yaml, real_path
 
 ACTED_ON = ("suite", "model")
 """Sections whose stored values are checked before they are acted on."""
@@ -63,7 +63,7 @@ def repeated_settings(source: Run, overrides: Sequence[str]) -> Settings:
         except (OmegaConfBaseException, TypeError, ValueError) as error:
             raise UserError(f"{override}: {str(error).splitlines()[0]}") from error
     settings = settings_from_config(config)
-    if settings.run_dir.resolve() == source.path.resolve():
+    if real_path(settings.run_dir) == real_path(source.path):
         raise UserError(f"run_dir={settings.run_dir}: is the run that is repeated; give another one")
     return settings
 

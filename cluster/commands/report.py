@@ -18,6 +18,7 @@ from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run, read_runs
+from envs.files import real_path
 from evals.analysis.labels import run_names
 from evals.ledger.run_data import RunData, count_rows
 from evals.report.joint import Report, RunReport, relabeled
@@ -85,7 +86,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
         raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
     if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
         raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
-    resolved = [path.resolve() for path in run_dirs]
+    resolved = [real_path(path) for path in run_dirs]
     for path, place in zip(run_dirs, resolved, strict=True):
         if resolved.count(place) > 1:
             raise UserError(f"{path}: is named twice")
@@ -116,7 +117,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
 def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results], labels: Sequence[str]) -> Report:
     """The runs under names of their own, players too; runs whose players got other names are scored again."""
     built_in = {name for suite in suites for name in built_in_names(suite)}
-    folders = [run.path.resolve().name for run in runs]
+    folders = [real_path(run.path).name for run in runs]
     names = [folder if folders.count(folder) == 1 else str(run.path) for run, folder in zip(runs, folders, strict=True)]
     own_labels = dict(zip(names, labels, strict=True)) if labels else None
     imported = any(is_imported(run.sessions) for run in runs)  # it has only some settings: those it lacks tell nothing

@@ -12,7 +12,7 @@ from cluster.config.settings import make_suite
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
-from envs.files import FileError, read_json
+from envs.files import FileError, read_json, real_path
 from evals.ledger.run_data import count_rows
 from evals.site.entries import Outline, RunPart, player_labels
 from evals.site.pages import Site
@@ -75,8 +75,8 @@ def write_site(run_dirs: Sequence[Path], out: Path, site: Site) -> int:
 
 def _named(run_dirs: Sequence[Path]) -> dict[str, Path]:
     """Each run by its folder's name, or by its path where two have one name."""
-    paths = list({path.resolve(): path for path in run_dirs}.values())
-    folders = [path.resolve().name for path in paths]
+    paths = list({real_path(path): path for path in run_dirs}.values())
+    folders = [real_path(path).name for path in paths]
     return {
         folder if folders.count(folder) == 1 else str(path): path for path, folder in zip(paths, folders, strict=True)
     }

@@ -10,6 +10,7 @@ from cluster.checkpoints.watch import Options, Watch
 from cluster.commands.run import run
 from cluster.completion import complete_overrides
 from cluster.errors import UserError
+from envs.files import real_path
 
 DESCRIPTION = """\
 Plays every complete checkpoint of FOLDER (a Hugging Face folder whose name ends with its step) on the same balanced games, in
@@ -48,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
             raise UserError(
                 f"{override.partition('=')[0]}: is each checkpoint's own; --out names the folder of all runs"
             )
-    out = options.out or Path("runs") / options.folder.resolve().name
+    out = options.out or Path("runs") / real_path(options.folder).name
     folder = Folder(options.folder, options.settled)
     asked = Options(folder, out, options.overrides, options.games, options.once, options.until, options.restart)
     return Watch(asked, run).watch()

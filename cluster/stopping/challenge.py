@@ -9,6 +9,7 @@ from typing import Any
 from cluster.config.settings import make_suite
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run
+from envs.files import real_path
 from evals.sealed import PREFIX, commitment_of, new_secret, read_secret
 from evals.tables import Cell, Table
 
@@ -48,7 +49,7 @@ def check_run(run: Run, path: Path, published: str) -> Table:
         UserError: the secret is not what was committed to, or the run's suite cannot be planned.
     """
     _checked(path, published)
-    suite = make_suite(_with_seeds(run.config["suite"], f"{PREFIX}{path.resolve()}"))
+    suite = make_suite(_with_seeds(run.config["suite"], f"{PREFIX}{real_path(path)}"))
     expected = {
         (episode.suite, episode.task, episode.level, episode.index): episode.seed
         for part in suite.parts

@@ -21,7 +21,7 @@ from cluster.storage import compaction, provenance
 from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
 from cluster.storage.stored_run import Run, check_links
-from evals.ledger.lease import read_fence
+from evals.ledger.lease import MOST_DIGITS, read_fence
 from evals.ledger.parts import LedgerPart, describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
@@ -96,9 +96,20 @@ class RunDirectory(Run):
         for leftover in self.path.rglob(".*.tmp"):
             if leftover.is_symlink() or not leftover.is_dir():
                 leftover.unlink(missing_ok=True)
-        # Parts of one run sort by their numbers, whichever driver wrote them.
-        last = max((part_order(part)[0] for part in self.parts.glob("*.parquet")), default=0)
-        self._numbers = itertools.count(last + 1)
+        self._numbers = itertools.count(self._last_number() + 1)
+
+    def _last_number(self) -> int:
+        """The highest number of a part: parts of one run sort by their numbers, whichever driver wrote them.
+
+        Raises:
+            UserError: no driver counts so far, and the numbers after it could not be told from none.
+        """
+        last = max(self.parts.glob("*.parquet"), key=part_order, default=None)
+        number = part_order(last)[0] if last else 0
+        if number >= 10 ** (MOST_DIGITS - 1):
+            self._lock.release()
+            raise UserError(f"{last}: no part has such a number; rename the file")
+        return number
 
     def check_claim(self) -> None:
         """See that this process may still write.

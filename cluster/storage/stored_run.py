@@ -18,7 +18,7 @@ from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import VERSIONS, read_versions
 from cluster.storage.spending import SPENDING, Spending, read_spending
 from cluster.storage.stop_rule import StoredRule, read_rule
-from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml
+from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, real_path
 from envs.files.parquet import read_parquet
 from envs.suggest import did_you_mean
 from evals.ledger.ledger import Ledger, open_ledger, retry_until_stable
@@ -244,7 +244,7 @@ def check_links(run_dir: Path) -> None:
     Raises:
         UserError: a link does.
     """
-    home = run_dir.resolve()
+    home = real_path(run_dir)
     for folder in (run_dir, *map(run_dir.joinpath, ("episodes", "tables", "logs", "batches"))):
         try:
             # the lock file is opened in a way that follows no link
@@ -252,7 +252,7 @@ def check_links(run_dir: Path) -> None:
         except OSError:  # not there; whoever needs it says so
             continue
         for link in links:
-            if not link.resolve().is_relative_to(home):
+            if not real_path(link).is_relative_to(home):
                 raise UserError(
                     f"{link}: is a link out of the run directory; replace it by what it should be, or remove it"
                 )

@@ -16,7 +16,16 @@ The parsers are libraries: PyYAML, json, tomllib, defusedxml, zipfile, numpy. Th
 """
 
 from envs.files.data import Bounds, parse_json, parse_yaml, read_json, read_json_lines, read_toml, read_yaml
-from envs.files.regular import FileError, MissingFileError, open_regular, read_bytes, read_lines, read_text, regular
+from envs.files.regular import (
+    FileError,
+    MissingFileError,
+    open_regular,
+    read_bytes,
+    read_lines,
+    read_text,
+    real_path,
+    regular,
+)
 
 __all__ = [
     "Bounds",
@@ -32,5 +41,6 @@ __all__ = [
     "read_text",
     "read_toml",
     "read_yaml",
+    "real_path",
     "regular",
 ]

@@ -58,7 +58,9 @@ def open_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pq.ParquetF
 def read_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pa.Table:
     """All rows of a Parquet file, of these columns or of all; errors as of ``open_parquet``."""
     with open_parquet(path, columns) as file:
-        return file.read(columns=list(columns) or None)
+        table = file.read(columns=list(columns) or None)
+    table.validate(full=True)  # texts may be no UTF-8
+    return table
 
 
 _sound: set[tuple[str, int, int, int]] = set()

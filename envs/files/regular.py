@@ -57,6 +57,11 @@ def regular(path: str | Path) -> Path:
     return Path(path)
 
 
+def real_path(path: str | Path) -> Path:
+    """The absolute path without links; of links that lead in a circle the path so far, where `Path.resolve` raises."""
+    return Path(os.path.realpath(path))
+
+
 def _kind(mode: int) -> str:
     return "is a folder" if stat.S_ISDIR(mode) else "is not a regular file"
 

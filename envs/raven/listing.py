@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from envs.files import FileError, read_json_lines
+from envs.files import FileError, read_json_lines, real_path
 from envs.raven.compose import panel_pixels
 from envs.raven.files import OfficialFile, read
 from envs.raven.grammar import configuration_named
@@ -43,7 +43,7 @@ def read_files(path: Path) -> Iterator[OfficialFile | FileError]:
     """
     for npz in find_files(path):
         try:
-            yield read(npz.resolve())
+            yield read(real_path(npz))
         except FileError as error:
             yield error
 

@@ -17,7 +17,7 @@ from envs.picture import render_description
 from evals.archive.chunks import write_chunk
 from evals.archive.pictures import Grid, Tiles, steps_between
 from evals.exchange.public import public_error
-from evals.ledger.parts import check_turns, open_part
+from evals.ledger.parts import check_values, open_part
 from evals.viewer.episode import ROWS_AT_ONCE, for_the_page, show_episode
 from evals.viewer.runs import ViewedRun
 
@@ -86,7 +86,7 @@ def _rows(path: Path, wanted: Mapping[int, int]) -> Iterator[tuple[int, dict[str
             here = [place for place in range(len(batch)) if first + place in wanted]
             if here:
                 found = pa.Table.from_batches([batch]).take(here)
-                check_turns(found)
+                check_values(found)
                 for place, row in zip(here, found.to_pylist(), strict=True):
                     yield first + place, row
             first += len(batch)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 from jinja2 import Environment, StrictUndefined
 
+from evals.errors import SuiteError
 from evals.exchange.carried import NAME, carry_episode, row_json
 from evals.exchange.scores import Score, known, main_score, scores_of
 from evals.exchange.source import COMMON_LOSS, PROJECT, Said, Source, messages_of, picture_key, png, safe_name
@@ -123,7 +124,11 @@ def _write_episodes(sources: Sequence[Source], folder: Path, home: Path) -> tupl
         if writer is None:
             written.append(home / f"{SPLIT}-{len(written):05d}.parquet")
             writer = pq.ParquetWriter(folder / written[-1], schema, compression="zstd")
-        writer.write_table(pa.Table.from_pylist(rows, schema))
+        try:
+            table = pa.Table.from_pylist(rows, schema)
+        except (pa.ArrowException, OverflowError) as error:  # a foreign ledger's columns may be of any type
+            raise SuiteError(sources[0].suite.name, "export its rows", error) from error
+        writer.write_table(table)
         count += len(rows)
         if (folder / written[-1]).stat().st_size > FILE_BYTES:
             writer.close()

@@ -12,7 +12,7 @@ from envs.files import FileError
 from evals.exchange.carried import OF_THE_RUN, PLANNED, SAME
 from evals.ledger.check import check_rows
 from evals.ledger.columns import COLUMNS, ledger_schema
-from evals.ledger.parts import check_turns
+from evals.ledger.parts import check_values
 from evals.ledger.records import PLAN_SCHEMA
 from evals.suite import Suite, ledger_columns
 from evals.types import Episode
@@ -77,7 +77,7 @@ def ledger_rows(suite: Suite, carried: Sequence[tuple[Episode, object]], place: 
     except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise FileError(place, f"a row is none of the ledger: {error}") from error
     try:
-        check_turns(table)
+        check_values(table)
     except ValueError as error:
         raise FileError(place, str(error)) from error
     problems = check_rows([table], [place], None).problems

@@ -63,7 +63,8 @@ def find_leases(run_dir: Path) -> list[Lease]:
         number = re.fullmatch(r"\.lease-([0-9]+)", path.name)
         if number is None:
             continue
-        if len(number[1]) > MOST_DIGITS:  # numbers go up by one: the next lease could not be told from none
+        # numbers go up by one: the lease after it could not be told from none
+        if len(number[1]) > MOST_DIGITS or number[1] == "9" * MOST_DIGITS:
             raise OSError(f"{path}: no lease has such a number; remove the file")
         try:
             regular(path)

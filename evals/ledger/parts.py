@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,8 +38,6 @@ _NEVER_NULL = {"kept", "prompt", "role", "parts", "reply", "rule"}
 
 ROWS_AT_ONCE = 65_536
 ROWS_WITH_TURNS_AT_ONCE = 2_000
-
-_GONE = (errno.ENOENT, errno.ESTALE)
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,9 @@ def read_fingerprint(path: Path) -> tuple[LedgerPart, pa.Table]:
         part = _describe(path, file)
         columns = list(CHECKED)
         upgrade, names = _reader(file, columns)
-        return part, upgrade(file.read(columns=names)).select(columns).replace_schema_metadata(None)
+        rows = upgrade(file.read(columns=names)).select(columns).replace_schema_metadata(None)
+        rows.validate(full=True)  # texts may be no UTF-8
+        return part, rows
 
 
 def describe_part(path: Path) -> LedgerPart:
@@ -228,7 +229,7 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             upgrade, names = _reader(file, [*_parquet_names(schema), "episode_id"])
             for batch in file.iter_batches(batch_size=size, columns=names):
                 table = upgrade(pa.Table.from_batches([batch]))
-                check_turns(table)
+                check_values(table)
                 columns = [
                     table[item.name] if item.name in table.column_names else pa.nulls(len(table), item.type)
                     for item in schema
@@ -238,12 +239,13 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
         raise LedgerDamagedError([damage_of(path, error)]) from error
 
 
-def check_turns(table: pa.Table) -> None:
-    """See that the turns hold what every reader of them needs.
+def check_values(table: pa.Table) -> None:
+    """See that all texts are UTF-8 and that the turns hold what every reader of them needs.
 
     Raises:
-        ValueError: something of it is null.
+        ValueError: a text is not, or something of the turns is null.
     """
+    table.validate(full=True)
     if "turns" in table.column_names:
         for chunk in table["turns"].chunks:
             _check_filled(chunk, "turns")
@@ -288,7 +290,7 @@ def rows_at(path: Path, schema: pa.Schema, places: npt.NDArray[np.int64]) -> lis
                 first += rows
                 if len(here):
                     table = upgrade(file.read_row_group(group, columns=names)).take(here)
-                    check_turns(table)
+                    check_values(table)
                     found += [dict.fromkeys(schema.names) | row for row in table.to_pylist()]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([damage_of(path, error)]) from error
@@ -320,7 +322,8 @@ def write_part(tables: Iterable[pa.Table], schema: pa.Schema, replaces: Collecti
 
 
 def _unless_gone(path: Path, error: Exception) -> Exception:
-    if isinstance(error, OSError) and (error.errno in _GONE or not path.exists()):
+    # of a link that leads nowhere, or in a circle, the link is there
+    if isinstance(error, OSError) and (error.errno == errno.ESTALE or not os.path.lexists(path)):
         raise LedgerChangedError(path.name) from error
     return error
 

@@ -34,6 +34,8 @@ _LEGEND: Final = 28
 """Series that a legend names; more are told by the tables."""
 _CHARACTER: Final = 0.085
 """Inches that a character takes, at most, in a title or label."""
+_LONGEST: Final = 80
+"""Characters of a label: a picture grows with them, and a name in a foreign run may have thousands."""
 _STYLE: Final[Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -72,7 +74,7 @@ def _grid_of(panels: int, width: float, height: float, **more: Any) -> tuple[Can
 
 
 def _titled(canvas: Canvas, figure: Figure) -> Canvas:
-    canvas.suptitle(_text(figure.title))
+    canvas.suptitle(_text(figure.title, 2 * _LONGEST))
     return canvas
 
 
@@ -82,15 +84,18 @@ def _styles(figure: Figure) -> dict[str, tuple[str, str]]:
     return dict(zip(names, itertools.cycle(zip(_COLORS, _MARKERS, strict=True)), strict=False))
 
 
-def _text(text: str) -> str:
-    """Text that matplotlib does not take for mathematics."""
-    return printable(text).replace("$", r"\$")
+def _text(text: str, longest: int = _LONGEST) -> str:
+    """Text that matplotlib does not take for mathematics, its middle left out where it is long."""
+    shown = printable(text)
+    if len(shown) > longest:
+        shown = f"{shown[: longest // 2]}…{shown[-longest // 2 :]}"
+    return shown.replace("$", r"\$")
 
 
 def _panel_title(axes: Axes, title: str, inches: float, **more: Any) -> None:
     """A panel's title in lines that are no wider than the panel."""
     width = max(12, int(inches / _CHARACTER))
-    axes.set_title("\n".join(textwrap.wrap(_text(title), width)), **more)
+    axes.set_title("\n".join(textwrap.wrap(_text(title, 2 * _LONGEST), width)), **more)
 
 
 def _legend(canvas: Canvas, axes: Sequence[Axes]) -> None:
@@ -161,8 +166,8 @@ def _heat_map(figure: Figure) -> Canvas:
     panels = figure.panels
     columns = {title: list(dict.fromkeys(str(x) for row in rows for x in row.x)) for title, rows in panels.items()}
     most_rows, most_columns = max(map(len, panels.values())), max(map(len, columns.values()))
-    names = max(len(row.name) for row in figure.series)
-    below = 0.055 * max(len(x) for found in columns.values() for x in found)
+    names = max(len(_text(row.name)) for row in figure.series)
+    below = 0.055 * max(len(_text(x)) for found in columns.values() for x in found)
     canvas, axes = _grid_of(len(panels), 1.0 + 0.07 * names + 0.5 * most_columns, 1.1 + below + 0.24 * most_rows)
     shown = [value for row in figure.series for value in map(middle, row.y) if value is not None]
     low, high = figure.limits or (min(shown, default=0), max(shown, default=1))

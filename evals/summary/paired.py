@@ -26,6 +26,7 @@ from evals.stats.intervals import (
     student_quantile,
 )
 from evals.tables import Table
+from evals.types import stable_hash
 
 DRAWS = 9_999
 """Random permutations where the exact distribution would be too large; p is then at least 1 / (DRAWS + 1)."""
@@ -168,8 +169,9 @@ def _effects_notes(effects: Sequence[Effect]) -> list[str]:
 
 
 def file_stem(player: str) -> str:
-    """A player's name as part of a file's."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", player)
+    """A player's name as part of a file's: short, and different for different players."""
+    stem = re.sub(r"[^A-Za-z0-9.-]+", "_", player)[:80]
+    return stem if stem == player else f"{stem}-{stable_hash(player)[:8]}"
 
 
 def success_observations(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from envs.picture import picture_from_description, render_description
-from evals.ledger.parts import LedgerChangedError, check_turns, open_part
+from evals.ledger.parts import LedgerChangedError, check_values, open_part
 from evals.suite import Suite
 from evals.view import EpisodeView, default_view
 from evals.viewer.index import EpisodeIndex
@@ -97,7 +97,7 @@ def stored_row(path: Path, place: int) -> dict[str, Any]:
         for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=[group]):
             if place < len(batch):
                 found = pa.Table.from_batches([batch.slice(place, 1)])
-                check_turns(found)
+                check_values(found)
                 row: dict[str, Any] = found.to_pylist()[0]
                 return row
             place -= len(batch)

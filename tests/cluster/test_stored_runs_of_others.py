@@ -95,6 +95,35 @@ def test_rows_that_no_game_gives_end_with_a_message(run_dir, capsys, columns):
     assert said(capsys, "list", run_dir)[0] == 0
 
 
+@pytest.mark.parametrize("column", ["error", "session", "kumo.predicted", "turns"])
+def test_texts_that_are_no_utf8_are_damage(run_dir, tmp_path, capsys, column):
+    [path] = (run_dir / "episodes").glob("*.parquet")
+    table = pq.read_table(path)
+    kind = table.schema.field(column).type
+    if column == "turns":
+        rows = table["turns"].to_pylist()
+        values = pa.array([[{**turn, "reply": "MARK"} for turn in turns] for turns in rows], kind)
+    else:
+        values = pa.array(["MARK"] * len(table), kind)
+    table = table.set_column(table.column_names.index(column), column, values)
+    pq.write_table(table, path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"MARK", b"\xff\xfe\xfd\xfc"))
+    commands = [("show", run_dir), ("rescore", run_dir), ("report", run_dir, "--html", tmp_path / "page.html")]
+    for words in (*commands, ("export", run_dir, "--to", "huggingface", "--out", tmp_path / "out")):
+        code, _, err = said(capsys, *words)
+        assert code == 0 or (code == 2 and f"{path.name}: " in err and "Invalid UTF8" in err)
+    assert code == 2
+
+
+def test_a_column_of_another_type_ends_the_export_with_a_message(run_dir, tmp_path, capsys):
+    [path] = (run_dir / "episodes").glob("*.parquet")
+    table = pq.read_table(path)
+    place = table.column_names.index("kumo.tests")
+    pq.write_table(table.set_column(place, "kumo.tests", pa.array(["x"] * len(table))), path)
+    code, _, err = said(capsys, "export", run_dir, "--to", "huggingface", "--out", tmp_path / "out")
+    assert code == 2 and "the suite kumo cannot export its rows" in err
+
+
 def test_a_high_price_is_refused(run_dir, capsys):
     model = Run(run_dir).config["model"]
     change(run_dir, model={**model, "engine": {**model["engine"], "prompt_price": 1e308}})
@@ -130,6 +159,16 @@ def test_a_link_out_of_a_run_is_neither_read_nor_written_through(run_dir, tmp_pa
     assert before == (sorted(other.iterdir()) if other.is_dir() else other.read_bytes())
 
 
+def test_links_in_a_circle_are_refused(run_dir, tmp_path, capsys):
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    for words in (("report",), ("show",), ("site", "--out", tmp_path / "site"), ("run", "--from"), ("merge", run_dir)):
+        code, _, err = said(capsys, *words, tmp_path / "circle")
+        assert code == 2 and "circle" in err
+    (run_dir / "episodes" / "x.parquet").symlink_to("x.parquet")
+    code, _, err = said(capsys, "report", run_dir)
+    assert code == 2 and "x.parquet" in err
+
+
 def test_a_link_to_a_run_is_followed(run_dir, tmp_path, capsys):
     (tmp_path / "link").symlink_to(run_dir)
     assert said(capsys, "report", tmp_path / "link")[0] == 0
@@ -138,7 +177,7 @@ def test_a_link_to_a_run_is_followed(run_dir, tmp_path, capsys):
 # --- numbers that no driver writes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("digits", ["9" * 16, "9" * 18, "9" * 19, "1" + "0" * 200])
+@pytest.mark.parametrize("digits", ["9" * 15, "9" * 16, "9" * 18, "9" * 19, "1" + "0" * 200])
 def test_a_lease_with_a_number_that_no_driver_writes_is_named(run_dir, capsys, digits):
     lease = run_dir / f".lease-{digits}"
     lease.write_text("{}")
@@ -157,6 +196,19 @@ def test_a_part_with_such_a_number_stops_no_driver(run_dir, digits):
     renamed = part.rename(part.with_name(f"part-{digits}.parquet"))
     assert part_order(renamed)[0] == 0 and part_order(part)[0] > 0
     assert len(open_ledger(run_dir).table(["episode_id"])) == 4
+
+
+def test_parts_are_not_numbered_beyond_what_can_be_told_from_none(run_dir):
+    """A part that was merged from one of 15 nines could not be read, and what it replaced was gone."""
+    [part] = (run_dir / "episodes").glob("*.parquet")
+    renamed = part.rename(part.with_name(f"part-{'9' * 15}-0.parquet"))
+    (run_dir / ".lease-000001").unlink(missing_ok=True)
+    directory = RunDirectory(run_dir)
+    with pytest.raises(UserError, match=f"{renamed.name}: no part has such a number"):
+        directory.claim()
+    renamed.rename(part)
+    directory.claim()
+    directory.release()
 
 
 def test_an_attempt_beyond_counting_is_damage(run_dir):

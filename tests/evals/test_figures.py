@@ -97,3 +97,11 @@ def test_players_have_colors_of_their_own_and_published_figures_are_gray():
     svg = draw(Figure("f", "F", "lines", (*own, Series("chance", NAMES, (0, 0, 0), reference=True))), "svg").decode()
     colors = {part[:7] for part in svg.split("stroke: ")[1:]} & {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a7a7a"}
     assert len(colors) == 5
+
+
+@pytest.mark.parametrize("kind", ["heat_map", "lines", "radar"])
+def test_a_long_name_does_not_make_a_large_picture(kind):
+    names = [f"{letter}{'x' * 5000}" for letter in "abc"]
+    figure = Figure("f", names[0], kind, tuple(Series(name, tuple(names), (0.1, 0.2, 0.3), names[1]) for name in names))
+    width, height = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', draw(figure, "svg").decode()[:2000]).groups()
+    assert float(width) < 5000 and float(height) < 5000

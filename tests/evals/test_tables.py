@@ -125,3 +125,11 @@ def test_a_table_with_an_estimate_without_interval_says_why():
 def test_a_column_without_any_result_is_said_once_instead_of_shown_as_dashes():
     rows = (("a", NO_ESTIMATE, SHARE), ("b", NO_ESTIMATE, SHARE))
     assert Table("t", "T", ("player", "memory", "success"), rows).shared() == {1: "–"}
+
+
+def test_texts_in_files_command_neither_a_terminal_nor_a_spreadsheet():
+    evil = "\x1b[2J\u202e\x9b"
+    table = Table("a", f"t{evil}", (f"c{evil}", "b"), ((f"=1+1{evil}", -1.5), ("@x", "plain")), (f"n{evil}",))
+    assert not any(mark in table.to_csv() + table.to_markdown() for mark in evil if mark in "\x1b\u202e\x9b")
+    assert [row[0][:2] for row in csv.reader(io.StringIO(table.to_csv()))] == ["c\\", "'=", "'@"]
+    assert "-1.5" in table.to_csv().splitlines()[1]

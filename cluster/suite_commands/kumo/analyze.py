@@ -13,6 +13,7 @@ from cluster.console import show
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
+from envs.files import real_path
 from evals.tables import Table, table_files
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
 def _opened(runs: Sequence[Run]) -> list[OpenedRun]:
     from evals.suites.kumo.lab.analysis.analyze import OpenedRun
 
-    last = [run.path.resolve().name for run in runs]
+    last = [real_path(run.path).name for run in runs]
     names = [name if last.count(name) == 1 else str(run.path) for name, run in zip(last, runs, strict=True)]
     return [OpenedRun(name, run.data, make_suite(run.config["suite"])) for name, run in zip(names, runs, strict=True)]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from envs.file_picture import FilePicture, picture_content
-from envs.files import FileError, read_json
+from envs.files import FileError, read_json, real_path
 from envs.raven import Configuration, configuration_named
 from evals.suites.multistar.published_questions.doubts import Asked, doubts_of
 from evals.suites.multistar.published_questions.kinds import (
@@ -62,7 +62,7 @@ class Import:
         Raises:
             ValueError: it does.
         """
-        real = path.resolve()
+        real = real_path(path)
         if not real.is_relative_to(self.root):
             raise ValueError(f"{self.named(path)} lies outside of the checkout")
         return real
@@ -82,7 +82,7 @@ def import_checkout(checkout: Path, folder: Path) -> Import:
     Raises:
         ValueError: there is no question file.
     """
-    found = Import(checkout.resolve(), folder)
+    found = Import(real_path(checkout), folder)
     (folder / PICTURES).mkdir(exist_ok=True)
     direct, chains = _files(found)
     if not direct and not chains:
@@ -178,7 +178,7 @@ def _read_direct(found: Import, path: Path, numbers: Counter[str], scenes: dict[
     data = _json(found, path)
     if not isinstance(data, dict) or not isinstance(data.get("questions"), list):
         raise ValueError("has no list of questions")
-    panels, rules = scenes[path.resolve()] = _scene(data)
+    panels, rules = scenes[real_path(path)] = _scene(data)
     configuration = _one_configuration(data["questions"])
     parts, seen = parts_of(configuration), Counter[tuple[str, str]]()
     puzzle = numbers[configuration.name]
@@ -301,7 +301,7 @@ def _chain(
 ) -> Iterator[Stored]:
     """The questions of one chain, parents first; those that cannot be used are left out."""
     source = path.parent / str(puzzle.get("file_path", ""))
-    panels, rules = scenes.get(source.resolve(), ([], []))
+    panels, rules = scenes.get(real_path(source), ([], []))
     by_node: dict[str, tuple[int, Mapping[str, Any]]] = {}
     for place, entry in enumerate(puzzle["questions"]):
         if isinstance(entry, dict):
