@@ -101,9 +101,9 @@ def read_answer(data: Any, scored: bool = False) -> Answer:
 
 def read_usage(data: Any, wrote: bool = True) -> Usage:
     """Tokens that an answer says it took; ``wrote`` is whether there is a reply, which takes a token at least."""
-    prompt = _count(data, "usage", "prompt_tokens")
-    completion = _count(data, "usage", "completion_tokens")
-    total = _count(data, "usage", "total_tokens")
+    prompt = token_count(_inner(data, "usage", "prompt_tokens"))
+    completion = token_count(_inner(data, "usage", "completion_tokens"))
+    total = token_count(_inner(data, "usage", "total_tokens"))
     if prompt is not None and completion is not None and total is not None:
         # Gemini and xAI bill thoughts that completion_tokens leaves out.
         completion = max(completion, total - prompt)
@@ -118,10 +118,31 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     return Usage(prompt or None, completion, cached, min(reasoning, completion or 0), written)
 
 
+def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: Any, wrote: bool) -> Usage:
+    """The usage that a provider tells in parts; a sum of which a part is no number of tokens is not told.
+
+    Args:
+        prompt: Tokens that were neither read from a cache nor written into one, those read, those written; the latter two
+            are None where there are none.
+        completion: The reply's tokens, in parts that add up; None where there are none of one.
+        thought: Of these, tokens of thoughts.
+        wrote: As of ``read_usage``.
+    """
+    asked = [token_count(prompt[0]), *(token_count(part or 0) for part in prompt[1:])]
+    answered = [token_count(part or 0) for part in completion]
+    prompt_tokens = None if None in asked else sum(part or 0 for part in asked)
+    completion_tokens = None if None in answered else sum(part or 0 for part in answered)
+    if wrote and not completion_tokens:
+        completion_tokens = None
+    cached, written = (0, 0) if prompt_tokens is None else (asked[1] or 0, asked[2] or 0)
+    reasoning = min(token_count(thought) or 0, completion_tokens or 0)
+    return Usage(prompt_tokens or None, completion_tokens, cached, reasoning, written)
+
+
 def _first_count(data: Any, *places: Sequence[str]) -> int:
     """The first number above 0 in one of these places of an answer's usage; 0 if there is none."""
     for place in places:
-        count = _count(data, "usage", *place)
+        count = token_count(_inner(data, "usage", *place))
         if count:
             return count
     return 0
@@ -224,9 +245,8 @@ def _inner(data: Any, *names: str) -> Any:
     return data
 
 
-def _count(data: Any, *names: str) -> int | None:
-    """A number of tokens below these names; None where there is none, or no sensible one."""
-    value = _inner(data, *names)
+def token_count(value: Any) -> int | None:
+    """A number of tokens; None where it is missing, or no sensible one."""
     return value if type(value) is int and 0 <= value < MOST_TOKENS else None
 
 

@@ -129,7 +129,7 @@ def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Coll
         elif isinstance(error.get("detail"), list):
             said = "; ".join(map(_validation, error["detail"])) or body
     words = clean(said, secrets) or "no reason given"
-    stated = data if isinstance(data, dict) and data.get("usage") else None
+    stated = data if isinstance(data, dict) and (data.get("usage") or data.get("usageMetadata")) else None
     return EndpointError(
         f"status {status}: {words[:WORDS_SHOWN]}",
         status,

@@ -132,17 +132,17 @@ class LimitedEndpoint:
 
     async def _try(self, request: Request, body: Mapping[str, Any], payment: Payment, most: Usage) -> Answer:
         """Send a request and read what comes back, and note what that costs."""
-        payment.price = self._most_price(most)  # stays so where the answer never comes or does not tell
+        payment.price = self._price(Usage(), most, payment)  # stays so where the answer never comes or does not tell
         try:
             data = await self.http.complete(body, request.id)
-            payment.price = self._price(self._read_usage(data), most)
+            payment.price = self._price(self._read_usage(data), most, payment)
             answer = self._read_answer(data, bool(request.labels))
         except EndpointError as error:
             if error.stated is not None:
-                payment.price = self._price(read_usage(error.stated, wrote=False), most)
+                payment.price = self._price(read_usage(error.stated, wrote=False), most, payment)
             payment.price = error.price = payment.price if error.may_cost else 0.0
             raise
-        payment.price = self._price(answer.usage, most)
+        payment.price = self._price(answer.usage, most, payment)
         if answer.usage.prompt is not None:
             self._bound.learn(request, answer.usage.prompt)
         self.http.note_price(body, request.id, payment.price)
@@ -153,10 +153,16 @@ class LimitedEndpoint:
         """The most that a request may cost, be its prompt written into a cache or not."""
         return max(self._price_of(most), self._price_of(dataclasses.replace(most, written=most.prompt or 0)))
 
-    def _price(self, usage: Usage, most: Usage) -> float:
+    def _price(self, usage: Usage, most: Usage, payment: Payment) -> float:
         """What a request costs; tokens that are not told count with the most that they may be."""
+        if self.spend.unpriced:
+            payment.told = usage.cost is not None
         if usage.cost is not None:
             return usage.cost
+        if self.spend.unpriced:
+            return payment.most
+        if usage == Usage():
+            return self._most_price(most)
         prompt = most.prompt if usage.prompt is None else usage.prompt
         completion = most.completion if usage.completion is None else usage.completion
         return self._price_of(dataclasses.replace(usage, prompt=prompt, completion=completion))

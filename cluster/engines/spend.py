@@ -53,6 +53,12 @@ class Spend:
         self._covered = math.inf
         """Requests up to this number may be sent: what they may cost is on disk. All, where nobody keeps a journal."""
         self._highest = 0.0
+        self.unpriced = cost_is_told and prompt_price + completion_price == 0
+        """Whether only answers tell what requests cost."""
+        self._told = False
+        """Whether one has told it."""
+        self._untold = False
+        """Whether one has not."""
         self._changed = asyncio.Condition()
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float:
@@ -78,6 +84,7 @@ class Spend:
             raise ValueError(f"spent elsewhere: {total}: must be a number from 0 up")
         self._elsewhere = max(self._elsewhere, total)
         self._highest = max(self._highest, highest)
+        self._told |= highest > 0
 
     async def settle(self, covered: int, seconds: float, closed: bool = False) -> Account:
         """Allow requests up to number ``covered`` to be sent, and none later; see ``Engine.settle``.
@@ -100,7 +107,8 @@ class Spend:
 
         Where the driver keeps a journal, also wait until the reservation is on disk (``settle``).
 
-        At least the price of the most expensive request so far is reserved, in case an endpoint bills more than it says.
+        At least the price of the most expensive request so far is reserved, in case an endpoint bills more than it says. While
+        no price is known, a request may cost all that is left, so the first one is in flight alone.
         A request that is in flight alone may exceed the cap, since most cost far less than they could.
 
         Args:
@@ -119,7 +127,7 @@ class Spend:
                 self.spent += max(0.0, again.price) - counted
             return
         number = await self._reserve(most)
-        payment = Payment()
+        payment = Payment(most=self._reserved[number])
         try:
             async with self._changed:
                 self._unsent.add(number)
@@ -133,6 +141,8 @@ class Spend:
                 self._unsent.discard(number)
                 self.spent += max(0.0, payment.price)
                 self._highest = max(self._highest, payment.price)
+                self._told |= payment.told is True
+                self._untold |= payment.told is False
                 self._changed.notify_all()
 
     async def _reserve(self, most: float) -> int:
@@ -141,14 +151,23 @@ class Spend:
             await self._changed.wait_for(lambda: not self._reserved or self._fits(most) or self.total >= self.cap)
             if self.total >= self.cap:
                 amounts = f"{money(self.total)} of {money(self.cap)}"
-                raise SpendCapReachedError(f"the spend cap is reached: {amounts} (model.engine.spend_cap)")
+                hint = "; an answer did not say what it cost: set model.engine.prompt_price and completion_price"
+                raise SpendCapReachedError(
+                    f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint if self._untold else ''}"
+                )
             self._number += 1
-            self._reserved[self._number] = max(most, self._highest)
+            self._reserved[self._number] = self._most(most)
             self._changed.notify_all()
             return self._number
 
     def _fits(self, most: float) -> bool:
-        return self.total + sum(self._reserved.values()) + max(most, self._highest) <= self.cap
+        return self.total + sum(self._reserved.values()) + self._most(most) <= self.cap
+
+    def _most(self, most: float) -> float:
+        """What is reserved for a request that can cost ``most`` by the prices that are known."""
+        if self.unpriced and not self._told and self.cap < math.inf:
+            return self.cap - self.total
+        return max(most, self._highest)
 
 
 @dataclass
@@ -156,3 +175,7 @@ class Payment:
     """The actual price of one request, set by the caller."""
 
     price: float = 0.0
+    most: float = 0.0
+    """What is reserved for it."""
+    told: bool | None = None
+    """Whether the endpoint said what it cost; None where it need not."""

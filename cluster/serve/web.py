@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -191,10 +191,13 @@ class _Bounded:
 async def _body(request: Request) -> bytes:
     """What was posted, unless it is larger than any message."""
     content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > taken.BODY.size:
-            raise RefusedError(413, f"the body has more than {taken.BODY.size:,} bytes")
+    try:
+        async for piece in request.stream():
+            content += piece
+            if len(content) > taken.BODY.size:
+                raise RefusedError(413, f"the body has more than {taken.BODY.size:,} bytes")
+    except ClientDisconnect:  # nobody reads the answer; without one, the server would print a traceback
+        raise BadRequestError("the client hung up before the end of the body") from None
     return bytes(content)
 
 

@@ -20,7 +20,7 @@ from PIL import Image
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
@@ -144,7 +144,7 @@ class Browser:
         try:
             posted = parse_json(await _body(request), "answer", _ANSWER)
             version, option = posted["version"], posted["option"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, ClientDisconnect):
             return Response(status_code=400, headers=HEADERS)
         question = self._question
         if version != self._version or question is None or self._answer is None or self._answer.done():
@@ -162,7 +162,9 @@ class Browser:
     @contextlib.asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncIterator[str]:
         """Serve the page on an open socket (``listen``); yields the page's address."""
-        server = _Server(uvicorn.Config(self.app, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
+        server = _Server(
+            uvicorn.Config(self.app, log_level="error", lifespan="off", ws="none", timeout_graceful_shutdown=1)
+        )
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield f"http://{HOST}:{listener.getsockname()[1]}/{self.token}/"

@@ -45,6 +45,7 @@ from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.types import Episode, Outcome, Reply, Turn, message, stable_seed
 from examples import agent_with_memory
+from tests.asgi import hang_up
 from tests.cluster.test_cli import run_here
 from tests.toy import ToySuite
 
@@ -378,6 +379,15 @@ async def test_bodies_are_bounded_and_checked(body: str, status: int) -> None:
     answered = await served.client.post(f"/v1/sessions/{game['session']}/turns/0", content=body)
     assert answered.status_code == status, answered.text
     assert (await served.client.post(f"/v1/sessions/{game['session']}/turns/{'9' * 5000}")).status_code == 404
+
+
+async def test_a_client_that_hangs_up_within_a_post_changes_nothing() -> None:
+    served = Served(SUITES["toy"])
+    game = await served.open()
+    told = [(b"authorization", f"Bearer {TOKEN}".encode())]
+    for path in ("/v1/sessions", f"/v1/sessions/{game['session']}/turns/0", "/mcp"):
+        await hang_up(served.client._transport.app, path, "testserver", told)
+    assert served.games.left == 5
 
 
 STEPS = st.lists(

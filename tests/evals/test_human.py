@@ -22,6 +22,7 @@ from evals.human.browser import HOST, Browser, listen
 from evals.human.terminal import Terminal, can_draw, option_index
 from evals.suite import play_episode
 from evals.types import PlayerError, Turn, message
+from tests.asgi import hang_up
 from tests.cluster.conftest import ROOT
 from tests.evals.test_records import an_episode
 from tests.toy import ToySuite
@@ -301,6 +302,12 @@ async def test_what_is_no_option_is_refused(asked, option):
     for body in (b"", b"[]", b"{}", b"\xff", b"[" * 900, b"[" * 100_000):
         assert client.post("/token/answer", content=body).status_code == 400
     assert client.post("/token/answer", json={"version": version - 1, "option": 0}).status_code == 409
+    assert not waiting.done()
+
+
+async def test_a_page_that_hangs_up_within_a_post_changes_nothing(asked):
+    browser, _, waiting = asked
+    await hang_up(browser.app, "/token/answer", HOST)
     assert not waiting.done()
 
 

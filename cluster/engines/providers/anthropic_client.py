@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from cluster.engines.api_answer import Answer, Usage, whole
+from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
+from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import Request
 from cluster.engines.providers.base import ProviderEngine, http_client, plain
 from evals.chat_json import png
@@ -77,6 +78,14 @@ class AnthropicEngine(ProviderEngine):
     async def ask(self, body: Mapping[str, Any]) -> Any:
         """One message, as a stream: a connection that says nothing for minutes is cut by what lies between."""
         async with self._client.messages.stream(**body, extra_body=self.extra_body) as stream:
+            began = False
+            try:
+                async for event in stream:
+                    began = began or event.type == "message_start"
+            except Exception as error:
+                # It had begun to answer, and told tokens of the prompt.
+                error.began = began  # type: ignore[attr-defined]
+                raise
             return plain(await stream.get_final_message())
 
     def body(self, request: Request) -> dict[str, Any]:
@@ -118,6 +127,8 @@ class AnthropicEngine(ProviderEngine):
 
     def read_answer(self, data: Any, scored: bool) -> Answer:
         """What a message says, block by block."""
+        if not data.get("stop_reason"):
+            raise EndpointError("the message broke off before its end", unreadable=True)
         blocks = [_sent_back(block) for block in data["content"]]
         return Answer(
             text=whole("".join(block["text"] for block in blocks if block["type"] == "text")),
@@ -131,9 +142,13 @@ class AnthropicEngine(ProviderEngine):
     def read_usage(self, data: Any) -> Usage:
         """Its tokens; those of the prompt are counted in three parts."""
         used = data["usage"]
-        read, written = used.get("cache_read_input_tokens") or 0, used.get("cache_creation_input_tokens") or 0
-        thought = (used.get("output_tokens_details") or {}).get("thinking_tokens") or 0
-        return Usage(used["input_tokens"] + read + written, used["output_tokens"], read, thought, written)
+        prompt = [used.get(name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")]
+        # A stream that broke off has told the tokens of its first words only.
+        completion = used.get("output_tokens") if data.get("stop_reason") else None
+        thought = (used.get("output_tokens_details") or {}).get("thinking_tokens")
+        return usage_in_parts(
+            prompt, [completion], thought, wrote=bool(data.get("content") or not data.get("stop_reason"))
+        )
 
 
 def _block(part: Part) -> dict[str, Any]:

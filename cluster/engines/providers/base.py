@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES
 from cluster.engines.api_engine import ApiEngine
-from cluster.engines.api_errors import EndpointError
+from cluster.engines.api_errors import EndpointError, error_from
 from cluster.engines.api_limited import LimitedEndpoint
 from cluster.engines.api_request import NEUTRAL
 from cluster.engines.api_secrets import OF_TURN, check_base_url, check_no_secrets, read_headers, read_key
@@ -131,10 +131,11 @@ class ProviderEngine(ApiEngine, abc.ABC):
         self._thoughts = Thoughts(4 * self.max_num_seqs)
         prices = prices_for(self.provider, self._settings())
         key, sent, secrets = self._read_secrets(self._settings())
+        self._secrets = [key, *secrets]
         self._client = self._make_client(key, sent)
         spend = Spend(prices.prompt, prices.completion, self.spend_cap, self.cost_is_told)
         endpoint = LimitedEndpoint(
-            self._connection([key, *secrets]),
+            self._connection(self._secrets),
             # a job takes all turns that there are, also those that replicas are given beyond their number at once
             AdaptiveConcurrency(self.max_num_seqs * (2 if self.batch else 1)),
             PerMinute(self.requests_per_minute),
@@ -333,6 +334,12 @@ class ProviderEngine(ApiEngine, abc.ABC):
             raise EndpointError(
                 f"the answer cannot be read: {type(error).__name__}", unreadable=True
             ) from None  # its words may hold what the endpoint said
+
+    def refusal_within(self, status: int, error: Any) -> EndpointError:
+        """The error that an answer holds in place of a reply; it had begun to answer, so its tokens count."""
+        found = error_from(status, {}, json.dumps({"error": error}), [secret for secret in self._secrets if secret])
+        found.may_cost = True
+        return found
 
     def _usage_or_nothing(self, data: Any) -> Usage:
         with suppress(LookupError, TypeError, ValueError, AttributeError):

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cluster.engines.api_answer import Answer, Usage, whole
+from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
 from cluster.engines.api_endpoint import CONNECT_SECONDS
 from cluster.engines.api_secrets import read_headers
 from cluster.engines.base import Request
@@ -161,8 +161,10 @@ class BedrockEngine(ProviderEngine):
     def read_usage(self, data: Any) -> Usage:
         """Its tokens; those of the prompt are counted in three parts."""
         used = data["usage"]
-        read, written = used.get("cacheReadInputTokens") or 0, used.get("cacheWriteInputTokens") or 0
-        return Usage(used["inputTokens"] + read + written, used["outputTokens"], read, 0, written)
+        prompt = [used.get(name) for name in ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")]
+        return usage_in_parts(
+            prompt, [used.get("outputTokens")], 0, wrote=bool(data["output"]["message"].get("content"))
+        )
 
 
 def _block(part: Part) -> dict[str, Any]:

@@ -46,7 +46,9 @@ def endpoint_error(caught: Exception, secrets: Collection[str], status_of: Statu
         waits = {name.lower(): value for name, value in headers.items()}
         if status == 429 and not {"retry-after", "retry-after-ms"} & waits.keys():
             waits["retry-after"] = str(seconds_to_reset(waits, body))
-        return error_from(status_of(status, body), waits, body, secrets)
+        error = error_from(status_of(status, body), waits, body, secrets)
+        error.may_cost |= getattr(caught, "began", False)
+        return error
     why = clean(str(caught), secrets)[:WORDS_SHOWN] or type(caught).__name__
     names = {cls.__name__ for error in _causes(caught) for cls in type(error).__mro__}
     if names & UNSENT:
@@ -87,6 +89,8 @@ def _said_by_aws(response: Mapping[str, Any], words: str) -> Refusal:
 def _said_by_openai(status: int, response: Any, body: Any) -> Refusal:
     """As the clients of OpenAI and Anthropic keep an answer; an error within a stream comes with the stream's 200."""
     text = body if isinstance(body, str) else json.dumps(body, default=str)
+    if status >= 300 and getattr(response, "is_stream_consumed", False):
+        text = response.text  # the clients keep the error alone, without the tokens that may stand beside it
     if status < 300:
         named = [number for kind, number in STREAMED.items() if kind in text]
         status = named[0] if named else 500

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cluster.engines.api_answer import Answer, Usage, whole
+from cluster.engines.api_answer import Answer, Usage, token_count, usage_in_parts, whole
 from cluster.engines.api_request import TOP_LOGPROBS
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine, http_client, plain
@@ -149,9 +150,14 @@ class GeminiEngine(ProviderEngine):
     def read_usage(self, data: Any) -> Usage:
         """Its tokens; thoughts are counted beside the reply."""
         used = data["usage_metadata"]
-        thought = used.get("thoughts_token_count") or 0
-        written = (used.get("candidates_token_count") or 0) + thought
-        return Usage(used.get("prompt_token_count"), written, used.get("cached_content_token_count") or 0, thought)
+        thought, cached = used.get("thoughts_token_count"), used.get("cached_content_token_count")
+        replies = [candidate.get("content") or {} for candidate in data.get("candidates") or []]
+        wrote = any(part.get("text") for reply in replies for part in reply.get("parts") or [])
+        # Tokens that a cache served are among those of the prompt.
+        plain = None if token_count(cached or 0) is None else used.get("prompt_token_count")
+        completion = [used.get("candidates_token_count"), thought]
+        found = usage_in_parts([plain, 0, 0], completion, thought, wrote)
+        return dataclasses.replace(found, cached=min(cached or 0, found.prompt or 0))
 
 
 def typed(body: Mapping[str, Any]) -> tuple[list[Any], Any]:

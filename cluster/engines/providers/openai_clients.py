@@ -7,20 +7,20 @@ Replies of the responses API go back as they came, encrypted reasoning included,
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from cluster.engines import api_answer
 from cluster.engines.api_answer import Answer, Usage
-from cluster.engines.api_errors import error_from
 from cluster.engines.api_request import RequestForm
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine, http_client, plain
 from evals.chat_json import png
 from evals.types import Finish, Part
 
+MOST_COST = 1e9
+"""No answer costs this much; more is invalid."""
 _CHAT_NAMES = ("temperature", "top_p", "stop", "presence_penalty", "frequency_penalty")
 
 
@@ -89,7 +89,12 @@ class OpenAIClientEngine(ProviderEngine):
 
     def read_answer(self, data: Any, scored: bool) -> Answer:
         """What a response, or chat completion, says."""
-        return _read_response(data) if self.api == "responses" else api_answer.read_answer(data, scored)
+        if self.api == "chat":
+            return api_answer.read_answer(data, scored)
+        if data.get("error"):
+            limited = data["error"].get("code") == "rate_limit_exceeded"
+            raise self.refusal_within(429 if limited else 500, data["error"])
+        return _read_response(data)
 
     def read_usage(self, data: Any) -> Usage:
         """Its tokens."""
@@ -136,9 +141,6 @@ def _input_part(part: Part) -> dict[str, Any]:
 
 def _read_response(data: Any) -> Answer:
     """A response's texts, refusals and thoughts, item by item."""
-    if data.get("error"):
-        limited = data["error"].get("code") == "rate_limit_exceeded"
-        raise error_from(429 if limited else 500, {}, json.dumps(data["error"]), ())
     texts, refusals, thoughts = list[str](), list[str](), list[str]()
     for item in data["output"]:
         if item["type"] == "reasoning":
@@ -247,5 +249,6 @@ class OpenRouterEngine(OpenAIClientEngine):
     def read_usage(self, data: Any) -> Usage:
         """Its tokens, and what they cost."""
         usage, cost = super().read_usage(data), (data.get("usage") or {}).get("cost")
-        told = float(cost) if isinstance(cost, int | float) and 0 <= cost < float("inf") else None
+        sound = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_COST
+        told = float(cost) if sound else None
         return dataclasses.replace(usage, cost=told)

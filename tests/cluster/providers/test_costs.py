@@ -1,0 +1,151 @@
+"""What endpoints say of tokens and money is checked: nonsense counts with the most that the request may cost."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.engines.api_answer import MOST_TOKENS, Usage
+from cluster.engines.api_errors import EndpointError
+from cluster.engines.base import SpendCapReachedError
+from cluster.engines.spend import Payment
+from evals.types import Reply
+from tests.cluster.providers.engines import engine, request
+from tests.cluster.providers.stub import KEY, sse
+
+TEXT = {"type": "text", "text": "A"}
+ANSWERS = {
+    "anthropic": lambda prompt, written: {
+        "content": [TEXT],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": prompt, "output_tokens": written, "cache_read_input_tokens": None},
+    },
+    "bedrock": lambda prompt, written: {
+        "output": {"message": {"content": [TEXT]}},
+        "usage": {"inputTokens": prompt, "outputTokens": written},
+    },
+    "gemini": lambda prompt, written: {
+        "candidates": [{"content": {"parts": [{"text": "A"}]}}],
+        "usage_metadata": {"prompt_token_count": prompt, "candidates_token_count": written},
+    },
+    "responses": lambda prompt, written: {"output": [], "usage": {"input_tokens": prompt, "output_tokens": written}},
+    "chat": lambda prompt, written: {"usage": {"prompt_tokens": prompt, "completion_tokens": written}},
+}
+"""By provider: an answer with a reply of some tokens."""
+
+NONSENSE = st.one_of(
+    st.integers(max_value=0), st.integers(min_value=MOST_TOKENS), st.floats(), st.booleans(), st.text(), st.none()
+)
+PRICES = {"prompt_price": 1000.0, "completion_price": 1000.0}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@given(prompt=NONSENSE, written=NONSENSE)
+def test_tokens_that_are_none_count_with_the_most_that_they_may_be(made_engines, name, prompt, written):
+    made = made_engines[name]
+    most = Usage(700, 50)
+    price = [
+        made._endpoint._price(made._usage_or_nothing(ANSWERS[name](*told)), most, Payment())
+        for told in ((prompt, 5), (10, written), (prompt, written), (10, 5))
+    ]
+    assert price == pytest.approx([0.705, 0.06, 0.75, 0.015])
+
+
+@pytest.fixture(scope="module")
+def made_engines():
+    """Engines by name; nothing is sent."""
+
+    class Nowhere:
+        url = "http://127.0.0.1:9"
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
+            patch.setenv(f"{name}_API_KEY", KEY)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, KEY)
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        yield {name: engine(name, Nowhere, **PRICES) for name in ANSWERS}
+
+
+def costs(dollars):
+    """OpenRouter's answer with its price."""
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, **({} if dollars is None else {"cost": dollars})}
+    message = {"role": "assistant", "content": "A"}
+    return 200, {"id": "x", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+
+
+@pytest.mark.parametrize(
+    ("told", "cap", "asked", "spent"),
+    [
+        ([1.0] * 20, 2.5, 3, 3.0),
+        ([None] * 20, 2.5, 1, 2.5),
+        ([1.0] + [None] * 19, 2.5, 3, 3.0),
+        ([-1.0] * 20, 2.5, 1, 2.5),
+        ([True] * 20, 2.5, 1, 2.5),
+        ([1e300] * 20, 2.5, 1, 2.5),
+        ([0] * 20, 2.5, 20, 0.0),
+    ],
+)
+async def test_the_cap_holds_where_only_answers_tell_what_they_cost(stub, told, cap, asked, spent):
+    stub.script = [costs(dollars) for dollars in told]
+    made = engine("openrouter", stub, spend_cap=cap)
+    ends = await asyncio.gather(*(made.complete(request(n)) for n in range(20)), return_exceptions=True)
+    assert (len(stub.bodies), made._spend.spent) == (asked, spent)
+    assert {type(end) for end in ends} <= {Reply, SpendCapReachedError}
+    hints = [str(end) for end in ends if "did not say what it cost" in str(end)]
+    assert bool(hints) == (asked == 1 or told[1] is None)
+
+
+async def test_a_response_that_failed_is_paid_for_and_its_words_hold_no_key(stub):
+    failed = {"code": "server_error", "message": f"the key {KEY} broke"}
+    usage = {"input_tokens": 100, "output_tokens": 50, "total_tokens": 150}
+    stub.script = [(200, {"error": failed, "output": [], "status": "failed", "usage": usage})]
+    made = engine("responses", stub, **PRICES)
+    with pytest.raises(EndpointError, match=r"the key \[redacted\] broke") as error:
+        await made._endpoint.send(request(), made.body(request()), 100)
+    assert KEY not in error.value.words
+    assert (made._spend.spent, error.value.price) == (pytest.approx(0.15), pytest.approx(0.15))
+
+
+HEAD = {
+    "type": "message_start",
+    "message": {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
+    | {"usage": {"input_tokens": 500, "output_tokens": 1}},
+}
+BEGUN = [
+    HEAD,
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "A or"}},
+]
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+
+
+@pytest.mark.parametrize(
+    ("events", "least", "at_most"),
+    [([*BEGUN, OVERLOADED], 4.0, 9.0), ([OVERLOADED], 0.0, 0.0), (BEGUN, 4.5, 4.5), ([HEAD], 4.5, 4.5)],
+)
+async def test_a_message_that_breaks_off_is_paid_for_and_is_no_reply(stub, events, least, at_most):
+    stub.script = [lambda handler: handler.send(200, sse(events), {"content-type": "text/event-stream"})]
+    reply = await engine("anthropic", stub, **PRICES).complete(request())
+    assert (reply.text, reply.retries) == ("A", 1)
+    assert least <= round(reply.cost - 5.15, 6) <= at_most
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("responses", {"error": {"message": "x"}, "usage": {"input_tokens": 10, "output_tokens": 5}}),
+        ("chat", {"error": {"message": "x"}, "usage": {"prompt_tokens": 10, "completion_tokens": 5}}),
+        ("anthropic", {"type": "error", "error": {"type": "api_error"}, "usage": {"input_tokens": 1}}),
+        ("gemini", {"error": {"code": 500, "message": "x"}, "usageMetadata": {"promptTokenCount": 1}}),
+    ],
+)
+async def test_a_refusal_that_tells_tokens_is_paid_for(stub, name, told):
+    stub.script = [(500, told)]
+    made = engine(name, stub, **PRICES)
+    await made.complete(request())
+    stub.script = []
+    whole = made._spend.spent
+    await made.complete(request(1))
+    assert whole > made._spend.spent - whole + 0.01
