@@ -118,7 +118,7 @@ case "$command" in
         ;;
     *)
         ready || install "$build"
-        if [[ $command == *=* || $command == -* ]]; then
+        if [[ $command != --version ]] && [[ $command == *=* || $command == -* ]]; then
             set -- run "$@"
         fi
         exec "$venv/bin/python" -m cluster "${@:-run}"

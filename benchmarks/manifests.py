@@ -12,10 +12,23 @@ from typing import Any
 import yaml
 
 MANIFESTS = Path(__file__).parents[1] / "cluster" / "launch" / "manifests"
-OPEN = """
-    rayClusterSpec headGroupSpec workerGroupSpecs authOptions template containers volumes env envFrom secretRef ports
-    resources volumeMounts persistentVolumeClaim emptyDir
-""".split()
+OPEN = [
+    "rayClusterSpec",
+    "headGroupSpec",
+    "workerGroupSpecs",
+    "authOptions",
+    "template",
+    "containers",
+    "volumes",
+    "env",
+    "envFrom",
+    "secretRef",
+    "ports",
+    "resources",
+    "volumeMounts",
+    "persistentVolumeClaim",
+    "emptyDir",
+]
 """Fields whose own fields are listed, too; of all others only the type."""
 
 

@@ -73,9 +73,11 @@ def test_it_installs_once_and_then_goes_straight_to_work(fresh: Path) -> None:
     again = launch(fresh, "suite=kumo", "model=oracle", RAYCADE_BUILD="cpu")
     assert "installing" not in again.stderr
     launch(fresh, "report", "runs/x", RAYCADE_BUILD="cpu")
+    launch(fresh, "--version", RAYCADE_BUILD="cpu")
     installation, *work = calls(fresh)
     assert "pip install" in installation and "constraints.txt" in installation
-    assert work == ["-m cluster run", "-m cluster run suite=kumo model=oracle", "-m cluster report runs/x"]
+    assert work == ["-m cluster run", "-m cluster run suite=kumo model=oracle", "-m cluster report runs/x",
+                    "-m cluster --version"]  # fmt: skip
 
 
 def test_a_changed_setup_or_another_build_is_reinstalled(fresh: Path) -> None:

@@ -6,11 +6,13 @@
 #   ./launch.sh slurm --nodes=4 --gpus-per-node=8 --time=12:00:00 -- suite=kidgym model=qwen2_5_vl_72b
 #
 # Options before the -- go to sbatch (--account, --qos, --mem, ...), overrides after it to `raycade run`. With --array=1-N
-# each job of the array plays shard i/N, in the run directory RUN_DIR/shard-i. Three options are ours:
+# each job of the array plays shard i/N, in the run directory RUN_DIR/shard-i. Five options are ours:
 #
 #   --dry-run          print the sbatch command and the plan of the run, and submit nothing
 #   --setup=FILE       a shell file that every node reads first: module load, proxies, HF_HOME, HF_HUB_OFFLINE
 #   --node-cache=DIR   a directory on each node's local disk for the caches of vLLM, Triton and PyTorch's compiler
+#   --container=IMAGE  play in raycade's image: a folder or *.sqfs (by ch-run), a *.sif (by Apptainer), else by Pyxis
+#   --mount=DIR,...    folders that the container sees besides the working directory, $HOME, $HF_HOME and --node-cache
 #
 # The job's working directory, and so its run directory, must be on a file system that all nodes share. A job that reaches
 # its time limit is requeued, at most RAYCADE_MAX_REQUEUES times (20). RAYCADE_READY_SECONDS is the timeout for nodes to
@@ -47,7 +49,7 @@ end_within() { exits_within "$1" "$2" || kill -KILL "$2"; }
 # --- on the login node ------------------------------------------------------------------------------------------------
 
 submit() {
-    local options=() root script job command plan dry_run="" array="" log="raycade-%j.log"
+    local options=() root script job command plan dry_run="" array="" name log="raycade-%j.log"
     while (($#)) && [[ $1 != -- && $1 != -h && $1 != --help ]]; do
         case "$1" in
             --dry-run) dry_run=yes ;;
@@ -59,6 +61,8 @@ submit() {
                 [[ ${1#*=} == /* ]] || die 2 "$1: must be an absolute path on each node's local disk"
                 export RAYCADE_NODE_CACHE="${1#*=}"
                 ;;
+            --container=*) export RAYCADE_CONTAINER="${1#*=}" ;;
+            --mount=*) export RAYCADE_MOUNT="${1#*=}" ;;
             --array | --array=* | -a*)
                 [[ $1 =~ ^--array=1-([0-9]+)(%[0-9]+)?$ ]] ||
                     die 2 "$1: must be --array=1-N for N shards, or --array=1-N%M to play M of them at a time"
@@ -84,6 +88,7 @@ submit() {
     fi
     [[ -n $dry_run ]] || command -v sbatch >/dev/null ||
         die 2 "sbatch not found; log in to a machine of the Slurm cluster"
+    [[ -z ${RAYCADE_CONTAINER:-} ]] || check_container
     script="$(realpath "${BASH_SOURCE[0]}")"
     root="$(dirname "$(dirname "$(dirname "$script")")")"
     # Report bad overrides now, not after a night in the queue.
@@ -95,9 +100,16 @@ submit() {
             "its weights while they load, and 8 GB for its pictures: see docs/slurm.md"
     if [[ -n $dry_run ]]; then
         printf '%s\n\n' "$plan"
-        [[ -z ${RAYCADE_SETUP:-} ]] || printf 'RAYCADE_SETUP=%q ' "$RAYCADE_SETUP"
-        [[ -z ${RAYCADE_NODE_CACHE:-} ]] || printf 'RAYCADE_NODE_CACHE=%q ' "$RAYCADE_NODE_CACHE"
+        for name in RAYCADE_SETUP RAYCADE_NODE_CACHE RAYCADE_CONTAINER RAYCADE_MOUNT; do
+            [[ -z ${!name:-} ]] || printf '%s=%q ' "$name" "${!name}"
+        done
         printf '%q ' "${command[@]}" && echo
+        if [[ -n ${RAYCADE_CONTAINER:-} ]]; then
+            enter
+            printf '\nOn every node:\n    srun ... %s%s node\n' "${step:+${step[*]} }" "$node_script"
+            printf '    %s%s start ...\n' "${inside:+${inside[*]} }" "${python%/*}/ray"
+            printf 'On the first node:\n    %s %s -m cluster run ...\n' "${first[*]}" "$python"
+        fi
         exit
     fi
     job="$("${command[@]}")"
@@ -108,6 +120,66 @@ submit() {
         say "submitted job ${job%%;*}. It writes to: $(scontrol show job "${job%%;*}" | sed -n 's/^ *StdOut=//p')"
     fi
     say "squeue --job=${job%%;*} shows it, scancel ${job%%;*} cancels it"
+}
+
+# Whether there is such an image, before a night in the queue.
+check_container() {
+    if [[ $(runtime) != pyxis ]]; then
+        [[ -e $RAYCADE_CONTAINER ]] || die 2 "--container=$RAYCADE_CONTAINER: there is no such image"
+        RAYCADE_CONTAINER="$(realpath "$RAYCADE_CONTAINER")"
+    elif [[ -z $dry_run ]] && command -v srun >/dev/null && [[ $(srun --help) != *--container-image* ]]; then
+        die 2 "--container=$RAYCADE_CONTAINER: this Slurm has no Pyxis; name a folder (for ch-run) or a *.sif (for Apptainer)"
+    fi
+}
+
+# --- in a container ---------------------------------------------------------------------------------------------------
+
+runtime() {
+    if [[ -d $RAYCADE_CONTAINER || $RAYCADE_CONTAINER == *.sqfs ]]; then
+        echo ch-run
+    elif [[ $RAYCADE_CONTAINER == *.sif ]]; then
+        echo apptainer
+    else
+        echo pyxis
+    fi
+}
+
+# Sets how this job's commands get into the container: `inside` stands before one on this node, `step` are options of the srun
+# that starts the nodes, `first` stands before one on the first node. Only srun can enter a container of Pyxis: there the
+# steps are inside as a whole. The image holds a checkout with its .venv in /opt/raycade.
+enter() {
+    local mounts=() binds=() own each
+    inside=() step=() first=() node_script="$script" host_python="$python"
+    [[ -n ${RAYCADE_CONTAINER:-} ]] || return 0
+    python=/opt/raycade/.venv/bin/python
+    IFS=, read -ra mounts <<<"$HOME,$PWD${HF_HOME:+,$HF_HOME}${RAYCADE_TMPDIR:+,$RAYCADE_TMPDIR}${RAYCADE_NODE_CACHE:+,$RAYCADE_NODE_CACHE}${RAYCADE_MOUNT:+,$RAYCADE_MOUNT}"
+    # What the shell of the host names is not in the image.
+    own=(env -u PYTHONPATH -u VIRTUAL_ENV PATH=/opt/raycade/.venv/bin:/usr/local/bin:/usr/bin:/bin)
+    case "$(runtime)" in
+        ch-run)
+            for each in "${mounts[@]}"; do
+                [[ $each/ != /tmp/* ]] || continue # the host's /tmp is there anyway
+                binds+=("--bind=$each:$each")
+                # It cannot make the folders to mount on, in an image that it does not write to.
+                [[ -z ${SLURM_JOB_ID:-} || ! -d $RAYCADE_CONTAINER ]] || mkdir -p "$RAYCADE_CONTAINER$each" || true
+            done
+            inside=(env USER="${USER:-$(id -un)}" ch-run "${binds[@]}" --cd="$PWD" "$RAYCADE_CONTAINER" -- "${own[@]}")
+            first=("${inside[@]}")
+            ;;
+        apptainer)
+            for each in "${mounts[@]}"; do binds+=(--bind "$each"); done
+            inside=(apptainer exec --nv "${binds[@]}" --pwd "$PWD" "$RAYCADE_CONTAINER" "${own[@]}")
+            first=("${inside[@]}")
+            ;;
+        pyxis)
+            for each in /tmp "${mounts[@]}"; do binds+=("$each:$each"); done
+            step=(--container-image="$RAYCADE_CONTAINER" --no-container-entrypoint --container-workdir="$PWD"
+                --container-mounts="$(IFS=, && echo "${binds[*]}")")
+            first=(srun --overlap --nodes=1 --ntasks=1 --nodelist="${SLURMD_NODENAME:-FIRST}" --input=none "${step[@]}" "${own[@]}")
+            node_script=/opt/raycade/cluster/launch/slurm.sh
+            export RAYCADE_VENV_PYTHON="$python" RAYCADE_CONTAINER="" # for the steps: they are inside
+            ;;
+    esac
 }
 
 # --- the batch script, on the job's first node ------------------------------------------------------------------------
@@ -127,6 +199,7 @@ job() {
     trap 'forward TERM' TERM INT
     trap clean_up EXIT
     read_setup
+    enter
     prepare
     start_nodes
     await_nodes
@@ -172,13 +245,13 @@ prepare() {
     local names
     mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     expected=("${names[@]}")
-    read -r host port client_port < <("$python" -m cluster.launch.start_nodes choose "$SLURM_JOB_ID" "$(address_of "${names[-1]}")")
+    read -r host port client_port < <("$host_python" -m cluster.launch.start_nodes choose "$SLURM_JOB_ID" "$(address_of "${names[-1]}")")
     export RAYCADE_HOST="$host" RAYCADE_PORT="$port" RAYCADE_CLIENT_PORT="$client_port"
     export RAYCADE_TEMPORARY="${RAYCADE_TMPDIR:-/tmp}/raycade-$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}"
     ((${#RAYCADE_TEMPORARY} <= 40)) ||
         die 2 "RAYCADE_TMPDIR=$RAYCADE_TMPDIR: too long, as paths of Unix sockets below it are limited to 107 characters"
     mkdir -m 700 "$RAYCADE_TEMPORARY"
-    RAY_AUTH_TOKEN="$("$python" -c 'import secrets; print(secrets.token_hex(32))')"
+    RAY_AUTH_TOKEN="$("$host_python" -c 'import secrets; print(secrets.token_hex(32))')"
     (umask 077 && printf '%s' "$RAY_AUTH_TOKEN" >"$RAYCADE_TEMPORARY/token")
     export RAY_AUTH_TOKEN RAY_AUTH_MODE=token RAY_USAGE_STATS_ENABLED=0
     export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=0 # else a Ray node waits half a minute for its actors when it shuts down
@@ -190,13 +263,13 @@ address_of() { scontrol show node -o "$1" | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1
 start_nodes() {
     srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --overlap --export=ALL \
         ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} --kill-on-bad-exit=0 --wait=0 --no-kill \
-        --input=none "$script" node &
+        --input=none "${step[@]}" "$node_script" node &
     nodes=$!
 }
 
 await_nodes() {
     local waiting code=0
-    "$python" -m cluster.launch.start_nodes wait "$host:$port" "$ready_seconds" "${expected[@]}" &
+    "${first[@]}" "$python" -m cluster.launch.start_nodes wait "$host:$port" "$ready_seconds" "${expected[@]}" &
     waiting=$!
     while running "$waiting" && running "$nodes"; do wait -n || true; done
     if ! running "$nodes"; then
@@ -209,7 +282,7 @@ await_nodes() {
 
 drive() {
     local code=0 orphaned=""
-    "$python" -m cluster run cluster=ray "cluster.address=$host:$port" "$@" &
+    "${first[@]}" "$python" -m cluster run cluster=ray "cluster.address=$host:$port" "$@" &
     driver=$!
     while running "$driver"; do
         wait -n || true # until a process exits or a signal arrives
@@ -267,21 +340,22 @@ node() {
     trap on_term TERM
     trap 'rm -rf "$temporary" || { sleep 1; rm -rf "$temporary"; }' EXIT
     read_setup
+    enter
     if [[ -n ${RAYCADE_NODE_CACHE:-} ]]; then
         export VLLM_CACHE_ROOT="$RAYCADE_NODE_CACHE/vllm" TRITON_CACHE_DIR="$RAYCADE_NODE_CACHE/triton"
         export TORCHINDUCTOR_CACHE_DIR="$RAYCADE_NODE_CACHE/inductor"
         mkdir -p "$VLLM_CACHE_ROOT" "$TRITON_CACHE_DIR" "$TORCHINDUCTOR_CACHE_DIR"
     fi
-    address="$("$python" -m cluster.launch.start_nodes address "$RAYCADE_HOST")"
+    address="$("$host_python" -m cluster.launch.start_nodes address "$RAYCADE_HOST")"
     if ((SLURM_NODEID == 0)); then
         role=(--head --port="$RAYCADE_PORT" --ray-client-server-port="$RAYCADE_CLIENT_PORT" --include-dashboard=false)
     else
         role=(--address="$RAYCADE_HOST:$RAYCADE_PORT")
-        "$python" -m cluster.launch.start_nodes listening "$RAYCADE_HOST:$RAYCADE_PORT" "$ready_seconds" &
+        "$host_python" -m cluster.launch.start_nodes listening "$RAYCADE_HOST:$RAYCADE_PORT" "$ready_seconds" &
         wait $! || return
     fi
     # All other ports are arbitrary free ones: another job's Ray may run on the same node.
-    "${python%/*}/ray" start --block "${role[@]}" --node-ip-address="$address" --temp-dir="$temporary" \
+    "${inside[@]}" "${python%/*}/ray" start --block "${role[@]}" --node-ip-address="$address" --temp-dir="$temporary" \
         --labels="slurm-node=$SLURMD_NODENAME" --num-cpus="$SLURM_CPUS_ON_NODE" --object-store-memory=1000000000 \
         --min-worker-port=0 --max-worker-port=0 --dashboard-agent-listen-port=0 --disable-usage-stats \
         &>"$temporary/start.log" &
@@ -305,6 +379,7 @@ node() {
 # ends Ray by SIGURG; unless it is gone itself.
 on_term() {
     local state
+    command -v scontrol >/dev/null || return 0 # in a container of Pyxis; there Slurm signals the driver's step, too
     state="$(scontrol show job -o "$job_id" 2>/dev/null | sed -n 's/.* JobState=\([A-Z]*\).*/\1/p')"
     if [[ $state == RUNNING ]]; then
         ((SLURM_NODEID > 0)) || scancel --batch --signal=USR1 "$job_id" || true
@@ -318,7 +393,7 @@ end_ray() {
     if running "$ray"; then kill -TERM "$ray"; fi
 }
 
-received=""
+received="" script=""
 python="${RAYCADE_VENV_PYTHON:-}"
 ready_seconds="${RAYCADE_READY_SECONDS:-300}"
 case "${1:-}" in

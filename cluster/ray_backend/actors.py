@@ -79,7 +79,7 @@ def start_ray(cluster: ClusterSettings) -> None:
         warn(
             f"not passed on to replicas, as Ray would store it: {', '.join(withheld)}; export it before Ray starts there"
         )
-    # In a job of `ray job submit` with variables of its own, Ray would refuse ours of the same names; they have the same values.
+    # In a job of `ray job submit`, Ray would refuse our variables that the job itself sets; they have the same values.
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
     if passed:
         common["runtime_env"] = {"env_vars": passed}

@@ -1,0 +1,148 @@
+"""The container for CPUs: built, and the demo played in it and outside: ``python -m benchmarks.container``.
+
+Needs root, buildah, mmdebstrap and charliecloud. The image is built on a Debian that mmdebstrap makes, with pip's settings of
+this machine, in a folder that is removed at the end (15 GB). The demo is played by a plain user, in a read-only root and
+without a network. Prints wall times in multiples of the demo's outside.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "cluster" / "launch" / "container"
+PROGRAMS = ("buildah", "mmdebstrap", "ch-run", "setpriv", "unshare", "ip")
+INSIDE = "/opt/raycade/.venv/bin:/usr/bin:/bin"
+"""Programs in the image."""
+USER = 23456
+"""A user that is nobody's."""
+
+
+def why_not() -> str:
+    """Why no container can be built and run here; empty if it can."""
+    missing = [program for program in PROGRAMS if not shutil.which(program)]
+    if missing:
+        return f"needs buildah, mmdebstrap, charliecloud and iproute2; there is no {', '.join(missing)}"
+    return "" if os.geteuid() == 0 else "needs root"
+
+
+def pip_settings() -> tuple[str, list[Path]]:
+    """Pip's settings of this machine as a file's text, and the local folders and files that they name."""
+    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
+    values = {}
+    for line in listed.stdout.splitlines():
+        key, _, value = line.partition("=")
+        values[key.rpartition(".")[2]] = value.strip("'").encode().decode("unicode_escape")
+    config = configparser.RawConfigParser()
+    config["global"] = values
+    words = [word.removeprefix("file://") for value in values.values() for word in value.split()]
+    with tempfile.TemporaryFile("w+") as file:
+        config.write(file)
+        file.seek(0)
+        return file.read(), [Path(word) for word in words if word.startswith("/") and Path(word).exists()]
+
+
+def build(folder: Path) -> Path:
+    """Build the image for CPUs and export it as a folder.
+
+    Args:
+        folder: Empty; gets Debian's root, buildah's store and the image.
+
+    Raises:
+        subprocess.CalledProcessError: a step failed; its output has been shown.
+    """
+
+    def buildah(*words: str) -> str:
+        command = ["buildah", f"--root={folder}/store", f"--runroot={folder}/run", *words]
+        environment = {**os.environ, "TMPDIR": str(folder)}
+        return subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    debian = folder / "debian.tar"
+    subprocess.run(["mmdebstrap", "--variant=minbase", "bookworm", str(debian)], check=True)
+    (folder / "Containerfile").write_text("FROM scratch\nADD debian.tar /\n")
+    isolated = ["bud", "--isolation=chroot"]
+    buildah(*isolated, "--tag=debian", f"--file={folder}/Containerfile", str(folder))
+    settings, local = pip_settings()
+    (folder / "pip.conf").write_text(settings)
+    shown = [f"--volume={path}:{path}:ro" for path in {*local, Path("/etc/ssl/certs")}]
+    buildah(
+        *isolated,
+        *shown,
+        "--build-arg=BASE=localhost/debian",
+        "--build-arg=BUILD=cpu",
+        f"--secret=id=pip,src={folder}/pip.conf",
+        "--tag=raycade:cpu",
+        f"--file={FOLDER}/Containerfile",
+        f"--ignorefile={FOLDER}/ignore",
+        ".",
+    )
+    container = buildah("from", "raycade:cpu").strip()
+    mounted = buildah("mount", container).strip()
+    image = folder / "image"
+    subprocess.run(["cp", "-a", mounted, str(image)], check=True)
+    buildah("rm", container)
+    folder.chmod(0o755)
+    image.chmod(0o755)
+    return image
+
+
+def offline(command: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command with a home of its own and no network but the loopback."""
+    home.mkdir(exist_ok=True)
+    environment = {
+        "HOME": str(home),
+        "USER": "nobodys",
+        "LANG": "C.UTF-8",
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    }
+    return subprocess.run(
+        ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command],
+        env=environment,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def inside(image: Path, command: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in the container: a plain user, a read-only root, no network."""
+    home.mkdir()
+    os.chown(home, USER, USER)
+    plain = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+    return offline([*plain, "ch-run", str(image), "--", "env", f"PATH={INSIDE}", *command], home)
+
+
+def main() -> int:
+    if why_not():
+        print(why_not())
+        return 1
+    with tempfile.TemporaryDirectory(prefix="raycade-container-") as name:
+        folder = Path(name)
+        started = time.monotonic()
+        image = build(folder)
+        seconds = {"build and export": time.monotonic() - started}
+        for where in ("outside", "inside"):
+            home = folder / where
+            words = ["raycade", "run", f"run_dir={home}/run"]
+            started = time.monotonic()
+            done = inside(image, words, home) if where == "inside" else offline(words, home)
+            seconds[f"demo {where}"] = time.monotonic() - started
+            if done.returncode:
+                print(done.stdout, done.stderr)
+                return 1
+    for what, taken in seconds.items():
+        print(f"{what:<17} {taken / seconds['demo outside']:5.2f} x the demo outside")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
