@@ -36,8 +36,6 @@ from evals.tables import Table
 from tests.runs import Often, run_of
 from tests.small_runs import MODELS, SUITES, small_run
 
-pytestmark = pytest.mark.slow
-
 # --- graphs ----------------------------------------------------------------------------------------------------------
 
 
@@ -301,6 +299,7 @@ def test_scores_at_other_benchmarks_are_read_with_gaps(tmp_path):
 SUITE = KumoSuite(domains=["medical", "knots"], difficulties=["easy"], tasks_per_domain=4, repeats=3)
 
 
+@pytest.mark.slow
 def test_a_run_gives_all_tables_and_figures(tmp_path):
     players = {f"m{share}": Often(share / 4, seed=share, tokens=5) for share in range(1, 5)}
     run = run_of(SUITE, {**players, "oracle": BUILT_IN_PLAYERS["oracle"]}, failing=(2,))
@@ -327,6 +326,7 @@ def test_a_run_gives_all_tables_and_figures(tmp_path):
     assert sum(middle(value) for value in shares.y) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_other_suites_of_the_same_players_are_correlated_with():
     scores = {}
     runs = []
@@ -344,6 +344,7 @@ def test_other_suites_of_the_same_players_are_correlated_with():
     assert dict(zip(both.players, both.y, strict=True)) == scores
 
 
+@pytest.mark.slow
 def test_the_same_task_number_of_other_seeds_is_another_game():
     other = dataclasses.replace(SUITE, seed=1)
     runs = [OpenedRun(name, run_of(suite, {name: Often(0.5)}), suite) for name, suite in (("a", SUITE), ("b", other))]
@@ -383,6 +384,7 @@ def test_a_long_table_is_shown_by_its_first_and_last_rows_and_main_columns(monke
     assert kumo_analyze._shortened(short).rows == (("0",), ("1",), ("2",), ("3",))
 
 
+@pytest.mark.slow
 def test_the_command_prints_eighty_columns_and_writes_its_files(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(kumo_analyze, "LISTED", 4)

@@ -11,8 +11,6 @@ from scipy import stats
 from benchmarks import kumo_association
 from evals.suites.kumo.lab.analysis.association import associate, estimated_square
 
-pytestmark = pytest.mark.slow
-
 
 def drawn(kinds=6, n=120, seed=3):
     rng = random.Random(seed)
@@ -96,6 +94,7 @@ def some_games():
     return kumo_association.games(["medical", "knots", "aircraft", "bacteria"], 50)
 
 
+@pytest.mark.slow
 def test_where_structure_does_nothing_it_is_found_at_the_nominal_rate(some_games):
     found = kumo_association.simulate(some_games, structure=0, domain=0, players=120)
     assert found.put_in == 0 and found.estimated < 0.25 < 0.7 < found.by_chance
@@ -105,6 +104,7 @@ def test_where_structure_does_nothing_it_is_found_at_the_nominal_rate(some_games
     assert harder.rejected_within <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 60), "difficulty of domains is not structure"
 
 
+@pytest.mark.slow
 def test_what_structure_does_is_found_in_its_size(some_games):
     found = kumo_association.simulate(some_games, structure=1.5, domain=0, players=30)
     assert found.rejected_permuted > 0.9
