@@ -1,6 +1,7 @@
 """A real Slurm of two nodes: runs are submitted, killed, requeued, cancelled, and swept over models."""
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -249,6 +250,21 @@ def test_a_submission_without_the_double_dash_or_with_bad_overrides_is_refused(t
     ):
         done = subprocess.run([SUBMIT, "submit", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and told in done.stderr
+
+
+@pytest.mark.parametrize("restarts", range(4))
+def test_a_job_is_requeued_as_often_as_allowed_and_no_more(restarts, tmp_path):
+    """A site's file that fails ends those that may go on."""
+    (setup := tmp_path / "setup").write_text("return 9")
+    job = {"JOB_ID": "7", "JOB_NUM_NODES": "1", "JOB_NODELIST": "here", "RESTART_COUNT": str(restarts)}
+    environment = {f"SLURM_{name}": value for name, value in job.items()}
+    environment |= {"PATH": os.environ["PATH"], "RAYCADE_MAX_REQUEUES": "2", "RAYCADE_SETUP": str(setup)}
+    done = subprocess.run(
+        [SUBMIT, "job", str(ROOT)], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    goes_on = restarts <= 2
+    assert done.returncode == (2 if goes_on else 75), done.stderr
+    assert ("exit code 9" in done.stderr) == goes_on != ("not done after 3 requeues" in done.stderr)
 
 
 @pytest.mark.slow
