@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import functools
+import importlib
 import json
 import resource
 import subprocess
@@ -38,8 +40,11 @@ from evals.report.terminal import LaidOut
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.tables import Table
+from evals.types import stable_hash
 
 PART_ROWS = 500
+IMPORTED_WHEN_NEEDED = ("cluster.storage.stored_shapes", "scipy.special")
+"""What the work imports late: `python -m benchmarks.startup` measures imports."""
 SUITE = {"type": "kidgym", "tasks": ["CL", "SE", "MA"], "levels": [1, 2], "modes": ["zero_shot", "icl"], "episodes": 8}
 
 
@@ -87,14 +92,31 @@ def copy_parts(run_dir: Path) -> None:
         pq.write_table(pq.read_table(path), pa.BufferOutputStream(), **PARQUET_OPTIONS)
 
 
-def resume(run_dir: Path) -> None:
+def hash_plan(run_dir: Path) -> None:
+    """Read the plan with pyarrow alone, and hash its rows as ids are hashed."""
+    names = ("suite", "task", "level", "mode", "index", "repeat", "seed", "fingerprint", "player")
+    table = pq.read_table(run_dir / "plan.parquet", columns=list(names))
+    for row in zip(*(table[name].to_pylist() for name in names), strict=True):
+        stable_hash(*row)
+
+
+def plan(run_dir: Path) -> None:
+    """Make the planned episodes, and see that their ids are as stored."""
+    assert Run(run_dir).plan
+
+
+def planned_resume(run_dir: Path) -> Callable[[], None]:
     """The driver's work at its start, after planning."""
-    directory = RunDirectory(run_dir)
-    plan = directory.plan
-    directory.check_plan(plan)
-    directory.claim()
-    assert not scan_resume(directory, plan, RunStatistics(), retry_failed=False).todo
-    directory.release()
+    planned = Run(run_dir).plan
+
+    def resume() -> None:
+        directory = RunDirectory(run_dir)
+        directory.check_plan(planned)
+        directory.claim()
+        assert not scan_resume(directory, planned, RunStatistics(), retry_failed=False).todo
+        directory.release()
+
+    return resume
 
 
 def score(run_dir: Path) -> None:
@@ -110,22 +132,33 @@ def compact(run_dir: Path) -> None:
     directory.release()
 
 
-PHASES: dict[str, tuple[Callable[[Path], None], str, Callable[[Path], None]]] = {
-    "resume": (resume, "pyarrow reads all columns but turns", lambda run_dir: read_columns(run_dir, False)),
-    "score": (score, "pyarrow reads all columns", lambda run_dir: read_columns(run_dir, True)),
-    "merge all parts": (compact, "pyarrow reads and writes all columns", copy_parts),
-    "resume, parts merged": (
-        resume,
-        "pyarrow reads all columns but turns",
-        lambda run_dir: read_columns(run_dir, False),
-    ),
+Work = Callable[[Path], Callable[[], None]]
+"""Prepares something for a run directory, and gives what is measured."""
+
+
+def at_once(work: Callable[..., None], *more: object) -> Work:
+    """Work that needs no preparation."""
+    return lambda run_dir: functools.partial(work, run_dir, *more)
+
+
+BUT_TURNS = ("pyarrow reads all columns but turns", at_once(read_columns, False))
+PHASES: dict[str, tuple[Work, str, Work]] = {
+    "plan": (at_once(plan), "pyarrow reads it, rows are hashed", at_once(hash_plan)),
+    "resume": (planned_resume, *BUT_TURNS),
+    "score": (at_once(score), "pyarrow reads all columns", at_once(read_columns, True)),
+    "merge all parts": (at_once(compact), "pyarrow reads and writes all columns", at_once(copy_parts)),
+    "resume, parts merged": (planned_resume, *BUT_TURNS),
 }
 
 
-def timed(work: Callable[[Path], None], run_dir: Path) -> list[float]:
-    """Seconds, CPU seconds, and peak GiB of this process."""
+def timed(work: Work, run_dir: Path) -> list[float]:
+    """Seconds, CPU seconds, and peak GiB of this process, without imports and planning."""
+    pa.array([0])  # pyarrow imports pandas with the first array that it makes
+    for name in IMPORTED_WHEN_NEEDED:
+        importlib.import_module(name)
+    prepared = work(run_dir)
     start, begun = time.monotonic(), time.process_time()
-    work(run_dir)
+    prepared()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return [time.monotonic() - start, time.process_time() - begun, memory]
 

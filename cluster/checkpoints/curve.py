@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Sequence
@@ -50,7 +49,7 @@ def points_of(checkpoint: str, step: int, run: RunData, suite: Suite) -> list[Po
             rows = mine.episodes(["player", "status"])
             statuses = rows.filter(pc.equal(rows["player"], player))["status"].to_pylist()
             for measure in part.measures(mine, player):
-                pooled = [dataclasses.replace(one, cell=(), unit=(one.cell, one.unit)) for one in measure.observations]
+                pooled = [one._replace(cell=(), unit=(one.cell, one.unit)) for one in measure.observations]
                 if not pooled:
                     continue
                 shares = all(one.value in (0.0, 1.0) for one in pooled)

@@ -199,6 +199,7 @@ def _with_stopping(results: Results, run: Run) -> Results:
 
 
 def _scored(run: Run, data: RunData, suite: Suite) -> Results:
+    data.episodes()  # all columns but turns: one pass over the parts for all tables
     causes, health, costs = causes_of(data), reply_health(data), costs_of(data)
     warnings = reply_warnings(health)
     common = [coverage(data), failure_table(causes), reply_table(health)]

@@ -54,10 +54,11 @@ def scan_resume(
     played: set[str] = set()
     try:
         for rows in run.ledger.batches():
-            again = _to_repeat(rows, retry) if retry_failed else pa.array([False] * len(rows))
-            repeated = rows.filter(again)
-            attempts.update(zip(repeated["episode_id"].to_pylist(), repeated["attempt"].to_pylist(), strict=True))
-            rest = rows.filter(pc.invert(again))
+            rest = rows
+            if retry_failed:
+                again = _to_repeat(rows, retry)
+                repeated, rest = rows.filter(again), rows.filter(pc.invert(again))
+                attempts.update(zip(repeated["episode_id"].to_pylist(), repeated["attempt"].to_pylist(), strict=True))
             finished.update(rest["episode_id"].to_pylist())
             stats.resume(rest)
             played.update(pc.unique(rows["session"]).to_pylist())

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cluster.runner.episode_queue import expected_work
 from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
+from evals.ledger.run_data import count_rows
 from evals.stopping.outcomes import StopState
 from evals.summary.failures import Causes
 from evals.types import Episode
@@ -77,16 +79,15 @@ class RunStatistics:
 
     def plan(self, episodes: Sequence[Episode]) -> None:
         """Count planned episodes."""
-        for episode in episodes:
-            self.players.setdefault(episode.player, PlayerStatistics()).planned += 1
-            self._work[episode.id] = expected_work(episode)
+        for player, count in Counter(episode.player for episode in episodes).items():
+            self.players.setdefault(player, PlayerStatistics()).planned += count
+        self._work |= {episode.id: expected_work(episode) for episode in episodes}
         self._work_left = sum(self._work.values())
 
     def resume(self, ledger: pa.Table) -> None:
         """Count the episodes that are in the ledger at the start."""
         self._count(ledger)
-        for episode_id in ledger["episode_id"].to_pylist():
-            self._work_left -= self._work.pop(episode_id, 0.0)
+        self._work_left -= sum(self._work.pop(episode_id, 0.0) for episode_id in ledger["episode_id"].to_pylist())
 
     def finished(self, rows: pa.Table, by_model: bool) -> None:
         """Count newly finished rows of the model or of a built-in player."""
@@ -154,16 +155,14 @@ class RunStatistics:
             self._past_moves += report.moves
 
     def _count(self, rows: pa.Table) -> None:
-        for player, status, success, error, cut_off in zip(
-            *(rows[name].to_pylist() for name in ("player", "status", "success", "error", "cut_off")), strict=True
-        ):
+        for (player, status, success), count in count_rows(rows, ("player", "status", "success")).items():
             stats = self.players.setdefault(player, PlayerStatistics())
-            stats.done += status == "done"
-            stats.failed += status == "failed"
-            stats.successes += bool(success)
-            self.cut_off += cut_off
-            if status == "failed":
-                self.errors.add(error)
+            stats.done += count * (status == "done")
+            stats.failed += count * (status == "failed")
+            stats.successes += count * bool(success)
+        self.cut_off += pc.sum(rows["cut_off"], min_count=0).as_py()
+        for error in rows.filter(pc.equal(rows["status"], "failed"))["error"].to_pylist():
+            self.errors.add(error)
 
     # --- for display ---
 

@@ -58,15 +58,14 @@ class RunDirectory(Run):
         Raises:
             UserError: it belongs to another plan, or something else is there.
         """
-        ours = {episode.id: episode for episode in plan}
+        ours = {episode.id for episode in plan}
         if len(ours) < len(plan):
             raise UserError("suite: plans an episode twice; episodes must differ in task, level, mode, index or repeat")
         if not self.begun:
             self._check_free()
             return
-        ids = self.planned["episode_id"].to_pylist()
-        if sorted(ids) != sorted(ours):
-            raise UserError(_other_plan(self.path, {episode.id: episode for episode in self.plan}, ours))
+        if set(self.planned["episode_id"].to_pylist()) != ours:
+            raise UserError(_other_plan(self.path, self.plan, plan))
 
     def _check_free(self) -> None:
         if not self.path.exists():
@@ -293,17 +292,17 @@ def _create(path: Path) -> bool:
     return True
 
 
-def _other_plan(path: Path, theirs: dict[str, Episode], ours: dict[str, Episode]) -> str:
+def _other_plan(path: Path, theirs: Sequence[Episode], ours: Sequence[Episode]) -> str:
     lines = [
         f"run_dir={path}: the directory belongs to another plan; name another one, or repeat the run's own settings."
     ]
     for name in ("player", "suite", "task", "level", "mode"):
-        here = sorted({str(getattr(episode, name)) for episode in theirs.values()})
-        asked = sorted({str(getattr(episode, name)) for episode in ours.values()})
+        here = sorted({str(getattr(episode, name)) for episode in theirs})
+        asked = sorted({str(getattr(episode, name)) for episode in ours})
         if here != asked:
             lines.append(f"  {name}: there {_some(here)}, asked for {_some(asked)}")
     if len(lines) == 1:
-        shared = len(theirs.keys() & ours.keys())
+        shared = len({episode.id for episode in theirs} & {episode.id for episode in ours})
         lines.append(
             f"  there {len(theirs)} episodes, asked for {len(ours)}, of which {shared} are the same: sampling, decoding, "
             "prompts, games, counts or a served player's version differ; each of these needs a run_dir of its own"

@@ -7,6 +7,7 @@ that does not settle it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,17 +24,20 @@ WIDEST_NUMBER = 8
 """Bytes."""
 
 
-def open_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pq.ParquetFile:
+def open_parquet(
+    path: str | Path, columns: tuple[str, ...] = (), read: Collection[str] | None = None
+) -> pq.ParquetFile:
     """A Parquet file, its checksums verified as it is read.
 
     Args:
         path: A regular file.
         columns: What it must have.
+        read: What the caller may read of it, as ``ParquetFile.read`` takes names; all by default.
 
     Raises:
         OSError: it cannot be opened.
         pyarrow.ArrowException: it is no Parquet file.
-        FileError: it has a column twice, lacks one, or would take too much memory.
+        FileError: it has a column twice, lacks one, or ``read`` would take too much memory.
     """
     file = pq.ParquetFile(regular(path), page_checksum_verification=True)
     try:
@@ -44,11 +48,7 @@ def open_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pq.ParquetF
         missing = [name for name in columns if name not in names]
         if missing:
             raise FileError(path, f"has no column {missing[0]!r}")
-        status = Path(path).stat()
-        version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
-        if version not in _sound:  # a ledger's part is opened several times
-            _check_memory(Path(path), file.metadata, status.st_size)
-            _sound.add(version)
+        check_memory(path, file, read)
     except BaseException:
         file.close()
         raise
@@ -57,27 +57,49 @@ def open_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pq.ParquetF
 
 def read_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pa.Table:
     """All rows of a Parquet file, of these columns or of all; errors as of ``open_parquet``."""
-    with open_parquet(path, columns) as file:
+    with open_parquet(path, columns, columns or None) as file:
         table = file.read(columns=list(columns) or None)
     table.validate(full=True)  # texts may be no UTF-8
     return table
 
 
-_sound: set[tuple[str, int, int, int]] = set()
-"""Files that were checked: path, number, size and time of change."""
+_sound: set[tuple[str, int, int, int, frozenset[str] | None]] = set()
+"""Files that were checked: path, number, size, time of change, and what may be read of them."""
 
 
-def _check_memory(path: Path, footer: pq.FileMetaData, size: int) -> None:
-    """Refuse a file that would take too much."""
-    most = max(MOST_BYTES, MOST_RATIO * size)
-    places = [(group, leaf) for group in range(footer.num_row_groups) for leaf in range(footer.num_columns)]
+def check_memory(path: str | Path, file: pq.ParquetFile, read: Collection[str] | None = None) -> None:
+    """See that the columns that are read (all by default) do not take too much memory.
+
+    Raises:
+        FileError: they would.
+    """
+    status = Path(path).stat()
+    version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
+    names = None if read is None else frozenset(read)
+    if (*version, names) not in _sound:  # a ledger's part is opened several times
+        leaves: Collection[int] = range(file.metadata.num_columns)
+        if names is not None:
+            within = tuple(f"{name}." for name in names)
+            paths = [file.schema.column(leaf).path for leaf in leaves]
+            leaves = [
+                leaf for leaf, leaf_path in enumerate(paths) if leaf_path in names or leaf_path.startswith(within)
+            ]
+        _check_leaves(Path(path), file.metadata, leaves, max(MOST_BYTES, MOST_RATIO * status.st_size))
+        _sound.add((*version, names))
+
+
+def _check_leaves(path: Path, footer: pq.FileMetaData, leaves: Collection[int], most: int) -> None:
+    places = [(group, leaf) for group in range(footer.num_row_groups) for leaf in leaves]
     bounds = {place: _bound(footer, *place) for place in places}
+    texts = [place for place in places if _has_dictionary(footer, *place)]
+    names = sorted({footer.row_group(group).column(leaf).path_in_schema for group, leaf in texts})
     # the columns of texts whose footers do not tell, those that may take most of all first
-    for place in sorted(bounds, key=lambda place: bounds[place], reverse=True):
-        if sum(bounds.values()) <= most:
-            return
-        if _has_dictionary(footer, *place):
-            bounds[place] = _text_bytes(path, footer, *place)
+    texts.sort(key=lambda place: bounds[place], reverse=True)
+    if sum(bounds.values()) > most:
+        with pq.ParquetFile(path, read_dictionary=names) as file:
+            while texts and sum(bounds.values()) > most:
+                place = texts.pop(0)
+                bounds[place] = _text_bytes(file, *place)
     if sum(bounds.values()) > most:
         raise FileError(path, f"would take {sum(bounds.values()):,} bytes of memory, where at most {most:,} are read")
 
@@ -99,18 +121,17 @@ def _bound(footer: pq.FileMetaData, group: int, leaf: int) -> int:
     return int(stored + values * (stored if repeats else WIDEST_NUMBER))
 
 
-def _text_bytes(path: Path, footer: pq.FileMetaData, group: int, leaf: int) -> int:
+def _text_bytes(file: pq.ParquetFile, group: int, leaf: int) -> int:
     """The bytes that a column of texts takes in truth; its texts are read once each, however often they occur."""
-    name = footer.row_group(group).column(leaf).path_in_schema
-    total = footer.row_group(group).column(leaf).total_uncompressed_size
-    with pq.ParquetFile(path, read_dictionary=[name]) as file:
-        for batch in file.iter_batches(batch_size=65_536, row_groups=[group], columns=[name]):
-            for column in batch.columns:
-                texts = _innermost(column)
-                if isinstance(texts, pa.DictionaryArray):
-                    total += pc.sum(pc.binary_length(texts.dictionary).take(texts.indices)).as_py() or 0
-                else:
-                    total += texts.nbytes
+    chunk = file.metadata.row_group(group).column(leaf)
+    total = chunk.total_uncompressed_size
+    for batch in file.iter_batches(batch_size=65_536, row_groups=[group], columns=[chunk.path_in_schema]):
+        for column in batch.columns:
+            texts = _innermost(column)
+            if isinstance(texts, pa.DictionaryArray):
+                total += pc.sum(pc.binary_length(texts.dictionary).take(texts.indices)).as_py() or 0
+            else:
+                total += texts.nbytes
     return int(total)
 
 

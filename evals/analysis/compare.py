@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -108,7 +107,7 @@ def _check_column(suite: str, run: RunData, column: str) -> None:
 
 def _pooled(observations: Sequence[Observation]) -> list[Observation]:
     """All in one cell."""
-    return [dataclasses.replace(one, cell=(), unit=(one.cell, one.unit)) for one in observations]
+    return [one._replace(cell=(), unit=(one.cell, one.unit)) for one in observations]
 
 
 def _overall_table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -68,4 +67,4 @@ def fresh_table(first: Side, second: Side) -> Table:
 
 def _pooled(one: Measure) -> list[Observation]:
     """All in one cell."""
-    return [dataclasses.replace(each, cell=("all",), unit=(each.cell, each.unit)) for each in one.observations]
+    return [each._replace(cell=("all",), unit=(each.cell, each.unit)) for each in one.observations]

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evals.ledger.columns import COLUMNS
+
 Mask = npt.NDArray[np.bool_]
 
 PLANNED = ("suite", "task", "level", "mode", "index", "repeat", "seed", "player")
@@ -44,6 +46,8 @@ class CheckedRows:
 
     rows: tuple[int, ...]
     """Of each part."""
+    columns: pa.Table
+    """What was checked, ``CHECKED``, of all parts' rows in a row."""
     sound: Mask
     """For all parts' rows in a row: nothing is wrong with it."""
     latest: Mask
@@ -54,7 +58,8 @@ class CheckedRows:
     @classmethod
     def of_none(cls) -> CheckedRows:
         """No part."""
-        return cls((), np.zeros(0, bool), np.zeros(0, bool), ())
+        nothing = pa.schema({name: COLUMNS[name].type for name in CHECKED}).empty_table()
+        return cls((), nothing, np.zeros(0, bool), np.zeros(0, bool), ())
 
 
 def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table | None) -> CheckedRows:
@@ -92,7 +97,7 @@ def check_rows(parts: Sequence[pa.Table], names: Sequence[str], plan: pa.Table |
     found.add(first != np.arange(len(rows)), lambda row: f"occurs again (first in {names[int(part_of[first[row]])]})")
     order = order[~again]
     last = ~np.append(_same_as_before(episodes[order])[1:], False)[: len(order)]
-    return CheckedRows(sizes, ~found.any, _mask_of(order[last], len(rows)), tuple(found.reasons))
+    return CheckedRows(sizes, rows, ~found.any, _mask_of(order[last], len(rows)), tuple(found.reasons))
 
 
 def _says_otherwise(name: str, values: pa.ChunkedArray, row: int) -> str:

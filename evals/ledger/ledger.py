@@ -1,10 +1,10 @@
 """Reading a ledger: which parts there are, which of their rows count, and the rows themselves, a batch at a time.
 
-A ledger is a folder of immutable Parquet parts. Opening one reads the few columns that identify rows and holds them
-against the plan; everything else is read when asked for, so that a ledger may be much larger than memory. Parts may be
-merged into larger ones meanwhile (``cluster.storage.compaction``): the larger part names those that it replaces, and a
-reader ignores these once it has seen that their rows are in it. It also ignores parts of a driver that had lost the run
-directory to another one (``evals.ledger.lease``).
+A ledger is a folder of immutable Parquet parts. Opening one reads the few columns that identify rows, holds them
+against the plan and keeps them; everything else is read when asked for, so that a ledger may be much larger than
+memory. Parts may be merged into larger ones meanwhile (``cluster.storage.compaction``): the larger part names those
+that it replaces, and a reader ignores these once it has seen that their rows are in it. It also ignores parts of a
+driver that had lost the run directory to another one (``evals.ledger.lease``).
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ class Ledger:
         counts = self.checked.sound if every_attempt else self.checked.latest
         start = 0
         for part, rows in zip(self.parts, self.checked.rows, strict=True):
-            chosen = counts[start : start + rows]
+            chosen, known = counts[start : start + rows], self.checked.columns.slice(start, rows)
             start += rows
             if chosen.any():
-                yield from _chosen_rows(part, schema, chosen)
+                yield from _chosen_rows(part, schema, known, chosen)
 
     def find(self, ids: Collection[str]) -> list[dict[str, Any]]:
         """The rows that count of some episodes, ``turns`` included, in the order of the parts; other rows are not read.
@@ -93,14 +93,14 @@ class Ledger:
         Raises:
             LedgerDamagedError, LedgerChangedError: see ``batches``.
         """
-        wanted, found, start = pa.array(list(ids), pa.string()), list[dict[str, Any]](), 0
+        wanted = pc.is_in(self.checked.columns["episode_id"], pa.array(list(ids), pa.string()))
+        chosen = np.asarray(wanted) & self.checked.latest
+        found, start = list[dict[str, Any]](), 0
         for part, rows in zip(self.parts, self.checked.rows, strict=True):
-            counts = self.checked.latest[start : start + rows]
+            places = np.flatnonzero(chosen[start : start + rows])
             start += rows
-            here = pa.concat_tables(read_batches(part.path, pa.schema({"episode_id": pa.string()})))
-            chosen = np.flatnonzero(np.asarray(pc.is_in(here["episode_id"], wanted)) & counts)
-            if len(chosen):
-                found += rows_at(part.path, self.schema, chosen)
+            if len(places):
+                found += rows_at(part.path, self.schema, places)
         return found
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
@@ -184,12 +184,19 @@ def _open(run_dir: Path, plan: pa.Table | None) -> Ledger:
     return ledger
 
 
-def _chosen_rows(part: LedgerPart, schema: pa.Schema, chosen: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
+def _chosen_rows(
+    part: LedgerPart, schema: pa.Schema, known: pa.Table, chosen: npt.NDArray[np.bool_]
+) -> Iterator[pa.Table]:
+    """The chosen rows of a part with the columns of ``schema``, of which the known ones are not read again."""
+    unknown = pa.schema([item for item in schema if item.name not in known.column_names])
+    read = read_batches(part.path, unknown) if len(unknown) else [known]
     start = 0
-    for table in read_batches(part.path, schema):
-        here = chosen[start : start + len(table)]
+    for table in read:
+        here, beside = chosen[start : start + len(table)], known.slice(start, len(table))
         start += len(table)
+        columns = [(beside if name in beside.column_names else table)[name] for name in schema.names]
+        rows = pa.Table.from_arrays(columns, schema=schema)
         if here.all():
-            yield table
+            yield rows
         elif here.any():
-            yield table.filter(pa.array(here))
+            yield rows.filter(pa.array(here))

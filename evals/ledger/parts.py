@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from envs.files import parse_json
-from envs.files.parquet import open_parquet
+from envs.files.parquet import check_memory, open_parquet
 from evals.ledger.check import CHECKED
 from evals.ledger.columns import COLUMNS, METADATA, SCHEMA_VERSION, check_version
 from evals.ledger.lease import LEASE_KEY, MOST_DIGITS
@@ -38,6 +38,9 @@ _NEVER_NULL = {"kept", "prompt", "role", "parts", "reply", "rule"}
 
 ROWS_AT_ONCE = 65_536
 ROWS_WITH_TURNS_AT_ONCE = 2_000
+
+_ATTEMPT = ("episode_id", "attempt")
+"""What tells the attempts in a part apart."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,10 @@ def read_fingerprint(path: Path) -> tuple[LedgerPart, pa.Table]:
         ValueError: not a part of a ledger, or one of an unknown version.
         LedgerChangedError: it is no longer there.
     """
-    with open_part(path) as file:
+    columns = list(CHECKED)
+    with open_part(path, columns) as file:
         part = _describe(path, file)
-        columns = list(CHECKED)
-        upgrade, names = _reader(file, columns)
+        upgrade, names = _reader(path, file, columns)
         rows = upgrade(file.read(columns=names)).select(columns).replace_schema_metadata(None)
         rows.validate(full=True)  # texts may be no UTF-8
         return part, rows
@@ -104,24 +107,31 @@ def describe_part(path: Path) -> LedgerPart:
         LedgerChangedError: it is no longer there.
     """
     try:
-        with open_part(path) as file:
+        with open_part(path, _ATTEMPT) as file:
             return _describe(path, file)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([damage_of(path, error)]) from error
 
 
-def _reader(file: pq.ParquetFile, names: Sequence[str]) -> tuple[Callable[[pa.Table], pa.Table], list[str] | None]:
+def _reader(
+    path: Path, file: pq.ParquetFile, names: Sequence[str]
+) -> tuple[Callable[[pa.Table], pa.Table], list[str] | None]:
     """What makes a part's rows of today's, and the columns to read for these ones: all of an older version's."""
-    version = check_version(file.schema_arrow.metadata, READERS)
-    return READERS[version], list(names) if version == SCHEMA_VERSION else None
+    version = check_version(file.metadata.metadata, READERS)
+    if version == SCHEMA_VERSION:
+        return READERS[version], list(names)
+    check_memory(path, file)
+    return READERS[version], None
 
 
 def _describe(path: Path, file: pq.ParquetFile) -> LedgerPart:
     metadata = file.metadata.metadata or {}
-    upgrade = READERS[check_version(metadata, READERS)]
-    schema = upgrade(file.schema_arrow.empty_table()).schema.remove_metadata()
+    version = check_version(metadata, READERS)
+    stored = file.schema_arrow.remove_metadata()
+    schema = stored if version == SCHEMA_VERSION else READERS[version](stored.empty_table()).schema.remove_metadata()
+    names = set(schema.names)
     for name, column in COLUMNS.items():
-        if name not in schema.names:
+        if name not in names:
             raise ValueError(f"not a ledger part: it has no column {name!r}")
         if schema.field(name).type != column.type:
             raise ValueError(f"not a ledger part: column {name!r} is {schema.field(name).type}, not {column.type}")
@@ -143,8 +153,7 @@ class RowDigest:
     def add(self, rows: pa.Table) -> None:
         """Further rows, with the columns ``episode_id`` and ``attempt``."""
         self._rows += len(rows)
-        for key in _attempt_keys(rows).to_pylist():
-            self._hash.update(f"{key}\n".encode())
+        self._hash.update("".join(f"{key}\n" for key in _attempt_keys(rows).to_pylist()).encode())
 
     def stated(self) -> str:
         """As the part's metadata state it."""
@@ -162,7 +171,7 @@ def _checked_replaces(path: Path, file: pq.ParquetFile, metadata: Mapping[bytes,
     names = _listed_names(metadata.get(REPLACES_KEY, b"[]"))
     if not names:
         return frozenset()
-    rows = _attempts(file)
+    rows = _attempts(path, file)
     digest = RowDigest()
     digest.add(rows)
     # parts without a lease were written before merged parts stated a digest
@@ -174,8 +183,8 @@ def _checked_replaces(path: Path, file: pq.ParquetFile, metadata: Mapping[bytes,
         if part_order(other) >= part_order(path):
             raise ValueError(f"says that it replaces {name}, which is not older")
         try:
-            with open_part(other) as replaced:
-                missing = pc.invert(pc.is_in(_attempt_keys(_attempts(replaced)), value_set=keys))
+            with open_part(other, _ATTEMPT) as replaced:
+                missing = pc.invert(pc.is_in(_attempt_keys(_attempts(other, replaced)), value_set=keys))
         except (LedgerChangedError, pa.ArrowException, OSError, ValueError):
             continue  # removed, as it should be; or no row of it can be read anyway
         if lacking := pc.sum(missing).as_py():
@@ -191,9 +200,9 @@ def _listed_names(text: bytes) -> list[str]:
     return names
 
 
-def _attempts(file: pq.ParquetFile) -> pa.Table:
-    upgrade, names = _reader(file, ("episode_id", "attempt"))
-    return upgrade(file.read(columns=names)).select(("episode_id", "attempt"))
+def _attempts(path: Path, file: pq.ParquetFile) -> pa.Table:
+    upgrade, names = _reader(path, file, _ATTEMPT)
+    return upgrade(file.read(columns=names)).select(_ATTEMPT)
 
 
 def is_merged(path: Path) -> bool:
@@ -204,14 +213,14 @@ def is_merged(path: Path) -> bool:
         return False  # the next reading will find it
 
 
-def open_part(path: Path) -> pq.ParquetFile:
-    """A part's file, its checksums verified as it is read.
+def open_part(path: Path, read: Sequence[str] | None = None) -> pq.ParquetFile:
+    """A part's file, of which these columns are read, or all; its checksums are verified meanwhile.
 
     Raises:
         LedgerChangedError: it is no longer there.
     """
     try:
-        return open_parquet(path)
+        return open_parquet(path, read=read)
     except OSError as error:
         raise _unless_gone(path, error) from error
 
@@ -224,9 +233,10 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
         LedgerChangedError: it is no longer there.
     """
     size = ROWS_WITH_TURNS_AT_ONCE if "turns" in schema.names else ROWS_AT_ONCE
+    wanted = [*_parquet_names(schema), "episode_id"]
     try:
-        with open_part(path) as file:
-            upgrade, names = _reader(file, [*_parquet_names(schema), "episode_id"])
+        with open_part(path, wanted) as file:
+            upgrade, names = _reader(path, file, wanted)
             for batch in file.iter_batches(batch_size=size, columns=names):
                 table = upgrade(pa.Table.from_batches([batch]))
                 check_values(table)
@@ -282,7 +292,7 @@ def rows_at(path: Path, schema: pa.Schema, places: npt.NDArray[np.int64]) -> lis
     found: list[dict[str, Any]] = []
     try:
         with open_part(path) as file:
-            upgrade, names = _reader(file, schema.names)
+            upgrade, names = _reader(path, file, schema.names)
             first = 0
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows

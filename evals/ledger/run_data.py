@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -153,6 +154,15 @@ class _ReadOnce:
 def stored_names(columns: Sequence[str]) -> set[str]:
     """The stored columns that hold these; ``turns.finish`` is part of ``turns``."""
     return {"turns" if name.startswith(OF_TURNS) else name for name in columns}
+
+
+def rows_by(rows: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], npt.NDArray[np.int64]]:
+    """The places of the rows of each combination of values, in the order of first occurrence."""
+    numbered = rows.select(list(names)).append_column("place", pa.array(np.arange(len(rows))))
+    # one thread, with which Arrow keeps the order of the rows
+    grouped = numbered.group_by(list(names), use_threads=False).aggregate([("place", "list")])
+    keys = zip(*(grouped[name].to_pylist() for name in names), strict=True)
+    return {key: each.values.to_numpy() for key, each in zip(keys, grouped["place_list"], strict=True)}
 
 
 def count_rows(rows: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], int]:

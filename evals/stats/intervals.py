@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -236,20 +236,24 @@ def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]
 
 
 def _design_effect(successes: Sequence[bool], clusters: Sequence[Hashable] | None) -> float:
-    hits = cluster_sums([float(bool(success)) for success in successes], clusters)
-    sizes = cluster_sums([1.0] * len(successes), clusters)
-    mean_size = len(successes) / len(sizes)
+    if clusters is None:
+        kinds = Counter({(float(success), 1.0): count for success, count in Counter(map(bool, successes)).items()})
+    else:
+        hits = cluster_sums([float(bool(success)) for success in successes], clusters)
+        kinds = Counter(zip(hits, cluster_sums([1.0] * len(successes), clusters), strict=True))
+    mean_size = len(successes) / kinds.total()
+    total = len(successes) + 2 * mean_size
+    share = (sum(map(bool, successes)) + mean_size) / total
     # One cluster that succeeds whole and one that fails whole.
-    hits, sizes = [*hits, mean_size, 0.0], [*sizes, mean_size, mean_size]
-    total = math.fsum(sizes)
-    share = math.fsum(hits) / total
-    clustered = math.fsum((hit - size * share) ** 2 for hit, size in zip(hits, sizes, strict=True))
+    kinds.update([(mean_size, mean_size), (0.0, mean_size)])
+    squares = {kind: (kind[0] - kind[1] * share) ** 2 for kind in kinds}
+    clustered = math.fsum(squares[kind] for kind in kinds.elements())
     return max(1.0, clustered / (total * share * (1 - share)))
 
 
 def cluster_sums(values: Sequence[float], clusters: Sequence[Hashable] | None) -> list[float]:
     """The sum of each cluster's values."""
-    if clusters is None:
+    if clusters is None or len(set(clusters)) == len(clusters) == len(values):
         return list(values)
     members: dict[Hashable, list[float]] = defaultdict(list)
     for value, cluster in zip(values, clusters, strict=True):

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
@@ -22,11 +20,11 @@ SUMS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")
 def total_usage(run: RunData) -> dict[str, float]:
     """The sums over all players, failed episodes included; those that are 0 are left out."""
     totals: dict[str, float] = dict.fromkeys(SUMS, 0)
-    costs: list[npt.NDArray[np.float64]] = []
+    costs: list[list[float]] = []
     for rows in run.batches(SUMS):
         for name in SUMS[:-1]:
             totals[name] += pc.sum(rows[name]).as_py() or 0
-        costs.append(rows["cost"].drop_null().to_numpy())
+        costs.append(rows["cost"].drop_null().to_pylist())
     totals["cost"] = math.fsum(itertools.chain.from_iterable(costs))  # exact, so the same in any order of the rows
     return {name: total for name, total in totals.items() if total}
 

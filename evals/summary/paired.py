@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from evals.stats.intervals import (
     UNIT,
     Bounds,
     Estimate,
+    cluster_sums,
     clustered_error,
     difference_estimate,
     mean_estimate,
@@ -34,8 +35,7 @@ EXACT_TOTAL = 20_000
 """Largest sum of games' differences whose distribution is computed exactly if the games differ by several sizes."""
 
 
-@dataclass(frozen=True)
-class Observation:
+class Observation(NamedTuple):
     """One value that may be compared with its twin."""
 
     cell: tuple[str, ...]
@@ -246,7 +246,7 @@ def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]
         math.fsum(first for first, *_ in pairs) / len(pairs),
         math.fsum(second for _, second, _ in pairs) / len(pairs),
         estimate,
-        sign_flip_p(_sums(differences, games)),
+        sign_flip_p(cluster_sums(differences, games)),
         len(set(games)),
         left_out,
         error,
@@ -265,11 +265,11 @@ def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -
     The variance is taken after adding one game of gains and one of losses, both of the mean size (after Agresti and Min,
     Statistics in Medicine 24, 2005), as ``proportion_estimate`` adds successes and failures.
     """
-    n, sums = len(differences), _sums(differences, games)
+    n, sums = len(differences), cluster_sums(differences, games)
     mean, size = math.fsum(differences) / n, n / len(sums)
     if len(sums) < 2:
         return Estimate(mean, math.nan, math.nan, n), math.nan
-    sizes = [*_sums([1.0] * n, games), size, size]
+    sizes = [*cluster_sums([1.0] * n, games), size, size]
     total = n + 2 * size
     center = math.fsum(sums) / total
     squares = math.fsum((gain - many * center) ** 2 for gain, many in zip([*sums, size, -size], sizes, strict=True))
@@ -377,10 +377,3 @@ def _shuffle_p(first: Sequence[Observation], second: Sequence[Observation]) -> f
     drawn = generator.multivariate_hypergeometric(here + there, smaller, DRAWS, method="marginals")
     extreme = distance(drawn) >= distance(here) * (1 - 1e-9)
     return float((1 + extreme.sum()) / (DRAWS + 1))
-
-
-def _sums(values: Sequence[float], games: Sequence[Hashable]) -> list[float]:
-    found: defaultdict[Hashable, list[float]] = defaultdict(list)
-    for value, game in zip(values, games, strict=True):
-        found[game].append(value)
-    return [math.fsum(group) for group in found.values()]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from evals.ledger.run_data import RunData
+from evals.ledger.run_data import RunData, count_rows
 from evals.stats.intervals import UNIT, intraclass_correlation, mean_estimate
 from evals.stats.reliability import design_effect, pass_at_k, pass_power_k
 from evals.tables import Cell, Table
@@ -23,10 +23,11 @@ def reliability_table(run: RunData) -> Table | None:
     Games that were played less often than the others of their row are left out, since k runs cannot be drawn from them;
     a failed episode counts as no success.
     """
-    won = _outcomes(run)
-    most = max((len(runs) for games in won.values() for runs in games.values()), default=0)
+    played = run.episodes([*_GROUP, *_GAME, "success"])
+    most = max(count_rows(played, [*_GROUP, *_GAME]).values(), default=0)
     if most < 2:
         return None
+    won = _outcomes(run.plan, played)
     shown = sorted({2, most // 2, most} - {1})[-_SHOWN:]
     rows: list[tuple[Cell, ...]] = []
     for group, games in won.items():
@@ -69,14 +70,13 @@ def reliability_table(run: RunData) -> Table | None:
     )
 
 
-def _outcomes(run: RunData) -> dict[tuple[str, ...], dict[tuple[str, ...], list[bool]]]:
+def _outcomes(plan: pa.Table, played: pa.Table) -> dict[tuple[str, ...], dict[tuple[str, ...], list[bool]]]:
     """Whether each run of each game was won, by group, in the order of the plan: the ledger's depends on who was fast."""
     won: dict[tuple[str, ...], dict[tuple[str, ...], list[bool]]] = {}
-    for group, game in zip(_keys(run.plan, _GROUP), _keys(run.plan, _GAME), strict=True):
+    for group, game in zip(_keys(plan, _GROUP), _keys(plan, _GAME), strict=True):
         won.setdefault(group, {})[game] = []
-    episodes = run.episodes([*_GROUP, *_GAME, "success"])
-    outcomes = episodes["success"].to_pylist()
-    for group, game, success in zip(_keys(episodes, _GROUP), _keys(episodes, _GAME), outcomes, strict=True):
+    outcomes = played["success"].to_pylist()
+    for group, game, success in zip(_keys(played, _GROUP), _keys(played, _GAME), outcomes, strict=True):
         won.setdefault(group, {}).setdefault(game, []).append(bool(success))
     return won
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evals.ledger.run_data import RunData
+from evals.ledger.run_data import RunData, rows_by
 from evals.tables import Table
 
 TOLERATED: Final = 0.02
@@ -77,19 +77,17 @@ def reply_health(run: RunData) -> dict[tuple[str, str], ReplyHealth]:
     for rows in run.batches(["player", "suite", "episode_id", "turns.finish", "turns.action", "turns.reply"]):
         if not len(rows) or "turns" not in rows.column_names:  # rows in memory may come without
             continue
-        keys = list(zip(rows["player"].to_pylist(), rows["suite"].to_pylist(), strict=True))
-        for key, episodes in Counter(keys).items():
-            found.setdefault(key, ReplyHealth()).episodes += episodes
         episode_of, troubles = _troubles(rows)
-        for key, replies in Counter(keys[row] for row in episode_of.tolist()).items():
-            found[key].replies += replies
-        ids = rows["episode_id"].to_pylist()
-        for trouble in TROUBLES:
-            by_key: dict[tuple[str, str], list[str]] = {}
-            for row in episode_of[troubles == trouble].tolist():
-                by_key.setdefault(keys[row], []).append(ids[row])
-            for key, affected in by_key.items():
-                found[key].add(trouble, affected)
+        replies = np.bincount(episode_of, minlength=len(rows))
+        for (player, suite), places in rows_by(rows, ("player", "suite")).items():
+            one = found.setdefault((player, suite), ReplyHealth())
+            one.episodes += len(places)
+            one.replies += int(replies[places].sum())
+            for trouble in TROUBLES:
+                affected = episode_of[troubles == trouble]
+                of_one = affected[np.isin(affected, places)]
+                if len(of_one):
+                    one.add(trouble, rows["episode_id"].take(of_one).to_pylist())
     return dict(sorted(found.items()))
 
 

@@ -166,9 +166,9 @@ def test_a_reader_whose_part_was_merged_away_is_told_to_open_the_ledger_again(tm
 
     def read():
         opened.append(open_ledger(tmp_path, PLAN) if opened else ledger)
-        return numbers(opened[-1])
+        return len(opened[-1].table(["budget"]))
 
-    assert retry_until_stable(read) == [1] and len(opened) == 2
+    assert retry_until_stable(read) == 1 and len(opened) == 2
 
 
 def test_a_merge_between_listing_and_reading_loses_no_row(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Effects on identical games: intervals that cover, p-values that hold their level, and what scipy says of the same data."""
 
-import dataclasses
 import itertools
 import math
 
@@ -207,7 +206,7 @@ def test_successes_of_games_of_unequal_size_are_compared_by_game():
         Observation(CELL, game, unit, 1.0)
         for game, unit in [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("c", 0), ("c", 1)]
     ]
-    second = [dataclasses.replace(one, value=float(one.game == "c" or one.unit == 2)) for one in first]
+    second = [one._replace(value=float(one.game == "c" or one.unit == 2)) for one in first]
     (effect,) = paired_effects(first, second)
     # Gains 2 of 3, 1 of 1, 0 of 2, and with one game of each kind 2 and -2 of 2: center 3 / 10.
     squares = (2 - 0.9) ** 2 + (1 - 0.3) ** 2 + 0.6**2 + (2 - 0.6) ** 2 + (-2 - 0.6) ** 2

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+
+import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
 from evals.suites.kidgym.published_environment.recording import SUFFIX
@@ -46,10 +47,12 @@ def environment_tables(run: RunData) -> Iterator[Table]:
     Args:
         run: KidGym's part of a run.
     """
+    if not any(task.endswith(SUFFIX) for task in pc.unique(run.plan["task"]).to_pylist()):
+        return
     cell = ("player", "mode", "task", "level")
     observed = success_observations(run, cell)
     published = [
-        dataclasses.replace(one, cell=(*one.cell[:2], one.cell[2].removesuffix(SUFFIX), one.cell[3]))
+        one._replace(cell=(*one.cell[:2], one.cell[2].removesuffix(SUFFIX), one.cell[3]))
         for one in observed
         if one.cell[2].endswith(SUFFIX)
     ]

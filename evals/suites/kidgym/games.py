@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evals.ledger.run_data import rows_by
+
 CELL: Final = ("player", "mode", "task", "level")
 """What tells the cells of a run apart."""
 
@@ -69,18 +71,8 @@ def rows_of_cells(plan: pa.Table, ledger: pa.Table, columns: Sequence[str]) -> d
     for name in columns:
         known = name in ledger.column_names
         found[name] = ledger[name].take(places) if known else pa.nulls(len(plan))
-    # Each episode gets the number of its cell; sorted by these, the rows of a cell stand together in the plan's order.
-    numbers: dict[CellKey, int] = {}
-    of_row = []
-    for key in zip(*(plan[name].to_pylist() for name in CELL), strict=True):
-        of_row.append(numbers.setdefault(key, len(numbers)))
-    rows = pa.table(found).take(pa.array(np.argsort(np.array(of_row, np.int64), kind="stable")))
-    cells = {}
-    start = 0
-    for cell, size in zip(numbers, np.bincount(of_row).tolist(), strict=True):
-        cells[cell] = rows.slice(start, size)
-        start += size
-    return cells
+    rows = pa.table(found)
+    return {cell: rows.take(of_cell) for cell, of_cell in rows_by(plan, CELL).items()}
 
 
 def _array(column: pa.ChunkedArray, kind: pa.DataType) -> npt.NDArray[Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from evals.ledger.run_data import RunData
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evals.ledger.run_data import RunData, count_rows, rows_by
 from evals.reference import model_named, published
 from evals.reference.comparison import RunCell
 from evals.stats.intervals import Estimate, wilson_estimate
@@ -29,22 +32,20 @@ def run_cells(run: RunData, resolution: int = _PUBLISHED_PIXELS, suffix: str = "
         resolution: Pixels of a cell's edge; other than 64, only Table 3 has figures for it.
         suffix: Of the tasks that are wanted: that of the published environment, or none.
     """
-    keys = zip(*(run.plan[name].to_pylist() for name in _CELL), strict=True)
-    cells: dict[tuple[str, ...], tuple[list[float], list[int]]] = {
-        (player, mode, task.removesuffix(SUFFIX), level): ([], []) for player, mode, task, level in keys
-    }
-    for row in run.episodes([*_CELL, "index", "success"]).to_pylist():
-        if row["task"].endswith(SUFFIX) != bool(suffix):
-            continue
-        values, games = cells[row["player"], row["mode"], row["task"].removesuffix(SUFFIX), row["level"]]
-        values.append(float(bool(row["success"])))
-        games.append(row["index"])
+    rows = run.episodes([*_CELL, "index", "success"])
+    games, values = rows["index"], pc.fill_null(rows["success"], False).cast(pa.float64())
+    found = rows_by(rows, _CELL)
     size = {} if resolution == _PUBLISHED_PIXELS else {"resolution": str(resolution)}
-    return [
-        RunCell(player, "success", {"mode": mode, "task": task, "level": level, **size}, values, games)
-        for (player, mode, task, level), (values, games) in cells.items()
-        if values
-    ]
+    cells = []
+    for key in count_rows(run.plan, _CELL):
+        player, mode, task, level = key
+        if key in found and task.endswith(SUFFIX) == bool(suffix):
+            cell = {"mode": mode, "task": task.removesuffix(SUFFIX), "level": level, **size}
+            of_cell = found[key]
+            cells.append(
+                RunCell(player, "success", cell, values.take(of_cell).to_pylist(), games.take(of_cell).to_pylist())
+            )
+    return cells
 
 
 def published_cells(row: str, mode: str = "zero_shot") -> dict[tuple[str, str], Estimate]:
