@@ -1,5 +1,6 @@
 """The GPU kit's bookkeeping, without a GPU."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import pytest
 
 from benchmarks.bare_vllm import _named, distinct_prefixes
 from benchmarks.gpu import __main__ as kit_main
-from benchmarks.gpu import stages
+from benchmarks.gpu import answers, stages
+from benchmarks.gpu.answers import CHATS, LABELS
 from benchmarks.gpu.device import Watch
 from benchmarks.gpu.models import SIZES
 from benchmarks.gpu.plays import BASES, DRY, FULL, model_overrides
@@ -108,6 +110,43 @@ def test_every_size_is_planned_in_every_slice(size, tmp_path, monkeypatch):
     assert settings.model.engine["vllm"] == {"load_format": "dummy"}
 
 
+RIGHT = {
+    "labels_compared": CHATS * len(LABELS),
+    "largest_difference_to_full_softmax": 1e-5,
+    "choices_among_options": CHATS,
+    "replies_of_the_schema": CHATS,
+    "equal_with_the_same_seed": True,
+    "different_with_another_seed": True,
+    "equal_with_the_same_seed_in_a_batch": False,
+}
+
+
+@pytest.mark.parametrize("name", [name for name in RIGHT if name != "equal_with_the_same_seed_in_a_batch"])
+def test_each_wrong_answer_is_named_and_right_ones_are_not(name):
+    assert answers.wrong(RIGHT) == []
+    bad = 0.1 if name.startswith("largest") else False if RIGHT[name] is True else RIGHT[name] - 1
+    assert len(answers.wrong({**RIGHT, name: bad})) == 1
+
+
+def test_replies_of_the_schema_are_told_from_others():
+    assert answers.fits_schema('{"move": "left", "steps": 3}')
+    for text in ("", "[]", '{"move": "up", "steps": 3}', '{"move": "left", "steps": 10}', '{"move": "left"}'):
+        assert not answers.fits_schema(text)
+
+
+@pytest.mark.parametrize(("dry", "runners", "error"), [
+    (False, {"V1": {"wrong": []}, "V2": {"wrong": []}}, None),
+    (False, {"V1": {"wrong": []}, "V2": {"wrong": ["the same seed gave another text"]}}, "V2: the same seed"),
+    (False, {"V1": {"wrong": []}, "V2": {"not_started": "no kernel"}}, "V2: no kernel"),
+    (True, {"V1": {"wrong": []}, "V2": {"not_started": "requires Triton"}}, None),
+    (True, {"V1": {"not_started": "no room"}, "V2": {"not_started": "requires Triton"}}, "V1: no room; V2"),
+])  # fmt: skip
+def test_a_model_runner_with_wrong_answers_fails_the_stage(tmp_path, monkeypatch, dry, runners, error):
+    monkeypatch.setattr(stages, "under", lambda name, result, timeout: runners[name])
+    found = stages.answers(dataclasses.replace(kit(tmp_path), dry=dry), {})
+    assert (error is None) == ("error" not in found) and (error or "") in found.get("error", "")
+
+
 def test_playing_time_is_divided_by_the_time_of_requests_and_by_episodes(monkeypatch):
     def row(suite, *seconds):
         return {"suite": suite, "turns": [{"seconds": each} for each in seconds]}
@@ -128,12 +167,14 @@ def test_the_dry_run_measures_an_engine_and_a_whole_run_beside_bare_vllm(tmp_pat
         "benchmarks.gpu",
         "--dry",
         "--stages",
-        "machine,engine,text_model",
+        "machine,answers,engine,text_model",
         "--out",
         str(out),
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     found = json.loads(out.read_text())
     assert done.returncode == 0, found
+    runner = found["answers"]["V1"]
+    assert runner["wrong"] == [] and runner["same_best_label"] == CHATS and runner["attention_backend"]
     assert found["machine"]["dry"] and found["engine"]["picture_cache_hits"] > 0
     assert found["text_model"]["failed_episodes"] == 0 and found["text_model"]["ratio_to_bare_vllm"] > 0

@@ -3,8 +3,9 @@
     python -m benchmarks.gpu [--out gpu.json] [--stages all_suites,full_size] [--minutes 8]
     python -m benchmarks.gpu --dry          the same on the CPU, with tiny models and a few episodes
 
-Plays slices of the three suites with models of published sizes and random weights, beside bare vLLM with the same calls.
-Each stage's results are written as soon as it is done; a stage that fails, or that the time does not suffice for, says so.
+First sees whether answers are right under both of vLLM's model runners. Then plays slices of the three suites with models of
+published sizes and random weights, beside bare vLLM with the same calls. Each stage's results are
+written as soon as it is done; a stage that fails, or that the time does not suffice for, says so.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bare_vllm import ask_bare_vllm
+from benchmarks.gpu.answers import under
 from benchmarks.gpu.device import describe
 from benchmarks.gpu.plays import Slices, kill_an_engine, model_overrides, play
 from cluster.storage.stored_run import Run
@@ -55,6 +56,16 @@ def machine(kit: Kit, found: Found) -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return {**describe(), "versions": versions, "dry": kit.dry}
+
+
+def answers(kit: Kit, found: Found) -> dict[str, Any]:
+    """Labels against the full softmax, choices, schemas and seeds, under both of vLLM's model runners."""
+    runners = {name: under(name, kit.folder / f"answers-{name}.json", kit.timeout) for name in ("V1", "V2")}
+    wrong = [f"{name}: {text}" for name, each in runners.items() for text in each.get("wrong", ())]
+    # Without Triton, as on a CPU, vLLM has no V2.
+    missing = [f"{name}: {each['not_started']}" for name, each in runners.items() if "not_started" in each]
+    failed = [*wrong, *(missing if not kit.dry or len(missing) == len(runners) else ())]
+    return {**runners, **({"error": "; ".join(failed)} if failed else {})}
 
 
 def engine(kit: Kit, found: Found) -> dict[str, Any]:
@@ -113,7 +124,7 @@ def full_size(kit: Kit, found: Found) -> dict[str, Any]:
 
 STAGES: Mapping[str, Callable[[Kit, Found], dict[str, Any]]] = {
     each.__name__: each
-    for each in (machine, engine, all_suites, full_size, label_sweep, two_replicas, engine_killed, text_model)
+    for each in (machine, answers, engine, all_suites, full_size, label_sweep, two_replicas, engine_killed, text_model)
 }
 
 

@@ -34,7 +34,7 @@ from cluster.runner.router import Router
 from cluster.runner.runner import Runner
 from cluster.stopping.watch import StopWatch
 from cluster.storage.lock import LeaseLostError
-from cluster.storage.run_directory import RunDirectory
+from cluster.storage.run_directory import LOGS, RunDirectory
 from cluster.storage.spending import SpendingJournal
 from evals.ledger.parts import LedgerDamagedError
 from evals.suite import built_in_players
@@ -99,7 +99,7 @@ class Driver:
         names = built_in_players(settings.suite)
         built_in = [episode for episode in todo if episode.player in names]
         modeled = [episode for episode in todo if episode.player not in names]
-        pool = (hosted or ReplicaPool)(settings, stats, progress, self._journal, directory.path / "logs")
+        pool = (hosted or ReplicaPool)(settings, stats, progress, self._journal, directory.path / LOGS)
         self._watch = StopWatch.of(directory, settings.balanced)
         ranks = self._watch.ranks
         processes = min(runners, os.cpu_count() or 1)

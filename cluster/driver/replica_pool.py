@@ -193,7 +193,7 @@ class ReplicaPool:
                 warn(f"{slot} {cause}; replacing it")
             except (RayError, TimeoutError) as error:
                 await self._keep_log(name, handle, place, str(_reason(error)))
-                given_up = self._note_failure(slot, place, error)
+                given_up = self._note_failure(name, place, error)
             finally:
                 if not died:  # it may still be alive: let the engine release its resources
                     with contextlib.suppress(Exception):
@@ -241,13 +241,16 @@ class ReplicaPool:
                 if alone:
                     first.release()
 
-    def _note_failure(self, slot: str, place: actors.Place | None, error: Exception) -> bool:
-        """Decide what a failed start means; returns whether its GPU is used no more."""
+    def _note_failure(self, name: str, place: actors.Place | None, error: Exception) -> bool:
+        """Decide what a replica's failed start means; returns whether its GPU is used no more."""
+        slot, log = name.partition(".")[0], f"the end of its output: {self.logs / name}.log"
         reason = _reason(error)
         of_settings = isinstance(reason, EngineSettingsError)
         verdict = self._failures.failed(slot, place, str(reason), of_settings)
         if verdict == "fatal":
-            raise UserError(f"model={self.settings.model.name}: {slot} cannot start: {reason}. {SEE_DOCTOR}") from error
+            raise UserError(
+                f"model={self.settings.model.name}: {slot} cannot start: {reason}; {log}. {SEE_DOCTOR}"
+            ) from error
         where = f" on {place}" if place else ""
         warn(f"{slot} failed to start{where}: {actors.first_line(reason)}")
         if verdict == "give up the GPU" and self.stats.replicas_up:
@@ -256,7 +259,7 @@ class ReplicaPool:
         if not self.stats.replicas_up and min(self._failures.counted.values()) >= START_FAILURES:
             raise RunFailedError(
                 f"none of the {len(self._failures.counted)} replicas can be started; "
-                f"the last one failed{where}: {actors.first_line(reason)}. {SEE_DOCTOR}"
+                f"the last one failed{where}: {actors.first_line(reason)}; {log}. {SEE_DOCTOR}"
             ) from error
         return False
 

@@ -33,7 +33,7 @@ from cluster.engines.child_log import ChildLog
 from cluster.engines.prompt_check import BlankPicture, SystemRole
 from cluster.engines.template_files import check_template, given_template, opening_of_reply
 from cluster.engines.tiny_model import ensure_tiny_model
-from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
+from cluster.engines.vllm_chat import VLLMChat, brief, refusal, room_for_reply
 from cluster.engines.vllm_compat import client_errors, reads_pictures
 from cluster.engines.vllm_facts import WORKER_FACTS, PictureCounts, facts_of, silent_statistics
 from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, gpus_of, sampling_fields
@@ -264,7 +264,9 @@ class VLLMEngine(Engine):
                     AsyncEngineArgs(model=home, **self._arguments), stat_loggers=[silent_statistics(self._pictures)]
                 )
         except Exception as error:
-            raise EngineError(f"vLLM cannot start {self.model}: {self._log.cause() or brief(error)}") from error
+            said, answered = self._log.cause() or brief(error), refusal(error)
+            more = f" ({answered})" if answered else ""
+            raise EngineError(f"vLLM cannot start {self.model}: {said}{more}") from error
         try:
             await self._prepare()
         except (EngineError, PlayerError) as error:

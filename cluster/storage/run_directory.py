@@ -30,6 +30,8 @@ KEEP_REPLACED_SECONDS = 600.0
 """So long parts that were merged into a larger one stay, for readers that had found them."""
 
 _NAMES_SHOWN = 3
+LOGS = "logs"
+"""Folder with the output of failed replicas, which says why a run that never began did not."""
 
 
 class RunDirectory(Run):
@@ -73,7 +75,7 @@ class RunDirectory(Run):
         if not self.path.is_dir():
             raise UserError(f"run_dir={self.path}: is a file; name a folder")
         # The lock is what a driver leaves that died before it could write the plan.
-        if any(self.path.iterdir()) and not (self.path / ".lock").exists():
+        if not _holds_logs_only(self.path) and not (self.path / ".lock").exists():
             raise UserError(f"run_dir={self.path}: the directory is not empty and holds no run; name another one")
 
     def claim(self) -> None:
@@ -84,6 +86,7 @@ class RunDirectory(Run):
         """
         check_links(self.path)
         try:
+            started_before = (self.path / LOGS).is_dir() and _holds_logs_only(self.path)
             created = _create(self.path)
             self._lock.acquire(created)
             self.parts.mkdir(exist_ok=True)
@@ -91,7 +94,7 @@ class RunDirectory(Run):
             self._lock.release()
             raise UserError(f"run_dir={self.path}: cannot be written: {error}") from error
         # Whoever created it need not be the first to lock it.
-        self._created = created and not self.begun and not any(self.parts.iterdir())
+        self._created = (created or started_before) and not self.begun and not any(self.parts.iterdir())
         for leftover in self.path.rglob(".*.tmp"):
             if leftover.is_symlink() or not leftover.is_dir():
                 leftover.unlink(missing_ok=True)
@@ -125,7 +128,7 @@ class RunDirectory(Run):
         self._lock.release()
 
     def discard(self) -> None:
-        """Remove the directory if this process created it and nothing was played: a failed start leaves no folder.
+        """Remove the directory if this process created it and nothing was played: a failed start leaves at most ``LOGS``.
 
         It is renamed first, so that another driver that starts now finds none of it and makes its own.
         """
@@ -134,6 +137,9 @@ class RunDirectory(Run):
                 self.check_claim()
                 aside = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.tmp")
                 self.path.rename(aside)
+                if (aside / LOGS).is_dir():
+                    self.path.mkdir()
+                    (aside / LOGS).rename(self.path / LOGS)
                 shutil.rmtree(aside)
 
     def begin(self, plan: Sequence[Episode], files: Mapping[str, str]) -> None:
@@ -281,6 +287,11 @@ class RunDirectory(Run):
         path = self.parts / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"
         write_durably(path, content)
         return path
+
+
+def _holds_logs_only(folder: Path) -> bool:
+    """Whether an existing folder is empty but for what failed starts have left."""
+    return all(path.name == LOGS for path in folder.iterdir())
 
 
 def _create(path: Path) -> bool:

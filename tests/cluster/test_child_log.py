@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from cluster.engines.child_log import KEPT, ChildLog
+from cluster.engines.vllm_chat import refusal
 
 WORKER = "\x1b[0;36m(Worker_TP0 pid=71)\x1b[0;0m ERROR 11-23 10:02:01 [multiproc_executor.py:953] "
 
@@ -47,3 +49,15 @@ def test_the_last_lines_are_kept_in_order():
     log = logged(*(f"line {number}" for number in range(KEPT + 50)))
     log.cause()
     assert log.lines() == [f"line {number}" for number in range(50, KEPT + 50)]
+
+
+def test_what_a_server_answered_is_found_below_what_a_library_says_instead():
+    error = OSError("We couldn't connect to the hub to load the files")
+    error.__cause__ = middle = ValueError("cannot find the file")
+    middle.__context__ = answered = RuntimeError("429 Client Error: Too Many Requests")
+    assert refusal(error) == ""
+    answered.response = SimpleNamespace(status_code=429)
+    assert refusal(error) == "429 Client Error: Too Many Requests"
+    answered.__context__ = error
+    answered.response = None
+    assert refusal(error) == ""

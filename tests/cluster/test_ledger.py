@@ -133,11 +133,18 @@ async def test_a_start_that_failed_leaves_no_folder_unless_episodes_were_played(
     directory.commit(await rows(PLAN[:1]))
     directory.discard()
     assert Run(directory.path).episodes().num_rows == 1
-    failed = RunDirectory(tmp_path / "failed")
-    failed.claim()
-    failed.begin(PLAN, {})
-    failed.discard()
-    assert not failed.path.exists() and [path.name for path in tmp_path.iterdir()] == ["run"]
+    for logs in ([], ["replica-0.0.log"], ["replica-0.0.log", "replica-1.0.log"]):
+        failed = RunDirectory(tmp_path / "failed")
+        failed.check_plan(PLAN[: 1 + len(logs)])  # other settings may be tried at the same place
+        failed.claim()
+        failed.begin(PLAN[: 1 + len(logs)], {})
+        for name in logs:
+            (failed.path / "logs").mkdir(exist_ok=True)
+            (failed.path / "logs" / name).write_text("why")
+        failed.discard()
+        left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("failed/**/*"))
+        assert left == ([] if not logs else ["failed/logs", *(f"failed/logs/{name}" for name in logs)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["failed", "run"], "and nothing set aside"
 
 
 async def test_rows_are_of_the_session_and_the_attempt_that_the_directory_states(directory):
