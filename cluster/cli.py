@@ -215,7 +215,9 @@ def parser_for(command: str) -> Parser:
     merge.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     merge.set_defaults(command=_merge)
     try:
-        for name in plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS):
+        for name, source in plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS).items():
+            if name in commands.choices:
+                raise ValueError(f"{SUITE_COMMANDS}: {name} ({source}) is a command of raycade; give it another name")
             added = commands.add_parser(name, help=COMMAND_HELP.get(name) or _summary(name))
             if name == command:
                 module: Any = plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS)

@@ -256,6 +256,12 @@ def test_a_command_that_cannot_be_loaded_is_named_with_its_file(folder, capsys, 
     assert ended == 2 and "broken" in err and f"broken_{number}.py" in err and err.count("\n") == 1
 
 
+def test_a_command_of_a_name_that_is_taken_is_refused_in_one_line(folder, capsys):
+    (folder / "plugins.toml").write_text('["raycade.commands"]\nrun = "mine"\n')
+    code, _, err = run_here(capsys, "list", "runs")
+    assert (code, err) == (2, "error: raycade.commands: run (mine) is a command of raycade; give it another name\n")
+
+
 def test_a_name_or_help_of_a_command_commands_no_terminal(folder, capsys):
     (folder / "wild.py").write_text(f'"""``raycade wild``: help {ESCAPE}."""\n')
     (folder / "plugins.toml").write_text('["raycade.commands"]\nwild = "wild"\n')
