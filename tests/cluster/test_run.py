@@ -132,7 +132,12 @@ def test_a_ray_that_does_not_start_here_is_told_in_one_line(monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path, number):
     usual = signal.signal(number, signal.SIG_DFL)  # nohup's tests would ignore SIGHUP, and so would the run
-    monkeypatch.setattr(module.actors, "start_ray", lambda cluster: os.kill(os.getpid(), number))
+
+    def start_ray(cluster) -> None:
+        signal.signal(number, signal.SIG_IGN)  # Ray installs handlers of its own while it starts
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(module.actors, "start_ray", start_ray)
     assert start(tmp_path / "run") == CONTINUE
     assert Run(tmp_path / "run").episodes().num_rows == 0
     signal.signal(number, usual)
