@@ -1,6 +1,7 @@
 """Parts of one plan joined: what may differ, what is missing, what contradicts."""
 
 import dataclasses
+import itertools
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -366,3 +367,19 @@ async def test_a_merge_of_runs_that_cost_nothing_notes_no_spending(play, tmp_pat
     await play("a")
     merge(tmp_path / "whole", [tmp_path / "a"])
     assert Run(tmp_path / "whole").spent is None
+
+
+async def test_merging_in_any_order_gives_the_same_run(play, tmp_path):
+    one = await play("1", "shard=1/3", failing=("EngineKilled: first",))
+    parts = [one, await play("2", "shard=2/3", cutting=2), await play("3", "shard=3/3", most=5)]
+    for number, part in enumerate(parts):
+        spend(part, 2.0**number)
+    found = []
+    for number, order in enumerate(itertools.permutations(parts)):
+        target = tmp_path / f"whole-{number}"
+        for step in [order] if number % 2 else [[part] for part in order]:
+            merge(target, step)
+        run = Run(target)
+        rows = sorted(run.episodes().to_pylist(), key=lambda row: row["episode_id"])
+        found.append((score_run(run).summary, repr(rows), read_spending(target).total, run.config["suite"]))
+    assert all(each == found[0] for each in found)

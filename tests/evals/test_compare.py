@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.analysis.compare import Side, _pooled, comparison_tables, flip_table, flips
@@ -319,3 +319,30 @@ def test_cells_that_are_pooled_keep_their_observations_apart(chosen):
     pooled = _pooled(observations)
     assert len({(one.cell, one.game, one.unit) for one in pooled}) == len(chosen)
     assert all(one.cell == () for one in pooled) and [one.game for one in pooled] == [game for _, game, _ in chosen]
+
+
+SHARES = st.sampled_from([0.0, 0.3, 0.6, 1.0])
+
+
+@given(SHARES, SHARES, st.sets(st.integers(0, 12), max_size=3), st.integers(1, 12))
+@settings(max_examples=25)
+def test_exchanging_the_sides_exchanges_all_that_is_said(share, other, failing, most):
+    suite = ToySuite(episodes=12)
+    first = Side("A", "m", run_of(suite, {"m": Often(share, 1)}, failing=failing), suite)
+    second = Side("B", "n", run_of(suite, {"n": Often(other, 2)}, most=most), suite)
+    exchanged = comparison_tables(second, first)
+    for table, back in zip(comparison_tables(first, second), exchanged, strict=True):
+        assert len(table.rows) == len(back.rows)
+        for number in range(len(table.rows)):
+            row, mirrored = row_of(table, number), row_of(back, number)
+            difference, opposite = row.pop("A - B"), mirrored.pop("B - A")
+            each_side_keeps_its_own = {name: str(value) for name, value in row.items()}  # as text: nan differs from itself
+            assert each_side_keeps_its_own == {name: str(mirrored[name]) for name in row}
+            ends = [difference.mean, difference.low, difference.high]
+            assert ends == pytest.approx([-opposite.mean, -opposite.high, -opposite.low], nan_ok=True)
+    found, back = flips(first, second), flips(second, first)
+    assert {(flip.game, flip.won_by, flip.ids) for flip in found} == {
+        (flip.game, flip.won_by, flip.ids[::-1]) for flip in back
+    }
+    of_first = set(first.run.episodes(["episode_id"])["episode_id"].to_pylist())
+    assert all(flip.ids[0] in of_first and flip.ids[1] not in of_first for flip in found)
