@@ -200,6 +200,7 @@ def test_a_plan_shows_cells_calls_and_tokens_and_writes_nothing(capsys, tmp_path
     code, out, _ = run_here(capsys, "plan", *SMALL, "model=simulated")
     assert code == 0
     assert "medical" in out and "model calls" in out and "run directory: runs/kumo-simulated-" in out
+    assert out.index("run directory:") < out.index("\nEpisodes\n"), "the total stands before the rows of all cells"
     assert list(tmp_path.iterdir()) == []
 
 

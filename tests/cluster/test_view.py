@@ -1,6 +1,8 @@
 """``raycade view``: which runs it shows, where it listens, and what it says of wrong input."""
 
 import re
+import signal
+import time
 
 import pytest
 import uvicorn
@@ -94,3 +96,12 @@ def test_wrong_input_is_named_and_ends_with_code_2(tmp_path, monkeypatch, served
     monkeypatch.chdir(tmp_path)
     assert view(*words) == 2
     assert named in capsys.readouterr().err and not served
+
+
+def test_ctrl_c_ends_it_without_a_further_word(tmp_path, launch):
+    log = tmp_path / "log"
+    process = launch("view", str(write_run(tmp_path / "run", *calm_rows())), log=log)
+    while process.poll() is None and "Ctrl-C ends." not in log.read_text():
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 0 and log.read_text().endswith("Ctrl-C ends.\n")

@@ -336,7 +336,9 @@ def test_exchanging_the_sides_exchanges_all_that_is_said(share, other, failing, 
         for number in range(len(table.rows)):
             row, mirrored = row_of(table, number), row_of(back, number)
             difference, opposite = row.pop("A - B"), mirrored.pop("B - A")
-            each_side_keeps_its_own = {name: str(value) for name, value in row.items()}  # as text: nan differs from itself
+            each_side_keeps_its_own = {
+                name: str(value) for name, value in row.items()
+            }  # as text: nan differs from itself
             assert each_side_keeps_its_own == {name: str(mirrored[name]) for name in row}
             ends = [difference.mean, difference.low, difference.high]
             assert ends == pytest.approx([-opposite.mean, -opposite.high, -opposite.low], nan_ok=True)

@@ -1,12 +1,15 @@
 """Figures: what each suite states, how those of several runs are joined, and that every kind is drawn."""
 
+import itertools
 import math
 import re
 
 import pytest
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import RendererAgg
 
 from evals.figures import Figure, Series, joined
-from evals.report.draw import draw
+from evals.report.draw import _KINDS, _STYLE, draw
 from evals.stats.intervals import Estimate
 from evals.suite import suite_figures
 from evals.summary.cells import success_figure
@@ -82,6 +85,24 @@ def test_every_kind_is_drawn_and_one_of_them_in_every_form_and_the_same_each_tim
     assert svg.startswith(b"<?xml") and b"100 % of $5_{" in svg and b"\x1b" not in svg
     if kind == "lines":
         assert draw(made, "svg") == svg and draw(made, "png")[:4] == b"\x89PNG" and draw(made, "pdf")[:4] == b"%PDF"
+
+
+LONG = tuple(f"a model of a long name (setting number {number} of the run)" for number in range(3))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_panel_or_legend_of_long_names_is_printed_over_another(kind):
+    base = KINDS[kind]
+    own = [Series(name, base.x, base.y, panel) for panel in LONG for name in LONG]
+    if kind == "heat_map":  # its columns are the players
+        own = [Series(name, LONG, base.y, panel) for panel in LONG for name in NAMES]
+    with rc_context(_STYLE):
+        canvas = _KINDS[kind](Figure("f", "A title", kind, tuple(own), "x", "y", (0, 1)))
+        canvas.draw(renderer := RendererAgg(*canvas.bbox.size, canvas.dpi))
+    panels = [axes for axes in canvas.axes if axes.get_visible() and axes.get_title()]
+    assert len(panels) == 3 and (len(canvas.legends) == 1 or kind == "heat_map")
+    boxes = [each.get_tightbbox(renderer) for each in (*panels, *canvas.legends)]  # with titles and labels
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
 def test_the_edges_of_a_graph_are_gray_lines_that_stop_where_there_is_none():
