@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import warnings
 
 import pytest
 from matplotlib import rc_context
@@ -96,13 +97,16 @@ def test_no_panel_or_legend_of_long_names_is_printed_over_another(kind):
     own = [Series(name, base.x, base.y, panel) for panel in LONG for name in LONG]
     if kind == "heat_map":  # its columns are the players
         own = [Series(name, LONG, base.y, panel) for panel in LONG for name in NAMES]
-    with rc_context(_STYLE):
+    with rc_context(_STYLE), warnings.catch_warnings(action="error"):  # a panel that has no room left for itself
         canvas = _KINDS[kind](Figure("f", "A title", kind, tuple(own), "x", "y", (0, 1)))
         canvas.draw(renderer := RendererAgg(*canvas.bbox.size, canvas.dpi))
     panels = [axes for axes in canvas.axes if axes.get_visible() and axes.get_title()]
     assert len(panels) == 3 and (len(canvas.legends) == 1 or kind == "heat_map")
-    boxes = [each.get_tightbbox(renderer) for each in (*panels, *canvas.legends)]  # with titles and labels
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    named = {axes: [*axes.get_xticklabels(), *axes.get_yticklabels()] if axes.axison else [] for axes in panels}
+    printed = [[axes, axes.title, *labels] for axes, labels in named.items()]
+    for one, other in itertools.combinations([*printed, [*canvas.legends]], 2):
+        for first, second in itertools.product(one, other):
+            assert not first.get_window_extent(renderer).overlaps(second.get_window_extent(renderer))
 
 
 def test_the_edges_of_a_graph_are_gray_lines_that_stop_where_there_is_none():

@@ -19,8 +19,6 @@ from evals.suites.kidgym.published_environment.process import EnvironmentProcess
 from evals.suites.kidgym.published_environment.recording import read_recording
 from evals.types import Reply
 
-pytestmark = pytest.mark.slow
-
 FAKE = '''
 import os, random, sys, time
 import numpy as np

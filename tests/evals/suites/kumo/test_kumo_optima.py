@@ -15,8 +15,6 @@ from evals.suites.kumo import KumoSuite, optima, searching
 from evals.suites.kumo import disk_cache as cache
 from evals.suites.kumo.searched_game import puzzles_of
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
@@ -31,6 +29,7 @@ def test_the_default_suite_is_known_so_that_no_run_waits_for_a_search():
     assert not unknown, f"{len(unknown)} tasks are new: run python -m evals.suites.kumo"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", DEFAULT_DOMAINS)
 def test_what_is_known_is_what_the_search_finds(domain):
     hard = puzzles_of(domain, "hard", 50)
@@ -157,6 +156,7 @@ def test_the_oldest_entries_make_room(monkeypatch):
     assert cache.recall("ab2") == [2] and cache.recall("cd0") == [7]
 
 
+@pytest.mark.slow
 def test_many_writers_leave_whole_entries(tmp_path):
     script = (
         "import sys; from evals.suites.kumo import disk_cache as cache\n"
