@@ -199,7 +199,18 @@ def parser_for(command: str) -> Parser:
         "--html", type=Path, metavar="FILE", help="write a self-contained page with figures and episodes"
     )
     report.add_argument("--latex", type=Path, metavar="FOLDER", help="write each table as LaTeX, for booktabs")
-    report.add_argument("--figures", type=Path, metavar="FOLDER", help="write each figure as SVG, PDF and PNG")
+    report.add_argument(
+        "--figures",
+        type=Path,
+        metavar="FOLDER",
+        help="write each figure as SVG, PDF and PNG, and with its caption as LaTeX",
+    )
+    report.add_argument(
+        "--width",
+        choices=("column", "text"),
+        help="width of figures in a two-column page (default: a column for one panel, the text for more)",
+    )
+    report.add_argument("--radar", action="store_true", help="draw scores on one scale as radars instead of dots")
     report.add_argument(
         "--names", default="", metavar="A,B", help="labels of the runs in joint tables and figures, separated by commas"
     )
@@ -304,7 +315,8 @@ def _report(options: argparse.Namespace) -> int:
     from cluster.commands.report import Files, report
 
     names = [name.strip() for name in options.names.split(",")] if options.names else []
-    report(options.run_dirs, options.full, Files(options.html, options.latex, options.figures), names)
+    files = Files(options.html, options.latex, options.figures, options.width, options.radar)
+    report(options.run_dirs, options.full, files, names)
     return 0
 
 

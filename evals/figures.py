@@ -9,10 +9,14 @@ from typing import Any, Literal
 
 from evals.stats.intervals import Estimate
 
-Kind = Literal["radar", "heat_map", "points", "lines", "histogram", "graph"]
-"""``radar``: x names the axes. ``heat_map``: a series is a row, x names the columns. ``points``: x and y are values.
+Kind = Literal["dots", "heat_map", "points", "lines", "histogram", "graph"]
+"""``dots``: x names the rows, from the top; values are dots with intervals, those of reference ticks; where asked for and all
+rows have one scale, a radar. ``heat_map``: a series is a row, x names the columns. ``points``: x and y are values.
 ``lines``: x names places in their order. ``histogram``: x are whole numbers, y the heights. ``graph``: nodes where x and y
 say, without axes; the series of reference are its edges, lines that None parts."""
+
+CLUSTERED = "95 % confidence, clustered by game"
+"""What the bars of most figures are (``Figure.intervals``)."""
 
 Value = float | Estimate | None
 """An estimate is drawn with its interval; None and nan are left out."""
@@ -46,15 +50,23 @@ class Figure:
     """
 
     name: str
-    """File name stem, such as ``kidgym_radar``."""
+    """File name stem, such as ``kidgym_capabilities``."""
     title: str
     kind: Kind
     series: tuple[Series, ...]
     x_label: str = ""
     y_label: str = ""
     limits: tuple[float, float] | None = None
-    """Range of y, or of a heat map's values; as wide as the values by default."""
+    """Range of y, or of the values of a heat map and of dots; as wide as the values by default."""
     notes: tuple[str, ...] = field(default=())
+    intervals: str = ""
+    """What the bars are, such as "95 % confidence, clustered by game"; needed where estimates are drawn."""
+    unit: str = "episodes"
+    """What the ``n`` of an estimate counts."""
+    logarithmic: bool = False
+    """Whether x is drawn on a logarithmic scale; of points."""
+    line: float | None = None
+    """A value that dots are compared with, marked by a line: 0 for differences. Values then stand beside their dots."""
 
     @property
     def panels(self) -> dict[str, list[Series]]:
@@ -79,7 +91,30 @@ class Figure:
             **{"x_label": self.x_label, "y_label": self.y_label},
             "limits": None if self.limits is None else list(self.limits),
             "notes": list(self.notes),
+            **{"intervals": self.intervals, "unit": self.unit, "line": self.line, "logarithmic": self.logarithmic},
         }
+
+    @property
+    def caption(self) -> str:
+        """What must be known to read the figure: what it shows, what the bars are, how many observations stand behind a value.
+
+        >>> rates = (Estimate(0.75, 0.5, 0.9, n=20), Estimate(0.25, 0.1, 0.5, n=16))
+        >>> series = Series("tiny", x=("easy", "hard"), y=rates)
+        >>> bars = "95 % confidence, clustered by game"
+        >>> Figure("toy", "Toy: success by level", "dots", (series,), intervals=bars).caption
+        'Toy: success by level. Bars: 95 % confidence, clustered by game; n = 16 to 20 episodes a value.'
+        """
+        drawn = [value for series in self.series for value in (*series.x, *series.y)]
+        estimates = [value for value in drawn if isinstance(value, Estimate) and middle(value) is not None]
+        counts = sorted({value.n for value in estimates if value.n > 1})
+        parts = []
+        if self.intervals and any(value.has_interval for value in estimates):
+            parts.append(f"Bars: {self.intervals}")
+        if counts:
+            between = f"{counts[0]:,} to {counts[-1]:,}" if len(counts) > 1 else f"{counts[0]:,}"
+            parts.append(f"n = {between} {self.unit} a value")
+        sentences = [self.title, "; ".join(parts)] if parts else [self.title]
+        return " ".join([*(f"{sentence.rstrip('.')}." for sentence in sentences), *self.notes])
 
 
 def middle(value: str | Value) -> float | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.commands.merge import SHARD_SETTINGS
+from cluster.commands.report import write_files
 from cluster.config.registry import class_of
 from cluster.config.settings import make_suite
 from cluster.console import show
@@ -19,7 +20,9 @@ from envs.suggest import did_you_mean
 from evals.analysis.compare import Side, comparison_tables, flip_table, flips
 from evals.analysis.differences import differences_table
 from evals.analysis.evidence import evidence_table
+from evals.analysis.forest import forest_figure
 from evals.analysis.fresh import fresh_table, plays_other_games
+from evals.figures import Figure
 from evals.suite import Suite
 from evals.tables import Table
 
@@ -40,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detect", type=float, metavar="X", help="also say how many games would show a difference of X, such as 0.05"
     )
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write the differences as forest plots")
     parser.add_argument("--flips", type=int, default=5, metavar="N", help="games to list in each direction (default 5)")
 
 
@@ -52,6 +56,11 @@ def main(options: argparse.Namespace) -> None:
     players = options.players.split(",") if options.players else None
     runs = [Run(path) for path in dict.fromkeys(options.run_dirs)]
     show(read_runs(runs, lambda: compare(runs, players, options.measure, options.detect, options.flips)))
+    if options.figures:
+        from evals.report.build import figure_files  # matplotlib takes a second to import
+
+        figures = read_runs(runs, lambda: forests(runs, players, options.measure))
+        write_files(options.figures, figure_files(figures))
 
 
 def compare(
@@ -91,6 +100,13 @@ def compare(
         if registered is not None:
             tables.append(registered)
     return tables
+
+
+def forests(runs: Sequence[Run], players: Sequence[str] | None, column: str | None) -> list[Figure]:
+    """A forest plot of each side against the first, of those that have played the same games."""
+    first, *others = sides_of(runs, players)
+    same = [other for other in others if column is not None or not plays_other_games(first, other)]
+    return [forest_figure(first, other, column) for other in same]
 
 
 def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[Side]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cluster.commands.trained_on import training_lines
 from cluster.config.settings import make_suite
@@ -69,6 +69,10 @@ class Files:
     """A folder."""
     figures: Path | None = None
     """A folder."""
+    width: Literal["column", "text"] | None = None
+    """Of figures; by default a column for one panel, the text for more."""
+    radar: bool = False
+    """Whether dots on one scale are drawn as radars."""
 
 
 def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = None, names: Sequence[str] = ()) -> None:
@@ -137,18 +141,31 @@ def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Resul
 def _contents(joint: Report, files: Files) -> dict[Path, bytes]:
     """What goes into each file."""
     found: dict[Path, bytes] = {}
-    if not any(vars(files).values()):
+    if not (files.html or files.latex or files.figures):
         return found
     from evals.archive.one_file import one_file
     from evals.report.build import figure_files, latex_files, page_of  # matplotlib takes a second to import
+    from evals.report.draw import Look
 
     if files.html:
         found[files.html] = one_file(page_of(joint)).encode()
     if files.latex:
         found |= {files.latex / name: text.encode() for name, text in latex_files(joint).items()}
     if files.figures:
-        found |= {files.figures / name: content for name, content in figure_files(joint.figures()).items()}
+        drawn = figure_files(joint.figures(), Look(files.width, files.radar))
+        found |= {files.figures / name: content for name, content in drawn.items()}
     return found
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files by their names into a folder, and say so.
+
+    Raises:
+        UserError: they cannot be written.
+    """
+    for name, content in files.items():
+        _write(folder / name, content)
+    print(f"written: {folder}")
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -63,7 +63,7 @@ def comparison_tables(first: Side, second: Side, detect: float | None = None, co
     overall = [
         (suite, one, effect)
         for suite, one, other in pairs
-        for effect in paired_effects(_pooled(one.observations), _pooled(other.observations))
+        for effect in paired_effects(in_one_cell(one.observations), in_one_cell(other.observations))
     ]
     if not overall:
         raise ValueError(
@@ -105,8 +105,8 @@ def _check_column(suite: str, run: RunData, column: str) -> None:
         raise ValueError(f"{suite}: column {column!r} holds {kind}, not numbers")
 
 
-def _pooled(observations: Sequence[Observation]) -> list[Observation]:
-    """All in one cell."""
+def in_one_cell(observations: Sequence[Observation]) -> list[Observation]:
+    """The observations in one cell, as those of all games are compared."""
     return [one._replace(cell=(), unit=(one.cell, one.unit)) for one in observations]
 
 

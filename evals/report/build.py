@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from evals.figures import Figure
-from evals.report.draw import Format, draw
+from evals.report.draw import PLAIN, Format, Look, draw
 from evals.report.episodes import select
 from evals.report.joint import Report
-from evals.report.latex import document, latex
+from evals.report.latex import document, latex, latex_figure
 from evals.report.page import Page, Section, figure_parts, table_parts
 from evals.report.parts import settings_text, versions_table
 from evals.suite import built_in_names
@@ -100,6 +100,10 @@ def latex_files(report: Report) -> dict[str, str]:
     return {**files, "report.tex": document(tables, "; ".join(one.name for one in report.runs))}
 
 
-def figure_files(figures: Iterable[Figure]) -> dict[str, bytes]:
-    """Each figure as SVG, PDF and PNG."""
-    return {f"{figure.name}.{form}": draw(figure, form) for figure in figures for form in get_args(Format)}
+def figure_files(figures: Iterable[Figure], look: Look = PLAIN) -> dict[str, bytes]:
+    """Each figure as SVG, PDF and PNG, and as a float with its caption for LaTeX."""
+    files: dict[str, bytes] = {}
+    for figure in figures:
+        files |= {f"{figure.name}.{form}": draw(figure, form, look) for form in get_args(Format)}
+        files[f"figure_{figure.name}.tex"] = latex_figure(figure, look.width_of(figure)).encode()
+    return files

@@ -2,24 +2,27 @@ r"""Tables as LaTeX with booktabs: a file for each to be pasted or ``\input``, a
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 from pylatexenc.latexencode import UnicodeToLatexEncoder
 
+from evals.figures import Figure
 from evals.printable import printable
 from evals.stats.intervals import Estimate
 from evals.tables import Cell, Table, format_cell, is_number
 
 _LONG: Final = 40
 """Rows of the longest table that stays on one page."""
-_WIDE: Final = 9
-"""Columns above which a table is set smaller."""
+_COLUMN, _TEXT = 42, 95
+"""Characters of the widest row, three for each space between columns included, that a column and the text of a two-column
+page hold at 9 points."""
 
 _ENCODER = UnicodeToLatexEncoder(unknown_char_policy="replace", unknown_char_warning=False)
 
@@ -29,7 +32,7 @@ def document(tables: Iterable[Table], title: str) -> str:
     inputs = "".join(f"\\input{{{table.name}.tex}}\n" for table in tables)
     return (
         "\\documentclass{article}\n\\usepackage[T1]{fontenc}\n\\usepackage[margin=2cm,landscape]{geometry}\n"
-        "\\usepackage{booktabs,longtable}\n\\begin{document}\n"
+        "\\usepackage{booktabs,longtable,graphicx}\n\\begin{document}\n"
         f"\\section*{{{_escaped(title)}}}\n{inputs}\\end{{document}}\n"
     )
 
@@ -38,27 +41,59 @@ def latex(table: Table, baselines: Collection[str] = ()) -> str:
     """One table with caption and label; long ones break across pages.
 
     The first column names models: it is written once for rows that follow each other. The best value of the columns in
-    ``Table.better`` is bold, among rows that differ in that first column only.
+    ``Table.better`` is bold, among rows that differ in that first column only. A table that is wider than the text of a page
+    loses the columns that say the same in every row, which the caption tells, then those that a summary leaves out, and is
+    set smaller last.
 
     Args:
         table: What is set.
         baselines: Players that do not compete for it.
     """
-    rows = _body(table, best_cells(table, baselines))
+    best = best_cells(table, baselines)
+    notes = table.all_notes
+    if _characters(table) > _TEXT:
+        shared = table.shared()
+        said = ", ".join(f"{table.columns[place]} {text}".strip() for place, text in shared.items())
+        notes = (*([f"In every row: {said}."] if said else []), *notes)
+        table, best = _narrowed(table, best, [place for place in range(len(table.columns)) if place not in shared])
+    left_out = ""
+    if _characters(table) > _TEXT and table.brief:
+        kept = [place for place, name in enumerate(table.columns) if name in table.brief]
+        left_out = "% columns that do not fit are in the run's tables: "
+        left_out += ", ".join(name for name in table.columns if name not in table.brief) + "\n"
+        table, best = _narrowed(table, best, kept)
+    rows = _body(table, best)
     spec = "".join("r" if _numeric(table, column) else "l" for column in range(len(table.columns)))
     head = _head(table.columns)
-    caption = f"\\caption{{{_escaped(' '.join([table.title + '.', *table.all_notes]))}}}"
+    caption = f"\\caption{{{_escaped(' '.join([table.title + '.', *notes]))}}}"
     label = f"\\label{{tab:{table.name}}}"
-    size = "\\footnotesize\\setlength{\\tabcolsep}{3pt}\n" if len(table.columns) > _WIDE else "\\small\n"
-    needs = "% needs \\usepackage[T1]{fontenc} and \\usepackage{booktabs}"
+    width = _characters(table)
+    size = "\\footnotesize\\setlength{\\tabcolsep}{4pt}\n" if width > _COLUMN else "\\small\n"
+    shrunk = "\\resizebox{\\textwidth}{!}{%\n" if width > _TEXT else ""
+    end = "}\n" if shrunk else "\n"
+    kind = "table" if width <= _COLUMN else "table*"  # which spans both columns of a page that has two
+    needs = f"% needs \\usepackage[T1]{{fontenc}} and \\usepackage{{booktabs{',graphicx' if shrunk else ''}}}"
     if len(table.rows) > _LONG:
         return (
-            f"{needs} and \\usepackage{{longtable}}\n{{{size}\\begin{{longtable}}{{{spec}}}\n{caption}{label}\\\\\n"
+            f"{needs} and \\usepackage{{longtable}}\n{left_out}{{{size}\\begin{{longtable}}{{{spec}}}\n{caption}{label}\\\\\n"
             f"\\toprule\n{head}\\midrule\n\\endhead\n\\bottomrule\n\\endfoot\n{rows}\\end{{longtable}}}}\n"
         )
     return (
-        f"{needs}\n\\begin{{table}}[htbp]\n\\centering{size}{caption}\n{label}\n\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
-        f"{head}\\midrule\n{rows}\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
+        f"{needs}\n{left_out}\\begin{{{kind}}}[tbp]\n\\centering{size}{caption}\n{label}\n{shrunk}\\begin{{tabular}}{{{spec}}}\n\\toprule\n"
+        f"{head}\\midrule\n{rows}\\bottomrule\n\\end{{tabular}}{end}\\end{{{kind}}}\n"
+    )
+
+
+def latex_figure(figure: Figure, width: Literal["column", "text"]) -> str:
+    r"""A float with the figure's PDF, caption and label; one as wide as the text spans both columns.
+
+    The PDF is looked for in the folders of ``\\graphicspath``.
+    """
+    kind = "figure" if width == "column" else "figure*"
+    return (
+        f"% needs \\usepackage[T1]{{fontenc}} and \\usepackage{{graphicx}}\n\\begin{{{kind}}}[tbp]\n\\centering\n"
+        f"\\includegraphics[width=\\{width}width]{{{figure.name}.pdf}}\n"
+        f"\\caption{{{_escaped(figure.caption)}}}\n\\label{{fig:{figure.name}}}\n\\end{{{kind}}}\n"
     )
 
 
@@ -101,6 +136,27 @@ def _value(cell: Cell) -> float | None:
     if not isinstance(number, int | float | Decimal) or math.isnan(number):
         return None
     return float(number if isinstance(number, Decimal) else format_cell(number).replace(",", ""))
+
+
+def _narrowed(
+    table: Table, best: Collection[tuple[int, int]], kept: Sequence[int]
+) -> tuple[Table, set[tuple[int, int]]]:
+    """The table, and the places of its best cells, with some of its columns only."""
+    narrower = dataclasses.replace(
+        table,
+        columns=tuple(table.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
+        better={name: which for name, which in table.better.items() if table.columns.index(name) in kept},
+    )
+    return narrower, {(row, kept.index(column)) for row, column in best if column in kept}
+
+
+def _characters(table: Table) -> int:
+    """About how wide the table is, in characters."""
+    heads = [len(name.rpartition(": ")[2]) for name in table.columns]
+    for row in table.rows:
+        heads = [max(known, len(format_cell(cell))) for known, cell in zip(heads, row, strict=True)]
+    return sum(heads) + 3 * len(heads)
 
 
 def _numeric(table: Table, column: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evals.figures import Figure
-from evals.report.draw import draw
+from evals.report.draw import Look, draw
 from evals.report.episodes import Prompt, Shown
 from evals.report.latex import best_cells
 from evals.stats.intervals import Estimate
@@ -86,18 +86,23 @@ def _cell(cell: Cell, number: bool, best: bool) -> dict[str, Any]:
 
 
 def figure_parts(figure: Figure) -> dict[str, Any]:
-    """A figure for the page, as a picture that cannot touch the page."""
-    content = draw(figure, "svg")
+    """A figure for the page, for a light and a dark ground, as pictures that cannot touch the page."""
+    content, dark = draw(figure, "svg"), draw(figure, "svg", Look(dark=True))
     width, height = (float(found[1]) * 4 / 3 for found in (_attribute(content, "width"), _attribute(content, "height")))
     names = ", ".join(dict.fromkeys(series.name for series in figure.series))
     return {
         "title": figure.title,
-        "source": "data:image/svg+xml;base64," + base64.b64encode(content).decode(),
+        "source": _as_source(content),
+        "dark": _as_source(dark),
         "width": round(width),
         "height": round(height),
         "alt": f"{figure.title} ({figure.kind.replace('_', ' ')}). Shows: {names}.",
-        "notes": figure.notes,
+        "caption": figure.caption,
     }
+
+
+def _as_source(svg: bytes) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
 
 
 def _attribute(svg: bytes, name: str) -> re.Match[bytes]:

@@ -58,15 +58,20 @@ def success_table(suite: str, run: RunData, title: str = "") -> Table:
 def success_figure(suite: str, run: RunData, title: str = "") -> Figure:
     """A heat map of success by task and level, one panel for each player and mode."""
     played: defaultdict[tuple[str, ...], list[bool]] = defaultdict(list)
-    for row in run.episodes([*CELL, "success"]).to_pylist():
-        played[tuple(row[name] for name in CELL)].append(bool(row["success"]))
+    clusters: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for row in run.episodes([*CELL, "success", "index"]).to_pylist():
+        cell = tuple(row[name] for name in CELL)
+        played[cell].append(bool(row["success"]))
+        clusters[cell].append(row["index"])
     planned = zip(*(run.plan[name].to_pylist() for name in CELL), strict=True)
     cells = [cell for cell in dict.fromkeys(planned) if cell in played]
     levels = tuple(dict.fromkeys(level for _, _, level, _ in cells))
     rows = []
     for player, task, mode in dict.fromkeys((player, task, mode) for player, task, _, mode in cells):
-        games = [played.get((player, task, level, mode)) for level in levels]
-        shares = tuple(sum(each) / len(each) if each else None for each in games)
+        places = [(player, task, level, mode) for level in levels]
+        shares = tuple(
+            proportion_estimate(played[place], clusters[place]) if place in played else None for place in places
+        )
         rows.append(Series(task, levels, shares, f"{player}, {mode}"))
     return Figure(
         name=f"{suite}_success_map",

@@ -10,7 +10,7 @@ import types
 import typing
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raise it with every change below: a page refuses the files of another version."""
 
 Facts = dict[str, Any]
@@ -325,7 +325,9 @@ class ReportFigure(TypedDict):
     width: int
     height: int
     alt: str
-    notes: list[str]
+    dark: str
+    """The same for a dark ground."""
+    caption: str
 
 
 class ReportEpisode(TypedDict):

@@ -20,9 +20,9 @@ async def test_one_run_makes_all_files(play, tmp_path, capsys):
     page = report_of(out / "page.html")
     assert page["title"] == "kumo, simulated" and not page["status"]
     assert {episode["row"].get("player") for episode in episodes_of(out / "page.html")} >= {"simulated"}
-    assert sorted(path.name for path in (out / "figures").iterdir()) == [
-        f"{name}.{form}" for name in FIGURES for form in ("pdf", "png", "svg")
-    ]
+    files = {f"{name}.{form}" for name in FIGURES for form in ("pdf", "png", "svg")}
+    captions = {f"figure_{name}.tex" for name in FIGURES}
+    assert {path.name for path in (out / "figures").iterdir()} == files | captions
     written = {path.stem for path in (out / "tex").iterdir()}
     kumo = {f"kumo_{name}" for name in ("domains", "paper", "published", "published_simulated", "success")}
     tables = {"coverage", "reliability", *kumo}

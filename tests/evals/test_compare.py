@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evals.analysis.compare import Side, _pooled, comparison_tables, flip_table, flips
+from evals.analysis.compare import Side, comparison_tables, flip_table, flips, in_one_cell
 from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
 from evals.players import BUILT_IN_PLAYERS
@@ -316,7 +316,7 @@ def test_the_same_games_are_looked_at_each_time(monkeypatch):
 def test_cells_that_are_pooled_keep_their_observations_apart(chosen):
     """Two levels may play a game of one number, and ask questions of one name."""
     observations = [Observation((cell,), game, unit, 1.0) for cell, game, unit in chosen]
-    pooled = _pooled(observations)
+    pooled = in_one_cell(observations)
     assert len({(one.cell, one.game, one.unit) for one in pooled}) == len(chosen)
     assert all(one.cell == () for one in pooled) and [one.game for one in pooled] == [game for _, game, _ in chosen]
 

@@ -9,8 +9,9 @@ import pytest
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import RendererAgg
 
-from evals.figures import Figure, Series, joined
-from evals.report.draw import _KINDS, _STYLE, draw
+from evals.figures import Figure, Series, joined, middle
+from evals.report.build import figure_files
+from evals.report.draw import _KINDS, _STYLE, PLAIN, Look, draw
 from evals.stats.intervals import Estimate
 from evals.suite import suite_figures
 from evals.summary.cells import success_figure
@@ -32,10 +33,11 @@ def series(figure: Figure, name: str, panel: str = "") -> Series:
 def test_a_suite_that_states_nothing_gets_a_map_of_its_cells():
     [figure] = figures("toy").values()
     assert (figure.name, figure.kind) == ("toy_success_map", "heat_map")
-    assert series(figure, "colors", "oracle, zero_shot").y == (1.0,)
+    assert [middle(value) for value in series(figure, "colors", "oracle, zero_shot").y] == [1.0]
     played = [row for row in small_run("toy").of("toy").episodes().to_pylist() if row["player"] == SECOND]
     share = sum(bool(row["success"]) for row in played) / len(played)
-    assert series(figure, "colors", f"{SECOND}, zero_shot").y == (share,)
+    [value] = series(figure, "colors", f"{SECOND}, zero_shot").y
+    assert (value.mean, value.n) == (share, len(played))
 
 
 def test_without_an_episode_there_is_no_figure():
@@ -69,7 +71,7 @@ def test_json_has_no_number_that_json_lacks():
 
 NAMES = ("a", "b", "c")
 KINDS = {
-    "radar": Series("r $x$ <&>", NAMES, (SHARE, None, 0.2)),
+    "dots": Series("r $x$ <&>", NAMES, (SHARE, None, 0.2)),
     "heat_map": Series("row", NAMES, (0.1, None, 1.0)),
     "points": Series("p", (SHARE, 1.0), (SHARE, None)),
     "lines": Series("l", NAMES, (SHARE, None, 0.5)),
@@ -81,14 +83,21 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_drawn_and_one_of_them_in_every_form_and_the_same_each_time(kind):
     panels = tuple(Series(KINDS[kind].name, KINDS[kind].x, KINDS[kind].y, panel) for panel in ("one", "two", "\x1b_{"))
-    made = Figure("f", "100 % of $5_{", kind, panels, "x", "y", (0, 1))
+    made = Figure("f", "F", kind, panels, "100 % of $5_{", "y", (0, 1))
     svg = draw(made, "svg")
-    assert svg.startswith(b"<?xml") and b"100 % of $5_{" in svg and b"\x1b" not in svg
+    assert svg.startswith(b"<?xml") and b"\x1b" not in svg and b"<text" not in svg, "fonts are embedded as outlines"
     if kind == "lines":
         assert draw(made, "svg") == svg and draw(made, "png")[:4] == b"\x89PNG" and draw(made, "pdf")[:4] == b"%PDF"
 
 
 LONG = tuple(f"a model of a long name (setting number {number} of the run)" for number in range(3))
+
+
+def drawn_labels(axes):
+    """The labels of ticks within the limits; matplotlib keeps some beyond them that it does not draw."""
+    ticks = [*zip(axes.get_xticks(), axes.get_xticklabels(), itertools.repeat(axes.get_xlim()))]
+    ticks += zip(axes.get_yticks(), axes.get_yticklabels(), itertools.repeat(axes.get_ylim()))
+    return [label for at, label, ends in ticks if axes.axison and min(ends) <= at <= max(ends)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,15 +107,42 @@ def test_no_panel_or_legend_of_long_names_is_printed_over_another(kind):
     if kind == "heat_map":  # its columns are the players
         own = [Series(name, LONG, base.y, panel) for panel in LONG for name in NAMES]
     with rc_context(_STYLE), warnings.catch_warnings(action="error"):  # a panel that has no room left for itself
-        canvas = _KINDS[kind](Figure("f", "A title", kind, tuple(own), "x", "y", (0, 1)))
+        canvas = _KINDS[kind](Figure("f", "A title", kind, tuple(own), "x", "y", (0, 1)), PLAIN)
         canvas.draw(renderer := RendererAgg(*canvas.bbox.size, canvas.dpi))
     panels = [axes for axes in canvas.axes if axes.get_visible() and axes.get_title()]
     assert len(panels) == 3 and (len(canvas.legends) == 1 or kind == "heat_map")
-    named = {axes: [*axes.get_xticklabels(), *axes.get_yticklabels()] if axes.axison else [] for axes in panels}
+    named = {axes: drawn_labels(axes) for axes in panels}
     printed = [[axes, axes.title, *labels] for axes, labels in named.items()]
     for one, other in itertools.combinations([*printed, [*canvas.legends]], 2):
         for first, second in itertools.product(one, other):
             assert not first.get_window_extent(renderer).overlaps(second.get_window_extent(renderer))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("look", "inches"), [(Look("column"), 3.25), (Look("text", radar=True, dark=True), 6.75)])
+def test_a_figure_is_exactly_as_wide_as_the_column_or_the_text(kind, look, inches):
+    made = Figure("f", "F", kind, (KINDS[kind], Series("an other player", ("a",), (0.5,), "2")), "x", "y", (0, 1))
+    made = (
+        made if kind != "graph" and kind != "histogram" and kind != "points" else Figure("f", "F", kind, (KINDS[kind],))
+    )
+    [width] = re.findall(r'<svg[^>]*? width="([\d.]+)pt"', draw(made, "svg", look).decode())
+    assert float(width) == pytest.approx(72 * inches)
+
+
+def test_differences_have_a_line_and_their_numbers_beside_them():
+    rows = Series("difference", ("all", "easy"), (Estimate(0.1, -0.1, 0.3, 40), Estimate(0.2, 0.05, 0.35, 20)))
+    plain = Figure("f", "F", "dots", (rows,), intervals="95 % confidence", unit="games")
+    marked = Figure("f", "F", "dots", (rows,), intervals="95 % confidence", unit="games", line=0.0)
+    assert len(draw(marked, "svg")) > len(draw(plain, "svg"))
+    assert marked.caption == "F. Bars: 95 % confidence; n = 20 to 40 games a value."
+
+
+def test_a_caption_goes_with_each_figure_for_latex():
+    files = figure_files([Figure("f_1", "50 % of_", "lines", (KINDS["lines"],), notes=("A & B.",))])
+    assert set(files) == {"f_1.svg", "f_1.pdf", "f_1.png", "figure_f_1.tex"}
+    text = files["figure_f_1.tex"].decode()
+    assert r"\includegraphics[width=\columnwidth]{f_1.pdf}" in text and r"\begin{figure}" in text
+    assert r"\caption{50 \% of\_. n = 8 episodes a value. A \& B.}" in text and r"\label{fig:f_1}" in text
 
 
 def test_the_edges_of_a_graph_are_gray_lines_that_stop_where_there_is_none():
@@ -124,7 +160,7 @@ def test_players_have_colors_of_their_own_and_published_figures_are_gray():
     assert len(colors) == 5
 
 
-@pytest.mark.parametrize("kind", ["heat_map", "lines", "radar"])
+@pytest.mark.parametrize("kind", ["heat_map", "lines", "dots"])
 def test_a_long_name_does_not_make_a_large_picture(kind):
     names = [f"{letter}{'x' * 5000}" for letter in "abc"]
     figure = Figure("f", names[0], kind, tuple(Series(name, tuple(names), (0.1, 0.2, 0.3), names[1]) for name in names))

@@ -1,12 +1,13 @@
-"""KidGym's figures: the radar of capabilities and the heat map of cells."""
+"""KidGym's figures: capabilities, the heat map of cells, and what modes change."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from envs.kidgym.chance import CHANCE
-from evals.figures import Figure, Series
+from evals.figures import CLUSTERED, Figure, Series
 from evals.ledger.run_data import RunData
+from evals.reference.trend import size_figures
 from evals.stats.intervals import Estimate
 from evals.suites.kidgym.published import run_cells
 from evals.suites.kidgym.score import CAPABILITIES, capability_score
@@ -18,25 +19,27 @@ Cells = Mapping[tuple[str, str], Estimate]
 
 
 def kidgym_figures(run: RunData) -> Iterator[Figure]:
-    """The radar where all of a capability's cells were played, and the heat map of success by task and level."""
+    """Capabilities whose cells were all played, success by task and level, and by task and mode where there are several."""
     groups: dict[tuple[str, str], dict[tuple[str, str], Estimate]] = {}
     for cell in run_cells(run):
         place = groups.setdefault((cell.player, cell.cell["mode"]), {})
         place[cell.cell["task"], cell.cell["level"]] = cell.estimate
-    radar = [_capabilities(player, cells, MODE_NAMES[mode]) for (player, mode), cells in groups.items()]
-    radar = [series for series in radar if any(value is not None for value in series.y)]
-    if radar:
+    scores = [_capabilities(player, cells, MODE_NAMES[mode]) for (player, mode), cells in groups.items()]
+    scores = [series for series in scores if any(value is not None for value in series.y)]
+    if scores:
         chance = {
             (task, str(n)): _exactly(share) for task, shares in CHANCE.items() for n, share in enumerate(shares, 1)
         }
-        panels = dict.fromkeys(series.panel for series in radar)
-        radar += [_capabilities("chance", chance, panel, reference=True) for panel in panels]
+        panels = dict.fromkeys(series.panel for series in scores)
+        scores += [_capabilities("chance", chance, panel, reference=True) for panel in panels]
         yield Figure(
-            name="kidgym_radar",
+            name="kidgym_capabilities",
             title="KidGym: capability scores",
-            kind="radar",
-            series=tuple(radar),
+            kind="dots",
+            series=tuple(scores),
+            y_label="capability score",
             limits=(0, 100),
+            intervals=CLUSTERED,
             notes=("Scores out of 100 by the formula of the paper's appendix D; gray: uniform random play.",),
         )
     rows = [
@@ -52,6 +55,30 @@ def kidgym_figures(run: RunData) -> Iterator[Figure]:
             y_label="task",
             limits=(0, 1),
         )
+    yield from _modes(groups)
+    yield from size_figures("kidgym", "KidGym", run_cells(run), split_by="mode")
+
+
+def _modes(groups: Mapping[tuple[str, str], Cells]) -> Iterator[Figure]:
+    """Success by task and mode, for players that played in several modes."""
+    series = []
+    for player in dict.fromkeys(player for player, _ in groups):
+        modes = {mode: cells for (each, mode), cells in groups.items() if each == player}
+        if len(modes) < 2:
+            continue
+        for mode, cells in modes.items():
+            tasks = tuple(f"{task} {level}" for task, level in cells)
+            series.append(Series(MODE_NAMES[mode], tasks, tuple(cells.values()), player))
+    if series:
+        yield Figure(
+            name="kidgym_modes",
+            title="KidGym: success by mode",
+            kind="dots",
+            series=tuple(series),
+            y_label="success",
+            limits=(0, 1),
+            intervals=CLUSTERED,
+        )
 
 
 def _exactly(value: float) -> Estimate:
@@ -60,13 +87,11 @@ def _exactly(value: float) -> Estimate:
 
 def _capabilities(player: str, cells: Cells, panel: str, reference: bool = False) -> Series:
     scores = [capability_score(cells, name) for name in CAPABILITIES]
-    return Series(
-        player, tuple(CAPABILITIES), tuple(score.mean if score.n else None for score in scores), panel, reference
-    )
+    return Series(player, tuple(CAPABILITIES), tuple(score if score.n else None for score in scores), panel, reference)
 
 
 def _rows(panel: str, cells: Cells) -> Iterator[Series]:
     levels = sorted({level for _, level in cells})
     for task in dict.fromkeys(task for task, _ in cells):
-        values = tuple(cells[task, level].mean if (task, level) in cells else None for level in levels)
+        values = tuple(cells.get((task, level)) for level in levels)
         yield Series(task, tuple(levels), values, panel)

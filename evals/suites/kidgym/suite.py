@@ -242,7 +242,7 @@ class KidGymSuite(Suite):
                 yield table
 
     def figures(self, run: RunData) -> Iterable[Figure]:
-        """The radar of capabilities, and success by task and level."""
+        """Capabilities, success by task and level, what modes change, and success over size."""
         return kidgym_figures(run)
 
     def _published_environment_tables(self, run: RunData) -> Iterator[Table]:

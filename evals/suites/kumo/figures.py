@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from envs.kumo import DIFFICULTIES
 from evals.figures import Figure, Series
-from evals.suites.kumo.published import leaderboard
+from evals.reference.trend import size_figures
+from evals.suites.kumo.published import leaderboard, run_cells
 from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of, share_of
 
 
@@ -21,6 +22,7 @@ def kumo_figures(runs: Sequence[Run]) -> Iterator[Figure]:
     if played:
         yield _scatter(played)
         yield _domains(played)
+        yield from size_figures("kumo", "KUMO", run_cells(played), split_by="level")
     if counts := list(_optima(runs)):
         yield Figure(
             name="kumo_optimal_actions",
@@ -57,6 +59,8 @@ def _scatter(runs: Sequence[Run]) -> Figure:
         x_label="published relative actions",
         y_label="success",
         limits=(0, 1),
+        intervals="95 % confidence, clustered by task",
+        unit="runs",
         notes=(
             "published relative actions: as the table has them, in the papers' convention, which counts one more action of "
             "the run and of perfect play; so they are smaller than the table's relative actions.",
@@ -76,7 +80,7 @@ def _domains(runs: Sequence[Run]) -> Figure:
             members = [groups.get((difficulty, domain, player)) for player in players]
             if not any(members):
                 continue
-            values = [sum(run.success for run in each) / len(each) if each else None for each in members]
+            values = [share_of(each, lambda run: run.success) if each else None for each in members]
             rows.append(Series(domain.replace("_", " "), tuple(players), tuple(values), difficulty))
     return Figure(
         name="kumo_domains_map",
@@ -85,6 +89,7 @@ def _domains(runs: Sequence[Run]) -> Figure:
         series=tuple(rows),
         y_label="domain",
         limits=(0, 1),
+        unit="runs",
     )
 
 

@@ -1,31 +1,47 @@
-"""MultiStAR's figures: accuracy by stage, the radar of attributes, and the weights of the questions before."""
+"""MultiStAR's figures: accuracy by stage, prior, attribute and size, and the weights of the questions before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from evals.figures import Figure, Series
+from evals.reference.trend import size_figures
 from evals.stats.intervals import UNIT, Estimate, mean_estimate, proportion_estimate
 from evals.suites.multistar.answers import STAGES, Answered, groups_of, in_order
 from evals.suites.multistar.comparison import STEPS
+from evals.suites.multistar.published import run_cells
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
 
+BARS = "95 % confidence, clustered by puzzle"
 
-def multistar_figures(answers: Sequence[Answered]) -> Iterator[Figure]:
-    """The figures that these answers have something to say in; questions of failed episodes count as wrong."""
+
+def multistar_figures(answers: Sequence[Answered], subtask: str) -> Iterator[Figure]:
+    """The figures that these answers have something to say in; questions of failed episodes count as wrong.
+
+    Args:
+        answers: Of a run.
+        subtask: ``chain`` or ``direct``.
+    """
     counted = [answer for answer in answers if answer.counts]
     if counted:
         yield _stages(counted)
-    if radar := tuple(_attributes(counted)):
+    yield from _priors(counted)
+    attributes = tuple(_attributes(counted))
+    if attributes:
         yield Figure(
-            name="multistar_radar",
+            name="multistar_attributes",
             title="MultiStAR: accuracy by attribute",
-            kind="radar",
-            series=radar,
+            kind="dots",
+            series=attributes,
+            y_label="accuracy",
             limits=(0, 1),
+            intervals=BARS,
+            unit="answers",
             notes=("All stages together, the final question aside.",),
         )
-    if weights := tuple(_weights(answers)):
+    yield from size_figures("multistar", "MultiStAR", run_cells(counted, subtask), split_by="stage")
+    weights = tuple(_weights(answers))
+    if weights:
         yield Figure(
             name="multistar_weights",
             title="MultiStAR: weight of the questions before (NCMI)",
@@ -34,6 +50,8 @@ def multistar_figures(answers: Sequence[Answered]) -> Iterator[Figure]:
             x_label="step",
             y_label="sum of weights",
             limits=(0, 1),
+            intervals=BARS,
+            unit="answers",
         )
 
 
@@ -57,7 +75,34 @@ def _stages(answers: Sequence[Answered]) -> Figure:
         x_label="stage",
         y_label="accuracy",
         limits=(0, 1),
+        intervals=BARS,
+        unit="answers",
     )
+
+
+def _priors(answers: Sequence[Answered]) -> Iterator[Figure]:
+    """Accuracy by stage and by what a player was told of earlier answers, where a run has several of these."""
+    groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
+    chains = {key: each for key, each in groups.items() if "/" in key[1]}
+    stages = tuple(stage for stage in STAGES if any(key[2] == stage for key in chains))
+    series = []
+    for player in dict.fromkeys(player for player, _, _ in chains):
+        modes = list(dict.fromkeys(mode for each, mode, _ in in_order(chains) if each == player))
+        for mode in modes if len(modes) > 1 else ():
+            accuracies = tuple(_accuracy(chains.get((player, mode, stage), ())) for stage in stages)
+            series.append(Series(_named(mode), stages, accuracies, player))
+    if series:
+        yield Figure(
+            name="multistar_priors",
+            title="MultiStAR: accuracy by what is told of earlier answers",
+            kind="lines",
+            series=tuple(series),
+            x_label="stage",
+            y_label="accuracy",
+            limits=(0, 1),
+            intervals=BARS,
+            unit="answers",
+        )
 
 
 def _accuracy(answers: Sequence[Answered]) -> Estimate | None:
@@ -86,17 +131,9 @@ def _attributes(answers: Sequence[Answered]) -> Iterator[Series]:
     groups = groups_of(told, lambda answer: (answer.player, answer.mode, answer.attribute))
     asked = {attribute for _, _, attribute in groups}
     names = tuple(name for name in QUESTION_ATTRIBUTES if name in asked)
-    if len(names) < 3:  # no area to see
-        return
     for player, mode in dict.fromkeys(key[:2] for key in groups):
-        shares = tuple(_share_right(groups.get((player, mode, name), ())) for name in names)
+        shares = tuple(_accuracy(groups.get((player, mode, name), ())) for name in names)
         yield Series(player, names, shares, _named(mode))
-
-
-def _share_right(answers: Sequence[Answered]) -> float | None:
-    if not answers:
-        return None
-    return sum(answer.right for answer in answers) / len(answers)
 
 
 def _weights(answers: Sequence[Answered]) -> Iterator[Series]:

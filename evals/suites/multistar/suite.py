@@ -189,8 +189,8 @@ class MultiStarSuite(Suite):
         return [table for table in tables if table.section == section]
 
     def figures(self, run: RunData) -> Iterable[Figure]:
-        """Accuracy by stage and by attribute, and the weights of the questions before."""
-        return multistar_figures(self._answers(run))
+        """Accuracy by stage, prior, attribute and size, and the weights of the questions before."""
+        return multistar_figures(self._answers(run), self.subtask)
 
     def measures(self, run: RunData, player: str) -> Iterable[Measure]:
         """Accuracy and MSEval of the questions."""

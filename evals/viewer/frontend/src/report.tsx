@@ -214,9 +214,10 @@ function FigureView({ figure }: { figure: Figure }) {
   return (
     <figure>
       <div class="wide" tabIndex={0} role="region" aria-label={`Figure: ${figure.title}`}>
-        <img class="plot" src={figure.source} alt={figure.alt} width={figure.width} height={figure.height} />
+        <img class="plot light" src={figure.source} alt={figure.alt} width={figure.width} height={figure.height} />
+        <img class="plot dark" src={figure.dark} alt={figure.alt} width={figure.width} height={figure.height} />
       </div>
-      {figure.notes.length > 0 && <figcaption>{figure.notes.join(" ")}</figcaption>}
+      <figcaption>{figure.caption}</figcaption>
     </figure>
   );
 }

@@ -1,6 +1,6 @@
 // Made by `python -m evals.viewer.schema`; a test compares it. All of it is data: texts are never markup.
 
-export const VERSION = 2;
+export const VERSION = 3;
 
 export type Facts = Record<string, unknown>;
 export type Values = Record<string, Record<string, number>>;
@@ -359,7 +359,8 @@ export interface ReportFigure {
   width: number;
   height: number;
   alt: string;
-  notes: string[];
+  dark: string;
+  caption: string;
 }
 
 /** An episode by its place in the chunk. */

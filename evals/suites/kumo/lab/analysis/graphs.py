@@ -29,9 +29,19 @@ class Communities:
 
     @cached_property
     def places(self) -> dict[str, tuple[float, float]]:
-        """Where to draw each truth: near those that many tests connect it to."""
-        found = nx.spring_layout(self.graph, weight="weight", seed=0, k=2 / math.sqrt(max(1, len(self.graph))))
-        return {truth: (float(x), float(y)) for truth, (x, y) in found.items()}
+        """Where to draw each truth: communities stand apart on a circle, each with its truths on a circle of its own."""
+        count, most = len(self.groups), max(map(len, self.groups))
+        # Neighboring circles of the largest communities touch at this radius.
+        largest = math.sin(math.pi / count) * 0.85 if count > 1 else 1.0
+        found: dict[str, tuple[float, float]] = {}
+        for number, group in enumerate(self.groups):
+            angle = 2 * math.pi * number / count
+            center = (math.cos(angle), math.sin(angle)) if count > 1 else (0.0, 0.0)
+            radius = largest * math.sqrt(len(group) / most) if len(group) > 1 else 0.0
+            for place, truth in enumerate(sorted(group)):
+                turn = 2 * math.pi * place / len(group)
+                found[truth] = (center[0] + radius * math.cos(turn), center[1] + radius * math.sin(turn))
+        return found
 
 
 def communities_of(domain: Domain) -> Communities:

@@ -1,0 +1,90 @@
+"""Success over size: the paper's models with the run's own among them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+
+from evals.figures import CLUSTERED, Figure, Series
+from evals.reference.comparison import RunCell
+from evals.reference.figures import Paper, published
+from evals.reference.models import parameters_of
+from evals.stats.intervals import Estimate
+
+SHARE = ("success", "accuracy")
+"""Measures that a trend is drawn of."""
+
+
+def size_figures(suite: str, title: str, cells: Sequence[RunCell], split_by: str) -> Iterator[Figure]:
+    """One figure, where a player's size is known and the paper has models in the cells that it played.
+
+    A point is the unweighted mean over the cells of its panel that the run played; the paper's models that lack one of
+    these are left out, so that all points stand for the same cells.
+
+    Args:
+        suite: Name of the suite; its paper's figures are in ``evals/reference/tables``.
+        title: What figures call the suite.
+        cells: Of all players.
+        split_by: The name in ``RunCell.cell`` whose values are the panels, such as ``mode``.
+    """
+    paper = published(suite)
+    shares = [cell for cell in cells if cell.measure in SHARE and cell.values]
+    series: list[Series] = []
+    for panel in dict.fromkeys(cell.cell.get(split_by, "") for cell in shares):
+        here = [cell for cell in shares if cell.cell.get(split_by, "") == panel]
+        known = [
+            cell for cell in here if any(paper.find(model.name, cell.measure, cell.cell) for model in paper.models)
+        ]
+        own = [_own_point(known, player) for player in dict.fromkeys(cell.player for cell in known)]
+        points = [point for point in own if point is not None]
+        theirs = _published_points(paper, known) if points else []
+        if points and theirs:
+            sizes, values = zip(*theirs, strict=True)
+            series += [Series(player, (size,), (value,), panel) for player, size, value in points]
+            series.append(Series("the paper's models", sizes, values, panel, reference=True))
+    if series:
+        yield Figure(
+            name=f"{suite}_sizes",
+            title=f"{title}: success over size",
+            kind="points",
+            series=tuple(series),
+            x_label="parameters, billions",
+            y_label="success",
+            limits=(0, 1),
+            logarithmic=True,
+            intervals=CLUSTERED,
+            notes=(
+                f"Means over the cells that this run played. Gray: models of the {paper.source} with published sizes, "
+                "experts included.",
+            ),
+        )
+
+
+def _own_point(cells: Sequence[RunCell], player: str) -> tuple[str, float, Estimate] | None:
+    size = parameters_of(player)
+    estimates = [cell.estimate for cell in cells if cell.player == player]
+    if size is None or not estimates:
+        return None
+    return player, size, _mean_of(estimates)
+
+
+def _mean_of(estimates: Sequence[Estimate]) -> Estimate:
+    """The unweighted mean of cells; their games differ, so variances add up. The ends stay within 0 and 1."""
+    mean = statistics.fmean(each.mean for each in estimates)
+    n = sum(each.n for each in estimates)
+    halves = [(each.high - each.low) / 2 for each in estimates]
+    half = math.sqrt(sum(each * each for each in halves)) / len(halves)
+    return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), n)
+
+
+def _published_points(paper: Paper, cells: Sequence[RunCell]) -> list[tuple[float, float]]:
+    """Size and mean of each model of the paper that has a figure in every cell."""
+    places = {(cell.measure, frozenset(cell.cell.items())): cell for cell in cells}
+    points = []
+    for model in paper.models:
+        found = [paper.find(model.name, cell.measure, cell.cell) for cell in places.values()]
+        values = [figure.value for figure in found if figure is not None]
+        if model.parameters and len(values) == len(found):
+            points.append((model.parameters, statistics.fmean(values)))
+    return points
