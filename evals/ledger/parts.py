@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +40,8 @@ ROWS_WITH_TURNS_AT_ONCE = 2_000
 
 _ATTEMPT = ("episode_id", "attempt")
 """What tells the attempts in a part apart."""
+
+_GONE = (errno.ENOENT, errno.ESTALE)
 
 
 @dataclass(frozen=True)
@@ -332,8 +333,8 @@ def write_part(tables: Iterable[pa.Table], schema: pa.Schema, replaces: Collecti
 
 
 def _unless_gone(path: Path, error: Exception) -> Exception:
-    # of a link that leads nowhere, or in a circle, the link is there
-    if isinstance(error, OSError) and (error.errno == errno.ESTALE or not os.path.lexists(path)):
+    # no driver writes links, so nobody will replace one that leads nowhere or in a circle
+    if isinstance(error, OSError) and not path.is_symlink() and (error.errno in _GONE or not path.exists()):
         raise LedgerChangedError(path.name) from error
     return error
 
