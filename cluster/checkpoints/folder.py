@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from envs.files import Bounds, FileError, open_regular, parse_json, read_json, real_path
+from envs.files import Bounds, FileError, open_regular, parse_json, read_bytes, read_json, real_path
 from evals.types import stable_hash
 
 CONFIG: Final = "config.json"
@@ -178,10 +178,13 @@ def likeness(path: Path) -> str:
     """Equal for checkpoints that differ in the values of their tensors only: same config, tokenizer, names and shapes.
 
     Raises:
-        CheckpointError: see ``tensors_of``.
+        CheckpointError: see ``tensors_of``; or one of its files cannot be read.
     """
     files = [
         file for file in sorted(path.iterdir()) if file.suffix in _OF_A_TOKENIZER and file.name not in _OF_THE_TRAINER
     ]
-    texts = [(file.name, file.read_bytes().hex()) for file in files]
+    try:
+        texts = [(file.name, read_bytes(file).hex()) for file in files]
+    except FileError as error:
+        raise CheckpointError(str(error)) from error
     return stable_hash(texts, json.dumps(tensors_of(path), sort_keys=True))

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +31,7 @@ from cluster.engines.prompt_check import (
     choose_arrangement,
 )
 from cluster.engines.tiny_model import CHAT_TEMPLATE
+from envs.files import FileError, parse_json, read_text
 from envs.suggest import did_you_mean
 from evals.replies.reasoning import THINKING_MARKS, Marks
 from evals.types import Chat, Message
@@ -41,6 +45,13 @@ MOST_BYTES = 4_000_000
 """A file that is larger holds no template."""
 PICTURE = "<picture>"
 KEPT = ", reasoning included (history.reasoning=kept)"
+
+CPU_SECONDS = 5
+"""For all that a plan renders with a template; those of models take milliseconds."""
+MORE_BYTES = 512 * 2**20
+"""Of memory for the same, beyond what the process has before."""
+OPENING: Chat = (Message("user", ("Choose.",)),)
+"""What is rendered to see how replies begin."""
 
 _KEEPING: Mapping[str, bool] = {
     "clear_thinking": False,  # GLM
@@ -126,7 +137,8 @@ def _template_text(settings: Mapping[str, Any]) -> str | None:
     for name in ("chat_template.json", "tokenizer_config.json"):
         stored = _mapping(settings, name).get("chat_template")
         if isinstance(stored, list):  # of several templates vLLM takes the default one
-            stored = next((each.get("template") for each in stored if each.get("name") == "default"), None)
+            named = [each for each in stored if isinstance(each, dict)]
+            stored = next((each.get("template") for each in named if each.get("name") == "default"), None)
         if isinstance(stored, str):
             return stored
     return None
@@ -190,7 +202,16 @@ def check_template(settings: Mapping[str, Any]) -> None:
     check_arguments(template.text, settings.get("chat_template_kwargs") or {})
     pictures = (settings.get("limit_mm_per_prompt") or {}).get("image", 0)
     system_role: SystemRole = settings.get("system_role", "auto")
-    tried = list(arrangements(system_role, bool(pictures), settings.get("keeps_reasoning", False)))
+    keeps_reasoning = settings.get("keeps_reasoning", False)
+    chosen = {"system_role": system_role, "pictures": pictures, "keeps_reasoning": keeps_reasoning}
+    own = template.text == CHAT_TEMPLATE
+    trial = json.dumps({"text": template.text, "values": template.values, **chosen}, default=str)
+    if excess := "" if own else _excess(trial):
+        raise TemplateError(
+            f"the chat template of {settings['model']} takes more than {excess} for a short chat. "
+            "Give another one with model.engine.chat_template"
+        )
+    tried = list(arrangements(system_role, bool(pictures), keeps_reasoning))
     try:
         choose_arrangement(template.render, pictures, tried, marks_in(template.text))
     except WrongPromptError as error:
@@ -201,13 +222,29 @@ def check_template(settings: Mapping[str, Any]) -> None:
         ) from error
 
 
+@lru_cache(maxsize=16)
+def _excess(trial: str) -> str:
+    """What a template exceeds when it renders; empty if nothing. See ``template_trial`` for ``trial`` and why."""
+    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "cluster.engines.template_trial"],
+        input=trial.encode(),
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+    )
+    if done.returncode == 0:
+        return ""
+    return f"{CPU_SECONDS} seconds" if done.returncode < 0 else f"{MORE_BYTES >> 20} MiB of memory"
+
+
 def opening_of_reply(settings: Mapping[str, Any]) -> str:
     """The end of a prompt, where the model's reply begins; empty if the template is not on this machine, or fails."""
     try:
         template = find_template(settings)
         if template is None:
             return ""
-        return template.render((Message("user", ("Choose.",)),)).rpartition("Choose.")[2]
+        return template.render(OPENING).rpartition("Choose.")[2]
     except Exception:  # expressions of templates raise whatever they like; ``check_template`` tells
         return ""
 
@@ -255,6 +292,8 @@ def variables_of(template: str) -> frozenset[str]:
         raise TemplateError(
             f"the model's chat template cannot be read: line {error.lineno}: {error.message}"
         ) from error
+    except RecursionError:
+        raise TemplateError("the model's chat template cannot be read: it is nested too deeply") from None
 
 
 class _Generation(jinja2.ext.Extension):
@@ -304,8 +343,8 @@ def _token(stored: Any) -> str:
 
 def _mapping(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
     try:
-        found = json.loads(_file(settings, name) or "{}")
-    except ValueError:
+        found = parse_json(_file(settings, name) or "{}", name)
+    except FileError:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -331,6 +370,6 @@ def _file(settings: Mapping[str, Any], name: str) -> str | None:
 
 def _text(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_BYTES else None
-    except (OSError, UnicodeDecodeError):
+        return read_text(path, MOST_BYTES)
+    except FileError:
         return None

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envs.files import FileError, read_text
+
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
 """Names of environment variables whose values must not be stored."""
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
@@ -143,7 +145,11 @@ def _hash_of_sizes(folder: Path) -> str:
     """Of a folder without a commit: names and sizes of its weights, and what its config.json says."""
     sizes = sorted((path.name, path.stat().st_size) for path in folder.glob("*.safetensors"))
     config = folder / "config.json"
-    text = json.dumps(sizes) + (config.read_text(errors="replace") if config.is_file() else "")
+    try:
+        said = read_text(config)
+    except FileError:  # there is none, or it is made to harm
+        said = ""
+    text = json.dumps(sizes) + said
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 

@@ -93,6 +93,29 @@ def test_a_template_that_nothing_puts_right_is_refused_when_planning(tmp_path, t
         check_template(settings)
 
 
+@pytest.mark.parametrize(
+    ("template", "excess"),
+    [
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "5 seconds"),
+        ("{{ ('a' * 10000000000) | length }}", "512 MiB of memory"),
+    ],
+)
+def test_a_template_without_bounds_is_refused(tmp_path, template, excess):
+    with pytest.raises(TemplateError, match=f"takes more than {excess}"):
+        check_template(model(tmp_path, template))
+
+
+def test_a_models_files_made_to_harm_are_left_or_refused(tmp_path):
+    settings = model(tmp_path, "{" * 1_000_000)
+    with pytest.raises(TemplateError, match="nested too deeply"):
+        check_template(settings)
+    (tmp_path / "chat_template.jinja").unlink()
+    os.mkfifo(tmp_path / "chat_template.jinja")
+    for content in ("[" * 100_000, json.dumps({"chat_template": [1, None, {"template": 5}]})):
+        (tmp_path / "tokenizer_config.json").write_text(content)
+        assert find_template(settings) is None
+
+
 def test_arguments_are_variables_of_the_template():
     check_arguments(WHOLE, {"enable_thinking": False})
     with pytest.raises(TemplateError, match=r"no variable enable_thinkin\. Did you mean enable_thinking\?"):
