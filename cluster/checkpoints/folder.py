@@ -178,13 +178,11 @@ def likeness(path: Path) -> str:
     """Equal for checkpoints that differ in the values of their tensors only: same config, tokenizer, names and shapes.
 
     Raises:
-        CheckpointError: see ``tensors_of``; or one of its files cannot be read.
+        CheckpointError: see ``tensors_of``.
+        FileError: a file cannot be read.
     """
     files = [
         file for file in sorted(path.iterdir()) if file.suffix in _OF_A_TOKENIZER and file.name not in _OF_THE_TRAINER
     ]
-    try:
-        texts = [(file.name, read_bytes(file).hex()) for file in files]
-    except FileError as error:
-        raise CheckpointError(str(error)) from error
+    texts = [(file.name, read_bytes(file).hex()) for file in files]
     return stable_hash(texts, json.dumps(tensors_of(path), sort_keys=True))

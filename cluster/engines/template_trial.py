@@ -1,4 +1,4 @@
-"""Renders a chat template of others within bounds of time and memory: ``python -m`` this, for ``template_files.check_template``.
+"""Renders a chat template of others within bounds of time and memory; a process of ``template_files.check_template``.
 
 A template is a program. Its sandbox keeps it from Python and from files, but neither from loops without end nor from texts of
 gigabytes, which nothing within a process can stop.
