@@ -6,6 +6,8 @@ from cluster import stop_signals
 
 if sys.argv[1:2] in (["run"], ["serve"]):
     stop_signals.leave_at_once()  # before the imports below, which take a second
+else:
+    stop_signals.silent_interrupts()
 
 from cluster.cli import main as main
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import importlib.metadata
 import io
-import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from cluster import stop_signals, streams
 from cluster.completion import complete_overrides, completed_command, offer_completion
 from cluster.console import show, warn
 from cluster.errors import BAD_INPUT, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
@@ -112,11 +113,25 @@ _OVERRIDE = re.compile(r"[+~]?[A-Za-z_][\w./@]*=")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit; user errors end with one message and exit code 2."""
+    streams.open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # ASCII-only terminals
     words = list(sys.argv[1:] if arguments is None else arguments)
+    lasting = streams.Lasting(sys.stderr)
+    with contextlib.redirect_stderr(lasting):  # type: ignore[type-var]
+        try:
+            code = _main(words)
+        finally:
+            lasting.end()
+    sys.exit(code)
+
+
+def _main(words: list[str]) -> int:
+    """Run a command; returns the exit code."""
+    code = 0
     try:
+        stop_signals.interruptible()
         parser = parser_for(words[0] if words else completed_command())
         offer_completion(parser)
         options, unknown = parser.parse_known_args(words)
@@ -126,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if unknown:
             parser.refuse(words[0], unknown)
         code = options.command(options)
+        sys.stdout.flush()
     except (UserError, FileError, SuiteError) as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
         code = BAD_INPUT
@@ -136,15 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"error: {plugins.missing_package(SUITE_COMMANDS, words[0], error)}", file=sys.stderr)
         code = BAD_INPUT
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        streams.give_up(sys.stdout)  # who read it has seen enough
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission
         print(f"error: {printable(str(error))}", file=sys.stderr)
         code = RUN_FAILED
     except KeyboardInterrupt:  # outside a run, which handles the signal itself
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
-    sys.exit(code)
+    return code
 
 
 def parser_for(command: str) -> Parser:

@@ -22,33 +22,33 @@ def show(tables: Sequence[Table]) -> None:
 
 def say_status(lines: Sequence[str]) -> None:
     """Print what must be known before the tables are read."""
-    from rich.console import Console
     from rich.text import Text
 
+    from evals.report.terminal import Output
+
     for line in lines:
-        Console().print(Text(printable(line), style="bold yellow"))
+        Output().print(Text(printable(line), style="bold yellow"))
     if lines:
         print()
 
 
 def show_summary(tables: Sequence[Table]) -> None:
     """Print the headline tables in short and count the others."""
-    from rich.console import Console
     from rich.text import Text
+
+    from evals.report.terminal import Output
 
     shown = [table for table in tables if table.headline and len(table.rows) <= LONGEST_SHOWN]
     _print(shown, brief=True)
     hidden = len(tables) - len(shown)
     text = "Brackets: 95 % confidence intervals. All columns and what they mean: `raycade report RUN --full`"
-    Console().print(Text(f"{text}, with {hidden} more tables (also in RUN/tables)." if hidden else f"{text}."))
+    Output().print(Text(f"{text}, with {hidden} more tables (also in RUN/tables)." if hidden else f"{text}."))
 
 
 def _print(tables: Sequence[Table], brief: bool = False) -> None:
-    from rich.console import Console
+    from evals.report.terminal import LaidOut, Output
 
-    from evals.report.terminal import LaidOut
-
-    console = Console()
+    console = Output()
     for table in tables:
         console.print(LaidOut(table, brief))
         console.print()

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cluster.errors import CONTINUE
@@ -32,6 +32,18 @@ def leave_at_once() -> None:
     """From now on, end this process when a stop signal arrives."""
     for number in _heeded():
         signal.signal(number, _leave)
+
+
+def silent_interrupts() -> None:
+    """Have Ctrl-C end this process without words until ``interruptible`` is called; imports would show a traceback."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def interruptible() -> None:
+    """From now on, Ctrl-C raises ``KeyboardInterrupt`` again."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
@@ -104,7 +116,8 @@ def check() -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    os.write(2, b"stopped; run the same command again to resume\n")
+    with suppress(OSError):  # its reader may have been stopped, too
+        os.write(2, b"stopped; run the same command again to resume\n")
     os._exit(CONTINUE)
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.stored_run import Run, read_runs
 from evals.printable import printable
+from evals.report.terminal import Output
 from evals.summary.cost import money_digits
 from evals.summary.overview import overview
 from evals.tables import Cell, Table, format_cell, rounded
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> None:
     """Print each run's whole name on a line of its own, so that it can be copied, and its suites below."""
     table = list_runs(options.folder)
-    console = Console()
+    console = Output()
     console.print(Text(printable(table.title), style="bold"))
     shown = [tuple(printable(format_cell(cell)) for cell in row[2:]) for row in table.rows]
     titles = table.columns[2:]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
 
 from cluster.completion import complete_episode
 from cluster.config.settings import make_suite
@@ -23,6 +22,7 @@ from envs.suggest import did_you_mean
 from evals.analysis.compare import SHORT_ID
 from evals.ledger.run_data import RunData
 from evals.printable import printable
+from evals.report.terminal import Output
 from evals.suite import Suite
 from evals.tables import Cell, Table
 
@@ -60,7 +60,7 @@ def main(options: argparse.Namespace) -> None:
         show([read_runs([run], lambda: list_episodes(run.data))])
         return
     suite, row = read_runs([run], lambda: read_episode(run, options.episode))
-    console = Console() if sys.stdout.isatty() else Console(width=100)
+    console = Output() if sys.stdout.isatty() else Output(width=100)
     pictures: Pictures = options.pictures
     print_episode(console, suite, row, pictures, full=options.full)
 

@@ -88,26 +88,29 @@ def _is_amount(value: object) -> bool:
 
 
 def check_journal(run_dir: Path, cost: float, capped: bool) -> None:
-    """See that the journal is there if rows of the ledger have cost money.
+    """See that the journal holds what the rows of the ledger have cost, at least.
 
     Args:
         run_dir: Of the run.
         cost: What the rows of its ledger cost.
-        capped: Whether there is a spend cap, which would count from 0.
+        capped: Whether there is a spend cap, which would count from too little.
 
     Raises:
-        UserError: it is missing, and there is a spend cap; without one, a warning says so.
+        UserError: it is missing or holds less, and there is a spend cap; without one, a warning says so. Or it is damaged.
     """
     path = run_dir / SPENDING
-    if not cost or os.path.lexists(path):
+    noted = read_spending(run_dir).total
+    # sums in another order differ in their last digits
+    if noted >= cost * (1 - 1e-9):
         return
-    missing = (
-        f"{path}: missing, though the ledger's episodes cost {cost:.2f}. Restore it, or write into it what was spent, at "
+    found = f"holds {noted:.2f}" if os.path.lexists(path) else "missing"
+    too_little = (
+        f"{path}: {found}, though the ledger's episodes cost {cost:.2f}. Restore it, or write into it what was spent, at "
         f'least: {{"spent": {cost:.6f}}}'
     )
     if capped:
-        raise UserError(f"{missing}. Without it, the run could spend more than model.engine.spend_cap")
-    warn(missing)
+        raise UserError(f"{too_little}. Without it, the run could spend more than model.engine.spend_cap")
+    warn(too_little)
 
 
 def write_spending(run_dir: Path, spending: Spending) -> None:

@@ -29,6 +29,18 @@ _MOST_TURNED = 4
 """Rows of a table that may be turned."""
 
 
+class Output(Console):
+    """Standard output; where its reader has gone (``| head``), printing raises what it does elsewhere."""
+
+    def on_broken_pipe(self) -> None:
+        """Where rich would end the process with exit code 1.
+
+        Raises:
+            BrokenPipeError: always.
+        """
+        raise BrokenPipeError
+
+
 @dataclass(frozen=True)
 class LaidOut:
     """A table as something that rich prints, at whatever width it is given."""

@@ -56,15 +56,19 @@ def test_a_journal_that_leads_nowhere_is_refused(tmp_path):
         read_spending(tmp_path)
 
 
-def test_a_journal_that_is_missing_is_told_from_one_that_is_not_needed(tmp_path, capsys):
+def test_a_journal_that_is_missing_or_holds_too_little_is_told_from_one_that_is_not_needed(tmp_path, capsys):
     check_journal(tmp_path, 0.0, capped=True)
     assert not capsys.readouterr().err
     check_journal(tmp_path, 1.5, capped=False)
     assert '"spent": 1.5' in capsys.readouterr().err
     with pytest.raises(UserError, match="spend_cap"):
         check_journal(tmp_path, 1.5, capped=True)
-    (tmp_path / SPENDING).write_text('{"spent": 1.5}')
+    (tmp_path / SPENDING).write_text('{"spent": 1.0, "in_flight": 0.5}')
     check_journal(tmp_path, 1.5, capped=True)
+    for less in ('{"spent": 0}', '{"spent": 1.49}', '{"spent": 1.5, "spent": 0}'):  # edited, or of an earlier time
+        (tmp_path / SPENDING).write_text(less)
+        with pytest.raises(UserError, match=r"holds .* though the ledger's episodes cost 1\.50"):
+            check_journal(tmp_path, 1.5, capped=True)
 
 
 def test_a_driver_that_was_taken_over_writes_no_account(tmp_path):

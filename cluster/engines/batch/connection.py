@@ -264,6 +264,7 @@ class BatchConnection(ClientConnection):
         A provider that keeps no names of jobs offers several; the answers tell which one it is.
         """
         known = {other.batch for other in self.store.jobs.values() if other.batch}
+        began = time.monotonic()  # the clock of the day may have been set since the job was announced
         while True:
             for batch in await self._step(lambda: self._format.candidates(job.key, job.turns, job.since)):
                 if batch in known:
@@ -273,7 +274,7 @@ class BatchConnection(ClientConnection):
                 if set(answers) & set(job.turns):
                     return str(batch)
                 known.add(batch)
-            if time.time() - job.since > self._pace.poll_seconds:  # what was under way has arrived by now
+            if time.monotonic() - began > self._pace.poll_seconds:  # what was under way has arrived by now
                 return None
             await asyncio.sleep(self._pace.poll_seconds / 4)
 

@@ -17,8 +17,8 @@ from cluster.engines.providers.gemini import typed
 EXPIRED: Mapping[str, Any] = {"error": "the batch ended before it came to this turn", "status": 0}
 PAGES_OF_JOBS = 20
 """Lists of the account's jobs that are looked through for one of ours."""
-CLOCKS_APART = 120.0
-"""Seconds by which this machine's clock and the provider's may differ."""
+CLOCKS_APART = 86400.0
+"""Seconds by which this machine's clock and the provider's may differ: one that is not found is sent again, and paid again."""
 
 Answers = dict[str, Mapping[str, Any]]
 """By turn: ``{"data": ...}``, or ``{"error": ..., "status": ...}``."""

@@ -249,7 +249,7 @@ class OpenRouterEngine(OpenAIClientEngine):
     def read_usage(self, data: Any) -> Usage:
         """Its tokens, and what they cost."""
         usage, cost = super().read_usage(data), (data.get("usage") or {}).get("cost")
-        told: float | None = None
+        told = None
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_COST:
             told = float(cost)
         return dataclasses.replace(usage, cost=told)

@@ -6,12 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from cluster.commands.show_episode import read_episode
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs
 from envs.kumo import BOOK_STYLES, DIFFICULTIES
+from evals.report.terminal import Output
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.levels import is_level
 from evals.suites.kumo.searched_game import puzzles_of
@@ -44,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
         parts = list(_of_episode(options) if Path(options.what).is_dir() else _generated(options))
     except ValueError as error:
         raise UserError(str(error)) from error
-    console = Console()
+    console = Output()
     for part in parts:
         console.print(part)
     return 0

@@ -11,13 +11,11 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
 from envs.kumo import Domain, DomainError, available_domains, load_domain
 from envs.kumo.book_check import book_problems
 from envs.kumo.likeness import near_duplicates
 from envs.kumo.quality import Quality, quality_of
-from evals.report.terminal import LaidOut
+from evals.report.terminal import LaidOut, Output
 from evals.tables import WRITERS, Cell, Table, rounded
 
 _COLUMNS: dict[str, Callable[[Quality], float | None]] = {
@@ -80,10 +78,10 @@ def main(options: argparse.Namespace) -> int:
     print(f"{len(good)} of {len(set(names))} domains valid\n")
     if measured:
         table = quality_table(measured)
-        Console().print(LaidOut(table, brief=not options.full))
+        Output().print(LaidOut(table, brief=not options.full))
         if len({quality.category for quality in measured}) > 1:
             print()
-            Console().print(LaidOut(category_table(measured)))
+            Output().print(LaidOut(category_table(measured)))
         if options.out:
             options.out.parent.mkdir(parents=True, exist_ok=True)
             options.out.write_text(WRITERS[options.out.suffix](table), encoding="utf-8")

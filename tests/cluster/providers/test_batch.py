@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,6 +102,36 @@ async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(pr
         "a turn that was sent counts until its price is known"
     )
     await again.close()
+
+
+@pytest.mark.parametrize("name", HALF)
+@pytest.mark.parametrize(
+    ("ahead", "step", "taken"), [(3600, 0, True), (-3600, 0, True), (0, -3600, False), (0, 3600, False)]
+)
+async def test_wrong_clocks_and_clocks_that_are_set_send_no_job_twice_and_keep_none_back(
+    provider, tmp_path, monkeypatch, name, ahead, step, taken
+):
+    """The connection breaks while a job is sent, before the provider has taken it or after."""
+    (tmp_path / "plan.parquet").touch()
+    clock = SimpleNamespace(time=lambda: time.time() + ahead, time_ns=time.time_ns, monotonic=time.monotonic)
+    monkeypatch.setattr(store_module, "time", clock)
+    monkeypatch.setattr(connection, "time", SimpleNamespace(**vars(clock)))
+    made = engine(name, provider, **batch_driver.PACE)
+    made.keep_in(tmp_path)
+    create = made._endpoint.http._format.create
+
+    async def broken(key, bodies):
+        made._endpoint.http._format.create = create
+        connection.time.time = lambda: time.time() + ahead + step
+        if taken:
+            await create(key, bodies)
+        raise EndpointError("the connection broke", may_cost=True)
+
+    made._endpoint.http._format.create = broken
+    async with asyncio.timeout(30):
+        assert (await made.complete(request())).text == "red"
+    assert set(provider.asked.values()) == {1}
+    await made.close()
 
 
 async def test_a_refused_job_fails_its_turns_and_a_refused_key_ends_the_run(provider, tmp_path):

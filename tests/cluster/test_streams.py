@@ -1,0 +1,77 @@
+"""Standard streams that are closed, full, or whose reader has gone: runs go on, and exit codes stay what they are."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cluster.storage.stored_run import Run
+from tests.cluster.conftest import EASY, ROOT
+
+PLAYED = [*EASY, "suite.tasks_per_domain=2", "suite.repeats=1"]
+MODELS = {
+    "oracle": ["model=oracle"],
+    "simulated": ["model=simulated", "decoding=free", "cluster=inline", "model.engine.step_seconds=0.001"],
+}
+
+
+def shell(line: str, *arguments: str) -> subprocess.CompletedProcess:
+    """Run a line of bash in which RAYCADE stands for the command with these arguments; it prints the exit code last."""
+    command = 'RAYCADE() { "$@"; }; set -o pipefail; ' + line.replace("RAYCADE", 'RAYCADE "$@"')
+    words = ["bash", "-c", command, "bash", sys.executable, "-m", "cluster", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=300)
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("line", "model"),
+    [
+        ("RAYCADE <&- >&- 2>&-", "simulated"),
+        ("RAYCADE 2>&1 >/dev/null | true", "oracle"),
+        pytest.param("RAYCADE 2>/dev/full", "oracle", marks=SLOW),
+        pytest.param("RAYCADE >&-", "simulated", marks=SLOW),
+        pytest.param("RAYCADE 2>&-", "simulated", marks=SLOW),
+        pytest.param("RAYCADE 2>&1 | true", "simulated", marks=SLOW),
+        pytest.param("RAYCADE | head -c 1", "oracle", marks=SLOW),
+    ],
+)
+def test_a_run_needs_nobody_who_reads_what_it_says(tmp_path, line, model):
+    ended = shell(line, "run", *PLAYED, *MODELS[model], f"run_dir={tmp_path / 'run'}")
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
+    run = Run(tmp_path / "run")
+    assert len(run.episodes()) == len(run.planned) > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "code"),
+    [
+        ("RAYCADE | true", ["plan", "suite=kumo", "model=oracle"], 0),
+        ("RAYCADE 2>&1 >/dev/null | true", ["report", "nowhere"], 2),
+        ("RAYCADE 2>/dev/full", ["report", "nowhere"], 2),
+        ("RAYCADE 2>&-", ["nonsense"], 2),
+        ("RAYCADE >/dev/full", ["plan", "suite=kumo", "model=oracle"], 1),
+    ],
+)
+def test_exit_codes_do_not_depend_on_readers(line, arguments, code):
+    assert shell(line, *arguments).returncode == code
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("stop_signals.leave_at_once(); os.kill(os.getpid(), signal.SIGTERM)", 75),
+        ("stop_signals.silent_interrupts(); os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT),
+    ],
+)
+def test_a_signal_while_nothing_is_imported_ends_the_process_without_a_traceback(script, code):
+    reader, writer = os.pipe()
+    os.close(reader)
+    text = f"import os, signal; from cluster import stop_signals; {script}"
+    for stderr in (writer, subprocess.PIPE):
+        ended = subprocess.run([sys.executable, "-c", text], cwd=ROOT, stderr=stderr, stdout=stderr)
+        assert ended.returncode == code and b"Traceback" not in (ended.stderr or b"")
+    os.close(writer)
