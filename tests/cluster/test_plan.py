@@ -75,6 +75,8 @@ def test_hardware_says_what_fits_before_anything_loads():
     assert float(rows["h100"][4]) >= 0.99 * 2 * 70.6e9 * prompts / 989e12 / 3600
     assert float(rows["a100"][4]) > float(rows["h100"][4]) and replies > 0
     assert "131.5 GiB in bf16" in hardware.notes[0] and "320 KiB a token" in hardware.notes[0]
+    steps, (crowded,) = hardware.notes[3], [note for note in hardware.notes if "max_num_seqs=64 does not fit" in note]
+    assert "Tokens of a step: 8,192" in steps and "l40s" in crowded and "h200" not in crowded
     assert [table.name for table in describe_plan(settings(), None)] == ["plan_total", "plan"]
 
 
