@@ -150,3 +150,20 @@ def test_the_figure_shows_the_relative_actions_that_the_table_names():
     [scatter] = [one for one in kumo_figures(list(join_runs(run.plan, run.episodes()))) if one.name == "kumo_scatter"]
     mine = next(series for series in scatter.series if series.name == "model")
     assert mine.x[0] == rows_of(table)[0][scatter.x_label], "one convention has one name"
+
+
+def test_domains_stand_in_one_order_in_all_panels_of_the_figure():
+    outcomes = {
+        ("medical", "easy"): True,
+        ("music", "easy"): False,
+        ("medical", "hard"): False,
+        ("music", "hard"): True,
+    }
+    games = [an_episode(domain=domain, level=level) for domain, level in outcomes]
+    records = [played(game, won, 1, 2) for game, won in zip(games, outcomes.values(), strict=True)]
+    run = RunData.of_tables(plan_to_table(games), records_to_table(records, COLUMNS)).of("kumo")
+    [figure] = [
+        one for one in kumo_figures(list(join_runs(run.plan, run.episodes()))) if one.name == "kumo_domains_map"
+    ]
+    orders = {tuple(series.name for series in members) for members in figure.panels.values()}
+    assert len(figure.panels) == 2 and len(orders) == 1, "though each domain is the easier one in one of them"
