@@ -4,6 +4,7 @@ import re
 import signal
 import time
 
+import httpx
 import pytest
 import uvicorn
 from starlette.testclient import TestClient as AnyClient
@@ -103,5 +104,6 @@ def test_ctrl_c_ends_it_without_a_further_word(tmp_path, launch):
     process = launch("view", str(write_run(tmp_path / "run", *calm_rows())), log=log)
     while process.poll() is None and "Ctrl-C ends." not in log.read_text():
         time.sleep(0.1)
+    httpx.get(address_in(log.read_text()))  # it serves, and has its own handler of the signal
     process.send_signal(signal.SIGINT)
     assert process.wait() == 0 and log.read_text().endswith("Ctrl-C ends.\n")
