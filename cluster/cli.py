@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cluster import stop_signals, streams
+from cluster.commands.arguments import ADD_ARGUMENTS
 from cluster.completion import complete_overrides, completed_command, offer_completion
 from cluster.console import show, warn
 from cluster.errors import BAD_INPUT, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
@@ -245,7 +246,10 @@ def parser_for(command: str) -> Parser:
             if name in commands.choices:
                 raise ValueError(f"{SUITE_COMMANDS}: {name} ({source}) is a command of raycade; give it another name")
             added = commands.add_parser(name, help=COMMAND_HELP.get(name) or _summary(name))
-            if name == command:
+            if name == command and name in ADD_ARGUMENTS:
+                ADD_ARGUMENTS[name](added)
+                added.set_defaults(command=functools.partial(_run_built_in, name))
+            elif name == command:
                 module: Any = plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS)
                 for function in ("add_arguments", "main"):
                     if not callable(getattr(module, function, None)):
@@ -286,6 +290,10 @@ class Parser(argparse.ArgumentParser):
     def _commands(self) -> dict[str, argparse.ArgumentParser]:
         choices = [action.choices for action in self._actions if isinstance(action.choices, dict)]
         return {name: parser for each in choices for name, parser in each.items()}
+
+
+def _run_built_in(name: str, options: argparse.Namespace) -> int:
+    return _run_module(plugins.load(SUITE_COMMANDS, name, BUILT_IN_COMMANDS), options)
 
 
 def _run_module(module: Any, options: argparse.Namespace) -> int:

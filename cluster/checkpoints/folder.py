@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cluster.checkpoints import SETTLED
 from envs.files import Bounds, FileError, open_regular, parse_json, read_bytes, read_json, real_path
 from evals.types import stable_hash
 
@@ -21,8 +22,6 @@ WRITTEN_LAST: Final = "trainer_state.json"
 """Hugging Face's trainer writes it after all else that a model needs."""
 END: Final = "DONE"
 """A file of this name in the folder says that no further checkpoint will come."""
-SETTLED: Final = 5.0
-"""Seconds without a change after which a folder without ``WRITTEN_LAST`` counts as written."""
 _LONGEST_HEADER: Final = 100 * 2**20
 """Bytes of a header of safetensors, as its own reader bounds it."""
 _BOUNDS: Final = Bounds(_LONGEST_HEADER, 32, 10_000_000)

@@ -6,7 +6,6 @@ import argparse
 import itertools
 import string
 from collections.abc import Sequence
-from pathlib import Path
 
 from cluster.commands.merge import SHARD_SETTINGS
 from cluster.commands.report import write_files
@@ -25,26 +24,6 @@ from evals.analysis.fresh import fresh_table, plays_other_games
 from evals.figures import Figure
 from evals.suite import Suite
 from evals.tables import Table
-
-DESCRIPTION = """\
-Pairs the episodes of two sides by game (suite, task, level, mode, index, repeat and seed) and reports the difference of
-every measure with its interval and p-value, overall and by cell; the smallest difference that so many games could show;
-what differs in settings, versions, prompts and pictures; and the games that one side won and the other did not.
-Of several runs, the model of each is compared with that of the first; within one run, the model with every other player.
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade compare``."""
-    parser.description = DESCRIPTION
-    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN")
-    parser.add_argument("--players", metavar="A,B", help="compare these players, in every run that has them")
-    parser.add_argument("--measure", metavar="COLUMN", help="compare this column of the ledger, such as steps or cost")
-    parser.add_argument(
-        "--detect", type=float, metavar="X", help="also say how many games would show a difference of X, such as 0.05"
-    )
-    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write the differences as forest plots")
-    parser.add_argument("--flips", type=int, default=5, metavar="N", help="games to list in each direction (default 5)")
 
 
 def main(options: argparse.Namespace) -> None:

@@ -20,41 +20,18 @@ from evals.printable import printable
 class Format(NamedTuple):
     """How a run is written in a format."""
 
-    help: str
     write: Callable[[Source, Path], list[Path]] | None
     """Writes one suite as one player played it; None for `huggingface`, which joins them."""
     loss: Sequence[str]
 
 
 FORMATS = {
-    "every_eval_ever": Format(
-        "Every Eval Ever, schema 0.3: aggregate JSON and one line for each episode",
-        every_eval_ever.export_every_eval_ever,
-        every_eval_ever.LOSS,
-    ),
-    "inspect": Format(
-        "inspect_ai's .eval, chats with pictures; `inspect view` opens it", inspect_log.export_inspect, inspect_log.LOSS
-    ),
-    "huggingface": Format(
-        "a dataset's folder to upload: Parquet with images, card, scores for model pages", None, huggingface.LOSS
-    ),
-    "lm_eval": Format("results and samples as lm-evaluation-harness writes them", lm_eval.export_lm_eval, lm_eval.LOSS),
+    "every_eval_ever": Format(every_eval_ever.export_every_eval_ever, every_eval_ever.LOSS),
+    "inspect": Format(inspect_log.export_inspect, inspect_log.LOSS),
+    "huggingface": Format(None, huggingface.LOSS),
+    "lm_eval": Format(lm_eval.export_lm_eval, lm_eval.LOSS),
 }
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade export``."""
-    formats = "; ".join(f"{name}: {each.help}" for name, each in FORMATS.items())
-    parser.description = (
-        f"Writes a run, finished or not, in a format of others. {formats}. Each file says what is left out. Keys, hosts and "
-        "paths of the configuration stay here; what models wrote is data and leaves. Nothing is uploaded."
-    )
-    parser.add_argument("run_dir", type=Path, metavar="RUN")
-    parser.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS))
-    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="a new or empty folder")
-    parser.add_argument(
-        "--repo", default="", metavar="ORGANIZATION/NAME", help="of the dataset on the Hub, for scores on model pages"
-    )
+"""Those that ``cluster.commands.arguments`` describes."""
 
 
 def main(options: argparse.Namespace) -> None:

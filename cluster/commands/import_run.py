@@ -95,25 +95,6 @@ class _Imported:
             )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade import``."""
-    parser.description = (
-        "Makes a run of files that `raycade export` wrote, row for row, or of another harness's log of our games: an .eval of "
-        "inspect_ai, or an aggregate .json of Every Eval Ever with its samples beside it. Of a log from elsewhere, each "
-        "sample's metadata must name suite, task, level, mode and index; the suite and its settings are given as for `raycade "
-        "run`, and the replies are read by the suite's own rules. A sample whose prompts are not the suite's is refused. "
-        "`raycade report` and `raycade compare` read the run; its session says where it is from."
-    )
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE|suite.KEY=VALUE", help="files, and for logs from elsewhere suite=..."
-    )
-    parser.add_argument("--out", required=True, type=Path, metavar="RUN", help="a new run directory")
-    parser.set_defaults(overrides=[])  # those behind an option
-    parser.add_argument(
-        "--player", default="", metavar="NAME", help="what the player of a log from elsewhere is called"
-    )
-
-
 def main(options: argparse.Namespace) -> None:
     """Import the files and say what has been imported.
 

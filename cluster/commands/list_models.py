@@ -18,33 +18,15 @@ from cluster.config.registry import names_without_file
 from cluster.console import show
 from cluster.errors import UserError
 from cluster.models.cached_share import blocks_of
+from cluster.models.grades import CONFIG, EXACT, GRADES, UNTRIED
 from cluster.models.memory import cache_bytes, fit_on, parallel_sizes
-from cluster.models.proofs import CONFIG, EXACT, GRADES, UNTRIED, grade_of, proof_of
+from cluster.models.proofs import grade_of, proof_of
 from cluster.models.table import CONTEXT, GIB, Model, gpus, rows, section_of
 from envs.suggest import did_you_mean
 from evals.tables import Cell, Table
 
 SIZES = ("l40s", "h100", "h200")
 """GPUs of 48, 80 and 141 GB."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to list, and how."""
-    parser.description = (
-        "Lists what model=NAME can name: parameters, GiB of the weights, GPUs of 48, 80 and 141 GB that a replica needs, "
-        "pictures, thinking, cache, and how far it was tried. Any other model of the hub: model=hf "
-        "model.engine.model=ORGANIZATION/NAME."
-    )
-    parser.add_argument("words", nargs="*", metavar="WORD", help="only models whose name, id, family or license has it")
-    parser.add_argument("--fits", type=float, metavar="GB", help="only models that fit one GPU of so many GB")
-    parser.add_argument("--vision", action="store_true", help="only models that read pictures")
-    parser.add_argument("--grade", choices=GRADES, help="only models that came at least as far")
-    parser.add_argument("--json", action="store_true", help="print all columns as JSON")
-    parser.add_argument(
-        "--prove",
-        metavar="NAME",
-        help="try a model without its weights: shrunken, random, on the real engine (a minute; needs vLLM)",
-    )
 
 
 def main(options: argparse.Namespace) -> None:

@@ -23,12 +23,6 @@ DEPTH = 3
 """Levels of folders in which runs are looked for."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade list``."""
-    parser.description = "Lists all runs in a folder and the folders below it, the latest first. Reads only."
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("runs"), metavar="FOLDER", help="default: runs")
-
-
 def main(options: argparse.Namespace) -> None:
     """Print each run's whole name on a line of its own, so that it can be copied, and its suites below."""
     table = list_runs(options.folder)

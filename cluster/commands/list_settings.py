@@ -14,20 +14,6 @@ from envs.suggest import did_you_mean
 from evals.tables import Table
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which groups, and in which form."""
-    parser.description = (
-        "Lists the keys of a suite, model, tracker or cluster: type and bounds, default, meaning. Suites and engines of "
-        "other packages are included. All keys of raycade's own: docs/configuration.md."
-    )
-    parser.add_argument(
-        "groups", nargs="+", metavar="GROUP=NAME", help="suite=kumo, model=tiny, tracker=wandb, cluster"
-    )
-    parser.add_argument(
-        "--schema", action="store_true", help="print a JSON schema, by which editors check a file of your own in conf/"
-    )
-
-
 def main(options: argparse.Namespace) -> None:
     """Print tables or a schema.
 

@@ -35,34 +35,6 @@ SMALL: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What a person plays by default: each game once, as the human studies of the papers did. Own settings come after."""
 
-HELP = """\
-You play the games that a model plays, with the same prompts and pictures, through the same loop, into a run directory like
-any other. Stop whenever you like (:quit, Ctrl-C): finished games are kept, and the same command goes on.
-
-examples:
-  raycade play suite=kidgym suite.tasks=[CL,SO] suite.levels=[1]
-  raycade play --browser suite=kumo suite.domains=[medical] suite.difficulties=[easy] suite.tasks_per_domain=5
-  raycade play --participant ann suite=multistar suite.configurations=[center_single] baselines=[random,oracle]
-
-By default each game is played once: one episode for each KidGym task and level (zero-shot), one KUMO task for each domain and
-difficulty, and the direct questions on one RAVEN problem of each configuration.
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    parser.description, parser.formatter_class = HELP, argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "--browser", action="store_true", help="play on a page in the browser, served on this machine only"
-    )
-    parser.add_argument("--port", type=int, default=0, help="port of the page; any free one by default")
-    parser.add_argument(
-        "--participant", default="", metavar="NAME", help="who plays: the player is called human_NAME (default: human)"
-    )
-    parser.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="as for `raycade run`; suite=NAME is required"
-    )
-
 
 def main(options: argparse.Namespace) -> int:
     """Let a person play what the run directory lacks, then the baselines; show the tables.

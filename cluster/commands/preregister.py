@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from cluster.completion import complete_overrides
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.stopping.registration import register, sha256
 from cluster.storage.durable import write_durably
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade preregister``."""
-    parser.description = (
-        "Writes what a run with these overrides will be to FILE and prints its SHA-256, to be published. `raycade run` with "
-        "the same overrides and preregistration=FILE keeps it with the run, and `raycade compare` says what was kept."
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="what to write; it must not exist")
-    parser.add_argument("--hypothesis", required=True, metavar="TEXT", help="what is expected, in a sentence")
-    parser.add_argument("--measure", default="success", help="what will be compared (default success)")
-    parser.add_argument("--alpha", type=float, default=0.05, help="chance of a wrong claim (default .05)")
-    complete_overrides(parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE"))
 
 
 def main(options: argparse.Namespace) -> None:

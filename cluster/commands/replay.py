@@ -7,8 +7,6 @@ import argparse
 from cluster.commands import retest
 from cluster.console import warn
 
-add_arguments = retest.add_arguments
-
 
 def main(options: argparse.Namespace) -> None:
     """As ``raycade retest``, with a notice."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from cluster.config.settings import make_suite
@@ -15,22 +14,6 @@ from evals.analysis.rescore import changes_table, rescore, rescored_run, rescore
 from evals.ledger.run_data import RunData
 from evals.suite import suite_results
 from evals.tables import Table
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade rescore``."""
-    parser.description = (
-        "Plays the stored replies through the suite again, with its present decoder and the settings that are named, and "
-        "shows old and new success side by side. The ledger stays as it is. Settings of one suite are named by "
-        "suite.KEY=VALUE, those of a suite in a bundle by its place: suite.suites.0.decoder=strict. Programs that the suite "
-        "starts must be named so."
-    )
-    parser.add_argument("run_dir", type=Path, metavar="RUN")
-    parser.add_argument("overrides", nargs="*", metavar="suite.KEY=VALUE")
-    parser.add_argument(
-        "--turns", type=int, default=10, metavar="N", help="turns read differently to list (default 10)"
-    )
-    parser.add_argument("--full", action="store_true", help="also the suite's tables of scores, computed anew")
 
 
 def main(options: argparse.Namespace) -> None:

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
@@ -31,25 +30,6 @@ from evals.types import Episode, PlayerError, Reply, Turn
 
 SETTLE_SECONDS = 1.0
 """Between two notes of what was spent."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade retest``."""
-    parser.description = (
-        "Starts the run's engine on this machine, without Ray, asks a seeded sample of its turns again with the same prompts, "
-        "sampling and seeds, and reports how many replies and decoded actions agree. Nothing is stored but what it costs."
-    )
-    parser.add_argument("run_dir", type=Path, metavar="RUN")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="settings of suite and model.engine; an address other than the engine's own, keys, headers and programs of the "
-        "run's configuration must be given again",
-    )
-    parser.add_argument("--share", type=float, default=0.05, help="share of the model's turns (default 0.05)")
-    parser.add_argument("--seed", type=int, default=0, help="another seed draws another sample")
-    parser.add_argument("--turns", type=int, default=10, metavar="N", help="differing turns to list (default 10)")
 
 
 def main(options: argparse.Namespace) -> None:

@@ -22,8 +22,9 @@ from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
 from cluster.serve.commits import Commits
-from cluster.serve.games import Games, Limits
-from cluster.serve.host import LOOPBACK, listen, offer, over_http, take_output, token_of
+from cluster.serve.games import Games
+from cluster.serve.host import listen, offer, over_http, take_output, token_of
+from cluster.serve.limits import LOOPBACK, Limits
 from cluster.serve.web import Web
 from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
@@ -33,59 +34,6 @@ if TYPE_CHECKING:
     from cluster.serve.tools import Tools
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}", re.ASCII)
-
-HELP = """\
-Offers the episodes of a plan to programs that play them: agents with memory and tools, harnesses, anything that speaks HTTP
-with JSON or the Model Context Protocol. The run directory is like any other: report, view, compare, resume.
-
-examples:
-  raycade serve suite=kumo suite.domains=[medical] player=my_agent version=1
-  raycade serve --port 8600 --token-file agent.token suite=kidgym suite.tasks=[CL] player=my_agent version=2
-  raycade serve --stdio suite=kidgym suite.tasks=[CL] player=my_agent run_dir=runs/my-agent
-
-player=NAME is who plays, and version=TEXT which version of it: another version is another player, with episodes of its own.
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    parser.description, parser.formatter_class = HELP, argparse.RawDescriptionHelpFormatter
-    limits = Limits()
-    parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any that is free)")
-    parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="file of the token that clients send; made if it is not there"
-    )
-    parser.add_argument(
-        "--stdio", action="store_true", help="MCP over standard input and output, for a client that starts this command"
-    )
-    parser.add_argument(
-        "--turn-timeout",
-        type=float,
-        default=limits.turn_seconds,
-        metavar="SECONDS",
-        help="a game whose client is silent for so long is played again (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--episode-timeout",
-        type=float,
-        default=limits.episode_seconds,
-        metavar="SECONDS",
-        help="likewise a game that takes longer in all (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--attempts",
-        type=int,
-        default=limits.attempts,
-        metavar="N",
-        help="an episode that was left so often has failed (default: %(default)s)",
-    )
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="as for `raycade run`; suite=NAME and player=NAME are required",
-    )
 
 
 def main(options: argparse.Namespace) -> int:

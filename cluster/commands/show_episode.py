@@ -6,13 +6,11 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster.completion import complete_episode
 from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
@@ -32,25 +30,6 @@ LONGEST_CAUSE = 60
 """Characters of a failure's cause in the list."""
 _SUGGESTED_FROM = 10_000
 """Ids that a misspelled one is compared with, at most."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade show``."""
-    parser.description = (
-        "Shows one episode: what each turn added to the prompt, the reply, what was decoded from it and by which rule, and "
-        "what the suite knows of the step. Without EPISODE it lists the model's episodes, failed, cut off and lost ones first."
-    )
-    parser.add_argument("run_dir", type=Path, metavar="RUN")
-    complete_episode(
-        parser.add_argument("episode", nargs="?", metavar="EPISODE", help="an episode's id, or its first few digits")
-    )
-    parser.add_argument(
-        "--pictures",
-        choices=("auto", "blocks", "sixel", "kitty", "none"),
-        default="auto",
-        help="how pictures are drawn; auto: as well as the terminal can, and not at all on a pipe",
-    )
-    parser.add_argument("--full", action="store_true", help="whole texts, however long")
 
 
 def main(options: argparse.Namespace) -> None:

@@ -21,21 +21,6 @@ from evals.types import stable_hash
 
 MANIFEST = "site.json"
 """Names the files of a site, so that those of an earlier one can be told from others."""
-DESCRIPTION = """\
-Writes a leaderboard of finished and running runs as a folder of pages: an index, a page for each suite and each model, and
-games to look at. The pages load nothing from elsewhere; open index.html, or put the folder on any static server.
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade site``."""
-    parser.description = DESCRIPTION
-    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN")
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="the folder; must be empty, new, or an earlier site"
-    )
-    parser.add_argument("--title", default="Leaderboard", help="of the site (default: Leaderboard)")
-    parser.add_argument("--license", default="", metavar="TEXT", help="license of the results, such as 'CC BY 4.0'")
 
 
 def main(options: argparse.Namespace) -> None:

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from cluster.console import show
 from cluster.observe.progress import clock
 from cluster.observe.run_status import Pace, run_status
 from cluster.storage.stored_run import Run, read_runs
 from evals.printable import printable
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade status``."""
-    parser.description = (
-        "Says whether a run is at work, complete, stopped or dead, how far each player is, how fast it goes and how long it "
-        "will take. It reads plan, ledger and lease only, so it works from any machine that sees the folder."
-    )
-    parser.add_argument("run_dir", type=Path, metavar="RUN")
 
 
 def main(options: argparse.Namespace) -> None:

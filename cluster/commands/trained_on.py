@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from pathlib import Path
 from typing import Final
 
 from cluster.config.settings import make_suite
@@ -17,16 +16,6 @@ from evals.analysis.fresh import seeds_of
 from evals.sealed import TRAINING
 
 KEPT_AS: Final = "trained_on.json"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of ``raycade trained-on``."""
-    parser.description = (
-        "Compares the games of a run with a file that an environment for training wrote (trained_on=FILE), by their seeds "
-        "and by what they show. What is found is kept with the run, and stands above the scores of its report."
-    )
-    parser.add_argument("run_dir", type=Path, metavar="RUN")
-    parser.add_argument("file", type=Path, metavar="FILE")
 
 
 def main(options: argparse.Namespace) -> None:

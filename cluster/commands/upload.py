@@ -24,17 +24,6 @@ from cluster.storage.lock import writer_of
 from cluster.storage.stored_run import Run
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade upload``."""
-    parser.description = (
-        "Scores a run and sends scores, tables, sampled episodes and artifacts to its tracker, under the id that the run "
-        "itself would use. It works for complete, stopped and failed runs; settings of the tracker that are not named are "
-        "those of the run, else those of conf/tracker/wandb.yaml."
-    )
-    parser.add_argument("run_dir", type=Path, metavar="RUN")
-    parser.add_argument("overrides", nargs="*", metavar="tracker.KEY=VALUE")
-
-
 def main(options: argparse.Namespace) -> None:
     """Send the run; the tracker may take as long as it needs."""
     upload(Run(options.run_dir), options.overrides)

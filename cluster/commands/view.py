@@ -27,40 +27,6 @@ from evals.viewer.runs import ViewedRun
 from evals.viewer.server import Viewer, make_app
 
 RUNS = Path("runs")
-LOOPBACK = "127.0.0.1"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
-    parser.description = (
-        "Shows the episodes of runs in a browser: filter, search, step through one, put two side by side. "
-        "Serves one page on this machine; finished and running runs alike."
-    )
-    parser.add_argument(
-        "run_dirs", nargs="*", type=Path, metavar="RUN", help="run directories; by default all in runs/"
-    )
-    parser.add_argument(
-        "--episode", metavar="ID", default="", help="open this episode (of the first run; of others RUN/ID)"
-    )
-    parser.add_argument(
-        "--export",
-        type=Path,
-        metavar="FOLDER",
-        help="write the pages as files into a new or empty folder, and end: they open from a disk and from any web server",
-    )
-    some = parser.add_mutually_exclusive_group()
-    some.add_argument(
-        "--share",
-        type=float,
-        default=1.0,
-        metavar="S",
-        help="with --export: the share of the episodes of each cell that can be opened, the same games for all players "
-        "(default: 1); all are listed and counted",
-    )
-    some.add_argument("--failed", action="store_true", help="with --export: only failed episodes can be opened")
-    parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any that is free)")
-    parser.add_argument("--no-token", action="store_true", help="let in whoever reaches the port")
 
 
 def main(options: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ import socket
 from collections import Counter
 from collections.abc import Sequence
 
-from cluster.completion import complete_overrides
 from cluster.doctor.check import WIDTH, Check, Finding, Need, Outcome, looked, need_of
 from cluster.doctor.network import RAY_CHECKS
 from cluster.doctor.nodes import (
@@ -25,23 +24,6 @@ from cluster.doctor.nodes import (
 )
 from cluster.errors import RUN_FAILED, UserError
 from evals.printable import printable
-
-DESCRIPTION = """\
-Tries what a run with these overrides needs: packages, keys, memory, limits, file systems, ports, the model's files, GPUs one by
-one with a small engine, Ray and Slurm. With cluster.address=... it looks at every node of that Ray cluster, within a Slurm job
-at every node of the job. Exit code 1 if a check fails.
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade doctor``."""
-    parser.description = DESCRIPTION
-    parser.add_argument("--quick", action="store_true", help="start neither an engine nor Ray (two seconds)")
-    parser.add_argument("--json", action="store_true", help="print all findings as JSON")
-    parser.add_argument(
-        "--node", help=argparse.SUPPRESS
-    )  # this call is a part of another one, which looks at many nodes
-    complete_overrides(parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE"))
 
 
 def main(options: argparse.Namespace) -> int:

@@ -10,19 +10,6 @@ from cluster.errors import UserError
 from cluster.models.table import row_of, rows
 from envs.suggest import did_you_mean
 
-DESCRIPTION = """\
-Downloads a model into the cache of Hugging Face (HF_HOME), checks the hash of every file and pins the commit. MODEL is a
-name of `raycade models`, or ORGANIZATION/NAME of the hub. A stopped download goes on with the bytes that are there. What does
-not fit the disk is refused before it starts.
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``raycade fetch``."""
-    parser.description = DESCRIPTION
-    parser.add_argument("model", metavar="MODEL")
-    parser.add_argument("--revision", default="main", metavar="R", help="branch, tag or commit (default main)")
-
 
 def main(options: argparse.Namespace) -> int:
     """Fetch, and say how a run uses it; returns the exit code.

@@ -13,19 +13,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from cluster.engines.tiny_model import cache_directory
+from cluster.models.grades import GRADES, UNTRIED
 from cluster.models.table import Model, rows
 from envs.files import MissingFileError, read_json
-
-PLAYED: Final = "played"
-EXACT: Final = "played, labels exact"
-LOADED: Final = "loaded"
-CONFIG: Final = "config and processor"
-UNTRIED: Final = "not tried"
-GRADES: Final = (EXACT, PLAYED, LOADED, CONFIG, UNTRIED)
-"""From the best: ``loaded`` answers, but not every turn that was asked; ``config and processor`` does not start here."""
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from typing import Any
 
 from cluster.engines.base import EngineError, Request, Sampling
 from cluster.engines.vllm import VLLMEngine
+from cluster.models.grades import CONFIG, EXACT, LOADED, PLAYED, UNTRIED
 from cluster.models.hub import Files, files_of
-from cluster.models.proofs import CONFIG, EXACT, LOADED, PLAYED, UNTRIED, Proof, record
+from cluster.models.proofs import Proof, record
 from cluster.models.shrink import write_small_model
 from cluster.models.table import family_of, rows
 from envs import plugins

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from cluster.engines.api_answer import read_usage
+from cluster.serve.limits import LIMITS, Limits
 from cluster.serve.taken import Answer
 from envs.picture import Picture
 from evals.conversation import Record
@@ -39,18 +40,6 @@ class RefusedError(Exception):
         """``message`` is for the client's author."""
         super().__init__(message)
         self.status = status
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a game goes back into the queue."""
-
-    turn_seconds: float = 600.0
-    """Without a word from the client."""
-    episode_seconds: float = 6 * 3600.0
-    """Since the game was opened."""
-    attempts: int = 3
-    """A game that was left so often fails."""
 
 
 @dataclass
@@ -110,7 +99,7 @@ class Games:
         suite: Suite,
         todo: Sequence[Episode],
         commit: Callable[[Record], Awaitable[None]],
-        limits: Limits = Limits(),
+        limits: Limits = LIMITS,
         ranks: Mapping[str, int] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

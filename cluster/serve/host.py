@@ -26,7 +26,6 @@ from cluster.serve.games import Games
 from cluster.stopping.watch import StopWatch
 from envs.files import FileError, read_text
 
-LOOPBACK: Final = "127.0.0.1"
 TICK_SECONDS: Final = 0.2
 GOODBYE_SECONDS: Final = 2.0
 """How long clients can still learn that all is played."""

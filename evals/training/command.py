@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from envs.files import parse_yaml
-from evals.players import RandomPlayer
 from evals.printable import printable
-from evals.suite import play_episode
-from evals.training.games import TrainingGames
 
 _SETTINGS: Final = "of the suite and of training, as KEY=VALUE: domains=[medical] reward=regret"
 
@@ -69,6 +66,9 @@ def settings_of(words: Sequence[str]) -> dict[str, Any]:
 def _serve_openenv(options: argparse.Namespace) -> None:
     import uvicorn
 
+    from evals.players import RandomPlayer
+    from evals.suite import play_episode
+    from evals.training.games import TrainingGames
     from evals.training.openenv_server import app_of
 
     games = TrainingGames(options.suite, **settings_of(options.settings))

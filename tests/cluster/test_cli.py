@@ -52,6 +52,20 @@ def test_help_does_not_wait_for_libraries_that_compute_or_serve(words):
     assert "argparse" in loaded  # the list is that of the modules
 
 
+def test_no_help_waits_for_engines_or_the_cluster():
+    script = (
+        "import sys; from cluster.cli import BUILT_IN_COMMANDS, SUITE_COMMANDS, parser_for; from envs import plugins\n"
+        "heavy = {'ray', 'vllm', 'torch', 'pandas', 'pyarrow', 'hydra', 'scipy', 'pydantic', 'matplotlib'}\n"
+        "for name in ('run', 'plan', 'report', 'merge', *plugins.registered(SUITE_COMMANDS, BUILT_IN_COMMANDS)):\n"
+        "    assert parser_for(name).format_help()\n"
+        "    print(name, *heavy & {module.partition('.')[0] for module in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) > 30 and not done.returncode, done.stderr
+    assert not [line for line in lines if len(line) > 1]
+
+
 def test_help_names_every_command_and_the_common_overrides(capsys):
     code, out, _ = run_here(capsys, "--help")
     assert code == 0

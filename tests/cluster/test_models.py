@@ -14,9 +14,10 @@ from cluster.cli import main
 from cluster.config.settings import load_settings, make_model
 from cluster.errors import UserError
 from cluster.models import hub
+from cluster.models.grades import GRADES, PLAYED
 from cluster.models.hub import Files, known, model_from, shape_of
 from cluster.models.memory import cache_bytes, fit_on, gpu_hours, parallel_sizes
-from cluster.models.proofs import GRADES, PLAYED, Proof, grade_of, proofs, record
+from cluster.models.proofs import Proof, grade_of, proofs, record
 from cluster.models.table import GIB, Shape, families, gpus, row_of, rows, section_of
 
 KUMO = ["suite=kumo", "suite.domains=[medical]", "suite.tasks_per_domain=1", "suite.repeats=1"]

@@ -11,8 +11,9 @@ import pytest
 
 from benchmarks.models import SHIPPED, line
 from cluster.cli import main
+from cluster.models.grades import CONFIG, EXACT
 from cluster.models.hub import Files, files_of, shape_of
-from cluster.models.proofs import CONFIG, EXACT, proofs
+from cluster.models.proofs import proofs
 from cluster.models.shrink import small_config
 from cluster.models.table import row_of, rows
 

@@ -30,8 +30,9 @@ from cluster.observe.tracker import Watcher
 from cluster.serve import commits as commits_module
 from cluster.serve import host
 from cluster.serve.commits import Commits
-from cluster.serve.games import KEPT_SECONDS, Games, Limits
-from cluster.serve.host import LOOPBACK, listen, over_http, token_of
+from cluster.serve.games import KEPT_SECONDS, Games
+from cluster.serve.host import listen, over_http, token_of
+from cluster.serve.limits import LOOPBACK, Limits
 from cluster.serve.taken import Answer
 from cluster.serve.tools import Tools
 from cluster.serve.web import Web

@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError
-from evals.suites.kidgym.published_environment.recording import PICTURES, RecordedGame, record_game, write_recording
+if TYPE_CHECKING:
+    from evals.suites.kidgym.published_environment.process import EnvironmentProcess
+    from evals.suites.kidgym.published_environment.recording import RecordedGame
 
 TASKS = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
 
@@ -47,6 +49,9 @@ def _positive(text: str) -> int:
 
 def main(args: argparse.Namespace) -> int:
     """Run the parsed command; returns the exit code, 2 for bad input and 1 where games could not be made."""
+    from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError
+    from evals.suites.kidgym.published_environment.recording import PICTURES
+
     checkout = args.checkout.absolute()
     if not (checkout / "tasks" / "__init__.py").is_file():
         print(f"kidgym record: {args.checkout}: no checkout of KidGym (it has no tasks/__init__.py)", file=sys.stderr)
@@ -64,6 +69,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _record(args: argparse.Namespace, process: EnvironmentProcess) -> int:
+    from evals.suites.kidgym.published_environment.recording import record_game, write_recording
+
     games: list[RecordedGame] = []
     print(f"{'task':6}{'level':>6}{'recorded':>10}{'failed':>8}  cause")
     for task in args.tasks:

@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evals.suites.multistar.published_questions.reader import Import, import_checkout
-from evals.suites.multistar.published_questions.store import Stored, write_questions
+if TYPE_CHECKING:
+    from evals.suites.multistar.published_questions.reader import Import
+    from evals.suites.multistar.published_questions.store import Stored
 
 MOST_NAMED = 20
 """Lines of one kind on the terminal; all stand in the folder."""
@@ -30,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the parsed command; returns the exit code, 2 for bad input and 1 where something was left out."""
+    from evals.suites.multistar.published_questions.reader import import_checkout
+    from evals.suites.multistar.published_questions.store import write_questions
+
     try:
         if not args.checkout.is_dir():
             raise ValueError(f"{args.checkout}: there is no such folder")
