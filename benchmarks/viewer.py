@@ -79,7 +79,7 @@ def each(process: int, works: Sequence[Callable[[], Any]]) -> tuple[list[float],
 
 def first_page(client: httpx.Client) -> None:
     """What a browser asks for before the page stands."""
-    for path in ("/", "/static/style.css", "/static/main.js"):
+    for path in ("/episodes", "/static/style.css", "/static/main.js"):
         client.get(path).raise_for_status()
     get(client, "state")
     get(client, "episodes", count=100)

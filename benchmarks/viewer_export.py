@@ -32,6 +32,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from cluster.console import show
+from cluster.storage.stored_run import Run
 from envs.picture import render_description
 from evals.archive.chunks import read_chunk
 from evals.archive.export import export
@@ -204,7 +205,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run_dir = Path(scratch, "run")
         count = make_run(run_dir, options.games)
-        run = ViewedRun("run", run_dir, lambda: KidGymSuite(tasks="all", episodes=options.games))
+        run = ViewedRun(
+            "run", run_dir, lambda: KidGymSuite(tasks="all", episodes=options.games), lambda: Run(run_dir).data
+        )
         index = EpisodeIndex([run])
         index.refresh()
         rows: list[tuple[Any, ...]] = []

@@ -20,15 +20,16 @@ COLORS = 256
 def shown(page: Page, view: str, address: str, player: str) -> None:
     """Bring a view onto the page."""
     chosen = {
-        "list": "",
+        "results": "runs",
+        "list": "episodes",
         "kumo": f"?suite=kumo&level=easy&player={player}&sort=-steps",
         "kidgym": f"?suite=kidgym&task=MA&player={player}&sort=-steps",
         "multistar": f"?suite=multistar&task=center_single&mode=vanilla/model&player={player}",
         "side_by_side": f"?suite=kidgym&task=CL&player={player}&sort=-steps",
     }
     page.goto(address + chosen[view])
-    page.wait_for_selector(".row .outcome")
-    if view != "list":
+    page.wait_for_selector(".scores .dot" if view == "results" else ".row .outcome")
+    if view not in ("results", "list"):
         page.click(".row >> nth=0")
         page.wait_for_selector(".episode h2")
         page.keyboard.press("ArrowRight" if view != "multistar" else "Home")
@@ -49,7 +50,7 @@ def main(address: str, player: str) -> None:
         for scheme in ("light", "dark"):
             for width, height in WIDTHS.items():
                 page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-                for view in ("list", "kumo", "kidgym", "multistar", "side_by_side"):
+                for view in ("results", "list", "kumo", "kidgym", "multistar", "side_by_side"):
                     shown(page, view, address, player)
                     picture = Image.open(io.BytesIO(page.screenshot()))
                     path = IMAGES / f"viewer_{view}_{scheme}_{width}.png"

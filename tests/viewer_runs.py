@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from cluster.storage.stored_run import Run
 from evals.ledger.parts import write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.players import OraclePlayer, RandomPlayer
@@ -102,4 +103,4 @@ def hostile_rows():
 
 
 def viewed(path: Path) -> ViewedRun:
-    return ViewedRun(path.name, path, small_suite)
+    return ViewedRun(path.name, path, small_suite, lambda: Run(path).data)

@@ -14,7 +14,7 @@ from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
 from envs.files import FileError, read_json, real_path
 from evals.ledger.run_data import count_rows
-from evals.site.entries import Outline, RunPart, player_labels
+from evals.results.entries import Outline, RunPart, player_labels
 from evals.site.pages import Site
 from evals.suite import built_in_names
 from evals.types import stable_hash

@@ -126,7 +126,7 @@ class _Finder:
             return None
         name = path.name if path.name and path.name not in self._names else str(path)
         self._names.add(name)
-        return ViewedRun(name, path, _suite_of(config["suite"]), _stopping_of(run))
+        return ViewedRun(name, path, _suite_of(config["suite"]), lambda: Run(path).data, _stopping_of(run))
 
 
 def _stopping_of(run: Run) -> Callable[[], Sequence[str]]:

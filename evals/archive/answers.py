@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from evals.exchange.public import public_error
+from evals.exchange.public import public_error, public_model, public_settings
 from evals.ledger.run_data import count_rows
 from evals.viewer.index import PLANNED_CELL, EpisodeIndex
+from evals.viewer.results import Results
 from evals.viewer.runs import read_plan
+
+COMPARED: Final = 12
+"""Rows of the results, from the first one on, of which all pairs are compared in static pages."""
+
+
+def stored_results(index: EpisodeIndex) -> dict[str, Any]:
+    """The page of results with each row as the baseline, and the comparison of each pair (``schema.Stored``)."""
+    found = Results(index, _shown)
+    names = found.names()
+    compared: dict[str, dict[str, Any]] = {}
+    for first, second in itertools.permutations(names[:COMPARED], 2):
+        compared.setdefault(first, {})[second] = found.compare(first, second)
+    results = {baseline: found.results(baseline) for baseline in ("", *names)}
+    for each in results.values():
+        each["trouble"] = [public_error(text) for text in each["trouble"]]
+    return {"results": results, "compare": compared}
+
+
+def _shown(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a run's configuration leaves: its name, what was played, which model answered."""
+    suite = public_settings(settings.get("suite", {}))
+    return {"name": settings.get("name"), "suite": suite, "model": public_model(settings)}
 
 
 def answers_of(index: EpisodeIndex, hidden: Sequence[Sequence[str]]) -> dict[str, Any]:

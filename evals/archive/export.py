@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from evals.archive.answers import answers_of
+from evals.archive.answers import answers_of, stored_results
 from evals.archive.chosen import chosen_rows, games_of
 from evals.archive.chunks import write_chunk
 from evals.archive.columns import pack
@@ -81,6 +81,7 @@ def export(
         "answers": answers_of(index, hidden),
     }
     size = write_chunk(data, "columns", head, numbers)
+    write_chunk(data, "results", stored_results(index))
     _write_page(folder)
     files = [path for path in folder.rglob("*") if path.is_file()]
     total = sum(path.stat().st_size for path in files)

@@ -22,8 +22,8 @@ from evals.printable import printable
 from evals.report.joint import joined_tables, with_labels
 from evals.report.page import table_parts
 from evals.report.parts import settings_text, versions_table
-from evals.site.boards import Board, boards_of, own_rows, paper_table, settings_table
-from evals.site.entries import Entry, Reader, RunPart
+from evals.results.boards import Board, boards_of, own_rows, paper_table, settings_table
+from evals.results.entries import Entry, Reader, RunPart
 from evals.site.games import games_of
 from evals.stats.intervals import Estimate
 from evals.suite import Suite, built_in_names

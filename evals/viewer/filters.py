@@ -18,7 +18,14 @@ PARTNER = " AND ".join(f'other."{name}" = episodes."{name}"' for name in (*GAME,
 """``other`` is the same game, asked in the same way and as often."""
 RANGES = ("steps", "prompt_tokens", "completion_tokens", "reasoning_tokens", "seconds", "cost", "score")
 """What can be bounded: ``min_steps``, ``max_steps``, ..."""
-FLAGS = {"won": "success", "lost": "success IS NOT TRUE AND status = 'done'", "cut_off": "cut_off > 0"}
+FLAGS = {
+    "won": "success",
+    "lost": "success IS NOT TRUE AND status = 'done'",
+    "not_won": "success IS NOT TRUE",
+    "cut_off": "cut_off > 0",
+}
+OUTCOMES = {"won": "other.success", "not won": "other.success IS NOT TRUE"}
+"""Of those that have played the same game."""
 OF_THE_PAGE = frozenset({"at", "attempt", "from", "count", "sort", "panel", "across", "shown"})
 """What an address holds beside filters."""
 CAUSE = r"regexp_replace(error, '0x[0-9a-f]+|\b[0-9a-f]{16,}\b|[0-9]+([.,:][0-9]+)*', '#', 'g')"
@@ -43,6 +50,8 @@ class Filter:
     """Run and player that have played the same game, too."""
     flipped: bool = False
     """Whether with another outcome only."""
+    versus_outcome: str = ""
+    """One of ``OUTCOMES``; empty for any."""
 
     def without(self, *names: str) -> Filter:
         """The same without the choices of these names."""
@@ -72,6 +81,7 @@ class Filter:
             values.append(self.id)
         if self.versus[1]:
             differs = " AND other.success IS DISTINCT FROM episodes.success" if self.flipped else ""
+            differs += f" AND {OUTCOMES[self.versus_outcome]}" if self.versus_outcome else ""
             parts.append(
                 "EXISTS (SELECT 1 FROM episodes AS other WHERE other.latest AND other.run = ? AND other.player = ? "
                 f"AND other.id <> episodes.id AND {PARTNER}{differs})"
@@ -91,7 +101,7 @@ def filter_of(given: Iterable[tuple[str, str]]) -> Filter:
     """
     choices: dict[str, list[str]] = {}
     bounds, flags = [], []
-    texts = {"cause": "", "id": "", "text": "", "versus": "", "versus_run": "", "flipped": ""}
+    texts = {"cause": "", "id": "", "text": "", "versus": "", "versus_run": "", "flipped": "", "versus_outcome": ""}
     for name, value in given:
         edge, _, column = name.partition("_")
         if not value:
@@ -109,6 +119,8 @@ def filter_of(given: Iterable[tuple[str, str]]) -> Filter:
             raise ValueError(f"there is no filter {name!r}; there are {', '.join(known)}")
     chosen = tuple((name, tuple(dict.fromkeys(values))) for name, values in sorted(choices.items()))
     versus, flipped = (texts.pop("versus_run"), texts.pop("versus")), bool(texts.pop("flipped"))
+    if texts["versus_outcome"] not in ("", *OUTCOMES):
+        raise ValueError(f"versus_outcome: is one of {', '.join(OUTCOMES)}")
     return Filter(chosen, tuple(bounds), tuple(dict.fromkeys(flags)), **texts, versus=versus, flipped=flipped)
 
 

@@ -212,6 +212,21 @@ class EpisodeIndex:
         )
         return self._named(asked, values)
 
+    def outcomes(self, first: tuple[str, str], second: tuple[str, str], suite: str) -> list[dict[str, Any]]:
+        """The games of a suite that two players (run and name) have both played, by cell and by who won them."""
+        asked = (
+            "SELECT task, level, mode, count(*) FILTER (mine AND theirs) AS both, "
+            "count(*) FILTER (mine AND NOT theirs) AS first, count(*) FILTER (theirs AND NOT mine) AS second, "
+            "count(*) FILTER (NOT mine AND NOT theirs) AS neither FROM (SELECT episodes.task AS task, "
+            "episodes.level AS level, episodes.mode AS mode, coalesce(episodes.success, false) AS mine, "
+            f"coalesce(other.success, false) AS theirs FROM episodes JOIN episodes AS other ON {PARTNER} AND other.latest "
+            "AND other.run = ? AND other.player = ? WHERE episodes.latest AND episodes.run = ? AND episodes.player = ? "
+            "AND episodes.suite = ?) GROUP BY task, level, mode ORDER BY abs(count(*) FILTER (mine AND NOT theirs) - "
+            "count(*) FILTER (theirs AND NOT mine)) DESC, task, level, mode"
+        )
+        values = [self.run_number(second[0]), second[1], self.run_number(first[0]), first[1], suite]
+        return self._named(asked, values)
+
     def causes(self, chosen: Filter, search: int | None) -> list[dict[str, Any]]:
         """Failures by cause, the most frequent first, with some of their episodes."""
         where, values = chosen.clause(self.run_number, search)

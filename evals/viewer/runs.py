@@ -21,6 +21,7 @@ from evals.ledger.parts import (
     part_order,
     read_batches,
 )
+from evals.ledger.run_data import RunData
 from evals.suite import Suite
 
 LISTED = tuple(name for name in COLUMNS if name not in ("turns", "session"))
@@ -40,6 +41,8 @@ class ViewedRun:
     path: Path
     suite: Callable[[], Suite]
     """Makes the run's suite; raises ValueError where it cannot, and episodes are then shown without its help."""
+    data: Callable[[], RunData]
+    """Opens plan and ledger as they are now, for scores."""
     stopping: Callable[[], Sequence[str]] = tuple
     """What the run's stopping rule says now, a sentence for each decision; nothing for a run without one."""
     planned: int = 0

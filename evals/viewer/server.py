@@ -27,6 +27,7 @@ from evals.ledger.parts import LedgerChangedError
 from evals.viewer.episode import Episodes, for_the_page, whole
 from evals.viewer.filters import CELL, Filter, filter_of
 from evals.viewer.index import EpisodeIndex
+from evals.viewer.results import Results
 from evals.viewer.runs import ViewedRun
 from evals.viewer.search import TextSearches
 
@@ -61,6 +62,7 @@ class Viewer:
         self.index = index
         self.searches = TextSearches(index)
         self.episodes = Episodes(index)
+        self.results = Results(index)
         self.loaded = False
         self.trouble = ""
         """Why the ledgers cannot be read at the moment."""
@@ -137,6 +139,15 @@ class Viewer:
         chosen, search, _ = self.asked(request)
         return JSONResponse(self.index.causes(chosen, search))
 
+    def overview(self, request: Request) -> Response:
+        """Runs by suites, what can be told apart, and differences to a baseline."""
+        return JSONResponse(_or_400(lambda: self.results.results(request.query_params.get("baseline", ""))))
+
+    def compare(self, request: Request) -> Response:
+        """Two rows of the results on identical games."""
+        sides = [request.query_params.get(side, "") for side in ("first", "second")]
+        return JSONResponse(_or_400(lambda: self.results.compare(*sides)))
+
     def episode(self, request: Request) -> Response:
         """One episode, where it stands in the list, and who else played the same game."""
         run, row = self._row(request)
@@ -203,11 +214,14 @@ def make_app(viewer: Viewer, token: str, cookie: str = "raycade", hosts: Collect
         "episodes": viewer.rows,
         "cells": viewer.cells,
         "causes": viewer.causes,
+        "results": viewer.overview,
+        "compare": viewer.compare,
         "episode": viewer.episode,
         "raw": viewer.raw,
         "picture/{key}": viewer.picture,
     }
-    routes = [Route("/", _page), *(Route(f"/api/{path}", answer) for path, answer in api.items())]
+    pages = [Route(path, _page) for path in ("/runs", "/episodes", "/suite/{name}", "/compare", "/episode")]
+    routes = [Route("/", _first_page), *pages, *(Route(f"/api/{path}", answer) for path, answer in api.items())]
     return Starlette(
         routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=_guard(token, cookie, hosts))],
@@ -261,6 +275,13 @@ def _is_known(headers: Collection[str], hosts: Collection[str]) -> bool:
         return False
     # IPv6 addresses stand in brackets, and only they do.
     return (address.version == 6) == (found["ipv6"] is not None)
+
+
+def _first_page(request: Request) -> Response:
+    """The page of results; where the address is of a time when all was one page, that of the episode or the list."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    page = "episode" if "episode" in request.query_params else "episodes" if query else "runs"
+    return RedirectResponse(f"/{page}{query}", 303)
 
 
 def _page(request: Request) -> Response:

@@ -88,6 +88,7 @@ def page(viewer_address, chromium):
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
     page.goto(viewer_address)
+    page.goto(viewer_address.split("?")[0] + "episodes")
     page.wait_for_selector(".row .outcome")
     yield page
     context.close()

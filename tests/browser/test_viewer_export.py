@@ -5,6 +5,7 @@ import functools
 import http.server
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -32,6 +33,11 @@ STATES = (
     "max_completion_tokens=100&sort=-run",
 )
 """States of the address: filters, sorting, panels."""
+PAGES = (
+    "runs",
+    "runs?baseline=hostile&order=-0:score",
+    "compare?first=hostile&second=perfect+play+(oracle)",
+)
 SHOWN = (
     """() => ["count", "heat", "causes", "rows"].map((name) => document.querySelector("." + name)?.innerText ?? "")"""
 )
@@ -95,13 +101,25 @@ def settled(page):
 
 def test_every_state_shows_what_the_server_shows(page, static_page, exported):
     address = (exported / "index.html").as_uri()
-    server = page.url.split("?")[0]
-    for state in STATES:
-        page.goto(f"{server}?{state}")
+    server = "http://" + urlsplit(page.url).netloc + "/"
+    for path in PAGES:
+        page.goto(f"{server}{path}")
         static_page.goto("about:blank")
-        static_page.goto(f"{address}#{state}")
+        static_page.goto(f"{address}#/{path}")
+        for each in (page, static_page):
+            each.wait_for_selector(".sentence")
+            each.wait_for_timeout(1500)
+        assert static_page.locator("main").inner_text() == page.locator("main").inner_text(), path
+    for state in STATES:
+        page.goto(f"{server}episodes?{state}")
+        static_page.goto("about:blank")
+        static_page.goto(f"{address}#/episodes?{state}")
         shown = settled(static_page)
-        assert shown == settled(page), state
+        for _ in range(50):  # the server's page asks for its cells again once it learns that a search has found more
+            if (served := settled(page)) == shown:
+                break
+            page.wait_for_timeout(200)
+        assert shown == served, state
         assert shown[0].split()[0] != "0", state
 
 
@@ -156,6 +174,8 @@ def test_firefox_opens_them_from_a_disk_and_a_plain_server(exported, plain_serve
         async with firefox() as browser:
             for address in ((exported / "index.html").as_uri(), plain_server):
                 await browser.open(address)
+                await browser.until("document.querySelector('.scores .dot') !== null")
+                await browser.open(f"{address}#/episodes")
                 await browser.until("document.querySelector('.row .outcome') !== null")
                 said = await browser.evaluate("document.querySelector('.count').textContent")
                 assert said.startswith(f"{count} episodes")

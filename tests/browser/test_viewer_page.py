@@ -17,6 +17,9 @@ expect.set_options(timeout=20_000)  # what a page shows, it shows some time afte
 pytestmark = pytest.mark.browser
 
 
+VERSUS = "first=hostile&second=perfect+play+(oracle)"
+
+
 def everything():
     return len(calm_rows()[0]) + len(hostile_rows()[0])
 
@@ -39,19 +42,33 @@ def expect_count(page, count):
 
 
 def address(page):
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+    """What the address says; one suite stands in its path."""
+    parts = urlsplit(page.url)
+    suite = {"suite": parts.path.removeprefix("/suite/")} if parts.path.startswith("/suite/") else {}
+    return suite | {name: values[0] for name, values in parse_qs(parts.query).items()}
+
+
+def site(page):
+    """Where the viewer is, without a page."""
+    return "http://" + urlsplit(page.url).netloc
 
 
 def filtered(page, **choices):
     """The page with these filters in its address, loaded anew."""
     query = "&".join(f"{name}={value}" for name, value in choices.items())
-    page.goto(f"{page.url.split('?')[0]}?{query}")
+    page.goto(f"{site(page)}/episodes?{query}")
     page.wait_for_selector(".row .outcome")
 
 
 def open_first(page):
     page.click(".row >> nth=0")
     page.wait_for_selector(".episode h2")
+
+
+def open_comparison(page):
+    page.goto(f"{site(page)}/compare?{VERSUS}")
+    page.locator(".flip").first.scroll_into_view_if_needed()  # a game is asked for once it comes into sight
+    page.wait_for_selector(".flip img")
 
 
 def cells_of(page, column):
@@ -276,6 +293,80 @@ def test_rows_are_links_and_going_back_leads_to_where_the_list_stood(page):
         assert page.evaluate("document.querySelector('[role=grid]').scrollTop") == stood > 0
 
 
+def test_results_come_first_and_their_numbers_name_player_and_n(page):
+    page.goto(site(page))
+    expect(page).to_have_url(f"{site(page)}/runs")
+    expect(page.locator(".sentence")).to_contain_text(
+        "on KidGym no difference is shown (25.0 points [-72.6, 100.0], p = 1.000)"
+    )
+    assert page.locator(".scores tbody th[scope=row] a").all_inner_texts() == [
+        *("hostile", "chance (random)", "perfect play (oracle)")
+    ]
+    values = page.locator(".scores .value")
+    assert values.all_inner_texts()[0].split()[0] == "25.0" and values.first.get_attribute("title") == "hostile, n = 4"
+    page.get_by_role("button", name="baseline perfect play (oracle)").click()
+    expect(page.locator(".baseline .value").first).to_have_text("the baseline")
+    assert values.all_inner_texts()[0].startswith("−75.0 [")
+    page.click("text=show scores")
+    expect(values.first).to_contain_text("25.0")
+    page.click(".scores th.board:nth-of-type(2) .sorts button:has-text('cost')")
+    expect(page.locator("th[aria-sort=descending]")).to_have_count(1)
+    for name in ("hostile", "perfect play (oracle)"):
+        page.check(f"input[aria-label='compare {name}']")
+    assert page.locator("input[aria-label='compare chance (random)']").is_disabled()
+    page.click("#compare")
+    expect(page.locator("h1")).to_contain_text("hostile and perfect play (oracle)")
+    page.go_back()
+    expect(page.locator("#compare")).to_be_focused()
+    assert page.locator("input[type=checkbox]:checked").count() == 2
+
+
+def test_a_comparison_leads_to_its_games_and_back_to_where_it_stood(page):
+    open_comparison(page)
+    assert page.locator(".forest >> nth=0 >> tbody tr").count() >= 3
+    for link in page.locator(".two-by-two a").all()[:8]:
+        count = int(link.inner_text())
+        where = link.get_attribute("href")
+        other = page.context.new_page()
+        other.goto(site(page) + where)
+        expect_count(other, count)
+        other.close()
+    flips = page.locator(".flip > a")
+    for number in range(flips.count()):
+        page.keyboard.press("j")
+        expect(flips.nth(number)).to_be_focused()
+    page.keyboard.press("k")
+    flip = flips.nth(flips.count() - 2)
+    expect(flip).to_be_focused()
+    expect(page.locator(".flip").nth(flips.count() - 2).locator(".reply").nth(1)).to_be_visible()
+    stood = page.evaluate("scrollY")
+    for way in ("Escape", "back"):
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".panes.two .episode >> nth=1")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Escape") if way == "Escape" else page.go_back()
+        expect(flip).to_be_focused()
+        assert page.evaluate("scrollY") == stood > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("", "/runs"), ("?suite=kumo&won=1", "/suite/kumo?won=1"), ("?sort=-steps", "/episodes?sort=-steps")],
+)
+def test_old_addresses_lead_to_the_pages_of_today(page, old, new):
+    page.goto(f"{site(page)}/{old}")
+    expect(page).to_have_url(site(page) + new)
+
+
+def test_every_page_prints_without_its_controls(page):
+    page.emulate_media(media="print")
+    for path, content in (("/runs", ".scores"), ("/episodes", ".row .outcome"), (f"/compare?{VERSUS}", ".flip")):
+        page.goto(site(page) + path)
+        page.wait_for_selector(content)
+        hidden = ".filters, .tabs, .pages, .theme, .sorts, input[type=checkbox]"
+        assert not any(each.is_visible() for each in page.locator(hidden).all())
+
+
 def test_two_decisions_are_in_sight_and_the_page_uses_a_wide_window(page):
     filtered(page, suite="kidgym", player="random", versus="oracle", versus_run="calm", flipped="1")
     open_first(page)
@@ -294,6 +385,7 @@ def test_an_error_is_shown_where_it_occurs(viewer_address, chromium):
     for path in ("cells", "values"):
         page.route(f"**/api/{path}*", lambda route: route.fulfill(status=500, body='{"error": "the disk is gone"}'))
     page.goto(viewer_address)
+    page.click(".pages a:has-text('episodes')")
     expect(page.locator(".panel [role=alert]")).to_have_text("the disk is gone")
     expect(page.locator(".results > [role=alert]")).to_contain_text("choose from: the disk is gone")
     expect(page.locator(".row .outcome").first).to_be_visible()
@@ -350,6 +442,12 @@ def test_axe_finds_no_violation_and_nothing_is_wider_than_the_window(page, front
         assert page.evaluate("document.documentElement.scrollWidth") <= width, what
 
     check("list")
+    page.goto(f"{site(page)}/runs")
+    page.wait_for_selector(".scores .dot")
+    check("results")
+    open_comparison(page)
+    check("comparison")
+    filtered(page)
     page.click("text=causes of failure")
     page.wait_for_selector(".causes td")
     check("causes")
@@ -400,6 +498,8 @@ def test_a_run_that_goes_on_grows_on_the_page(page, tmp_path):
     with serving(viewer) as address:
         viewer.watch()
         page.goto(address)
+        expect(page.locator(".runs")).to_contain_text(f"4 of {len(plan)} episodes")
+        page.click(".pages a:has-text('episodes')")
         expect_count(page, 4)
         expect(page.locator(".runs")).to_contain_text(f"4 of {len(plan)} episodes")
         add_part(path, 2, rows.slice(4))

@@ -14,8 +14,8 @@ from html.parser import HTMLParser
 import pytest
 
 from evals.report.episodes import Shown
-from evals.site.boards import boards_of, paper_table, settings_table
-from evals.site.entries import Entry, Outline, Reader, RunPart, Score, player_labels
+from evals.results.boards import boards_of, paper_table, settings_table
+from evals.results.entries import Entry, Outline, Reader, RunPart, Score, player_labels
 from evals.site.games import decisive_turns
 from evals.site.pages import Site, _run_facts, games_file, player_file
 from evals.site.parts import episode_parts

@@ -119,6 +119,9 @@ def test_answers_and_files_are_what_the_schema_says(ask, folder, tmp_path):
     }
     for path, hint in answers.items():
         conforms(ask(path).json(), hint, path)
+    conforms(ask("results").json(), schema.Results)
+    conforms(ask("results", baseline="hostile").json(), schema.Results)
+    conforms(ask("compare", first="hostile", second="chance (random)").json(), schema.Comparison)
     versus = {"versus": "hostile", "versus_run": "wild", "text": "let me think"}
     conforms(ask("episodes", **versus).json(), schema.Page)
     for row in listed(ask):
@@ -127,6 +130,7 @@ def test_answers_and_files_are_what_the_schema_says(ask, folder, tmp_path):
     index.refresh()
     export(index, [{}], tmp_path / "pages")
     conforms(read_chunk(tmp_path / "pages" / "data" / "columns.js")[0], schema.Columns)
+    conforms(read_chunk(tmp_path / "pages" / "data" / "results.js")[0], schema.Stored)
     for episode in read_chunk(tmp_path / "pages" / "data" / "episodes-0.js")[0]["episodes"]:
         conforms(episode, schema.Shown)
 
@@ -302,6 +306,37 @@ def texts_of(row):
     for turn in row["turns"]:
         yield from (turn["reply"], turn["reasoning"])
         yield from (part["text"] or "" for message in turn["prompt"] for part in message["parts"])
+
+
+def test_outcomes_of_the_same_games_count_what_the_filters_find(ask):
+    found = ask("compare", first="hostile", second="perfect play (oracle)").json()
+    for suite in found["suites"]:
+        first, second = suite["first"], suite["second"]
+        given = {**{"run": first["run"], "player": first["player"], "suite": suite["suite"]}}
+        given |= {"versus_run": second["run"], "versus": second["player"]}
+        for cell in suite["outcomes"]:
+            of_cell = {name: cell[name] for name in ("task", "level", "mode")}
+            for name, mine, theirs in (
+                *(("both", "won", "won"), ("first", "won", "not won")),
+                *(("second", "not_won", "won"), ("neither", "not_won", "not won")),
+            ):
+                answer = ask("episodes", **given, **of_cell, **{mine: "1"}, versus_outcome=theirs).json()
+                assert answer["total"] == cell[name], (suite["suite"], cell, name)
+
+
+def test_results_say_which_run_cannot_be_read_and_which_rows_there_are(tmp_path):
+    write_run(tmp_path / "calm", *calm_rows())
+    broken = viewed(write_run(tmp_path / "wild", *hostile_rows()))
+    broken.data = lambda: 1 / 0
+    viewer = Viewer(EpisodeIndex([viewed(tmp_path / "calm"), broken]))
+    viewer.refresh()
+    ask = client_of(viewer)
+    found = ask("results").json()
+    assert found["trouble"] == ["wild: ZeroDivisionError: division by zero"]
+    assert {row["name"] for row in found["rows"]} == {"chance (random)", "perfect play (oracle)"}
+    for path, given in (("results", {"baseline": "nobody"}), ("compare", {"first": "nobody"})):
+        answer = ask(path, **given)
+        assert answer.status_code == 400 and "'nobody'; there are chance (random)" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

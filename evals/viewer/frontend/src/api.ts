@@ -7,7 +7,7 @@ export const archive = document.documentElement.dataset.source === "archive" ? n
 
 export async function ask<T>(path: string, given: URLSearchParams, signal?: AbortSignal): Promise<T> {
   if (archive) return (await archive.ask(path, given)) as T;
-  const answer = await fetch(`api/${path}?${given}`, { signal });
+  const answer = await fetch(`/api/${path}?${given}`, { signal });
   if (!answer.ok) {
     const text = await answer.text();
     let error = text;

@@ -1,6 +1,7 @@
-import { addressOf, changed, type Change } from "./address";
+import { changed, type Change } from "./address";
 import { reference } from "./api";
 import type { Cause } from "./schema";
+import { Link } from "./link";
 import { number, Text } from "./text";
 
 interface Given {
@@ -44,16 +45,9 @@ export function Causes({ causes, address, go }: Given) {
               <td>{cause.players.join(", ")}</td>
               <td>
                 {cause.episodes.slice(0, 3).map((row) => (
-                  <a
-                    key={row.id}
-                    href={addressOf(changed(address, { episode: reference(row) }))}
-                    onClick={(event) => {
-                      event.preventDefault();
-                      go({ episode: reference(row) });
-                    }}
-                  >
+                  <Link key={row.id} id={`cause-${row.id}`} to={changed(address, { page: "episode", episode: reference(row) })}>
                     {row.episode_id.slice(0, 8)}
-                  </a>
+                  </Link>
                 ))}
               </td>
             </tr>

@@ -1,7 +1,7 @@
 // One episode, or two of the same game side by side, step by step.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { changed, filters, type Change } from "./address";
+import { back, changed, filters, type Change } from "./address";
 import { ask, named, reference } from "./api";
 import type { Episode, Row } from "./schema";
 import { Copy } from "./copy";
@@ -26,7 +26,7 @@ export function Compared({ address, go, version }: Given) {
   const whole = address.get("prompt") === "all";
   const to = (row: Row | null | undefined) => row && go({ episode: reference(row), step: null, beside: null }, true);
   const toStep = (next: number) => go({ step: String(Math.max(1, Math.min(most, next))) }, true);
-  const back = () => go({ episode: null, step: null, beside: null, prompt: null });
+  const leave = () => back(changed(address, { page: "episodes", episode: null, step: null, beside: null, prompt: null }));
 
   useEffect(() => heading.current?.focus({ preventScroll: true }), [left?.listed.id]);
   useEffect(() => {
@@ -45,7 +45,7 @@ export function Compared({ address, go, version }: Given) {
         j: () => to(left?.place.after),
         k: () => to(left?.place.before),
         p: () => go({ prompt: whole ? null : "all" }, true),
-        Escape: back,
+        Escape: leave,
       };
       if (!(event.key in keys)) return;
       event.preventDefault();
@@ -55,7 +55,7 @@ export function Compared({ address, go, version }: Given) {
     return () => removeEventListener("keydown", pressed);
   });
 
-  if (leftError) return <Problem text={leftError} back={back} />;
+  if (leftError) return <Problem text={leftError} leave={leave} />;
   if (!left)
     return (
       <main class="episode-page waiting" aria-busy="true">
@@ -68,8 +68,8 @@ export function Compared({ address, go, version }: Given) {
   return (
     <main class="episode-page">
       <nav class="bar" aria-label="Episode">
-        <button type="button" onClick={back}>
-          <span aria-hidden="true">← </span>all episodes
+        <button type="button" onClick={leave}>
+          <span aria-hidden="true">← </span>back
         </button>
         <span class="group">
           <button type="button" disabled={!before} onClick={() => to(before)}>
@@ -134,13 +134,13 @@ export function Compared({ address, go, version }: Given) {
   );
 }
 
-function Problem({ text, back }: { text: string; back: () => void }) {
+function Problem({ text, leave }: { text: string; leave: () => void }) {
   return (
     <main class="episode-page">
       <h1>Episode</h1>
       <p role="alert">{text}</p>
-      <button type="button" onClick={back}>
-        all episodes
+      <button type="button" onClick={leave}>
+        back
       </button>
     </main>
   );
@@ -158,7 +158,7 @@ function besideName(row: Row, other: Row): string {
 }
 
 /** The number of the first step at which two episodes decided differently; 1 without a second one. */
-function firstDifference(left: Episode | null, beside: Episode | null): number {
+export function firstDifference(left: Episode | null, beside: Episode | null): number {
   if (!left || !beside) return 1;
   const place = left.steps.findIndex((step, at) => step.decoded !== beside.steps[at]?.decoded);
   return place < 0 ? 1 : place + 1;
@@ -176,7 +176,7 @@ function stepsWith(episode: Episode, text: string): number[] {
 }
 
 /** An episode by run and id; while another one is under way the old one stays. */
-function useEpisode(name: string | null, asked: string, version: number): [Episode | null, string] {
+export function useEpisode(name: string | null, asked: string, version: number): [Episode | null, string] {
   const [episode, setEpisode] = useState<Episode | null>(null);
   const [error, setError] = useState("");
   useEffect(() => {

@@ -19,7 +19,7 @@ export function Copy({ episode }: { episode: Episode }) {
   const anywhere = { link: () => location.href };
   const whole = (): string => JSON.stringify(episode, null, 2);
   const ofServer: Record<string, () => string | Promise<string>> = {
-    JSON: () => fetch(`api/raw?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`).then((it) => it.text()),
+    JSON: () => fetch(`/api/raw?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`).then((it) => it.text()),
     Python: () => python(episode),
     command: () => `raycade view ${quoted(episode.folder)} --episode ${episode.listed.episode_id}`,
     ...anywhere,

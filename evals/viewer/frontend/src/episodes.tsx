@@ -1,8 +1,8 @@
 // The first view: filters, the heat map or the causes of failure, and the list.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { changed, filters, type Change } from "./address";
-import { ask } from "./api";
+import { useAnswer } from "./answer";
 import type { Cause, Cell, State, Values } from "./schema";
 import { Causes } from "./causes";
 import { Filters } from "./filters";
@@ -72,23 +72,4 @@ function Problem({ text }: { text: string }) {
       {text}
     </p>
   );
-}
-
-/** The server's last answer, and why there is no newer one. While one is under way the old one stays: nothing jumps. */
-export function useAnswer<T>(path: string, asked: string, version: number): [T | null, string] {
-  const [error, setError] = useState("");
-  const [answer, setAnswer] = useState<{ path: string; value: T } | null>(null);
-  const stop = useMemo(() => ({ current: new AbortController() }), []);
-  useEffect(() => {
-    if (!path) return;
-    stop.current.abort();
-    const stopped = (stop.current = new AbortController()).signal;
-    ask<T>(path, new URLSearchParams(asked), stopped)
-      .then((value) => {
-        setAnswer({ path, value });
-        setError("");
-      })
-      .catch((problem: Error) => stopped.aborted || setError(problem.message));
-  }, [path, asked, version]);
-  return [answer?.path === path ? answer.value : null, error];
 }

@@ -4,9 +4,9 @@ import type { RunStatus, Values } from "./schema";
 import { words } from "./text";
 
 const CHOICES = ["run", "suite", "task", "level", "mode", "player", "error_kind"];
-const OUTCOMES = { won: "won", lost: "lost", failed: "failed" };
+const OUTCOMES = { won: "won", lost: "lost", failed: "failed", not_won: "not won" };
 const BOUNDS = { steps: "steps", completion_tokens: "tokens written", prompt_tokens: "prompt tokens", seconds: "seconds" };
-const OTHERS = ["won", "lost", "cut_off", "status", "cause", "id", "text", "versus", "versus_run", "flipped"];
+const OTHERS = ["won", "lost", "cut_off", "status", "cause", "id", "text", "versus", "versus_run", "flipped", "not_won", "versus_outcome"];
 const TYPING = 250;
 
 interface Given {
@@ -20,9 +20,12 @@ export function Filters({ address, go, values, runs }: Given) {
   const narrow = matchMedia("(max-width: 899px)").matches;
   const names = [...CHOICES, ...OTHERS, ...Object.keys(BOUNDS).flatMap((name) => [`min_${name}`, `max_${name}`])];
   const active = names.filter((name) => address.has(name) && name !== "versus_run");
-  const outcome = address.has("won") ? "won" : address.has("lost") ? "lost" : address.get("status") ?? "";
+  const outcome = ["won", "lost", "not_won"].find((name) => address.has(name)) ?? address.get("status") ?? "";
   const choose = (value: string) =>
-    go({ won: value === "won" ? "1" : null, lost: value === "lost" ? "1" : null, status: value === "failed" ? value : null });
+    go({
+      ...Object.fromEntries(["won", "lost", "not_won"].map((name) => [name, value === name ? "1" : null])),
+      status: value === "failed" ? value : null,
+    });
   return (
     <details class="filters" open={!narrow}>
       <summary>
@@ -80,7 +83,7 @@ function Versus({ address, go, runs }: Omit<Given, "values">) {
   const chosen = address.has("versus") ? JSON.stringify([address.get("versus_run"), address.get("versus")]) : "";
   const choose = (value: string) => {
     const [run, player] = value ? (JSON.parse(value) as string[]) : [null, null];
-    go({ versus: player, versus_run: run, flipped: value ? address.get("flipped") : null });
+    go({ versus: player, versus_run: run, ...(value ? {} : { flipped: null, versus_outcome: null }) });
   };
   return (
     <>

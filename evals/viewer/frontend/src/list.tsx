@@ -118,6 +118,7 @@ export function List({ address, go, version, loading, runs }: Given) {
   };
   const rowAt = (place: number) => known?.pages.get(Math.floor(place / PAGE))?.rows[place % PAGE];
   const opened = (row: Row): Change => ({
+    page: "episode",
     episode: reference(row),
     step: null,
     beside: row.other ? reference(row.other) : null,

@@ -1,19 +1,29 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { addressOf, useAddress } from "./address";
+import { state, useAddress } from "./address";
 import { archive, ask } from "./api";
 import type { State } from "./schema";
+import { ComparePage } from "./compare";
 import { Compared } from "./compared";
 import { Episodes } from "./episodes";
+import { Link } from "./link";
 import { Report } from "./report";
+import { ResultsPage } from "./results";
 import { number } from "./text";
 import { Theme } from "./theme";
 
 const POLL = 2000;
+/** What the first press of Tab offers to skip to. */
+const SKIPS: Record<string, [label: string, target: string]> = {
+  runs: ["the results", ".scores a, h1"],
+  compare: ["the comparison", "h1"],
+  episode: ["the episode", "h1"],
+  episodes: ["the list of episodes", "[role=grid]"],
+};
 
 function App() {
   const [address, go] = useAddress();
-  const [state, setState] = useState<State | null>(null);
+  const [status, setState] = useState<State | null>(null);
   const [lost, setLost] = useState("");
   useEffect(() => {
     let timer = 0;
@@ -35,7 +45,8 @@ function App() {
       clearTimeout(timer);
     };
   }, []);
-  const open = address.get("episode");
+  const page = address.get("page");
+  const [label, target] = SKIPS[page ?? "runs"];
   return (
     <>
       <a
@@ -43,33 +54,33 @@ function App() {
         href="#app"
         onClick={(event) => {
           event.preventDefault();
-          document.querySelector<HTMLElement>("[role=grid], h1[tabindex]")?.focus();
+          document.querySelector<HTMLElement>(target)?.focus();
         }}
       >
-        skip to {open ? "the episode" : "the list of episodes"}
+        skip to {label}
       </a>
       <header class="top">
-        <a
-          class="home"
-          href={addressOf(new URLSearchParams())}
-          onClick={(event) => {
-            event.preventDefault();
-            go(Object.fromEntries([...address.keys()].map((name) => [name, null])));
-          }}
-        >
+        <Link class="home" to={state("runs")}>
           raycade
-        </a>
-        <Runs state={state} />
+        </Link>
+        <nav class="pages" aria-label="Pages">
+          <Link to={state("runs")} current={page === "runs"}>
+            results
+          </Link>
+          <Link to={state("episodes")} current={page === "episodes"}>
+            episodes
+          </Link>
+        </nav>
+        <Runs state={status} />
         <Theme />
       </header>
       <p class="disconnected" role="alert" hidden={!lost}>
         {lost}
       </p>
-      {open ? (
-        <Compared address={address} go={go} version={state?.version ?? 0} />
-      ) : (
-        <Episodes address={address} go={go} state={state} />
-      )}
+      {page === "runs" && <ResultsPage address={address} go={go} status={status} />}
+      {page === "compare" && <ComparePage address={address} go={go} status={status} />}
+      {page === "episode" && <Compared address={address} go={go} version={status?.version ?? 0} />}
+      {page === "episodes" && <Episodes address={address} go={go} state={status} />}
     </>
   );
 }

@@ -162,6 +162,134 @@ export interface Cause {
   episodes: Row[];
 }
 
+/** A mean, or a difference, with its interval at 95 %, whose ends are null where it has none; ``n`` observations. */
+export interface Interval {
+  mean: number;
+  low: number | null;
+  high: number | null;
+  n: number;
+}
+
+/** First minus second on their shared games; ``holm`` is p corrected for the rows beside it. */
+export interface Effect {
+  cell: string[];
+  first: number;
+  second: number;
+  difference: Interval;
+  p: number;
+  holm: number;
+  games: number;
+}
+
+/** One player's games on a board; ``difference`` to the baseline. */
+export interface ResultCell {
+  run: string;
+  player: string;
+  score: Interval | null;
+  standing: string;
+  notes: string[];
+  planned: number;
+  played: number;
+  failed: number;
+  replies: number;
+  unread: number;
+  cut: number;
+  cost: number;
+  seconds: number | null;
+  difference?: Effect;
+}
+
+/** What a score may be held against. */
+export interface Tick {
+  kind: "chance" | "shortcut" | "paper" | "people";
+  name: string;
+  value: number;
+}
+
+/** Equal games of a suite, with the range of the first measure. */
+export interface ResultBoard {
+  suite: string;
+  title: string;
+  about: string;
+  measure: string;
+  share: boolean;
+  low: number;
+  high: number;
+  ticks: Tick[];
+}
+
+/** A model, or what a built-in player stands for, with a cell for each board. */
+export interface ResultRow {
+  name: string;
+  reference: boolean;
+  cells: (ResultCell | null)[];
+}
+
+/** A setting that differs, with its value in each row of a model. */
+export interface Setting {
+  name: string;
+  values: Record<string, string>;
+}
+
+/** Runs by suites; ``trouble`` says which could not be read. */
+export interface Results {
+  sentence: string;
+  baseline: string;
+  boards: ResultBoard[];
+  rows: ResultRow[];
+  settings: Setting[];
+  trouble: string[];
+}
+
+/** A measure of two rows; ``detects`` is the true difference that so many games show in 80 % of all cases. */
+export interface ComparedMeasure {
+  measure: string;
+  share: boolean;
+  better: string;
+  overall: Effect;
+  detects: number | null;
+  dimensions: string[];
+  tasks: Effect[];
+  cells: Effect[];
+}
+
+/** Games of a cell by who won them. */
+export interface Outcomes {
+  task: string;
+  level: string;
+  mode: string;
+  both: number;
+  first: number;
+  second: number;
+  neither: number;
+}
+
+/** One side of a comparison, as the ledger names it. */
+export interface Side {
+  run: string;
+  player: string;
+}
+
+/** Two rows in one suite. */
+export interface ComparedSuite {
+  suite: string;
+  title: string;
+  about: string;
+  first: Side;
+  second: Side;
+  measures: ComparedMeasure[];
+  outcomes: Outcomes[];
+}
+
+/** Two rows of the results on identical games, with the settings that tell them apart. */
+export interface Comparison {
+  first: string;
+  second: string;
+  sentence: string;
+  suites: ComparedSuite[];
+  settings: Setting[];
+}
+
 /** A text within a message. */
 export interface TextPart {
   text: string;
@@ -327,6 +455,12 @@ export interface Columns {
   size: number;
   columns: PackedColumn[];
   answers: Answers;
+}
+
+/** An export's results by baseline, and comparisons by the names of both rows. */
+export interface Stored {
+  results: Record<string, Results>;
+  compare: Record<string, Record<string, Comparison>>;
 }
 
 /** A cell of a table. */

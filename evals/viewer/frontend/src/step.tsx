@@ -153,11 +153,11 @@ export function Parts({ message, episode }: { message: Message; episode: Episode
   );
 }
 
-function Picture({ episode, id, alt }: { episode: Episode; id: string; alt: string }) {
+export function Picture({ episode, id, alt }: { episode: Episode; id: string; alt: string }) {
   const { width, height, error } = episode.pictures[id];
   if (error) return <p class="error">this picture cannot be rendered any more: {error}</p>;
   if (episode.chunk) return <Drawn key={`${reference(episode.listed)} ${id}`} episode={episode} id={id} alt={alt} />;
-  const address = `api/picture/${id}?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`;
+  const address = `/api/picture/${id}?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`;
   return <img src={address} width={width} height={height} alt={`${alt}, ${width} by ${height} pixels`} decoding="sync" />;
 }
 

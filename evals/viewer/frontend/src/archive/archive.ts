@@ -1,6 +1,6 @@
 // Static pages: what the server would answer, from the columns and chunks of an export.
 
-import { VERSION, type Cause, type Cell, type Columns, type Episode, type Page, type Progress, type Row, type Shown, type Values } from "../schema";
+import { VERSION, type Cause, type Cell, type Columns, type Episode, type Page, type Progress, type Row, type Shown, type Stored, type Values } from "../schema";
 import { open } from "./chunks";
 import { causeOf, CHOICES, Table } from "./table";
 
@@ -32,11 +32,20 @@ export class Archive {
       values: () => this.values(table),
       episodes: () => this.page(table, head, asked),
       cells: () => this.cells(table, head, asked),
-      causes: () => this.causes(table, asked),
+      causes: () => this.causes(table, head, asked),
       episode: () => this.episode(table, head, asked),
     };
+    if (path === "results" || path === "compare") return this.results(path, asked);
     if (path in answers) return answers[path](asked);
     throw new Error(`this export has no answer to ${path}`);
+  }
+
+  private async results(path: string, asked: URLSearchParams): Promise<unknown> {
+    const { head } = await open<Stored>("results");
+    const [first, second] = [asked.get("first") ?? "", asked.get("second") ?? ""];
+    const found = path === "results" ? head.results[asked.get("baseline") ?? ""] : head.compare[first]?.[second];
+    if (!found) throw new Error(path === "results" ? "this export has no such row" : "this export does not compare these two");
+    return found;
   }
 
   private values(table: Table): Values {
@@ -72,10 +81,16 @@ export class Archive {
     return { total: found.length, from, rows, search, version: head.answers.state.version };
   }
 
-  private cells(table: Table, head: Columns, asked: URLSearchParams): Cell[] {
+  /** The rows that an address asks for, once a text search has read everything: counts do not grow afterwards. */
+  private async all(table: Table, head: Columns, asked: URLSearchParams): Promise<Uint32Array> {
+    this.select(table, head, asked);
+    if (asked.get("text")) await this.search?.done;
+    return this.select(table, head, asked)[0];
+  }
+
+  private async cells(table: Table, head: Columns, asked: URLSearchParams): Promise<Cell[]> {
     const open = new URLSearchParams([...asked].filter(([name]) => !["suite", "task", "level", "mode"].includes(name)));
-    const [found] = this.select(table, head, open);
-    return table.cells(found).map((rows) => {
+    return table.cells(await this.all(table, head, open)).map((rows) => {
       const { run, suite, task, level, mode, player } = table.row(rows[0]);
       const won = rows.filter((row) => table.value("success", row) === true).length;
       const failed = rows.filter((row) => table.value("status", row) === "failed").length;
@@ -84,9 +99,9 @@ export class Archive {
     });
   }
 
-  private causes(table: Table, asked: URLSearchParams): Cause[] {
+  private async causes(table: Table, head: Columns, asked: URLSearchParams): Promise<Cause[]> {
     const groups = new Map<string, Row[]>();
-    for (const row of table.select(asked)) {
+    for (const row of await this.all(table, head, asked)) {
       if (table.value("status", row) !== "failed") continue;
       const found = table.row(row);
       const key = JSON.stringify([causeOf(found.error), found.error_kind]);
@@ -134,6 +149,7 @@ class Search {
   searched = 0;
   chunks: number;
   running = true;
+  done: Promise<void>;
   private rowsOf = new Map<number, number>();
 
   constructor(
@@ -146,7 +162,7 @@ class Search {
       if (at !== null) this.rowsOf.set(at, row);
     }
     this.chunks = Math.ceil(this.rowsOf.size / size);
-    void this.run();
+    this.done = this.run();
   }
 
   stop(): void {

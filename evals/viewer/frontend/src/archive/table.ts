@@ -91,6 +91,7 @@ export class Table {
       tests.push(this.having("success", (value) => value !== true));
       tests.push(this.having("status", (value) => value === "done"));
     }
+    if (asked.get("not_won")) tests.push(this.having("success", (value) => value !== true));
     if (asked.get("cut_off")) tests.push(this.having("cut_off", (value) => (value as number) > 0));
     const cause = asked.get("cause");
     if (cause) {
@@ -103,9 +104,12 @@ export class Table {
       const partner = this.partners(asked.get("versus_run") ?? "", asked.get("versus")!);
       const success = this.columns.get("success")!.numbers;
       const flipped = Boolean(asked.get("flipped"));
+      const outcome = asked.get("versus_outcome");
+      const hasWon = this.having("success", (value) => value === true);
       tests.push((row) => {
         const other = partner(row);
-        return other !== null && (!flipped || success[other] !== success[row]);
+        if (other === null || (flipped && success[other] === success[row])) return false;
+        return !outcome || hasWon(other) === (outcome === "won");
       });
     }
     return tests;

@@ -1,4 +1,4 @@
-"""What a site keeps of a run: scores, counts and tables of each player and suite; never the ledger itself."""
+"""What is kept of a run: scores, counts and tables of each player and suite; never the ledger itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,11 +48,14 @@ class Score:
     values: array[float]
     keys: tuple[tuple[Any, ...], ...]
     """Cell, game and unit of each value; one object for all players with the same ones."""
+    dimensions: tuple[str, ...] = ()
+    """What the parts of a cell are called."""
+    better: Literal["higher", "lower"] = "higher"
 
-    def observations(self) -> list[Observation]:
-        """As they were, in one cell."""
+    def observations(self, depth: int = 0) -> list[Observation]:
+        """As they were, in cells that tell the first ``depth`` dimensions apart: for 0 all in one."""
         pairs = zip(self.keys, self.values, strict=True)
-        return [Observation((), game, (cell, unit), value) for (cell, game, unit), value in pairs]
+        return [Observation(cell[:depth], game, (cell, unit), value) for (cell, game, unit), value in pairs]
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,14 @@ def player_labels(outlines: Sequence[Outline]) -> dict[str, dict[str, str]]:
     return found
 
 
+def outline_of(name: str, planned: pa.Table, settings: Mapping[str, Any], suite: Suite) -> Outline:
+    """A run's outline, of its whole plan."""
+    plays = count_rows(planned, ("player", "suite"))
+    ids = planned.select(["player", "episode_id"]).group_by("player").aggregate([("episode_id", "list")]).to_pylist()
+    hashes = {row["player"]: stable_hash(*sorted(row["episode_id_list"])) for row in ids}
+    return Outline(name, settings, [*plays], built_in_names(suite), hashes)
+
+
 class Reader:
     """Reads one run after the other."""
 
@@ -134,7 +145,7 @@ class Reader:
         """Keys of observations are kept once for all runs of the same games."""
         self._keys: dict[tuple[tuple[Any, ...], ...], tuple[tuple[Any, ...], ...]] = {}
 
-    def read(self, name: str, run: RunData, suite: Suite, planned: pa.Table) -> RunPart:
+    def read(self, name: str, run: RunData, suite: Suite, planned: pa.Table, with_tables: bool = True) -> RunPart:
         """What a site shows of a run.
 
         Args:
@@ -142,6 +153,7 @@ class Reader:
             run: With names of players that no other run has.
             suite: What was played.
             planned: The whole plan, as `run.plan`, but with the games that a stopping rule did not need.
+            with_tables: Whether to make the suites' own tables of scores, too.
         """
         health = reply_health(run)
         reference = _reference_names(suite)
@@ -151,7 +163,8 @@ class Reader:
         with run.intervals():
             for part in suite.parts:
                 mine = run.of(part.name)
-                tables[part.name] += suite_results(part, run, "scores")
+                if with_tables:
+                    tables[part.name] += suite_results(part, run, "scores")
                 sums = _sums(mine)
                 for (player,), count in count_rows(mine.plan, ["player"]).items():
                     whole = planned.filter(
@@ -187,7 +200,8 @@ class Reader:
         values = array("d", (one.value for one in observations))
         shares = all(value in (0.0, 1.0) for value in values)
         estimate = pooled_estimate(observations, shares) if observations else Estimate(0.0, 0.0, 0.0, 0)
-        return Score(measure.name, estimate, values, self._keys.setdefault(keys, keys))
+        known = self._keys.setdefault(keys, keys)
+        return Score(measure.name, estimate, values, known, measure.dimensions, measure.better)
 
 
 def _reference_names(suite: Suite) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from evals.analysis.differences import flat_settings
 from evals.analysis.labels import NOT_OF_A_LABEL
 from evals.reference import Figure, Paper, published
-from evals.site.entries import Entry, RunPart
+from evals.results.entries import Entry, RunPart
 from evals.stats.intervals import Estimate
 from evals.summary.paired import paired_effects
 from evals.tables import Cell, Table
@@ -177,17 +177,27 @@ def settings_table(players: Mapping[str, Sequence[RunPart]]) -> Table | None:
     Args:
         players: Each with the runs that it played in.
     """
-    of_player = {name: _settings(runs) for name, runs in players.items()}
     rows: list[tuple[Cell, ...]] = []
-    for key in dict.fromkeys(key for settings in of_player.values() for key in settings):
-        values: defaultdict[str, list[str]] = defaultdict(list)
-        for name, settings in of_player.items():
-            values[settings.get(key, "not set")].append(name)
-        if len(values) > 1:
-            rows += [(key, value, ", ".join(names)) for value, names in values.items()]
+    for key, values in differing_settings(players).items():
+        names_of: defaultdict[str, list[str]] = defaultdict(list)
+        for name, value in values.items():
+            names_of[value].append(name)
+        rows += [(key, value, ", ".join(names)) for value, names in names_of.items()]
     if not rows:
         return None
     return Table("settings", "Settings that differ", ("setting", "value", "players"), tuple(rows))
+
+
+def differing_settings(players: Mapping[str, Sequence[RunPart]]) -> dict[str, dict[str, str]]:
+    """The value that each player has of every setting that differs between them.
+
+    Args:
+        players: Each with the runs that it played in.
+    """
+    of_player = {name: _settings(runs) for name, runs in players.items()}
+    keys = dict.fromkeys(key for settings in of_player.values() for key in settings)
+    values = {key: {name: settings.get(key, "not set") for name, settings in of_player.items()} for key in keys}
+    return {key: of_key for key, of_key in values.items() if len({*of_key.values()}) > 1}
 
 
 def _settings(runs: Sequence[RunPart]) -> dict[str, str]:

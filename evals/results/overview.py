@@ -1,0 +1,362 @@
+"""The page of results as JSON values: runs by suites, what can be told apart, and paired differences to one of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Final
+
+from evals.reference import published
+from evals.results.boards import ALPHA, Board, Row, boards_of, differing_settings, paper_table
+from evals.results.entries import Entry, Outline, RunPart, Score, player_labels
+from evals.stats.intervals import Estimate
+from evals.stats.power import smallest_difference
+from evals.summary.paired import Effect, Observation, holm, paired_effects
+
+CHANCE: Final = "chance (random)"
+
+
+class Overview:
+    """Some runs on boards: each row is a model, or what a built-in player stands for, each column a board."""
+
+    def __init__(self, parts: Sequence[RunPart], outlines: Sequence[Outline], titles: Mapping[str, str]) -> None:
+        """Make the boards.
+
+        Args:
+            parts: The runs, read.
+            outlines: Of the same runs; their settings name runs of one model.
+            titles: Of the suites.
+        """
+        labels = player_labels(outlines)
+        self.boards = boards_of(
+            [
+                dataclasses.replace(entry, player=labels[part.name].get(entry.player, entry.player))
+                for part in parts
+                for entry in part.entries
+            ]
+        )
+        self._titles = titles
+        self._ledger_names = {(run, label): name for run, known in labels.items() for name, label in known.items()}
+        settings = {part.name: outline.settings for part, outline in zip(parts, outlines, strict=True)}
+        self._parts = {part.name: dataclasses.replace(part, settings=settings[part.name]) for part in parts}
+
+    # --- the page of results ---------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """The rows: models in the order of the boards, then what built-in players stand for."""
+        models = dict.fromkeys(row.entry.player for board in self.boards for row in board.rows)
+        return [*models, *dict.fromkeys(_row_name(entry) for board in self.boards for entry in board.references)]
+
+    def results(self, baseline: str = "") -> dict[str, Any]:
+        """Everything that the page shows.
+
+        Args:
+            baseline: The row that the others are paired with; empty for none.
+
+        Raises:
+            ValueError: there is no such row.
+        """
+        self._check(baseline)
+        references = {_row_name(entry) for board in self.boards for entry in board.references}
+        columns = [self._column(board, baseline) for board in self.boards]
+        rows = []
+        for name in self.names():
+            cells = [column.get(name) for column in columns]
+            rows.append({"name": name, "reference": name in references, "cells": cells})
+        return {
+            "sentence": self._sentence(),
+            "baseline": baseline,
+            "boards": [self._board(board) for board in self.boards],
+            "rows": rows,
+            "settings": self._settings(),
+        }
+
+    def _board(self, board: Board) -> dict[str, Any]:
+        score = next((entry.scores[0] for entry in _entries(board).values() if entry.scores), None)
+        values = [value for entry in _entries(board).values() for each in entry.scores[:1] for value in each.values]
+        is_share = all(0 <= value <= 1 for value in values)
+        return {
+            "suite": board.suite,
+            "title": self._title(board),
+            "about": board.about,
+            "measure": score.measure if score else "",
+            "share": is_share,
+            "low": 0.0 if is_share else min(values),
+            "high": 1.0 if is_share else max(values),
+            "ticks": list(_ticks(board)) if is_share else [],
+        }
+
+    def _column(self, board: Board, baseline: str) -> dict[str, dict[str, Any]]:
+        """The cells of a board by the name of their row."""
+        standing = {row.entry.player: row for row in board.rows}
+        entries = _entries(board)
+        beside = entries.get(baseline)
+        effects = {name: _overall(entry, beside) for name, entry in entries.items() if beside and entry is not beside}
+        known = {name: effect for name, effect in effects.items() if effect is not None}
+        corrected = dict(zip(known, holm([effect.p for effect in known.values()]), strict=True))
+        found = {}
+        for name, entry in entries.items():
+            cell = self._cell(entry, standing.get(name))
+            if name in known:
+                cell["difference"] = _effect(known[name], corrected[name])
+            found[name] = cell
+        return found
+
+    def _cell(self, entry: Entry, row: Row | None) -> dict[str, Any]:
+        score = entry.scores[0].estimate if entry.scores and entry.scores[0].estimate.n else None
+        return {
+            "run": entry.run,
+            "player": self._ledger_name(entry),
+            "score": _interval(score) if score else None,
+            "standing": row.standing if row else "",
+            "notes": list(row.notes) if row else [],
+            "planned": entry.planned,
+            "played": entry.played,
+            "failed": entry.failed,
+            "replies": entry.health.replies,
+            "unread": entry.health.troubled.total(),
+            "cut": entry.health.troubled["cut off"],
+            "cost": entry.cost,
+            "seconds": entry.seconds / entry.played if entry.played else None,
+        }
+
+    def _settings(self) -> list[dict[str, Any]]:
+        """Settings whose values differ between rows, with the value of each row of a model."""
+        runs = {
+            row.entry.player: [
+                self._parts[run]
+                for run in dict.fromkeys(
+                    other.entry.run
+                    for board in self.boards
+                    for other in board.rows
+                    if other.entry.player == row.entry.player
+                )
+            ]
+            for board in self.boards
+            for row in board.rows
+        }
+        return [{"name": name, "values": values} for name, values in differing_settings(runs).items()]
+
+    # --- the sentence on top ---------------------------------------------------------------------------------------------
+
+    def _sentence(self) -> str:
+        """What the runs show, in one sentence: the two highest models on the first board, else the model against chance."""
+        for board in self.boards:
+            ranked = [row.entry for row in board.rows if row.standing not in ("", "not compared")]
+            if len(ranked) > 1:
+                return self._versus(ranked[0].player, ranked[1].player)
+        for board in self.boards:
+            if board.rows and CHANCE in _entries(board) and _overall(board.rows[0].entry, _entries(board)[CHANCE]):
+                return self._versus(board.rows[0].entry.player, CHANCE)
+        for board in self.boards:
+            if board.rows and board.rows[0].entry.played:
+                entry = board.rows[0].entry
+                return (
+                    f"{entry.player} has played {entry.played:,} of {entry.planned:,} episodes of {self._title(board)}."
+                )
+        return "No episode has been played yet."
+
+    def _versus(self, first: str, second: str, corrected: Mapping[str, float] | None = None) -> str:
+        """The sentence on two rows.
+
+        Args:
+            first: One of them.
+            second: The other.
+            corrected: p of each board by its title; by default it counts as if all pairs of models had been compared, since
+                which ones are the highest is known only after looking.
+        """
+        clauses: list[str] = []
+        winner = ""
+        for board in self.boards:
+            entries = _entries(board)
+            effect = _overall(entries[first], entries[second]) if first in entries and second in entries else None
+            if effect is None:
+                continue
+            models = sum(row.standing not in ("", "not compared") for row in board.rows)
+            pairs = max(1, models * (models - 1) // 2) if second != CHANCE else 1
+            p = corrected[self._title(board)] if corrected is not None else min(1.0, effect.p * pairs)
+            values = (*entries[first].scores[0].values, *entries[second].scores[0].values)
+            is_share = all(0 <= value <= 1 for value in values)
+            if p >= ALPHA:
+                amount = _amount(effect.difference, is_share, 1)
+                clauses.append(f"on {self._title(board)} no difference is shown ({amount}, {_p(p)})")
+                continue
+            best, sign = (first, 1) if effect.difference.mean > 0 else (second, -1)
+            who = "" if winner == best else f"{best} beats {second if best == first else first} "
+            clauses.append(f"{who}on {self._title(board)} by {_amount(effect.difference, is_share, sign)}, {_p(p)}")
+            winner = best
+        text = "; ".join(clauses)
+        return f"{text}." if text.startswith((first, second)) else f"{first} and {second}: {text}."
+
+    # --- two of them -----------------------------------------------------------------------------------------------------
+
+    def compare(self, first: str, second: str) -> dict[str, Any]:
+        """Two rows on their shared games: each measure overall, by the first dimension, and by cell.
+
+        Raises:
+            ValueError: there is no such row.
+        """
+        self._check(first)
+        self._check(second)
+        suites: list[dict[str, Any]] = []
+        effects: list[Effect] = []
+        for board in self.boards:
+            entries = _entries(board)
+            if first not in entries or second not in entries:
+                continue
+            one, other = entries[first], entries[second]
+            measures = []
+            there = {score.measure: score for score in other.scores}
+            for score in one.scores:
+                effect = _overall(one, other, score.measure) if score.measure in there else None
+                if effect is not None:
+                    effects.append(effect)
+                    measures.append(_measure(score, there[score.measure], effect))
+            suites.append(
+                {
+                    "suite": board.suite,
+                    "title": self._title(board),
+                    "about": board.about,
+                    "first": {"run": one.run, "player": self._ledger_name(one)},
+                    "second": {"run": other.run, "player": self._ledger_name(other)},
+                    "measures": measures,
+                    "outcomes": [],
+                }
+            )
+        corrected = iter(holm([effect.p for effect in effects]))
+        known: dict[str, float] = {}
+        for suite in suites:
+            for measure in suite["measures"]:
+                measure["overall"]["holm"] = next(corrected)
+                known.setdefault(suite["title"], measure["overall"]["holm"])
+        settings = [
+            {"name": each["name"], "values": {name: each["values"].get(name, "not set") for name in (first, second)}}
+            for each in self._settings()
+            if each["values"].get(first) != each["values"].get(second) and {first, second} <= each["values"].keys()
+        ]
+        return {
+            "first": first,
+            "second": second,
+            "sentence": self._versus(first, second, known) if effects else "They have played no game in common.",
+            "suites": suites,
+            "settings": settings,
+        }
+
+    # --- helpers ---------------------------------------------------------------------------------------------------------
+
+    def _check(self, name: str) -> None:
+        if name and name not in self.names():
+            raise ValueError(f"there is no row {name!r}; there are {', '.join(self.names())}")
+
+    def _title(self, board: Board) -> str:
+        """The suite; with its number where other games of it have a board, too."""
+        alike = [each for each in self.boards if each.suite == board.suite]
+        title = self._titles.get(board.suite, board.suite)
+        return title if len(alike) == 1 else f"{title} ({alike.index(board) + 1})"
+
+    def _ledger_name(self, entry: Entry) -> str:
+        return self._ledger_names.get((entry.run, entry.player), entry.player)
+
+
+def _row_name(entry: Entry) -> str:
+    if entry.shortcut:
+        return "best shortcut"
+    return entry.reference or entry.player
+
+
+def _entries(board: Board) -> dict[str, Entry]:
+    """The entries of a board by the names of their rows."""
+    models = {row.entry.player: row.entry for row in board.rows}
+    return {**models, **{_row_name(entry): entry for entry in board.references}}
+
+
+def _overall(one: Entry, other: Entry, measure: str = "") -> Effect | None:
+    """The paired difference of a measure, by default the first; None where no game is shared."""
+    mine, theirs = ([score for score in entry.scores if measure in ("", score.measure)] for entry in (one, other))
+    if not mine or not theirs:
+        return None
+    effects = paired_effects(mine[0].observations(), theirs[0].observations())
+    return effects[0] if effects else None
+
+
+def _measure(one: Score, other: Score, overall: Effect) -> dict[str, Any]:
+    values = (*one.values, *other.values)
+    return {
+        "measure": one.measure,
+        "share": all(0 <= value <= 1 for value in values),
+        "better": one.better,
+        "overall": _effect(overall, 1.0),
+        "detects": _finite(smallest_difference(overall.error)),
+        "dimensions": list(one.dimensions),
+        "tasks": _effects(one.observations(1), other.observations(1)),
+        "cells": _effects(one.observations(len(one.dimensions)), other.observations(len(one.dimensions))),
+    }
+
+
+def _effects(one: Sequence[Observation], other: Sequence[Observation]) -> list[dict[str, Any]]:
+    """The differences of all cells, the largest first, p corrected for their number."""
+    effects = paired_effects(one, other)
+    corrected = holm([effect.p for effect in effects])
+    shown = [_effect(effect, p) for effect, p in zip(effects, corrected, strict=True)]
+    return sorted(shown, key=lambda each: (-abs(each["difference"]["mean"]), each["cell"]))
+
+
+def _effect(effect: Effect, corrected: float) -> dict[str, Any]:
+    return {
+        "cell": list(effect.cell),
+        "first": effect.first,
+        "second": effect.second,
+        "difference": _interval(effect.difference),
+        "p": effect.p,
+        "holm": corrected,
+        "games": effect.games,
+    }
+
+
+def _interval(estimate: Estimate) -> dict[str, Any]:
+    ends = {"low": _finite(estimate.low), "high": _finite(estimate.high)}
+    return {"mean": estimate.mean, **ends, "n": estimate.n}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _ticks(board: Board) -> Iterator[dict[str, Any]]:
+    """What a score may be held against: chance, the best shortcut, the paper's best model and its people."""
+    for entry in board.references:
+        kind = "chance" if entry.reference == CHANCE else "shortcut" if entry.shortcut else ""
+        if kind and entry.scores and entry.scores[0].estimate.n:
+            yield {"kind": kind, "name": entry.reference, "value": entry.scores[0].estimate.mean}
+    table = paper_table(board)
+    if table is None:
+        return
+    paper = published(board.suite)
+    measured = [row for row in table.rows if row[2] == board.measures[0]]
+    most = max((row[3] for row in measured if isinstance(row[3], int)), default=0)
+    whole = [row for row in measured if row[3] == most]  # rows of fewer cells cannot be compared with the others
+    models = [row for row in whole if row[1] == "model"]
+    people = [row for row in whole if paper.baselines.get(str(row[0])) == "human"]
+    for kind, rows in (("paper", models), ("people", people)):
+        if rows:  # the highest first
+            cells = f"{most} cell{'s' * (most > 1)}"
+            yield {"kind": kind, "name": f"{rows[0][0]}, {paper.source}, {cells}", "value": rows[0][4]}
+
+
+def _amount(difference: Estimate, is_share: bool, sign: int) -> str:
+    """A difference and its interval in words, seen from the first side (``sign`` 1) or the second (-1)."""
+    scale, unit, digits = (100 * sign, " points", 1) if is_share else (sign, "", 3)
+    ends = sorted(scale * end for end in (difference.low, difference.high))
+    interval = f" [{_fixed(ends[0], digits)}, {_fixed(ends[1], digits)}]" if difference.has_interval else ""
+    return f"{_fixed(scale * difference.mean, digits)}{unit}{interval}"
+
+
+def _fixed(value: float, digits: int) -> str:
+    """A number as the page's own script rounds it: halves away from zero."""
+    return str(Decimal(value).quantize(Decimal(10) ** -digits, ROUND_HALF_UP))
+
+
+def _p(p: float) -> str:
+    return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
