@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { state, type Change } from "./address";
 import { useAnswer } from "./answer";
 import { reference } from "./api";
-import { firstDifference, useEpisode } from "./compared";
+import { firstDifference, isKnown, useEpisode } from "./compared";
 import { Fold } from "./episode";
 import { Link } from "./link";
 import type { ComparedMeasure, ComparedSuite, Comparison, Effect, Episode, Outcomes, Page, Row, State } from "./schema";
@@ -338,6 +338,8 @@ function OutcomesView({ suite, answer }: { suite: ComparedSuite; answer: Compari
 }
 
 const FLIPS = 4;
+/** How many games were shown of each list, for whoever comes back. */
+const shownOf = new Map<string, number>();
 
 function Flips({ suite, answer, version }: { suite: ComparedSuite; answer: Comparison; version: number }) {
   return (
@@ -350,9 +352,14 @@ function Flips({ suite, answer, version }: { suite: ComparedSuite; answer: Compa
 }
 
 function OneWay({ suite, answer, mine, version }: { suite: ComparedSuite; answer: Comparison; mine: boolean; version: number }) {
-  const [count, setCount] = useState(FLIPS);
   const found = games(suite, null, mine, !mine);
   const asked = new URLSearchParams([...found].filter(([name]) => name !== "page"));
+  const list = asked.toString();
+  const [count, setCount] = useState(shownOf.get(list) ?? FLIPS);
+  const more = () => {
+    shownOf.set(list, count + FLIPS);
+    setCount(count + FLIPS);
+  };
   asked.set("from", "0");
   asked.set("count", String(count));
   const [page, error] = useAnswer<Page>("episodes", asked.toString(), version);
@@ -378,7 +385,7 @@ function OneWay({ suite, answer, mine, version }: { suite: ComparedSuite; answer
         ))}
       </ul>
       {total > count && (
-        <button type="button" onClick={() => setCount(count + FLIPS)}>
+        <button type="button" onClick={more}>
           show more
         </button>
       )}
@@ -387,7 +394,7 @@ function OneWay({ suite, answer, mine, version }: { suite: ComparedSuite; answer
 }
 
 function Flip({ row, answer, version }: { row: Row; answer: Comparison; version: number }) {
-  const [item, near] = useNear();
+  const [item, near] = useNear(isKnown(reference(row), ""));
   const [left, leftError] = useEpisode(near ? reference(row) : null, "", version);
   const [right, rightError] = useEpisode(near && row.other ? reference(row.other) : null, "", version);
   const place = firstDifference(left, right);
@@ -409,9 +416,9 @@ function Flip({ row, answer, version }: { row: Row; answer: Comparison; version:
 }
 
 /** Whether an element is in sight, or was: what it shows is asked for then. */
-function useNear(): [preact.RefObject<HTMLLIElement | null>, boolean] {
+function useNear(before: boolean): [preact.RefObject<HTMLLIElement | null>, boolean] {
   const item = useRef<HTMLLIElement>(null);
-  const [near, setNear] = useState(false);
+  const [near, setNear] = useState(before);
   useEffect(() => {
     const watched = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && setNear(true), {
       rootMargin: "300px",

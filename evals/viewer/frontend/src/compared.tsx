@@ -175,9 +175,19 @@ function stepsWith(episode: Episode, text: string): number[] {
   return places.filter((place) => place > 0);
 }
 
+const KEPT = 64;
+/** Episodes by what was asked: a page that is come back to is as tall at once as it was when it was left. */
+const known = new Map<string, Episode>();
+
+/** Whether an episode was opened before. */
+export function isKnown(name: string, asked: string): boolean {
+  return known.has(`${name} ${asked}`);
+}
+
 /** An episode by run and id; while another one is under way the old one stays. */
 export function useEpisode(name: string | null, asked: string, version: number): [Episode | null, string] {
-  const [episode, setEpisode] = useState<Episode | null>(null);
+  const key = `${name} ${asked}`;
+  const [episode, setEpisode] = useState<Episode | null>(() => known.get(key) ?? null);
   const [error, setError] = useState("");
   useEffect(() => {
     if (!name) return;
@@ -185,6 +195,9 @@ export function useEpisode(name: string | null, asked: string, version: number):
     const given = changed(new URLSearchParams(asked), Object.fromEntries(named(name)));
     ask<Episode>("episode", given, stop.signal)
       .then((found) => {
+        known.delete(key);
+        known.set(key, found);
+        for (const oldest of [...known.keys()].slice(0, -KEPT)) known.delete(oldest);
         setEpisode(found);
         setError("");
       })
