@@ -13,11 +13,8 @@ from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
 from envs.files import FileError, read_json, real_path
-from evals.ledger.run_data import count_rows
-from evals.results.entries import Outline, RunPart, player_labels
+from evals.results.entries import Outline, RunPart, outline_of, player_labels
 from evals.site.pages import Site
-from evals.suite import built_in_names
-from evals.types import stable_hash
 
 MANIFEST = "site.json"
 """Names the files of a site, so that those of an earlier one can be told from others."""
@@ -68,13 +65,7 @@ def _named(run_dirs: Sequence[Path]) -> dict[str, Path]:
 
 
 def _outline(name: str, run: Run) -> Outline:
-    plays = count_rows(run.planned, ("player", "suite"))
-    built_in = built_in_names(make_suite(run.config["suite"]))
-    ids = (
-        run.planned.select(["player", "episode_id"]).group_by("player").aggregate([("episode_id", "list")]).to_pylist()
-    )
-    hashes = {row["player"]: stable_hash(*sorted(row["episode_id_list"])) for row in ids}
-    return Outline(name, run.config, [*plays], built_in, hashes)
+    return outline_of(name, run.planned, run.config, make_suite(run.config["suite"]))
 
 
 def _read(name: str, run: Run, site: Site, labels: Mapping[str, str]) -> tuple[RunPart, dict[str, str]]:
