@@ -384,6 +384,13 @@ def test_a_skins_drawing_of_any_proportions_is_centred_and_a_scene_is_filled(tmp
         assert np.asarray(backdrop("kite", width, height, str(tmp_path)))[..., 3].min() > 250
 
 
+def test_a_skins_drawing_of_many_pixels_is_refused(tmp_path):
+    (tmp_path / "animal").mkdir()
+    Image.new("1", (9000, 9)).save(tmp_path / "animal/cat.png")
+    with pytest.raises(ValueError, match="9000x9 pixels; at most 2048"):
+        check_skin(str(tmp_path))
+
+
 def test_a_stored_frame_is_not_drawn_with_another_skin_of_the_same_place(tmp_path):
     export_skin(str(tmp_path), pixels=32)
     frame = dataclasses.replace(FARM, skin=str(tmp_path))

@@ -26,6 +26,8 @@ QUARTER_EDGE: Final = (178, 158, 116, 255)
 _MARGIN: Final = 0.03
 _FINE: Final = 384
 """Edge in pixels of the drawings from which sprites are made."""
+_LARGEST: Final = 2048
+"""Edge in pixels of a skin's PNG file: all of a skin's drawings are kept in memory."""
 _PILE_GAP: Final = 1 / 14
 """Distance between the things in a pile, as a share of its width; at least two pixels, so that they can be counted."""
 _SINGLE: Final = 0.7
@@ -130,6 +132,8 @@ def _read(path: Path, name: str, width: int, height: int, skin: str) -> Image.Im
         if path.suffix == ".svg":
             return rasterize(read_text(path, MOST_BYTES), width, height)
         with Image.open(io.BytesIO(read_bytes(path, MOST_BYTES))) as image:
+            if max(image.size) > _LARGEST:
+                raise ValueError(f"{image.width}x{image.height} pixels; at most {_LARGEST} an edge are read")
             return image.convert("RGBA")
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"skin {skin!r}: sprite {name!r} cannot be read from {path.name}: {error}") from error
