@@ -53,6 +53,8 @@ class RunDirectory(Run):
         self._commits = 0
         """Parts written since parts were last looked at for merging."""
         self._replaced: list[tuple[float, list[Path]]] = []
+        self._doubtful: Path | None = None
+        """A part whose writing failed; it may be there all the same."""
 
     def check_plan(self, plan: Sequence[Episode]) -> None:
         """See that the directory is new or belongs to this plan.
@@ -246,6 +248,7 @@ class RunDirectory(Run):
         if not everything and self._commits < compaction.FAN:
             return
         self._commits = 0
+        self._remove_doubtful()
         counted = self._counted_parts()
         replaced: frozenset[str] = frozenset().union(*(part.replaces for part in counted))
         parts = [part for part in counted if part.path.name not in replaced]
@@ -283,10 +286,25 @@ class RunDirectory(Run):
 
     def _write(self, content: bytes) -> Path:
         self._lock.check()
+        self._remove_doubtful()
         self._commits += 1
         path = self.parts / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"
+        self._doubtful = path
         write_durably(path, content)
+        self._doubtful = None
         return path
+
+    def _remove_doubtful(self) -> None:
+        """Remove a part whose writing failed, before its rows are written again: they must not be there twice.
+
+        A network file system may rename a file and lose its answer; and what cannot be synced has been renamed before.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        if self._doubtful is not None:
+            self._doubtful.unlink(missing_ok=True)
+            self._doubtful = None
 
 
 def _holds_logs_only(folder: Path) -> bool:

@@ -155,6 +155,31 @@ async def test_rows_are_of_the_session_and_the_attempt_that_the_directory_states
     assert [tuple(row.values()) for row in stored] == [("", 1), ("s2", 4), ("s2", 1)]
 
 
+@pytest.mark.parametrize("late", ["rename", "sync"])
+async def test_a_commit_whose_answer_was_lost_is_not_there_twice(directory, monkeypatch, late):
+    """A network file system may do what it says it failed at."""
+    with monkeypatch.context() as patch:
+
+        def rename(path, target):
+            os.rename(path, target)
+            raise OSError(errno.ENOENT, "lost answer")
+
+        def sync(path):
+            raise OSError(errno.EIO, "no luck")
+
+        if late == "rename":
+            patch.setattr(Path, "rename", rename)
+        else:
+            patch.setattr("cluster.storage.durable.sync_directory", sync)
+        with pytest.raises(OSError):
+            directory.commit(await rows(PLAN[:2]))
+    assert len(list(directory.parts.glob("*.parquet"))) == 1
+    directory.commit(await rows(PLAN[:3]))
+    directory.compact(everything=True)
+    run = Run(directory.path)
+    assert len(run.ledger) == 3 and not run.ledger.damage
+
+
 def test_files_that_a_crash_left_half_written_are_removed(directory):
     left = [directory.path / ".config.yaml.1a.tmp", directory.parts / ".part-000001-x.parquet.2b.tmp"]
     for path in left:
