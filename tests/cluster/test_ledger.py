@@ -160,8 +160,8 @@ async def test_a_commit_whose_answer_was_lost_is_not_there_twice(directory, monk
     """A network file system may do what it says it failed at."""
     with monkeypatch.context() as patch:
 
-        def rename(path, target):
-            os.rename(path, target)
+        def rename(path, target, rename=Path.rename):
+            rename(path, target)
             raise OSError(errno.ENOENT, "lost answer")
 
         def sync(path):
