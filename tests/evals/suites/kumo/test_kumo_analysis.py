@@ -352,6 +352,7 @@ def test_the_same_task_number_of_other_seeds_is_another_game():
     assert sum(optimal_tests(analyze(runs).played)["easy"].values()) == 16
 
 
+@pytest.mark.slow
 def test_partial_and_failed_runs_are_analyzed_and_an_empty_one_is_refused():
     found = analyze([OpenedRun("run", small_run("kumo"), SUITES["kumo"])])
     assert {run.player for run in found.ranked} == {*MODELS} and found.tables
@@ -363,6 +364,7 @@ def test_partial_and_failed_runs_are_analyzed_and_an_empty_one_is_refused():
             analyze([OpenedRun("run", empty, SUITE if empty.plan["suite"][0].as_py() == "kumo" else SUITES["toy"])])
 
 
+@pytest.mark.slow
 def test_built_in_players_rank_domains_only_where_no_model_played():
     run = run_of(SUITE, {"random": BUILT_IN_PLAYERS["random"], "oracle": BUILT_IN_PLAYERS["oracle"]})
     assert {each.player for each in analyze([OpenedRun("run", run, SUITE)]).ranked} == {"random", "oracle"}
