@@ -70,6 +70,8 @@ def test_a_picture_of_another_package_is_rebuilt_by_its_registered_name(folder):
         "    def render(self): return np.zeros((self.edge, self.edge, 3), np.uint8)\n"
     )
     picture = picture_from_description('{"kind":"dots","version":1,"edge":5}')
+    with pytest.raises(ValueError, match="has version 2; this renderer is version 1"):
+        picture_from_description('{"kind":"dots","version":2,"edge":5}')
     assert picture.render().shape == (5, 5, 3)
     with pytest.raises(ValueError, match="lines"):
         picture_from_description('{"kind":"lines","version":1,"edge":5}')
