@@ -159,10 +159,11 @@ def stored_names(columns: Sequence[str]) -> set[str]:
 def rows_by(rows: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], npt.NDArray[np.int64]]:
     """The places of the rows of each combination of values, in the order of first occurrence."""
     numbered = rows.select(list(names)).append_column("place", pa.array(np.arange(len(rows))))
-    # one thread, with which Arrow keeps the order of the rows
     grouped = numbered.group_by(list(names), use_threads=False).aggregate([("place", "list")])
     keys = zip(*(grouped[name].to_pylist() for name in names), strict=True)
-    return {key: each.values.to_numpy() for key, each in zip(keys, grouped["place_list"], strict=True)}
+    found = [(key, np.sort(each.values.to_numpy())) for key, each in zip(keys, grouped["place_list"], strict=True)]
+    found.sort(key=lambda pair: int(pair[1][0]))  # Arrow gives groups in any order, also with one thread
+    return dict(found)
 
 
 def count_rows(rows: pa.Table, names: Sequence[str]) -> dict[tuple[Any, ...], int]:

@@ -32,7 +32,9 @@ class FullDirectory(RunDirectory):
 
 def driver_of(directory: RunDirectory) -> Driver:
     """A driver with nothing to play; its lanes are the test's."""
-    nobody = SimpleNamespace(to_json=dict, log=lambda numbers: None, done=0, failed=0, spent=0.0, spent_before=0.0)
+    nobody = SimpleNamespace(
+        to_json=dict, log=lambda numbers: None, done=0, failed=0, spent=0.0, spent_before=0.0, engines={}
+    )
     settings = SimpleNamespace(
         suite=SUITE,
         cluster=ClusterSettings(commit_seconds=0.05, runners=1),

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -489,13 +490,14 @@ async def test_the_first_replica_of_a_node_loads_alone_and_those_of_one_gpu_one_
 
 
 async def test_a_run_fails_once_every_slot_failed_to_start_three_times_in_a_row(monkeypatch):
-    made = keeping(monkeypatch, [breaks] * 9)
+    made = keeping(monkeypatch, [breaks] * 40)
     made._failures._any_started = True
     pauses = without_pauses(monkeypatch, made)
     with pytest.raises(RunFailedError, match="2 replicas"):
         await asyncio.wait_for(made.keep(), 5)
-    assert 6 <= len(ENDED) < 8, "three of each; the first may be on its fourth"
-    assert set(pauses) <= {2, 4, 8}
+    starts = Counter(name.partition(".")[0] for name in ENDED)
+    assert len(starts) == 2 and min(starts.values()) == 3, "the other slot may have had more meanwhile"
+    assert pauses[:2] == [2, 2] or pauses[:2] == [2, 4], "each pause of a slot is twice its last one"
     assert sorted(CLOSED) == sorted(ENDED), "those may still be alive"
 
 

@@ -23,6 +23,7 @@ from evals.report.terminal import LaidOut
 from evals.stats.intervals import proportion_estimate, wilson_estimate
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.score import CAPABILITIES, capability_score
+from evals.summary.paired import file_stem
 
 HERE = Conditions(games="drawn from seeds", prompts="own", decoder="the authors'", temperature="0.7")
 
@@ -327,7 +328,7 @@ def answers(player="Qwen/Qwen2-VL-72B-Instruct", puzzles=6, styles=("vanilla", "
 
 def test_multistar_cells_hold_accuracy_mseval_and_weights():
     tables = published_tables("multistar", "MultiStAR", multistar.run_cells(answers(), "chain"), HERE)
-    by_name = {table.name.removesuffix("_Qwen_Qwen2-VL-72B-Instruct"): table for table in tables}
+    by_name = {table.name.removesuffix(f"_{file_stem('Qwen/Qwen2-VL-72B-Instruct')}"): table for table in tables}
     assert set(by_name) == {"multistar_published_" + name for name in ("accuracy", "mseval", "ncmi")}
     accuracy = {row[:3]: row[3:5] for row in by_name["multistar_published_accuracy"].rows}
     assert accuracy["vanilla", "none", "final"] == (0.5, 0.643)

@@ -17,6 +17,7 @@ from evals.report.episodes import select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
 from evals.suite import suite_results
 from evals.summary.failures import causes_of
+from evals.summary.paired import file_stem
 from evals.summary.status import status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Table
@@ -190,7 +191,7 @@ def test_tables_of_one_name_and_form_are_joined():
     [joint] = joined_tables(runs)
     assert joint.rows == (("p", 1), ("chance", 0), ("q", 2)) and joint.notes == ("n", "m")
     apart = joined_tables({"a": [table((("p", 1),))], "b/c": [table((("q", 1, 2),), ("player", "x", "y"))]})
-    assert [(each.name, each.title) for each in apart] == [("t", "T"), ("t_b_c", "T (b/c)")]
+    assert [(each.name, each.title) for each in apart] == [("t", "T"), (f"t_{file_stem('b/c')}", "T (b/c)")]
     speed = [table((("s", 1),), ("metric", "value"), section="performance")]
     assert len(joined_tables({"a": speed, "b": speed})) == 2
 
