@@ -25,6 +25,12 @@ def test_every_page_is_linked_from_the_index():
     assert {path.stem for path in DOCS.glob("*.md")} - INTERNAL <= linked
 
 
+def test_every_page_stands_in_the_side_bar_of_the_site():
+    parts = re.findall(r'"([a-z0-9_/ -]+)"', (DOCS / "conf.py").read_text())
+    named = {page for part in parts for page in part.split()}
+    assert {path.stem for path in DOCS.glob("*.md")} - INTERNAL <= named
+
+
 def test_every_record_is_linked_from_the_page_of_records():
     linked = set(re.findall(r"\(([\w./-]+)\)", (DOCS / "records" / "README.md").read_text()))
     pages = {str(path.relative_to(DOCS / "records")) for path in (DOCS / "records").rglob("*.md")} - {"README.md"}
