@@ -21,6 +21,7 @@ import jinja2
 import jinja2.ext
 import jinja2.meta
 import jinja2.nodes
+from jinja2.compiler import CodeGenerator
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from cluster.engines.prompt_check import (
@@ -199,18 +200,13 @@ def check_template(settings: Mapping[str, Any]) -> None:
     template = find_template(settings)
     if template is None:
         return
-    check_arguments(template.text, settings.get("chat_template_kwargs") or {})
-    pictures = (settings.get("limit_mm_per_prompt") or {}).get("image", 0)
-    system_role: SystemRole = settings.get("system_role", "auto")
-    keeps_reasoning = settings.get("keeps_reasoning", False)
-    chosen = {"system_role": system_role, "pictures": pictures, "keeps_reasoning": keeps_reasoning}
-    own = template.text == CHAT_TEMPLATE
-    trial = json.dumps({"text": template.text, "values": template.values, **chosen}, default=str)
-    if excess := "" if own else _excess(trial):
+    if excess := _excess(template, settings):
         raise TemplateError(
             f"the chat template of {settings['model']} takes more than {excess} for a short chat. "
             "Give another one with model.engine.chat_template"
         )
+    check_arguments(template.text, settings.get("chat_template_kwargs") or {})
+    pictures, system_role, keeps_reasoning = _asked(settings)
     tried = list(arrangements(system_role, bool(pictures), keeps_reasoning))
     try:
         choose_arrangement(template.render, pictures, tried, marks_in(template.text))
@@ -222,9 +218,23 @@ def check_template(settings: Mapping[str, Any]) -> None:
         ) from error
 
 
+def _asked(settings: Mapping[str, Any]) -> tuple[int, SystemRole, bool]:
+    """Most pictures of a prompt, how system turns are sent, and whether reasoning is kept."""
+    pictures = (settings.get("limit_mm_per_prompt") or {}).get("image", 0)
+    return pictures, settings.get("system_role", "auto"), settings.get("keeps_reasoning", False)
+
+
+def _excess(template: StoredTemplate, settings: Mapping[str, Any]) -> str:
+    """What a template exceeds when it renders all that a plan tries; empty if nothing."""
+    if template.text == CHAT_TEMPLATE:
+        return ""
+    trial = {"text": template.text, "values": template.values, "asked": _asked(settings)}
+    return _excess_of(json.dumps(trial, default=str))
+
+
 @lru_cache(maxsize=16)
-def _excess(trial: str) -> str:
-    """What a template exceeds when it renders; empty if nothing. See ``template_trial`` for ``trial`` and why."""
+def _excess_of(trial: str) -> str:
+    """See ``template_trial``, which runs in a process of its own."""
     paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, "-P", "-m", "cluster.engines.template_trial"],
@@ -242,7 +252,7 @@ def opening_of_reply(settings: Mapping[str, Any]) -> str:
     """The end of a prompt, where the model's reply begins; empty if the template is not on this machine, or fails."""
     try:
         template = find_template(settings)
-        if template is None:
+        if template is None or _excess(template, settings):
             return ""
         return template.render(OPENING).rpartition("Choose.")[2]
     except Exception:  # expressions of templates raise whatever they like; ``check_template`` tells
@@ -286,8 +296,11 @@ def variables_of(template: str) -> frozenset[str]:
     Raises:
         TemplateError: it is no template.
     """
+    environment = _environment()
+    # looking for variables applies filters to constants, which may take any time and memory
+    environment.filters = dict.fromkeys(environment.filters, lambda *_, **__: "")
     try:
-        return frozenset(jinja2.meta.find_undeclared_variables(_environment().parse(template)))
+        return frozenset(jinja2.meta.find_undeclared_variables(environment.parse(template)))
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(
             f"the model's chat template cannot be read: line {error.lineno}: {error.message}"
@@ -312,10 +325,24 @@ def _compiled(text: str) -> jinja2.Template:
     return _environment().from_string(text)
 
 
+class _Generator(CodeGenerator):
+    """Leaves all expressions to the rendering: those of constants could take any time and memory before it."""
+
+    def _output_child_to_const(self, node: jinja2.nodes.Expr, frame: Any, finalize: Any) -> str:
+        if isinstance(node, jinja2.nodes.TemplateData):
+            return super()._output_child_to_const(node, frame, finalize)
+        raise jinja2.nodes.Impossible
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    code_generator_class = _Generator
+    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
+
+
 def _environment() -> ImmutableSandboxedEnvironment:
     """What transformers renders templates with: no attribute of Python within reach."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, jinja2.ext.loopcontrols]
+    environment = _Environment(
+        trim_blocks=True, lstrip_blocks=True, optimized=False, extensions=[_Generation, jinja2.ext.loopcontrols]
     )
 
     def refuse(message: str) -> None:

@@ -26,7 +26,7 @@ def main(given: Mapping[str, Any]) -> None:
     """Render every chat that a plan tries; the process ends with a signal or an exit code if a bound is exceeded.
 
     Args:
-        given: ``text`` and ``values`` of a ``StoredTemplate``, ``pictures``, and the arguments of ``arrangements``.
+        given: ``text`` and ``values`` of a ``StoredTemplate``, and what is ``asked``: pictures, system role, reasoning.
     """
     template = StoredTemplate(given["text"], given["values"])
 
@@ -40,9 +40,10 @@ def main(given: Mapping[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MORE_BYTES, used + MORE_BYTES))
     spent = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2])) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (spent + CPU_SECONDS, spent + CPU_SECONDS))
-    tried = list(arrangements(given["system_role"], given["pictures"] > 0, given["keeps_reasoning"]))
+    pictures, system_role, keeps_reasoning = given["asked"]
+    tried = list(arrangements(system_role, bool(pictures), keeps_reasoning))
     with contextlib.suppress(WrongPromptError):
-        choose_arrangement(render, given["pictures"], tried, marks_in(template.text))
+        choose_arrangement(render, pictures, tried, marks_in(template.text))
     with contextlib.suppress(Exception):  # expressions of templates raise whatever they like; here only bounds count
         render(OPENING)
 

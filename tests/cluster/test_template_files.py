@@ -9,12 +9,15 @@ from cluster.cli import main
 from cluster.config.settings import load_settings
 from cluster.engines.prompt_check import arranged, arrangements, choose_arrangement
 from cluster.engines.template_files import (
+    OPENING,
+    StoredTemplate,
     TemplateError,
     check_arguments,
     check_own_rendering,
     check_template,
     find_template,
     marks_in,
+    opening_of_reply,
     variables_of,
 )
 from cluster.engines.vllm import VLLMEngine
@@ -23,6 +26,7 @@ from cluster.engines.vllm_reasoning import thinks
 from cluster.errors import UserError
 from evals.types import Message, message
 from tests.cluster.conftest import EASY
+from tests.envs.test_files import little_memory as little_memory  # a fixture
 
 WHOLE = """{{ bos_token }}{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}
 {%- for p in m.content %}{% if p.type == 'image' %}<i>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}{% endfor %}
@@ -101,8 +105,17 @@ def test_a_template_that_nothing_puts_right_is_refused_when_planning(tmp_path, t
     ],
 )
 def test_a_template_without_bounds_is_refused(tmp_path, template, excess):
+    settings = model(tmp_path, template)
+    assert opening_of_reply(settings) == ""
     with pytest.raises(TemplateError, match=f"takes more than {excess}"):
-        check_template(model(tmp_path, template))
+        check_template(settings)
+
+
+def test_constants_of_a_template_are_not_computed_before_it_is_rendered(little_memory):
+    """Jinja computes them when it looks for variables, also where nothing is ever rendered."""
+    large = "{% if no %}{{ ('a' * 1000000000) | length }}{{ 'a' | center(1000000000) }}{% endif %}{{ x }}"
+    assert variables_of(large) == {"no", "x"}
+    assert StoredTemplate(large, {"x": "end"}).render(OPENING) == "end"
 
 
 def test_a_models_files_made_to_harm_are_left_or_refused(tmp_path):
