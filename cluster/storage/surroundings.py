@@ -17,10 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.files import FileError, read_text
+from envs.files import FileError, read_bytes, read_text
 
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
 """Names of environment variables whose values must not be stored."""
+MOST_BYTES = 2**28
+"""Of a file of a tokenizer or a template."""
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -154,14 +156,16 @@ def _hash_of_sizes(folder: Path) -> str:
 
 
 def _hash_of_files(folder: Path, names: Sequence[str]) -> str | None:
-    """One hash of those of the files that there are."""
+    """One hash of those of the files that there are.
+
+    Raises:
+        FileError: one is larger than any tokenizer, or cannot be read.
+    """
     there = [folder / name for name in names if (folder / name).is_file()]
     if not there:
         return None
     digest = hashlib.blake2b(digest_size=8)
     for path in there:
         digest.update(path.name.encode() + b"\0")
-        with path.open("rb") as file:
-            while piece := file.read(2**20):
-                digest.update(piece)
+        digest.update(read_bytes(path, MOST_BYTES))
     return digest.hexdigest()

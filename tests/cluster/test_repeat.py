@@ -14,6 +14,7 @@ from cluster.storage import surroundings as around
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from cluster.storage.surroundings import differences, surroundings
+from envs.files import FileError
 
 KUMO = [
     "suite=kumo",
@@ -112,6 +113,13 @@ def test_what_surrounds_a_run_is_compared_piece_by_piece(tmp_path, monkeypatch):
         "package numpy 0.1",
     ]
     assert differences([{"id": "of an older version"}], now) == []
+
+
+def test_a_tokenizer_without_end_is_refused(tmp_path):
+    with (tmp_path / "tokenizer.json").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(FileError, match=r"tokenizer.json: has 1,099,511,627,776 bytes"):
+        surroundings({"model": {"engine": {"model": str(tmp_path)}}})
 
 
 def test_the_commit_of_weights_is_read_from_the_hubs_cache(tmp_path, monkeypatch):
