@@ -16,10 +16,17 @@ hypothesis.settings.register_profile("without_deadlines", deadline=None)  # a bu
 hypothesis.settings.load_profile("without_deadlines")
 
 
+CAMPAIGNS = {"test_bad_starts.py"}
+"""Files that take many minutes; they are played when they are named: ``pytest tests/cluster/test_bad_starts.py``."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave a module alone that imports torch, which takes five seconds, where only fast tests are asked for."""
-    only_fast = config.getoption("markexpr").startswith("not (slow")
-    return True if only_fast and collection_path.name == "test_small_model.py" else None
+    """Leave campaigns out unless they are named, and a module that imports torch where only fast tests are asked for."""
+    name = collection_path.name
+    if name in CAMPAIGNS and not any(name in argument for argument in config.args):
+        return True
+    only_fast = config.getoption("markexpr").startswith("not (slow")  # torch takes five seconds
+    return True if only_fast and name == "test_small_model.py" else None
 
 
 @pytest.fixture(scope="session")

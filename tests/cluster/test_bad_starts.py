@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SECONDS = 840
 """For one run, on a busy machine."""
-HUB_SECONDS = 60.0
+HUB_SECONDS = 5.0
 """How long the hub answers 429."""
 ENGINES = '''
 """Engines whose start fails as a GPU's or a site's would make it fail."""
@@ -231,7 +231,7 @@ def test_a_port_is_taken_between_choice_and_use(site):
 
 
 @pytest.mark.vllm
-def test_the_hub_answers_too_many_requests_for_a_minute(site):
+def test_the_hub_answers_too_many_requests_for_a_while(site):
     with stub_hub("org/tiny") as hub:
         hub.publish("main", ensure_tiny_model(), 1)
         hub.be_busy(math.inf)

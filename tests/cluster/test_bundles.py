@@ -16,6 +16,9 @@ pytestmark = pytest.mark.ray
 @pytest.fixture(scope="module")
 def nodes():
     """Three nodes with 8, 8 and 4 GPUs, all of them pretended; the first one has many CPUs."""
+    patch = pytest.MonkeyPatch()
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):  # of the Ray that other tests share
+        patch.delenv(name, raising=False)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 64, "num_gpus": 8})
     try:
         cluster.add_node(num_cpus=8, num_gpus=8)
@@ -25,6 +28,7 @@ def nodes():
     finally:
         ray.shutdown()
         cluster.shutdown()
+        patch.undo()
 
 
 def remove(group, free):
