@@ -20,6 +20,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
 received: list[int] = []
 """Signals within ``counted``."""
+_install = signal.signal
+"""As it is before ``counted`` replaces it."""
 _leaving = False
 """Whether a signal within ``counted`` ends this process at once; see ``leaving``."""
 
@@ -66,6 +68,15 @@ def counted() -> Iterator[None]:
         received.clear()
         for number, handler in before.items():
             real(number, handler)
+
+
+def heed_again() -> None:
+    """Within ``counted``, take back the handlers that native code has replaced, which Python does not see.
+
+    Ray's, from Abseil, prints a stack on SIGTERM, calls ours, and aborts the process three seconds later.
+    """
+    for number in _heeded():
+        _install(number, _count)
 
 
 @contextmanager
@@ -123,5 +134,6 @@ def _leave(number: int, frame: object) -> None:
 
 def _count(number: int, frame: object) -> None:
     received.append(number)
+    signal.alarm(0)  # that of Abseil's handler, if the signal came before ``heed_again``
     if _leaving:
         _leave(number, frame)

@@ -256,6 +256,7 @@ def play_on_cluster(
                 progress.at("starting Ray" if address is None else f"joining Ray at {address}")
                 stop_signals.check()
                 actors.start_ray(settings.cluster)
+                stop_signals.heed_again()
                 stop_signals.check()
                 capacity.check_fit(settings.cluster, settings.model)
             driver = Driver(settings, todo, directory, stats, progress, watcher)

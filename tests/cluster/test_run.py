@@ -1,8 +1,10 @@
 """What a session leaves on the record, and which settings a run directory keeps to."""
 
 import asyncio
+import ctypes
 import os
 import signal
+import time
 
 import pytest
 
@@ -141,6 +143,38 @@ def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path
     assert start(tmp_path / "run") == CONTINUE
     assert Run(tmp_path / "run").episodes().num_rows == 0
     signal.signal(number, usual)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_native_handlers_that_ray_leaves_behind_neither_swallow_a_signal_nor_end_the_run(monkeypatch, tmp_path, early):
+    native = ctypes.CDLL(None).signal
+    native.argtypes = [ctypes.c_int, ctypes.c_void_p]
+
+    def start_ray(cluster) -> None:
+        if early:  # Abseil's handler calls ours, and sets an alarm whose handler aborts the process
+            signal.alarm(1000)
+            os.kill(os.getpid(), signal.SIGTERM)
+        native(signal.SIGTERM, int(signal.SIG_IGN))
+
+    monkeypatch.setattr(module.actors, "start_ray", start_ray)
+    monkeypatch.setattr(module.capacity, "check_fit", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(module, "Driver", lambda *_: None)
+    assert start(tmp_path / "run") == CONTINUE
+    assert signal.alarm(0) == 0
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_running_episodes_have_their_whole_grace_time_under_ray(launch, tmp_path):
+    log = tmp_path / "log"
+    longer = ["model.engine.step_seconds=0.1", "cluster.grace_seconds=6", f"run_dir={tmp_path / 'run'}"]
+    process = launch("run", *SMALL, "model=simulated", *longer, log=log)
+    while "up of 1" not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=120) == CONTINUE, log.read_text()
+    assert "running episodes were not finished" in log.read_text() and "SIGTERM received" not in log.read_text()
 
 
 def test_a_plan_that_was_removed_meanwhile_is_written_again(world, tmp_path, monkeypatch, capsys):
