@@ -8,6 +8,7 @@ without a network. Prints wall times in multiples of the demo's outside, which i
 from __future__ import annotations
 
 import configparser
+import io
 import os
 import shutil
 import subprocess
@@ -35,20 +36,28 @@ def why_not() -> str:
     return "" if os.geteuid() == 0 else "needs root"
 
 
-def pip_settings() -> tuple[str, list[Path]]:
-    """Pip's settings of this machine as a file's text, and the local folders and files that they name."""
+def pip_settings() -> tuple[str, list[str]]:
+    """Pip's settings of this machine as a file's text, and the volumes that a build needs for what they name."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
-    values = {}
+    values, volumes = {}, set()
     for line in listed.stdout.splitlines():
         key, _, value = line.partition("=")
-        values[key.rpartition(".")[2]] = value.strip("'").encode().decode("unicode_escape")
+        name = key.rpartition(".")[2]
+        values[name] = value.strip("'").encode().decode("unicode_escape")
+        for word in values[name].split():
+            # A local index refers to the files beside it.
+            folder = Path(word.removeprefix("file://")).parent if word.startswith("file://") else Path(word)
+            if folder.is_absolute() and folder.is_dir():
+                volumes.add(f"{folder}:{folder}:ro")
+        if name == "cert":
+            # Not in its own place, where the package ca-certificates writes.
+            volumes.add(f"{values[name]}:/etc/pip-certificates.crt:ro")
+            values[name] = "/etc/pip-certificates.crt"
     config = configparser.RawConfigParser()
     config["global"] = values
-    words = [word.removeprefix("file://") for value in values.values() for word in value.split()]
-    with tempfile.TemporaryFile("w+") as file:
-        config.write(file)
-        file.seek(0)
-        return file.read(), [Path(word) for word in words if word.startswith("/") and Path(word).exists()]
+    text = io.StringIO()
+    config.write(text)
+    return text.getvalue(), sorted(volumes)
 
 
 def build(folder: Path) -> Path:
@@ -69,27 +78,28 @@ def build(folder: Path) -> Path:
     debian = folder / "debian.tar"
     subprocess.run(["mmdebstrap", "--variant=minbase", "bookworm", str(debian)], check=True)
     (folder / "Containerfile").write_text("FROM scratch\nADD debian.tar /\n")
-    isolated = ["bud", "--isolation=chroot"]
-    buildah(*isolated, "--tag=debian", f"--file={folder}/Containerfile", str(folder))
-    settings, local = pip_settings()
-    (folder / "pip.conf").write_text(settings)
-    shown = [f"--volume={path}:{path}:ro" for path in {*local, Path("/etc/ssl/certs")}]
-    buildah(
-        *isolated,
-        *shown,
-        "--build-arg=BASE=localhost/debian",
-        "--build-arg=BUILD=cpu",
-        f"--secret=id=pip,src={folder}/pip.conf",
-        "--tag=raycade:cpu",
-        f"--file={FOLDER}/Containerfile",
-        f"--ignorefile={FOLDER}/ignore",
-        ".",
-    )
-    container = buildah("from", "raycade:cpu").strip()
-    mounted = buildah("mount", container).strip()
-    image = folder / "image"
-    subprocess.run(["cp", "-a", mounted, str(image)], check=True)
-    buildah("rm", container)
+    try:
+        isolated = ["bud", "--isolation=chroot"]
+        buildah(*isolated, "--tag=debian", f"--file={folder}/Containerfile", str(folder))
+        settings, volumes = pip_settings()
+        (folder / "pip.conf").write_text(settings)
+        buildah(
+            *isolated,
+            *(f"--volume={each}" for each in volumes),
+            "--build-arg=BASE=localhost/debian",
+            "--build-arg=BUILD=cpu",
+            f"--secret=id=pip,src={folder}/pip.conf",
+            "--tag=raycade:cpu",
+            f"--file={FOLDER}/Containerfile",
+            f"--ignorefile={FOLDER}/ignore",
+            ".",
+        )
+        container = buildah("from", "raycade:cpu").strip()
+        mounted = buildah("mount", container).strip()
+        image = folder / "image"
+        subprocess.run(["cp", "-a", mounted, str(image)], check=True)
+    finally:
+        buildah("rm", "--all")  # a mounted container would keep the folder from being removed
     folder.chmod(0o755)
     image.chmod(0o755)
     return image
