@@ -16,7 +16,7 @@ hypothesis.settings.register_profile("without_deadlines", deadline=None)  # a bu
 hypothesis.settings.load_profile("without_deadlines")
 
 
-CAMPAIGNS = {"test_bad_starts.py"}
+CAMPAIGNS = {"test_bad_starts.py", "test_container_image.py"}
 """Files that take many minutes; they are played when they are named: ``pytest tests/cluster/test_bad_starts.py``."""
 
 
