@@ -56,7 +56,7 @@ class OptimalSearch:
         truths, actions = len(task.truths), len(task.actions)
         check_size(truths, actions)
         self.task = task
-        self._tables = build(_outcomes(task), truths, len(task.valid_truths))
+        self._tables = build(outcomes_of(task), truths, len(task.valid_truths))
         self._games = endgame.new_endgames(self._tables)
         self._stack = kernel.new_stack(self._tables)
         self._memo = memo.new_memo(1 << 12, slots)
@@ -173,7 +173,7 @@ class OptimalSearch:
         return int(self._tables.able[self.task.truths.index(truth)])
 
 
-def _outcomes(task: Task) -> list[dict[int, int]]:
+def outcomes_of(task: Task) -> list[dict[int, int]]:
     """For each action, how many of its states leave which truths (a bitmask)."""
     everything = (1 << len(task.truths)) - 1
     bits = {truth: 1 << place for place, truth in enumerate(task.truths)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,6 +83,31 @@ class Task:
         for action, observation in observed.items():
             gone.update(self.actions[self.position(action)].state_of(observation).rules_out)
         return tuple(truth for truth in self.truths if truth not in gone)
+
+    def shown(self, taken: Iterable[str]) -> dict[str, Observation]:
+        """What each of these tests shows.
+
+        Raises:
+            KeyError: the task has no such action.
+        """
+        return {name: self.observations[self.position(name)] for name in taken}
+
+    def after(self, taken: Collection[str]) -> Task:
+        """The game that is left after some tests: the truths still possible, and the tests that can rule one of them out."""
+        survivors = self.survivors(self.shown(taken))
+        shown = [
+            (action, observation)
+            for whole, observation in zip(self.actions, self.observations, strict=True)
+            for action in [whole.restricted(survivors)]
+            if whole.name not in taken and any(state.rules_out for state in action.states)
+        ]
+        return dataclasses.replace(
+            self,
+            truths=survivors,
+            actions=tuple(action for action, _ in shown),
+            observations=tuple(observation for _, observation in shown),
+            accepted=None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The task as JSON values: the keys of the published task files, with the outcome table beside them."""

@@ -24,21 +24,23 @@ def diagnose_kumo(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
     """
     runs = [run for run in join_runs(plan, ledger) if run.status == "done"]
     groups = groups_of(runs, lambda run: (run.player, run.difficulty))
-    return [_planning_table(groups), _deduction_table(groups)]
+    judged = groups_of(
+        [run for run in runs if run.exact_late_tests is not None], lambda run: (run.player, run.difficulty)
+    )
+    return [_planning_table(groups), _deduction_table(groups), *([_exact_table(judged)] if judged else [])]
 
 
 def _planning_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for key, runs in groups.items():
         tests = sum(run.tests for run in runs)
-        searched = [lost for run in runs for lost in run.regret]
         rows.append(
             (
                 *key,
                 len(runs),
                 tests,
                 mean_of(runs, lambda run: sum(run.regret) if len(run.regret) == run.tests else None),
-                sum(lost < _NEGLIGIBLE for lost in searched) / len(searched) if searched else None,
+                _best([lost for run in runs for lost in run.regret]),
                 sum(run.idle_tests for run in runs) / tests if tests else None,
                 sum(run.late_tests for run in runs) / tests if tests else None,
             )
@@ -78,6 +80,44 @@ def _deduction_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
             "none named: unread replies or the limit of rounds ended the run. lucky: named rightly, but not with certainty.",
         ),
     )
+
+
+def _exact_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
+    """Both where all that follows from the guarantee counts as certain."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *key,
+            len(runs),
+            mean_of(runs, lambda run: run.exact_certain_after),
+            mean_of(runs, lambda run: run.exact_late_tests),
+            mean_of(runs, lambda run: sum(run.exact_regret) if len(run.exact_regret) == run.tests else None),
+            _best([lost for run in runs for lost in run.exact_regret]),
+            *(share_of(runs, lambda run: run.exact_ending == ending) for ending in (*ENDINGS, "")),  # noqa: B023
+            share_of(runs, lambda run: run.success and run.exact_ending != "certain"),
+        )
+        for key, runs in groups.items()
+    ]
+    return Table(
+        name="kumo_guarantee",
+        title="KUMO: planning and deduction by the guarantee",
+        columns=(
+            *("player", "difficulty", "done", "certain after", "late tests", "regret", "best tests"),
+            *(*ENDINGS, "none named", "lucky"),
+        ),
+        rows=tuple(rows),
+        notes=(
+            "As above, but by all that follows from what players are told: all tests together leave only the right truth. The "
+            "published search does not use it. Malformed tasks are left out.",
+            "certain after: tests after which the answer followed, over the runs in which it did; late tests: tests of a run "
+            "that were too many.",
+            "regret: by exact search; large games have none until few enough truths and tests are left.",
+        ),
+    )
+
+
+def _best(lost: Sequence[float]) -> float | None:
+    """Share of tests that lost nothing, among those searched."""
+    return sum(each < _NEGLIGIBLE for each in lost) / len(lost) if lost else None
 
 
 def _ended(runs: Sequence[Run], ending: str) -> Estimate:

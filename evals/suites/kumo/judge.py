@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from envs.kumo import Observation, OptimalSearch, Task
+from envs.kumo import OptimalSearch, Task, exact
 
 CHEAP = 8
 """Truths up to which a search takes no time that anybody would notice."""
@@ -39,7 +39,7 @@ class Situation:
 
 def situation(task: Task, taken: Collection[str]) -> Situation:
     """What is known once the tests in ``taken`` have been taken."""
-    survivors = task.survivors(_shown(task, taken))
+    survivors = task.survivors(task.shown(taken))
     able = {
         action.name: frozenset(truth for state in action.states for truth in state.rules_out if truth in survivors)
         for action in task.actions
@@ -61,6 +61,8 @@ class Errors:
     """For each test the expected steps that it lost against the best one; None where not searched."""
     ending: str = ""
     """How the game was ended, one of ``ENDINGS``; empty if no truth was named."""
+    certain_after: int | None = None
+    """Tests after which the answer was certain; None if it never was."""
 
 
 ENDINGS: Mapping[str, str] = {
@@ -71,7 +73,7 @@ ENDINGS: Mapping[str, str] = {
 }
 
 
-def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool) -> Errors:
+def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool, guarantee: bool = False) -> Errors:
     """The errors of a game.
 
     Args:
@@ -79,22 +81,32 @@ def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool) 
         taken: the tests in order, repeats included.
         named: the truth that was named, if any.
         search: whether to search for the regret of each test.
+        guarantee: whether all that follows from the guarantee counts as certain (``envs.kumo.exact``), instead of what the
+            published search makes of it.
     """
+    certain_of = exact.certain if guarantee else (lambda task, known: situation(task, known).certain)
+    lost_by = exact_regret if guarantee else regret_of
     idle = late = 0
+    certain_after: int | None = None
     regret: list[float | None] = []
     for number, name in enumerate(taken):
-        now = situation(task, taken[:number])
-        late += now.answer is not None
-        idle += now.answer is None and name not in now.open
-        regret.append(regret_of(task, tuple(sorted(set(taken[:number]))), name) if search else None)
-    end = situation(task, taken)
+        known = tuple(sorted(set(taken[:number])))
+        is_certain = bool(certain_of(task, known))
+        if is_certain and certain_after is None:
+            certain_after = number
+        late += is_certain
+        idle += not is_certain and name not in situation(task, known).open
+        regret.append(lost_by(task, known, name) if search else None)
+    right = certain_of(task, tuple(sorted(set(taken))))
+    if right and certain_after is None:
+        certain_after = len(taken)
     ending = ""
     if named is not None:
-        if named not in end.survivors:
+        if named not in situation(task, taken).survivors:
             ending = "excluded"
         else:
-            ending = "early" if not end.certain else "certain" if named in end.certain else "overlooked"
-    return Errors(idle, late, tuple(regret), ending)
+            ending = "early" if not right else "certain" if named in right else "overlooked"
+    return Errors(idle, late, tuple(regret), ending, certain_after)
 
 
 def regret_of(task: Task, taken: tuple[str, ...], test: str) -> float:
@@ -107,6 +119,14 @@ def regret_of(task: Task, taken: tuple[str, ...], test: str) -> float:
         return 1.0
     values = values_after(task, taken)
     return max(0.0, values[test] - min(values.values()))
+
+
+def exact_regret(task: Task, taken: tuple[str, ...], test: str) -> float | None:
+    """The same under the guarantee; None where the game that is left is too large for values."""
+    if exact.certain(task, taken) or test not in situation(task, taken).open:
+        return 1.0
+    values = exact.values(task, taken)
+    return max(0.0, values[test] - min(values.values())) if values else None
 
 
 def remaining(task: Task, taken: tuple[str, ...], move: str | None = None) -> float:
@@ -132,17 +152,4 @@ def values_after(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
 @functools.lru_cache(maxsize=1 << 14)
 def _values_after(task: Task, taken: frozenset[str]) -> Mapping[str, float]:
     """Searched once for all runs of a task that come by, which are played at about the same time."""
-    now = situation(task, taken)
-    rest = Task(
-        domain=task.domain,
-        truths=now.survivors,
-        actions=tuple(action.restricted(now.survivors) for action in task.actions if action.name in now.open),
-        observations=tuple(o for a, o in zip(task.actions, task.observations, strict=True) if a.name in now.open),
-        valid_truth=task.valid_truth,
-        also_valid=task.also_valid,
-    )
-    return OptimalSearch(rest).action_values()
-
-
-def _shown(task: Task, taken: Iterable[str]) -> Mapping[str, Observation]:
-    return {name: task.observations[task.position(name)] for name in taken}
+    return OptimalSearch(task.after(taken)).action_values()

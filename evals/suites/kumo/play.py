@@ -48,6 +48,19 @@ COLUMNS: Mapping[str, Column] = {
         "Expected steps that each test lost against the best one; null where not searched.",
         "steps",
     ),
+    "exact_certain_after": Column(
+        pa.int32(),
+        "Tests after which the answer followed from the guarantee; null if it never did, or in malformed tasks.",
+    ),
+    "exact_ending": Column(pa.string(), "The ending where all that follows from the guarantee is certain."),
+    "exact_late_tests": Column(
+        pa.int32(), "Tests taken although the answer followed from the guarantee.", better="lower"
+    ),
+    "exact_regret": Column(
+        pa.list_(pa.float64()),
+        "Expected steps that each test lost against the best one under the guarantee; null where not searched.",
+        "steps",
+    ),
 }
 
 
@@ -107,7 +120,17 @@ async def play_puzzle(
         before = (*before, *said.kept, Message("assistant", (played.reply.text,), played.reply.reasoning))
         said = following
     optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
-    errors = await asyncio.to_thread(judge, task, tuple(game.taken), game.named, search=regret)
+    taken = tuple(game.taken)
+    errors = await asyncio.to_thread(judge, task, taken, game.named, search=regret)
+    exact: dict[str, object] = {}
+    if puzzle.guaranteed:
+        found = await asyncio.to_thread(judge, task, taken, game.named, search=regret, guarantee=True)
+        exact = {
+            "exact_certain_after": found.certain_after,
+            "exact_ending": found.ending or None,
+            "exact_late_tests": found.late_tests,
+            "exact_regret": list(found.regret),
+        }
     return Outcome(
         success=game.won,
         steps=game.steps,
@@ -122,6 +145,7 @@ async def play_puzzle(
             "idle_tests": errors.idle_tests,
             "late_tests": errors.late_tests,
             "regret": list(errors.regret),
+            **exact,
             **puzzle.benchmark_columns,
         },
     )

@@ -17,6 +17,7 @@ _LEDGER_COLUMNS = (
     *("tests", "parse_errors", "parse_failed", "optimal_actions", "n_actions", "cut_off"),
     *("shipped_optimal_actions", "tied_optimal_actions", "malformed"),
     *("ending", "idle_tests", "late_tests", "regret"),
+    *("exact_certain_after", "exact_ending", "exact_late_tests", "exact_regret"),
 )
 
 
@@ -54,6 +55,12 @@ class Run:
     late_tests: int = 0
     regret: tuple[float, ...] = ()
     """For each test what it lost, where searched."""
+    exact_certain_after: int | None = None
+    """Tests after which the answer followed from the guarantee; None if it never did."""
+    exact_ending: str = ""
+    exact_late_tests: int | None = None
+    """None where the guarantee was not judged by: in malformed tasks, and in runs of older versions."""
+    exact_regret: tuple[float, ...] = ()
     game: str = ""
     """The same for the same game in any run (``Episode.group``)."""
 
@@ -122,6 +129,10 @@ def join_runs(plan: pa.Table, ledger: pa.Table) -> Iterator[Run]:
             idle_tests=row.get("idle_tests") or 0,
             late_tests=row.get("late_tests") or 0,
             regret=tuple(lost for lost in row.get("regret") or () if lost is not None),
+            exact_certain_after=row.get("exact_certain_after"),
+            exact_ending=row.get("exact_ending") or "",
+            exact_late_tests=row.get("exact_late_tests"),
+            exact_regret=tuple(lost for lost in row.get("exact_regret") or () if lost is not None),
         )
 
 

@@ -93,6 +93,11 @@ class Puzzle:
         return "optimal_play" in self.__dict__ or is_known(self.task) or len(self.task.truths) <= CHEAP
 
     @property
+    def guaranteed(self) -> bool:
+        """Whether all tests together leave only the right truths, as players are told: not so in malformed tasks."""
+        return True
+
+    @property
     def benchmark_columns(self) -> Mapping[str, object]:
         """What an imported benchmark says of the task, as columns of the ledger."""
         return {}
@@ -129,6 +134,11 @@ class PublishedPuzzle(Puzzle):
     def optimum_is_cheap(self) -> bool:
         """It is on record."""
         return True
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether the task is not malformed."""
+        return not self.published.malformed
 
     @property
     def benchmark_columns(self) -> Mapping[str, object]:

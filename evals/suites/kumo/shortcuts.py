@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from envs.kumo import Task
+from envs.kumo import Task, exact
 from evals.suites.kumo.judge import situation
 from evals.types import stable_seed
 
@@ -18,6 +17,10 @@ SHORTCUTS: Mapping[str, str] = {
 }
 
 
+EXACT = "exact_oracle"
+"""The player of perfect play under the guarantee; no shortcut, but it is asked as they are."""
+
+
 def shortcuts_of(task: Task, taken: Sequence[str], episode_id: str) -> dict[str, Callable[[], str]]:
     """What each of the shortcut players would reply after the tests in ``taken``."""
     known = tuple(dict.fromkeys(taken))
@@ -26,6 +29,7 @@ def shortcuts_of(task: Task, taken: Sequence[str], episode_id: str) -> dict[str,
         "one_test": lambda: (_guess(task, known) or _likeliest(task, known)) if known else _best_split(task, known),
         "random_tests": lambda: _certain(task, known) or _any_test(task, known, stable_seed(episode_id, len(taken))),
         "greedy": lambda: _certain(task, known) or _best_split(task, known),
+        EXACT: lambda: exact.best(task, known),
     }
 
 
@@ -63,29 +67,11 @@ def _likeliest(task: Task, taken: Sequence[str]) -> str:
 def odds_of(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
     """How often each truth would be left after all tests, if each not taken showed any of its outcomes.
 
-    These are exact weights over all outcomes that leave as many truths as are valid; the generator's own choices differ
-    from them.
+    Each world (``envs.kumo.exact``) counts alike here, which the generator's own choices differ from.
     """
-    bits = {truth: 1 << place for place, truth in enumerate(task.truths)}
-    # One test after the other: by the truths that are left (a bitmask), in how many ways outcomes can leave just these.
-    weights = Counter({sum(bits[truth] for truth in situation(task, taken).survivors): 1})
-    for action in task.actions:
-        if action.name in taken:
-            continue
-        after: Counter[int] = Counter()
-        for state in action.states:
-            keep = ~sum(bits[truth] for truth in state.rules_out)
-            for left, weight in weights.items():
-                after[left & keep] += weight
-        weights = after
-    # Only ways that leave as many truths as are valid can be games.
-    total = 0
-    ways = dict.fromkeys(task.truths, 0)
-    for left, weight in weights.items():
-        if left.bit_count() != len(task.valid_truths):
-            continue
-        total += weight
-        for truth, bit in bits.items():
-            if left & bit:
-                ways[truth] += weight
-    return {truth: count / (total or 1) for truth, count in ways.items()}
+    worlds = exact.worlds(task, taken)
+    total = sum(worlds.values()) or 1
+    return {
+        truth: sum(count for right, count in worlds.items() if right >> place & 1) / total
+        for place, truth in enumerate(task.truths)
+    }

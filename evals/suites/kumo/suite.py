@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 
 from envs.kumo import BUDGET, DIFFICULTIES, Domain, available_domains, structured_sources
+from envs.kumo.exact import LARGEST
 from envs.kumo.published import benchmark_domains, open_domain
 from envs.kumo.search import check_size
 from envs.settings import Count, Index, Several, check_instance
@@ -17,6 +18,7 @@ from envs.suggest import did_you_mean
 from evals.conversation import Conversation
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
+from evals.players import ShortcutPlayer
 from evals.reference import Conditions
 from evals.reference.comparison import published_tables
 from evals.replies.reader import READER_VERSION
@@ -34,7 +36,7 @@ from evals.suites.kumo.published import run_cells
 from evals.suites.kumo.repeats import join_runs, malformed_episodes
 from evals.suites.kumo.score import score_kumo
 from evals.suites.kumo.searched_game import BookChoice, Puzzle, domain_of, puzzles_from, puzzles_in, puzzles_of
-from evals.suites.kumo.shortcuts import SHORTCUTS
+from evals.suites.kumo.shortcuts import EXACT, SHORTCUTS
 from evals.suites.kumo.transcripts import has_transcript, transcript_players
 from evals.suites.kumo.view import view_game
 from evals.suites.kumo.wording import PUBLISHED_ROLES, PromptStyle
@@ -147,11 +149,15 @@ class KumoSuite(Suite):
 
     @property
     def players(self) -> Mapping[str, Player]:
-        """The models whose published replies are at hand."""
-        return transcript_players(self.transcripts) if self.transcripts else {}
+        """Perfect play under the guarantee, and the models whose published replies are at hand."""
+        own: dict[str, Player] = {EXACT: ShortcutPlayer(EXACT)}
+        return own | dict(transcript_players(self.transcripts)) if self.transcripts else own
 
     def plays(self, player: str, episode: Episode) -> bool:
-        """Whether there is a transcript of the model for this task."""
+        """Whether the task is sound and small enough for the exact search, or there is a transcript of the model for it."""
+        if player == EXACT:
+            small = sum(size_of(episode.level)) <= LARGEST
+            return small and self.puzzle(episode.task, episode.level, episode.index).guaranteed
         return has_transcript(self.transcripts or "", player, episode)
 
     @property

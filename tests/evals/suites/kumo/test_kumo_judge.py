@@ -89,7 +89,7 @@ def test_perfect_play_loses_nothing_and_values_of_a_rest_agree_with_the_search_o
     for puzzle in puzzles_of("medical", "easy", 6):
         play = puzzle.optimal_play
         found = judge(puzzle.task, play[:-1], play[-1], search=True)
-        assert found == Errors(0, 0, (0,) * (len(play) - 1), "certain")
+        assert found == Errors(0, 0, (0,) * (len(play) - 1), "certain", len(play) - 1)
         whole = OptimalSearch(puzzle.task).action_values()
         assert values_after(puzzle.task, ()) == pytest.approx(
             {name: whole[name] for name in values_after(puzzle.task, ())}
