@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from envs.kumo import OptimalSearch, Task
+from envs.kumo import OptimalSearch, Task, exact
 from envs.kumo.domain import Observation, State
 from evals.printable import printable
 from evals.suites.kumo.searched_game import BookChoice, Puzzle
@@ -43,13 +43,25 @@ def game_text(
     yield _line(f"E[S] {search.expected_steps:.3f} expected tests; on this game's outcomes {len(tests)}:")
     for number, test in enumerate(tests, 1):
         yield _line(f"  {number}. {test}: {task.observation_text(test)}")
-    yield _line(f"  then it names {named} (right: {valid})\n")
+    yield _line(f"  then it names {named} (right: {valid})")
+    yield _line(f"{_by_guarantee(puzzle)}\n")
     yield _line("Tree of best tests", "bold")
     yield _line(
         "Each outcome with its probability, the truths that it leaves, and the next test with the number of tests still "
         "expected; *: what this game shows."
     )
     yield Group(Grower(task, search, depth).tree())
+
+
+def _by_guarantee(puzzle: Puzzle) -> str:
+    """Perfect play that uses all that players are told, in a line."""
+    task = puzzle.task
+    if not puzzle.guaranteed or len(task.truths) + len(task.actions) > exact.LARGEST:
+        return f"By the guarantee (exact search): only for sound tasks of at most {exact.LARGEST} truths and tests together"
+    *tests, named = exact.rollout(task)
+    expected = min(exact.values(task, ()).values(), default=0.0)
+    moves = ", ".join(tests) or "no test"
+    return f"By the guarantee (exact search): {expected:.3f} expected tests; here {len(tests)} ({moves}), then {named}"
 
 
 def _line(text: str, style: str = "") -> Text:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envs.kumo import Task
+from envs.kumo import Task, exact
 from evals.suites.kumo.judge import CHEAP, regret_of, situation, values_after
 from evals.suites.kumo.searched_game import Puzzle
 from evals.view import EpisodeView, Facts, Rule, StepView, default_view
@@ -27,6 +27,7 @@ def view_game(row: Mapping[str, Any], puzzle: Puzzle) -> EpisodeView:
     for number, step in enumerate(plain.steps):
         before = tuple(taken)
         facts, best, regret = _judged(puzzle, before, step.decoded)
+        facts |= _by_guarantee(puzzle, before)
         remaining = None
         if step.decoded in task.action_names:
             regret = searched[len(taken)] if regret is None and len(taken) < len(searched) else regret
@@ -82,6 +83,18 @@ def _judged(
         return {}, None, None
     best = puzzle.optimal_play[len(taken)]
     return {}, best, 0.0 if test == best else None
+
+
+def _by_guarantee(puzzle: Puzzle, taken: tuple[str, ...]) -> Facts:
+    """The truth that follows although the published search does not see it, or what each test is worth, where cheap."""
+    task = puzzle.task
+    if not puzzle.guaranteed or situation(task, taken).answer is not None:
+        return {}
+    if right := exact.certain(task, taken):
+        return {"follows from the guarantee": " or ".join(right)}
+    values = exact.values(task, taken) if len(task.truths) <= CHEAP else {}
+    worth = {name: round(value, 3) for name, value in values.items()}
+    return {"expected steps by the guarantee": worth} if worth else {}
 
 
 def _shown(puzzle: Puzzle, test: str) -> Facts:

@@ -7,16 +7,17 @@ import random
 
 import pytest
 
-from envs.kumo import Action, OptimalSearch, State, Task
+from envs.kumo import Action, OptimalSearch, State, Task, exact
 from evals.conversation import PlayedTurn, Record
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
-from evals.suite import ledger_columns, play_episode
+from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.diagnose import diagnose_kumo
 from evals.suites.kumo.judge import Errors, judge, situation, values_after
 from evals.suites.kumo.searched_game import puzzles_of
-from evals.suites.kumo.shortcuts import odds_of, shortcuts_of
+from evals.suites.kumo.shortcuts import EXACT, odds_of, shortcuts_of
+from evals.suites.kumo.show import game_text
 from evals.types import Outcome, PlayerError, Reply, Turn
 from tests.envs.kumo_games import random_game
 
@@ -115,6 +116,19 @@ def test_with_several_valid_truths_values_of_a_rest_agree_with_the_search_of_the
     assert values_after(GAME, ())["split"] > 1
 
 
+def test_by_the_guarantee_an_answer_may_be_certain_earlier():
+    [task] = [puzzle.task for puzzle in puzzles_of("martial_arts", "6x8", 1, seed=7004)]
+    first, second, named = OptimalSearch(task).rollout()
+    stops = judge(task, (first,), named, search=True, guarantee=True)
+    assert (stops.ending, stops.late_tests, stops.certain_after, stops.regret) == ("certain", 0, 1, (0.0,))
+    goes_on = judge(task, (first, second), named, search=True, guarantee=True)
+    assert (goes_on.ending, goes_on.late_tests, goes_on.certain_after, goes_on.regret) == ("certain", 1, 1, (0.0, 1.0))
+    other = next(truth for truth in situation(task, (first,)).survivors if truth != named)
+    assert judge(task, (first,), other, search=False, guarantee=True).ending == "overlooked"
+    assert judge(task, (), named, search=False, guarantee=True).ending == "early"
+    assert judge(task, (first,), named, search=False).ending == "early", "by the published search"
+
+
 # --- shortcuts -------------------------------------------------------------------------------------------------------
 
 
@@ -159,6 +173,29 @@ def test_shortcuts_do_what_they_say():
 # --- diagnostics -----------------------------------------------------------------------------------------------------
 
 
+def test_exact_play_is_a_player_and_stands_in_the_ledger_the_table_and_the_view():
+    suite = KumoSuite(domains=["martial_arts"], difficulties=["6x8", "hard"], seed=7004, tasks_per_domain=2, repeats=1)
+    plan = plan_for(suite, {EXACT: "", "oracle": ""})
+    assert {(episode.player, episode.level) for episode in plan if episode.player == EXACT} == {(EXACT, "6x8")}
+    plan = [episode for episode in plan if episode.level == "6x8"]
+    players = built_in_players(suite)
+    records = [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan]
+    ledger = records_to_table(records, ledger_columns(suite))
+    run = RunData.of_tables(plan_to_table(plan), ledger).of("kumo")
+    table = diagnose_kumo(run.plan, run.episodes())[2]
+    rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert (rows[EXACT]["regret"].mean, rows[EXACT]["late tests"].mean, rows[EXACT]["certain"].mean) == (0, 0, 1)
+    assert rows["oracle"]["late tests"].mean == 0.5, "one test too many in the first of the two games"
+    row = ledger.to_pylist()[[record.episode.player for record in records].index("oracle")]
+    steps = suite.view({name.removeprefix("kumo."): value for name, value in row.items()}).steps
+    assert steps[1].facts["follows from the guarantee"] == row["kumo.predicted"]
+    worth = steps[0].facts["expected steps by the guarantee"]
+    assert min(worth.values()) == pytest.approx(
+        min(exact.values(suite.puzzle("martial_arts", "6x8", 0).task, ()).values()), abs=1e-3
+    )
+    assert "here 1 (" in "".join(map(str, game_text(suite.puzzle("martial_arts", "6x8", 0), "own", "table", 50, 1)))
+
+
 SUITE = KumoSuite(domains=["medical"], difficulties=["easy"], tasks_per_domain=4, repeats=1)
 
 
@@ -180,7 +217,7 @@ def test_planning_and_deduction_are_told_apart():
     run = RunData.of_tables(plan_to_table(plan), ledger).of("kumo")
     planning, deduction = (
         [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        for table in diagnose_kumo(run.plan, run.episodes())
+        for table in diagnose_kumo(run.plan, run.episodes())  # no third one: these rows hold nothing by the guarantee
     )
     [row] = planning
     assert (row["player"], row["difficulty"], row["done"], row["tests"]) == ("model", "easy", 3, 7)
