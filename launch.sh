@@ -108,7 +108,7 @@ case "$command" in
         ;;
     slurm)
         shift
-        if ! ready; then
+        if [[ ${1:-} != -h && ${1:-} != --help ]] && ! ready; then # the help needs no installation
             [[ -n ${RAYCADE_BUILD:-} || $build == gpu ]] ||
                 die "this machine has no GPU. If the compute nodes have GPUs, run RAYCADE_BUILD=gpu ./launch.sh slurm ...," \
                     "else RAYCADE_BUILD=cpu ./launch.sh slurm ..."

@@ -63,7 +63,8 @@ def test_a_dry_run_shows_how_a_job_gets_into_its_container(tmp_path, image, node
     assert set(node) <= set(ray) and ray[-3:] == ["/opt/raycade/.venv/bin/ray", "start", "..."]
     assert set(first) <= set(driver)
     assert driver[-5:] == ["/opt/raycade/.venv/bin/python", "-m", "cluster", "run", "..."]
-    missing = subprocess.run(
-        [*command[:2], "--container=no.sif", "--", "x"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert missing.returncode == 2 and "there is no such image" in missing.stderr
+    for path in ("no.sif", "/no/folder"):
+        missing = subprocess.run(
+            [*command[:2], f"--container={path}", "--", "x"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert missing.returncode == 2 and f"{path}: there is no such image" in missing.stderr

@@ -399,7 +399,7 @@ at every node of the job. Exit code 1 if a check fails.
 def doctor(parser: argparse.ArgumentParser) -> None:
     """Of ``raycade doctor``."""
     parser.description = DOCTOR_HELP
-    parser.add_argument("--quick", action="store_true", help="start neither an engine nor Ray (two seconds)")
+    parser.add_argument("--quick", action="store_true", help="start neither an engine nor Ray (a few seconds)")
     parser.add_argument("--json", action="store_true", help="print all findings as JSON")
     parser.add_argument(
         "--node", help=argparse.SUPPRESS

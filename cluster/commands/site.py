@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.config.settings import make_suite
+from cluster.console import warn
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
@@ -33,7 +34,7 @@ def write_site(run_dirs: Sequence[Path], out: Path, site: Site) -> int:
     Raises:
         UserError: there is no run, its ledger is damaged, or the folder holds something else.
     """
-    paths = _named(run_dirs)
+    paths = _named(_begun(run_dirs))
     earlier = _earlier_files(out)
     labels = player_labels([_outline(name, Run(path)) for name, path in paths.items()])
     out.mkdir(parents=True, exist_ok=True)
@@ -53,6 +54,19 @@ def write_site(run_dirs: Sequence[Path], out: Path, site: Site) -> int:
     for file in earlier - {*files}:
         (out / file).unlink(missing_ok=True)
     return len(files)
+
+
+def _begun(run_dirs: Sequence[Path]) -> list[Path]:
+    """These folders without those that hold no run themselves, as ``runs/*`` names them too: the shards of an array, say.
+
+    Raises:
+        UserError: none is a run, or one is not there.
+    """
+    begun = [path for path in run_dirs if Run(path).begun or not path.is_dir()]
+    for path in run_dirs if begun else ():
+        if path not in begun:
+            warn(f"{path}: left out: no run here; `raycade list {path}` lists the runs below it")
+    return begun or [*run_dirs]
 
 
 def _named(run_dirs: Sequence[Path]) -> dict[str, Path]:

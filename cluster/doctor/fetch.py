@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import resources
 
 from cluster.doctor.check import gib
 from cluster.errors import UserError
@@ -51,13 +52,15 @@ def id_of(name: str) -> str:
     """The hub's id of a model that the table names, or of an id.
 
     Raises:
-        UserError: it is neither.
+        UserError: it is neither, or a model without weights.
     """
     row = rows().get(name)
     if row is not None:
         return row.id
+    if name in {path.name.removesuffix(".yaml") for path in resources.files("conf").joinpath("model").iterdir()}:
+        raise UserError(f"{name}: nothing to download; a run with model={name} needs no weights")
     if name.count("/") != 1 or name.startswith((".", "/")):
         raise UserError(
-            f"{name}: is no model of `raycade models`, nor ORGANIZATION/NAME of the hub{did_you_mean(name, rows())}"
+            f"{name}: no model of `raycade models`, nor ORGANIZATION/NAME of the hub{did_you_mean(name, rows())}"
         )
     return name

@@ -68,7 +68,7 @@ def ray_cluster(need: Need) -> Outcome:
         if address is None:
             mend = "look at the checks of memory, /dev/shm, open files and the temporary folder; then ray stop --force"
             return Outcome("fail", first_words(str(error)), "every run; cluster=inline plays without Ray", mend)
-        mend = f"on that machine: ray status; the same RAY_AUTH_TOKEN here; ray start --address={address}"
+        mend = f"on that machine: ray status; here RAY_AUTH_MODE=token, the same RAY_AUTH_TOKEN; ray start --address={address}"
         return Outcome("fail", first_words(str(error)), "every run on this cluster", mend)
     finally:
         if address is None and ray.is_initialized():

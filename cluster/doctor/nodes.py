@@ -71,9 +71,14 @@ def report_from(plain: Mapping[str, Any]) -> Report:
     return Report(str(plain["host"]), findings, plain.get("versions") or {})
 
 
+def own_name() -> str:
+    """This machine's name: in a step of Slurm the node's, which the list of the job has and which may not be the host's."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
 def look(need: Need, meeting: Meeting | None = None) -> Report:
     """All checks of this machine."""
-    host = socket.gethostname()
+    host = own_name()
     findings = [looked(check, need, host) for check in ON_EACH]
     if meeting is not None:
         findings += [_meet(meeting, host), _other_lock(Path(meeting.lock), host)]

@@ -124,8 +124,11 @@ submit() {
 
 # Whether there is such an image, before a night in the queue.
 check_container() {
-    if [[ $(runtime) != pyxis ]]; then
+    # A path that ends otherwise was meant as a folder; Pyxis takes paths of *.sqsh only.
+    if [[ $(runtime) != pyxis || ($RAYCADE_CONTAINER == [./]* && $RAYCADE_CONTAINER != *.sqsh) ]]; then
         [[ -e $RAYCADE_CONTAINER ]] || die 2 "--container=$RAYCADE_CONTAINER: there is no such image"
+    fi
+    if [[ $(runtime) != pyxis ]]; then
         RAYCADE_CONTAINER="$(realpath "$RAYCADE_CONTAINER")"
     elif [[ -z $dry_run ]] && command -v srun >/dev/null && [[ $(srun --help) != *--container-image* ]]; then
         die 2 "--container=$RAYCADE_CONTAINER: this Slurm has no Pyxis; name a folder (for ch-run) or a *.sif (for Apptainer)"

@@ -86,8 +86,10 @@ def start_ray(cluster: ClusterSettings) -> None:
     try:
         ray.init(address=cluster.address, **common)
     except (ConnectionError, RuntimeError, ValueError) as error:
+        # To an address that is named, Ray sends a token only if this mode is set, wherever the token is.
+        mode = "" if os.environ.get("RAY_AUTH_MODE") == "token" else " (not sent: export RAY_AUTH_MODE=token too)"
         raise UserError(
-            f"cluster.address={cluster.address}: no Ray cluster found there, or its RAY_AUTH_TOKEN differs: {error}. "
+            f"cluster.address={cluster.address}: no Ray cluster found there, or its RAY_AUTH_TOKEN differs{mode}: {error}. "
             f"{SEE_DOCTOR}"
         ) from error
 

@@ -131,6 +131,18 @@ def test_a_ray_that_does_not_start_here_is_told_in_one_line(monkeypatch):
         actors.start_ray(ClusterSettings())
 
 
+def test_a_ray_that_refuses_the_connection_names_the_mode_in_which_a_token_is_sent(monkeypatch):
+    def refuse(**_: object) -> None:
+        raise ConnectionError("Failed to connect")
+
+    monkeypatch.setattr(actors.ray, "init", refuse)
+    for mode, named in (("disabled", True), ("token", False)):
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        with pytest.raises(UserError, match="RAY_AUTH_TOKEN differs") as refused:
+            actors.start_ray(ClusterSettings(address="auto"))
+        assert ("export RAY_AUTH_MODE=token" in str(refused.value)) == named
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_while_ray_starts_stops_the_run_resumably(monkeypatch, tmp_path, number):
     usual = signal.signal(number, signal.SIG_DFL)  # nohup's tests would ignore SIGHUP, and so would the run

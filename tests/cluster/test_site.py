@@ -8,9 +8,12 @@ from tests.cluster.test_merge import play as play  # a fixture
 
 async def test_runs_become_a_folder_of_pages_and_a_later_site_replaces_an_earlier_one(play, tmp_path, capsys):
     runs = [await play("one", most=10), await play("two", "baselines=[random]")]
+    (tmp_path / "shards").mkdir()
     out = tmp_path / "new" / "site"
-    code, shown, err = run_here(capsys, "site", *map(str, runs), "--out", str(out), "--title", "Ours")
-    assert code == 0 and not err and "index.html" in shown
+    folders = [*runs, tmp_path / "shards"]  # as runs/* names them
+    code, shown, err = run_here(capsys, "site", *map(str, folders), "--out", str(out), "--title", "Ours")
+    assert code == 0 and "index.html" in shown
+    assert err.startswith("warning: ") and "shards: left out: no run here" in err and err.count("\n") == 1
     files = {path.name for path in out.iterdir()}
     named = ["simulated (one)", "simulated (two)"]
     index = (out / "index.html").read_text()
@@ -43,4 +46,4 @@ async def test_two_folders_of_one_name_are_told_apart_and_a_run_named_twice_coun
     code, _, _ = run_here(capsys, "site", *map(str, [*runs, runs[0]]), "--out", str(tmp_path / "site"))
     index = (tmp_path / "site" / "index.html").read_text()
     assert code == 0 and all(f'<th scope="row">{run}</th>' in index for run in runs)
-    assert run_here(capsys, "site", str(tmp_path / "none"), "--out", str(tmp_path / "site"))[0] == 2
+    assert run_here(capsys, "site", str(tmp_path / "none"), str(runs[0]), "--out", str(tmp_path / "site"))[0] == 2

@@ -191,6 +191,19 @@ class TestOnSlurm:
         outcome = preempt(world, "requeue_grace")
         assert outcome.requeued and outcome.sound and outcome.unfinished == 0, outcome.log
 
+    def test_the_doctor_looks_at_every_node_of_a_job_by_its_name_in_slurm(self, world):
+        doctor = [sys.executable, "-m", "cluster", "doctor", "--quick", "suite=kumo", "model=simulated"]
+        done = subprocess.run(
+            ["salloc", "--nodes=2", *doctor],
+            env=world.environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout
+        assert "\nn1: " in done.stdout and "\nn2: " in done.stdout, "both are on a host of another name"
+
     def test_a_node_that_does_not_come_up_is_named(self, world, tmp_path):
         number = 1 + max((int(line) for line in world.run("squeue", "-h", "-t", "all", "-o", "%A").split()), default=0)
         in_the_way = Path(f"/tmp/raycade-{number}.0.1")
