@@ -54,6 +54,11 @@ def _print(tables: Sequence[Table], brief: bool = False) -> None:
         console.print()
 
 
+def say(text: str) -> None:
+    """A line on standard output that holds names which somebody else may have given."""
+    print(printable(text))
+
+
 def warn(text: str) -> None:
     """A line on standard error."""
     print(f"warning: {printable(text)}", file=sys.stderr, flush=True)

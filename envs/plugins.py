@@ -148,7 +148,9 @@ def load(group: str, name: str, built_in: Mapping[str, str] = MappingProxyType({
         return getattr(found, attribute) if attribute else found
     except ModuleNotFoundError as error:
         raise ValueError(missing_package(group, name, error)) from error
-    except (Exception, SystemExit) as error:  # what a module of others does while it is imported
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # what a module of others does while it is imported; SystemExit is none of Exception
         reason = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{name} ({names[name]}{_file_of(module)}) cannot be imported: {reason}") from error
 

@@ -18,18 +18,20 @@ from cluster.commands.export import check_new
 from cluster.config.compose import compose_config, plain_values
 from cluster.config.settings import make_suite
 from cluster.config.stored import stored_sections
-from cluster.console import warn
+from cluster.console import say, warn
 from cluster.errors import UserError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.files import FileError, open_regular
-from envs.files.archive import MOST_ARCHIVE_BYTES
+from envs.files.archive import MOST_ARCHIVE_BYTES, MOST_MEMBER_BYTES
 from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
-from evals.imports.reading import Shape, read_as
+from evals.imports.reading import Shape, is_unicode, read_as
 from evals.imports.rows import ledger_rows, planned_episode
 from evals.imports.transcripts import Transcript, plan_by_key, planned_for, replay
-from evals.ledger.sound_rows import sound_rows
+from evals.ledger.parts import LedgerDamagedError
+from evals.ledger.sound_rows import checked_rows
+from evals.printable import printable
 from evals.suite import Suite, built_in_names, ledger_columns, plan_for
 from evals.types import Episode, stable_hash
 
@@ -40,7 +42,9 @@ READERS: Mapping[str, tuple[str, Reader]] = {
 }
 """By the ending of a file's name: the format and what reads it."""
 AT_ONCE = 200
-"""Episodes that become rows together."""
+"""Most episodes that become rows together."""
+BYTES_AT_ONCE = MOST_MEMBER_BYTES
+"""Of their samples: an episode that exceeds it is the last of its batch."""
 
 
 class _Carried(Shape):
@@ -121,9 +125,7 @@ def main(options: argparse.Namespace) -> None:
         plan = sorted(found.plan.values(), key=lambda episode: episode.player != model)
         directory.begin(plan, {"config.yaml": _config(found, options.out)})
         directory.write_sessions(found.sessions)
-        written = Run(beside)
-        rows = len(written.ledger)
-        _ = written.data  # read once as every command will read it: the files may be anybody's
+        rows = _read_once(beside)
         directory.release()
         if options.out.exists():
             options.out.rmdir()
@@ -132,7 +134,22 @@ def main(options: argparse.Namespace) -> None:
         directory.release()
         shutil.rmtree(beside, ignore_errors=True)
         raise
-    print(f"{options.out}: {rows:,} of {len(found.plan):,} planned episodes imported from {len(paths)} files")
+    say(f"{options.out}: {rows:,} of {len(found.plan):,} planned episodes imported from {len(paths)} files")
+
+
+def _read_once(folder: Path) -> int:
+    """Read what was imported as every command will read it; returns the number of rows.
+
+    Raises:
+        UserError: it cannot be read: the files may be anybody's.
+    """
+    try:
+        written = Run(folder)
+        rows = len(written.ledger)
+        _ = written.data
+    except (UserError, LedgerDamagedError) as error:
+        raise UserError(f"the files cannot be imported, since no command could read the run: {error}") from error
+    return rows
 
 
 def _config(found: _Imported, out: Path) -> str:
@@ -157,11 +174,13 @@ def _import(path: Path, overrides: Sequence[str], player: str, found: _Imported)
     session = {
         "id": f"imported-{digest[:12]}",
         "imported_format": name,
-        "imported_file": path.name,
+        "imported_file": printable(path.name),
         "imported_sha256": digest,
     }
     if carried is not None:
         facts = read_as(_Carried, carried, path)
+        if not is_unicode(carried):
+            raise FileError(path, "holds lone surrogates in what it says of the run, which are no text")
         given = [*overrides, *(["--player"] if player else [])]
         if given:
             raise UserError(f"{path}: was written by raycade and says its own settings; leave out {' '.join(given)}")
@@ -236,6 +255,8 @@ def _import_foreign(
     if first is None:
         raise FileError(path, "holds no samples")
     player = name or first.player.rsplit("/", 1)[-1]
+    if not player:
+        raise UserError(f"{path}: does not say which model played; give its name with --player")
     if player in built_in_names(suite):
         raise UserError(
             f"{path}: its model is called {player}, as a built-in player is; give another name with --player"
@@ -250,17 +271,32 @@ def _import_foreign(
     found.model = found.model or {"name": player}
     found.add_episodes(plan, path)
     keys, parts = plan_by_key(plan), {part.name: part for part in suite.parts}
+    seen: set[str] = set()
     for batch in _batches(itertools.chain([first], transcripts)):
         records = []
         for transcript in batch:
             episode = planned_for(transcript, keys)
+            if episode.id in seen:
+                raise FileError(transcript.place, "is of a game that a sample before it is of, too")
+            seen.add(episode.id)
             records.append(replay(parts[episode.suite], episode, transcript))
-        table = sound_rows(records, ledger_columns(suite))
+        try:
+            table = checked_rows(records, ledger_columns(suite))
+        except Exception as error:  # a sample may hold any value
+            raise FileError(path, f"a sample cannot be stored: {error}") from error
         place = table.column_names.index("session")
         table = table.set_column(place, "session", pa.array([session] * len(table), pa.string()))
         found.directory.commit_rows(table)
 
 
 def _batches(transcripts: Iterator[Transcript]) -> Iterator[list[Transcript]]:
-    while batch := list(itertools.islice(transcripts, AT_ONCE)):
+    batch: list[Transcript] = []
+    size = 0
+    for transcript in transcripts:
+        batch.append(transcript)
+        size += transcript.size
+        if len(batch) == AT_ONCE or size >= BYTES_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
         yield batch

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers import oc
 
-from cluster.config.registry import FOLDERS, default_config, names_without_file
+from cluster.config.registry import FOLDERS, TYPE, default_config, names_without_file
 from cluster.errors import UserError
 from cluster.models.hub import selectable
 from cluster.runner.model_player import Decoding
@@ -129,15 +129,19 @@ def with_new_keys(overrides: Sequence[str]) -> list[str]:
 def offer_plugins(overrides: Sequence[str] = ()) -> None:
     """Make registered suites and engines without a file in ``conf`` selectable, and the models of the table.
 
+    Those that no override mentions can be listed, but are not imported: they may be slow, or broken.
+
     Raises:
-        UserError: one of them cannot be imported; the files of a model that ``overrides`` name are not found.
+        UserError: one that is mentioned cannot be imported; the files of a model that ``overrides`` name are not found.
     """
+    mentioned = set(re.findall(r"[\w.-]+", " ".join(overrides)))
+    files_of_others = any("searchpath" in override for override in overrides)  # which may name any of them
     store = ConfigStore.instance()
     for name, node in selectable(overrides).items():
         store.store(group="model", name=name, node=node)
     for section, group in FOLDERS.items():
         for name in names_without_file(section):
-            node = default_config(section, name)
+            node = default_config(section, name) if name in mentioned or files_of_others else {TYPE: name}
             if section == "model.engine":
                 node = {"name": name, "engine": node, "sampling": {}, "replica": {"gpus": 0, "cpus": 1}}
             store.store(group=group, name=name, node=node)

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cluster.config.registry import make
+from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.samples import SampledTurn, sample_turns
+from evals.printable import printable
 from evals.suite import Suite
 from evals.tables import Table
 from evals.types import Episode, stable_hash
@@ -88,37 +90,52 @@ class Watcher:
         """Queue the results and wait for the tracker to finish, ``finish_seconds`` at most."""
         if self._tracker is None or self._thread is None or self.failure:
             return
-        seconds = self._tracker.finish_seconds
+        try:
+            self._finish(self._tracker, self._thread, results)
+        except (Exception, SystemExit) as error:
+            self.failure = self.failure or _cause(error)
+
+    def _finish(self, tracker: Tracker, thread: threading.Thread, results: FinalResults) -> None:
+        seconds = tracker.finish_seconds
         end = time.monotonic() + seconds
         with contextlib.suppress(queue.Full):
             self._queue.put(("finish", (results,)), timeout=seconds)
-        self._thread.join(max(0.0, end - time.monotonic()))
-        if self._thread.is_alive():
+        thread.join(max(0.0, end - time.monotonic()))
+        if thread.is_alive():
             self.failure = f"did not finish within {seconds:.0f} s"
-            self._tracker.abandon()
+            tracker.abandon()
 
     def _work(self) -> None:
         while True:
             method, arguments = self._queue.get()
             try:
                 getattr(self._tracker, method)(*arguments)
-            except Exception as error:
-                self.failure = f"{type(error).__name__}: {error}"
+            except BaseException as error:  # SystemExit would end this thread without a word
+                self.failure = _cause(error)
                 logger.warning("the tracker failed and is disabled for the rest of the run: %s", self.failure)
                 return
             if method == "finish":
                 return
 
 
+def _cause(error: BaseException) -> str:
+    return printable(f"{type(error).__name__}: {error}")
+
+
 def make_tracker(config: dict[str, Any] | None) -> Tracker | None:
     """The tracker of a configuration's ``tracker`` section; None if it is empty.
 
     Raises:
-        UserError: it is not registered.
+        UserError: it is not registered, or refuses its settings.
     """
     if not config:
         return None
-    tracker: Tracker = make("tracker", config)
+    try:
+        tracker: Tracker = make("tracker", config)
+    except (UserError, ModuleNotFoundError):
+        raise
+    except Exception as error:  # of a class that may be anybody's
+        raise UserError(f"tracker={config.get('type')}: {_cause(error)}") from error
     return tracker
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zipfile
 import zlib
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,8 +17,11 @@ import pyarrow as pa
 from envs.files.regular import MIB, FileError, open_regular
 
 MOST_ARCHIVE_BYTES = 4096 * MIB
-MOST_MEMBER_BYTES = 256 * MIB
+MOST_MEMBER_BYTES = 64 * MIB
 MOST_MEMBERS = 200_000
+MOST_UNPACKED_BYTES = 1024 * MIB
+"""Of all members together, or `MOST_UNPACKED_RATIO` times the archive, whichever is more."""
+MOST_UNPACKED_RATIO = 100
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """Signature, and the lengths of the name and of the extra field before a member's data."""
 _ZSTANDARD = 93
@@ -42,6 +48,21 @@ class Archive:
             self._file.close()
             raise FileError(path, f"has {len(members):,} members, where at most {MOST_MEMBERS:,} are read")
         self._members = {member.filename: member for member in members}
+        try:
+            self._check_whole(members)
+        except FileError:
+            self._file.close()
+            raise
+
+    def _check_whole(self, members: Sequence[zipfile.ZipInfo]) -> None:
+        """Refuses an archive in which one name stands for two members, or that unpacks to very much more than it takes."""
+        if len(self._members) < len(members):
+            [(name, _)] = Counter(member.filename for member in members).most_common(1)
+            raise FileError(self.path, f"has two members of the name {name}")
+        unpacked = sum(member.file_size for member in members)
+        most = max(MOST_UNPACKED_BYTES, MOST_UNPACKED_RATIO * os.fstat(self._file.fileno()).st_size)
+        if unpacked > most:
+            raise FileError(self.path, f"would unpack to {unpacked:,} bytes, where at most {most:,} are read")
 
     @property
     def names(self) -> list[str]:

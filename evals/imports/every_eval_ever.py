@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from envs.files import FileError, parse_json, read_json, read_json_lines
+from envs.files import FileError, parse_json, read_json, read_lines
 from evals.exchange.carried import NAME
 from evals.exchange.every_eval_ever import SAMPLES
 from evals.exchange.public import public_error
-from evals.imports.reading import Shape, read_as
+from evals.imports.reading import Shape, Tokens, read_as
 from evals.imports.transcripts import WHOLE_PROMPT, GameKey, Transcript
 
 
@@ -45,8 +45,8 @@ class _Message(Shape):
 
 
 class _Usage(Shape):
-    input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
 
 
 class _Sample(Shape):
@@ -83,8 +83,9 @@ def read_every_eval_ever(path: Path) -> tuple[object, Iterator[Transcript]]:
 
 
 def _transcripts(path: Path, model: str) -> Iterator[Transcript]:
-    for number, value in read_json_lines(path):
+    for number, line in read_lines(path):
         place = f"{path}, line {number}"
+        value = parse_json(line, place)
         sample = read_as(_Sample, value, place)
         carried = sample.metadata.get(NAME)
         usage = sample.token_usage or _Usage()
@@ -97,6 +98,7 @@ def _transcripts(path: Path, model: str) -> Iterator[Transcript]:
             prompt_tokens=usage.input_tokens,
             completion_tokens=usage.output_tokens,
             error=public_error(sample.error or ""),
+            size=len(line),
         )
 
 

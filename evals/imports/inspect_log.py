@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from envs.files.archive import MOST_MEMBER_BYTES, Archive
 from evals.exchange.carried import NAME
 from evals.exchange.inspect_log import ATTACHMENT, VERSION
 from evals.exchange.public import public_error
-from evals.imports.reading import Shape, read_as, texts_of
+from evals.imports.reading import Shape, Tokens, read_as, texts_of
 from evals.imports.transcripts import GameKey, Transcript
 
 _SAMPLE_BOUNDS = Bounds(MOST_MEMBER_BYTES)
@@ -41,10 +41,10 @@ class _Message(Shape):
 
 
 class _Usage(Shape):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    input_tokens_cache_read: int | None = None
-    input_tokens_cache_write: int | None = None
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    input_tokens_cache_read: Tokens | None = None
+    input_tokens_cache_write: Tokens | None = None
 
 
 class _Error(Shape):
@@ -80,7 +80,8 @@ def _transcripts(archive: Archive, model: str) -> Iterator[Transcript]:
     for name in archive.names:
         if name.startswith("samples/") and name.endswith(".json"):
             place = f"{archive.path}, {name}"
-            sample = read_as(_Sample, parse_json(archive.read(name), place, _SAMPLE_BOUNDS), place)
+            content = archive.read(name)
+            sample = read_as(_Sample, parse_json(content, place, _SAMPLE_BOUNDS), place)
             used = list(sample.model_usage.values())
             cached = sum((each.input_tokens_cache_read or 0) + (each.input_tokens_cache_write or 0) for each in used)
             key = {"repeat": sample.epoch - 1, **sample.metadata}
@@ -89,18 +90,30 @@ def _transcripts(archive: Archive, model: str) -> Iterator[Transcript]:
                 key=read_as(GameKey, key, f"{place}, metadata"),
                 player=model,
                 carried=sample.store.get(NAME),
-                messages=[_read_message(each, sample.attachments) for each in sample.messages],
+                messages=_messages(sample, place),
                 prompt_tokens=cached + sum(each.input_tokens for each in used),
                 completion_tokens=sum(each.output_tokens for each in used),
                 error=public_error(sample.error.message) if sample.error else "",
+                size=len(content),
             )
     archive.close()
 
 
-def _read_message(message: _Message, attachments: Mapping[str, str]) -> tuple[str, str, str]:
-    """Role, text and reasoning; long texts lie among the attachments."""
-    parts = message.content if isinstance(message.content, list) else []
-    thoughts = [str(part.get("reasoning") or "") for part in parts if part.get("type") == "reasoning"]
-    whole = texts_of(message.content)
-    lines = [attachments.get(line.removeprefix(ATTACHMENT), line) for line in whole.split("\n")]
-    return message.role, "\n".join(lines), "\n".join(thoughts)
+def _messages(sample: _Sample, place: str) -> list[tuple[str, str, str]]:
+    """Role, text and reasoning of each; long texts lie among the attachments.
+
+    Raises:
+        FileError: attachments that stand in many places make the sample larger than any may be.
+    """
+    found = []
+    characters = 0
+    for message in sample.messages:
+        parts = message.content if isinstance(message.content, list) else []
+        thoughts = [str(part.get("reasoning") or "") for part in parts if part.get("type") == "reasoning"]
+        whole = texts_of(message.content)
+        lines = [sample.attachments.get(line.removeprefix(ATTACHMENT), line) for line in whole.split("\n")]
+        characters += sum(map(len, lines))
+        if characters > MOST_MEMBER_BYTES:
+            raise FileError(place, f"has more than {MOST_MEMBER_BYTES:,} characters with its attachments")
+        found.append((message.role, "\n".join(lines), "\n".join(thoughts)))
+    return found

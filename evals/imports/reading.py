@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import json
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from envs.files import FileError
+from evals.ledger.check import MOST
 
 
 class Shape(BaseModel):
@@ -14,6 +16,9 @@ class Shape(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
+
+Tokens = Annotated[int, Field(ge=0, le=MOST)]
+"""A number of tokens that a ledger can hold."""
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -30,6 +35,15 @@ def read_as(shape: type[S], value: object, place: object) -> S:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = ".".join(str(part)[:60] for part in first["loc"])
         raise FileError(place, f"{name}: {first['msg']}") from None
+
+
+def is_unicode(value: object) -> bool:
+    """Whether all texts in a JSON value can be written in UTF-8; JSON can hold halves of surrogate pairs."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def texts_of(content: Any) -> str:

@@ -51,6 +51,8 @@ class Transcript:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     error: str = ""
+    size: int = 0
+    """Of its sample in the file: bytes or characters."""
 
 
 @dataclass

@@ -24,7 +24,7 @@ def sound_rows(records: Sequence[Record], columns: Mapping[str, pa.DataType]) ->
         columns: See ``records_to_table``.
     """
     try:
-        return _checked(records, columns)
+        return checked_rows(records, columns)
     except Exception as error:  # a value of a wrong type may raise anything
         if len(records) > 1:
             return pa.concat_tables([sound_rows([record], columns) for record in records])
@@ -33,16 +33,20 @@ def sound_rows(records: Sequence[Record], columns: Mapping[str, pa.DataType]) ->
         logger.error("episode %s has a record that cannot be stored: %s", record.episode.id, printable(cause))
     failed = dataclasses.replace(record, outcome=None, error=cause, error_kind="suite")
     try:
-        return _checked([failed], columns)
+        return checked_rows([failed], columns)
     except Exception:  # its turns are at fault
-        return _checked([dataclasses.replace(failed, turns=(), seconds=0.0)], columns)
+        return checked_rows([dataclasses.replace(failed, turns=(), seconds=0.0)], columns)
 
 
-def _checked(records: Sequence[Record], columns: Mapping[str, pa.DataType]) -> pa.Table:
-    """The rows, if the ledger's reader will take every one.
+def checked_rows(records: Sequence[Record], columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """Finished episodes as ledger rows, if the ledger's reader will take every one.
+
+    Args:
+        records: Of suites and players that may be anybody's.
+        columns: See ``records_to_table``.
 
     Raises:
-        ValueError: it will not.
+        Exception: it will not; a value of a wrong type may raise anything.
     """
     table = records_to_table(records, columns)
     if problems := check_rows([table], ["the record"], None).problems:

@@ -1,12 +1,16 @@
 """What a configuration may name, what belongs to a run's fingerprint, and where a run lives."""
 
+import sys
+
 import pytest
 import yaml
 
+from cluster.config.compose import compose_config
 from cluster.config.settings import Settings, load_settings, make_suite
 from cluster.errors import UserError
 from cluster.observe.tracker import make_tracker
 from cluster.observe.wandb_tracker import WandbTracker
+from envs import plugins
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import SMALL
 
@@ -49,6 +53,16 @@ def test_a_configuration_that_names_a_class_in_hydra_s_way_is_refused(tmp_path):
     for config in ({"_target_": "evals.suites.kumo.KumoSuite"}, {"type": "kumo", "_target_": "os.system"}):
         with pytest.raises(UserError):
             make_suite(config)
+
+
+def test_a_suite_that_no_override_mentions_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "plugins.toml").write_text('["raycade.suites"]\nbroken_one = "broken_module:Suite"\n')
+    (tmp_path / "broken_module.py").write_text("raise SystemExit(0)\n")
+    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert compose_config(["suite=kumo", "model=random"]).suite.type == "kumo"
+    with pytest.raises(UserError, match="broken_one"):
+        compose_config(["suite=broken_one", "model=random"])
 
 
 def test_interpolations_in_a_stored_configuration_stay_text():

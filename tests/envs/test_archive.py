@@ -69,6 +69,21 @@ def test_what_cannot_be_read_is_refused_with_its_place(method, stated, reason, t
         Archive(path).read("b")
 
 
+def test_an_archive_with_two_members_of_one_name_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file, pytest.warns(UserWarning, match="Duplicate"):
+        file.writestr("a.json", b"1")
+        file.writestr("a.json", b"2")
+    with pytest.raises(FileError, match=r"two members of the name a\.json"):
+        Archive(tmp_path / "a.zip")
+
+
+def test_an_archive_that_unpacks_to_very_much_more_than_it_takes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("envs.files.archive.MOST_UNPACKED_BYTES", 1_000_000)
+    path = archive(tmp_path / "a.zip", bytes(1_000_001), "deflated")
+    with pytest.raises(FileError, match="would unpack to 1,000,001 bytes"):
+        Archive(path)
+
+
 @given(place=st.integers(0, 10_000), byte=st.integers(0, 255))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_archive_raises_a_file_error_or_reads_as_before(place, byte, tmp_path):

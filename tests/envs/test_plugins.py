@@ -49,7 +49,12 @@ def test_a_folder_that_cannot_be_used_is_named(folder, toml):
 
 @pytest.mark.parametrize(
     ("code", "named"),
-    [("import no_such_package_anywhere\n", "no_such_package_anywhere"), ("x = 1\n", "Thing"), (None, "mine_module")],
+    [
+        ("import no_such_package_anywhere\n", "no_such_package_anywhere"),
+        ("x = 1\n", "Thing"),
+        ("raise BaseException('theirs')\n", "theirs"),
+        (None, "mine_module"),
+    ],
 )
 def test_what_cannot_be_imported_is_named_with_what_it_lacks(folder, code, named):
     (folder / "plugins.toml").write_text('["raycade.none"]\nmine = "mine_module:Thing"\n')

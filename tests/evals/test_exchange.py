@@ -301,6 +301,32 @@ def other_seed(name, value):
         value["metadata"]["seed"] = 1
 
 
+def impossible_tokens(name, value):
+    if name.startswith("samples/"):
+        value["model_usage"] = {"m": {"input_tokens": -1, "output_tokens": 1}}
+
+
+def sums_of_tokens(name, value):
+    if name.startswith("samples/"):
+        value["model_usage"] = {str(number): {"input_tokens": 2**53, "output_tokens": 1} for number in range(2)}
+
+
+def same_game(name, value):
+    if name.startswith("samples/"):
+        value["metadata"]["index"] = value["metadata"]["repeat"] = 0
+
+
+def laughs(name, value):
+    if name.startswith("samples/"):
+        value["attachments"] = {"0123456789abcdef": "ha" * 10_000}
+        value["messages"] = [{"role": "user", "content": "\n".join(["attachment://0123456789abcdef"] * 5_000)}]
+
+
+def nobody(name, value):
+    if name == "header.json":
+        value["eval"]["model"] = "openai/"
+
+
 def no_game(name, value):
     if name.startswith("samples/"):
         value["metadata"].pop("task")
@@ -314,6 +340,11 @@ def no_game(name, value):
         (said_more, "goes on after the game has ended"),
         (other_seed, "another game"),
         (no_game, "task: Field required"),
+        (impossible_tokens, "input_tokens: Input should be greater"),
+        (sums_of_tokens, "cannot be stored"),
+        (same_game, "a sample before it"),
+        (laughs, "characters with its attachments"),
+        (nobody, "which model played"),
     ],
 )
 def test_a_log_of_other_prompts_or_games_is_refused_with_the_reason(change, reason, tmp_path, capsys):
