@@ -56,7 +56,7 @@ def _print(tables: Sequence[Table], brief: bool = False) -> None:
 
 def say(text: str) -> None:
     """A line on standard output that holds names which somebody else may have given."""
-    print(printable(text))
+    print(printable(text), flush=True)
 
 
 def warn(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cluster.console import show
+from cluster.console import say, show
 from cluster.stopping.challenge import check_run, new_challenge, open_challenge
 from cluster.storage.stored_run import Run
 
@@ -12,8 +12,8 @@ from cluster.storage.stored_run import Run
 def main(options: argparse.Namespace) -> None:
     """Run the chosen command."""
     if options.action == "new":
-        print(new_challenge(options.file))
+        say(new_challenge(options.file))
     elif options.action == "open":
-        print(open_challenge(options.file, options.hash))
+        say(open_challenge(options.file, options.hash))
     else:
         show([check_run(Run(options.run_dir), options.file, options.hash)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cluster.config.settings import make_suite
-from cluster.console import warn
+from cluster.console import say, warn
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs
 from evals.exchange import every_eval_ever, huggingface, inspect_log, lm_eval
@@ -46,9 +46,9 @@ def main(options: argparse.Namespace) -> None:
     if not written:
         raise UserError(f"{run.path}: no episode has been played yet")
     for path in written:
-        print(f"{folder / path}  {(folder / path).stat().st_size:,} bytes")
+        say(f"{folder / path}  {(folder / path).stat().st_size:,} bytes")
     for text in FORMATS[options.to].loss:
-        print(f"left out: {text}")
+        say(f"left out: {text}")
     withheld = sorted({name for source in sources_of(run.data, suite) for name in source.withheld})
     if withheld:
         warn(f"settings that did not leave, since they name a place or a program: {printable(', '.join(withheld))}")
@@ -76,8 +76,8 @@ def _write(sources: Sequence[Source], name: str, folder: Path, repository: str) 
 def _print_uploads(folder: Path, repository: str) -> None:
     """The commands that upload, for the user to run."""
     print("\nNothing has been uploaded. To do so:")
-    print(f"    hf upload {repository or 'ORGANIZATION/NAME'} {folder / 'dataset'} --repo-type dataset")
+    say(f"    hf upload {repository or 'ORGANIZATION/NAME'} {folder / 'dataset'} --repo-type dataset")
     for model in sorted((folder / "models").glob("*")) if repository else []:
-        print(f"    hf upload {model.name.replace('__', '/', 1)} {model} --create-pr")
+        say(f"    hf upload {model.name.replace('__', '/', 1)} {model} --create-pr")
     if not repository:
         print("With --repo ORGANIZATION/NAME, scores for the pages of models are written, too.")

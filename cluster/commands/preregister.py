@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cluster.config.settings import load_settings
+from cluster.console import say
 from cluster.errors import UserError
 from cluster.stopping.registration import register, sha256
 from cluster.storage.durable import write_durably
@@ -29,5 +30,5 @@ def main(options: argparse.Namespace) -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_durably(options.out, content)
     rule = "the whole plan" if settings.stop is None else f"stop={settings.stop.kind}"
-    print(f"{options.out}: {len(settings.plan):,} episodes, {rule}\nSHA-256 {sha256(content)}")
-    print(f"run it: raycade run {' '.join(options.overrides)} preregistration={options.out}")
+    say(f"{options.out}: {len(settings.plan):,} episodes, {rule}\nSHA-256 {sha256(content)}")
+    say(f"run it: raycade run {' '.join(options.overrides)} preregistration={options.out}")

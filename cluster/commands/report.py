@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from cluster.commands.trained_on import training_lines
 from cluster.config.settings import make_suite
-from cluster.console import say_status, show, show_summary, warn
+from cluster.console import say, say_status, show, show_summary, warn
 from cluster.errors import UserError
 from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
@@ -115,7 +115,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
         _write(path, content)
     for written in (files.html, files.latex, files.figures):
         if written:
-            print(f"written: {written}")
+            say(f"written: {written}")
 
 
 def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results], labels: Sequence[str]) -> Report:
@@ -165,7 +165,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """
     for name, content in files.items():
         _write(folder / name, content)
-    print(f"written: {folder}")
+    say(f"written: {folder}")
 
 
 def _write(path: Path, content: bytes) -> None:

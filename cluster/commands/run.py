@@ -16,7 +16,7 @@ from cluster.commands.report import Results, score_run, write_results
 from cluster.commands.resume import Resume, first_of_retry, scan_resume
 from cluster.commands.upload import sent_by_another_process
 from cluster.config.settings import ModelSettings, Settings, check_environment
-from cluster.console import say_status, show_summary, warn
+from cluster.console import say, say_status, show_summary, warn
 from cluster.driver.driver import Driver, plays_locally
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
 from cluster.hosted.inline import check_inline, play_inline
@@ -79,7 +79,7 @@ def show_results(settings: Settings, results: Results | None) -> None:
     # The tables in short have no notes, and this one says what to set.
     for hint in (note for table in results.tables if table.name == "performance" for note in table.notes):
         warn(hint)
-    print(f"\nledger, tables and summary: {settings.run_dir}")
+    say(f"\nledger, tables and summary: {settings.run_dir}")
 
 
 def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | None]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.config.settings import make_suite
-from cluster.console import warn
+from cluster.console import say, warn
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
@@ -25,7 +25,7 @@ def main(options: argparse.Namespace) -> None:
     """Write the site."""
     made = datetime.datetime.now(datetime.UTC)
     files = write_site(options.run_dirs, options.out, Site(options.title, options.license, made))
-    print(f"written: {options.out / 'index.html'} and {files - 1} other files")
+    say(f"written: {options.out / 'index.html'} and {files - 1} other files")
 
 
 def write_site(run_dirs: Sequence[Path], out: Path, site: Site) -> int:

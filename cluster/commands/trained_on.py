@@ -8,11 +8,13 @@ import json
 from typing import Final
 
 from cluster.config.settings import make_suite
+from cluster.console import say
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run
 from envs.files import MissingFileError, read_json
 from evals.analysis.fresh import seeds_of
+from evals.ledger.check import MOST
 from evals.sealed import TRAINING
 
 KEPT_AS: Final = "trained_on.json"
@@ -27,7 +29,7 @@ def main(options: argparse.Namespace) -> None:
     trained, games = asyncio.run(trained_games(make_suite(run.config["suite"]), options.file))
     found = {"file": str(options.file), "trained": trained, "games": games}
     write_durably(run.path / KEPT_AS, json.dumps(found).encode())
-    print("\n".join(training_lines(run)))
+    say("\n".join(training_lines(run)))
 
 
 def training_lines(run: Run) -> list[str]:
@@ -38,7 +40,9 @@ def training_lines(run: Run) -> list[str]:
         lines.append(f"Games to train on (suite.seeds={', '.join(blocks)}), not those of an evaluation.")
     try:
         found = read_json(run.path / KEPT_AS)
-        trained, games, file = int(found["trained"]), int(found["games"]), str(found["file"])
+        trained, games, file = found["trained"], found["games"], found["file"]
+        if not (type(trained) is type(games) is int and 0 <= trained <= games <= MOST and isinstance(file, str)):
+            raise ValueError("no numbers of games, or no file")
     except MissingFileError:
         return lines
     except (TypeError, KeyError, ValueError) as error:

@@ -17,6 +17,7 @@ from cluster.commands.report import score_run
 from cluster.config.compose import compose_config, plain_values
 from cluster.config.registry import check_section
 from cluster.config.settings import make_suite
+from cluster.console import say
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import final_results, make_tracker, tracked_id
@@ -42,7 +43,7 @@ def upload(run: Run, overrides: Sequence[str]) -> None:
         raise UserError(f"{run.path}: the run is still played ({writer.name}), and sends its results at its end")
     send(run, section)
     later = f"; send it by: wandb sync {run.path}/wandb/*" if section.get("mode") == "offline" else ""
-    print(f"{run.path}: written for {section['type']}{later}")
+    say(f"{run.path}: written for {section['type']}{later}")
 
 
 def send(run: Run, section: Mapping[str, Any]) -> None:

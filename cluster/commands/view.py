@@ -15,7 +15,7 @@ import uvicorn
 
 from cluster.commands.export import check_new
 from cluster.config.settings import make_suite
-from cluster.console import warn
+from cluster.console import say, warn
 from cluster.errors import UserError
 from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run
@@ -57,9 +57,7 @@ def main(options: argparse.Namespace) -> int:
     host = "localhost" if options.host in ("", "0.0.0.0", "::") else options.host
     shown = f"[{host}]" if ":" in host else host
     runs = f"{len(index.runs)} runs" if len(index.runs) > 1 else str(index.runs[0].path)
-    print(
-        f"showing {runs} at\n\n    http://{shown}:{port}/{'?' if address else ''}{address}\n\nCtrl-C ends.", flush=True
-    )
+    say(f"showing {runs} at\n\n    http://{shown}:{port}/{'?' if address else ''}{address}\n\nCtrl-C ends.")
     viewer.watch()
     app = make_app(viewer, token, f"raycade_{port}", {"localhost", socket.gethostname().lower(), options.host.lower()})
     config = uvicorn.Config(app, log_level="warning", ws="none", lifespan="off")
@@ -88,7 +86,7 @@ def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -
     for run in index.runs:
         for name, reason in run.damage.items():
             warn(f"{run.name}: left out: {name}: {reason}")
-    print(
+    say(
         f"{folder / 'index.html'}\n{written.files:,} files, {written.bytes / 1e6:,.1f} MB: {written.listed:,} episodes in "
         f"the list and all counts, {written.opened:,} to be opened\n"
         "in them: prompts, pictures, replies, errors without addresses; not: folders, hosts, settings of engines and keys"

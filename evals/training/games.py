@@ -11,13 +11,14 @@ import dataclasses
 import functools
 import os
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from envs import plugins
-from envs.files import read_lines
+from envs.files import FileError, read_lines
 from envs.picture import Picture
 from envs.settings import check_arguments, check_keys, settings_of
 from evals.sealed import TRAINING
@@ -30,6 +31,8 @@ SUITES: Final = "raycade.suites"
 """Entry-point group in which suites are registered."""
 PLAYER: Final = "training"
 """Whoever is trained, as a player in ids of episodes."""
+_TRAINED: Final = re.compile(r"[0-9a-f]{32} [0-9a-f]{32}")
+"""A line of a file that `Options.trained_on` names: of the game's seed, and of what it shows."""
 _BLOCKS: Final = 2**31
 """A stream of games begins with one of so many blocks."""
 
@@ -256,20 +259,34 @@ async def trained_games(suite: Suite, path: Path) -> tuple[int, int]:
         path: A file that ``Options.trained_on`` named.
 
     Raises:
-        FileError: it cannot be read.
+        FileError: it cannot be read, or is no such file: then it would say of any run that nothing was trained on.
     """
-    trained = {digest for _, line in read_lines(path) for digest in line.split()}
-    found = total = 0
-    for part in suite.parts:
-        games = EvaluationGames(part)
-        for episode in {seed_hash(episode): episode for episode in part.plan()}.values():
-            total += 1
-            known = seed_hash(episode) in trained
-            turn = None if known else await part.first_turn(episode)
+    planned = [{seed_hash(episode): episode for episode in part.plan()} for part in suite.parts]
+    seeds = [seed for games in planned for seed in games]
+    by_seed = _among(path, set(seeds))
+    contents = []
+    for part, games in zip(suite.parts, planned, strict=True):
+        shown = EvaluationGames(part)
+        for seed, episode in games.items():
+            turn = None if seed in by_seed else await part.first_turn(episode)
             if turn is not None:
-                known = await games.content_of(part, episode, turn) in trained
-            found += known
-    return found, total
+                contents.append(await shown.content_of(part, episode, turn))
+    by_content = _among(path, set(contents)) if contents else set()
+    found = sum(seed in by_seed for seed in seeds) + sum(content in by_content for content in contents)
+    return found, len(seeds)
+
+
+def _among(path: Path, digests: set[str]) -> set[str]:
+    """Those that a file of trained games names; the file may be larger than the memory."""
+    found: set[str] = set()
+    for number, line in read_lines(path):
+        if _TRAINED.fullmatch(line.strip()) is None:
+            raise FileError(
+                f"{path}, line {number}",
+                "is not two hashes of a game: name a file that an environment wrote (trained_on)",
+            )
+        found |= digests.intersection(line.split())
+    return found
 
 
 class _Perfect:

@@ -146,6 +146,16 @@ def test_files_of_formats_that_cannot_be_imported_are_refused_with_those_that_ca
         assert "every_eval_ever" in error and "inspect" in error and "Field required" not in error
 
 
+def test_names_of_files_and_folders_are_shown_and_stored_as_plain_text(tmp_path, capsys):
+    file = calm_log("kumo-random", tmp_path)
+    strange = file.rename(file.with_name(os.fsdecode(b"\xff\x1b[31m.eval")))
+    assert cli("import", strange, "--out", tmp_path / "\x1b[31mrun") == 0
+    assert cli("export", tmp_path / "\x1b[31mrun", "--to", "lm_eval", "--out", tmp_path / "\x1b[31mout") == 0
+    assert "\x1b" not in capsys.readouterr().out
+    [session] = Run(tmp_path / "\x1b[31mrun").sessions
+    assert session["imported_file"] == "\\udcff\\x1b[31m.eval"
+
+
 def test_the_same_file_is_not_imported_twice_and_a_failed_import_leaves_nothing(tmp_path, capsys):
     run = write_run(tmp_path / "run", *calm_rows())
     cli("export", run, "--to", "inspect", "--out", tmp_path / "out")

@@ -23,6 +23,7 @@ from cluster.cli import main
 from cluster.commands.trained_on import KEPT_AS, training_lines
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run
+from envs.files import FileError
 from evals.chat_json import chat_to_json
 from evals.conversation import PlayedTurn, Record
 from evals.players import OraclePlayer, RandomPlayer
@@ -31,7 +32,7 @@ from evals.suite import plan_for, play_episode
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
-from evals.training.games import TrainingGames, seed_hash
+from evals.training.games import TrainingGames, seed_hash, suite_of, trained_games
 from evals.training.gymnasium_env import SuiteEnv
 from evals.training.nemo_gym_files import new_text, write_server
 from evals.training.play import TrainingError, TrainingPlay, text_of
@@ -274,9 +275,18 @@ def test_a_run_on_training_games_says_so_and_a_damaged_note_is_reported(tmp_path
     bundle = "suite: {type: bundle, suites: [{type: kumo}, {type: kidgym, seeds: 'training:7'}]}\n"
     (tmp_path / "config.yaml").write_text(bundle)
     assert training_lines(Run(tmp_path)) == ["Games to train on (suite.seeds=training:7), not those of an evaluation."]
-    (tmp_path / KEPT_AS).write_text('{"trained": "x"}')
-    with pytest.raises(UserError, match="damaged"):
-        training_lines(Run(tmp_path))
+    for trained, games in (('"x"', 3), (-5, 3), (4, 3), ("1e300", "1e308"), ("true", 3), (2.5, 3), (0, 2**60)):
+        (tmp_path / KEPT_AS).write_text(f'{{"trained": {trained}, "games": {games}, "file": "f"}}')
+        with pytest.raises(UserError, match="damaged"):
+            training_lines(Run(tmp_path))
+
+
+@pytest.mark.parametrize("line", ["README", "0" * 32, f"{'0' * 32} {'1' * 31}", f"{'0' * 32} {'1' * 32} x", "\0"])
+def test_a_file_that_is_none_of_trained_games_is_refused(line, tmp_path):
+    (tmp_path / "file").write_text(f"{'0' * 32} {'1' * 32}\n{line}\n{'0' * 32} {'1' * 32}\n")
+    suite = suite_of("kidgym", {"tasks": ["SE"], "levels": [1], "episodes": 1})
+    with pytest.raises(FileError, match="line 2"):
+        asyncio.run(trained_games(suite, tmp_path / "file"))
 
 
 # --- Gymnasium ---------------------------------------------------------------------------------------------------------
