@@ -20,6 +20,7 @@ class StubHub:
         self.branches: dict[str, str] = {}
         self.folders: dict[str, Path] = {}
         self.busy_until = 0.0
+        self.files_only = False
         self.refused = 0
         self.address = ""
 
@@ -29,9 +30,9 @@ class StubHub:
         self.branches[branch], self.folders[commit] = commit, folder
         return commit
 
-    def be_busy(self, seconds: float) -> None:
-        """Answer 429 from now on."""
-        self.busy_until = time.monotonic() + seconds
+    def be_busy(self, seconds: float, files_only: bool = False) -> None:
+        """Answer 429 from now on; with ``files_only``, say all the same what there is."""
+        self.busy_until, self.files_only = time.monotonic() + seconds, files_only
 
 
 @contextlib.contextmanager
@@ -47,7 +48,7 @@ def stub_hub(model: str) -> Iterator[StubHub]:
             self._answer()
 
         def _answer(self) -> None:
-            if time.monotonic() < hub.busy_until:
+            if time.monotonic() < hub.busy_until and not (hub.files_only and self.path.startswith("/api/")):
                 hub.refused += 1
                 return self._send(429, b"", {})
             path = self.path.partition("?")[0]

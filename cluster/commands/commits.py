@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cluster.config.settings import Settings
 from cluster.console import warn
+from cluster.engines.hub_answers import hub_answer
 from cluster.errors import UserError
 from cluster.models.hub import TINY
 from envs.settings import settings_of
@@ -21,6 +23,10 @@ from envs.settings import settings_of
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SECONDS = 10.0
 """For the hub's answer."""
+PATIENCE_SECONDS = 300.0
+"""So long a busy hub is asked again: hubs count requests over some minutes, and their faults rarely last longer."""
+LONGEST_PAUSE = 30.0
+"""Seconds between two questions: 2, 4, 8 and so on until this, or as long as the hub asks for."""
 
 
 def with_commit(settings: Settings, sessions: Sequence[Mapping[str, Any]]) -> Settings:
@@ -39,7 +45,8 @@ def with_commit(settings: Settings, sessions: Sequence[Mapping[str, Any]]) -> Se
     model, revision = str(engine.get("model") or ""), str(engine.get("revision") or "main")
     if not model or model == TINY or Path(model).is_dir():
         return settings
-    now, before = commit_of(model, revision), _commit_before(sessions)
+    before = _commit_before(sessions)
+    now = commit_of(model, revision, patience=0.0 if before else PATIENCE_SECONDS)
     if before and now and before != now:
         moved = f"{model}: {revision} is at {now} now, and was at {before} when this run began"
         if settings.strict:
@@ -59,26 +66,44 @@ def _commit_before(sessions: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
-def commit_of(model: str, revision: str) -> str:
+def commit_of(model: str, revision: str, patience: float = 0.0) -> str:
     """The commit that a branch or tag names: on the hub, or without it in the cache; empty if neither tells.
 
     Args:
         model: ORGANIZATION/NAME on the hub.
         revision: A branch, a tag or a commit.
+        patience: Seconds for which a busy hub is asked again, if the cache does not know either. No replica could start
+            meanwhile; after that, replicas load what the hub gives them, and their errors are shown.
     """
     if COMMIT.fullmatch(revision):
         return revision
-    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub import HfApi
+
+    end, pause = time.monotonic() + patience, 2.0
+    while True:
+        try:
+            found = HfApi().model_info(model, revision=revision, timeout=SECONDS).sha or ""
+            return found if COMMIT.fullmatch(found) else ""
+        except Exception as error:  # the hub is busy, unknown, or not to be asked: errors of several libraries
+            answer, cached = hub_answer(error), _cached_commit(model, revision)
+        if cached or answer is None or not answer.busy:
+            return cached  # what else is wrong, a replica's own error says
+        pause = max(pause, answer.retry_after)
+        if time.monotonic() + pause > end:
+            return ""
+        warn(f"the hub is busy ({answer.text}): asking for {model} again in {pause:g} s")
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _cached_commit(model: str, revision: str) -> str:
+    """The commit that a branch or tag had when the cache last saw it; empty if it has not."""
+    from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = HfApi().model_info(model, revision=revision, timeout=SECONDS).sha or ""
-    except (
-        Exception
-    ):  # the hub is busy, unknown, or not to be asked: errors of several libraries; a replica's own is shown
-        try:
-            cached = try_to_load_from_cache(model, "config.json", revision=revision)
-        except HFValidationError:
-            cached = None
-        found = Path(cached).parent.name if isinstance(cached, str) else ""
+        cached = try_to_load_from_cache(model, "config.json", revision=revision)
+    except HFValidationError:
+        return ""
+    found = Path(cached).parent.name if isinstance(cached, str) else ""
     return found if COMMIT.fullmatch(found) else ""

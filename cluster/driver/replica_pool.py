@@ -18,13 +18,13 @@ from cluster.concurrency import all_of, first_of, within
 from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.start_failures import START_FAILURES, StartFailures
-from cluster.engines.base import Account, EngineSettingsError
+from cluster.engines.base import Account
 from cluster.errors import SEE_DOCTOR, RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.ray_backend import actors, capacity
 from cluster.runner.messages import NewReplica
-from cluster.storage.durable import write_durably
+from cluster.storage.kept_output import keep_output
 from cluster.storage.spending import Spending, SpendingJournal
 
 START_SECONDS = 3600.0
@@ -245,8 +245,7 @@ class ReplicaPool:
         """Decide what a replica's failed start means; returns whether its GPU is used no more."""
         slot, log = name.partition(".")[0], f"the end of its output: {self.logs / name}.log"
         reason = _reason(error)
-        of_settings = isinstance(reason, EngineSettingsError)
-        verdict = self._failures.failed(slot, place, str(reason), of_settings)
+        verdict = self._failures.failed(slot, place, reason)
         if verdict == "fatal":
             raise UserError(
                 f"model={self.settings.model.name}: {slot} cannot start: {reason}; {log}. {SEE_DOCTOR}"
@@ -270,7 +269,7 @@ class ReplicaPool:
             with contextlib.suppress(Exception):  # the node may be gone
                 text += "\n" + await within(LOG_SECONDS, actors.read_log(handle, place))
         with contextlib.suppress(OSError):  # the disk may be full
-            await asyncio.to_thread(_write_log, self.logs / f"{name}.log", text)
+            await asyncio.to_thread(keep_output, self.logs / f"{name}.log", text)
 
     async def _serve(self, replica: NewReplica, handle: ray.actor.ActorHandle, node: str) -> str:
         """Assign the replica to a runner until it is lost; returns what happened to it."""
@@ -337,8 +336,3 @@ class ReplicaPool:
 def _reason(error: Exception) -> BaseException:
     """The error of an actor's method, else the one of calling it."""
     return error.cause if isinstance(error, RayTaskError) else error
-
-
-def _write_log(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
-    write_durably(path, text.encode())

@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from typing import Literal
 
+from cluster.engines.base import EngineSettingsError, HubBusyError
 from cluster.ray_backend.actors import Place
 
 START_FAILURES = 3
@@ -19,7 +20,11 @@ PASSING_SECONDS = 900.0
 """How long a slot is retried whose failures are of a passing kind, before they count like others."""
 LONGEST_PASSING_BACKOFF = 30.0
 LONGEST_BACKOFF = 300.0
-"""Seconds between tries to start a replica: 2, 4, 8 and so on until these."""
+"""Seconds between tries to start a replica: 2, 4, 8 and so on until these, or as long as a busy hub asks for.
+
+What passes is over within minutes, and GPUs wait for it: so it is tried often, but not more often than a hub counts requests
+(it counts them over some minutes, and each start makes a dozen). What does not pass needs a person.
+"""
 
 PASSING = re.compile(
     r"\b(429|500|502|503|504)\b|too many requests|rate.?limit|timed? ?out|temporarily|try again"
@@ -48,6 +53,8 @@ class StartFailures:
         """Of each slot, without those of a passing kind."""
         self._tries: Counter[str] = Counter()
         self._since: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+        """Seconds that a busy hub asked to wait, by slot."""
         self._on_gpu: Counter[str] = Counter()
         self._places: defaultdict[str, set[str]] = defaultdict(set)
         self._any_started = False
@@ -57,18 +64,20 @@ class StartFailures:
         self._any_started = True
         self.counted[slot] = self._tries[slot] = self._on_gpu[place.device] = 0
         self._since.pop(slot, None)
+        self._asked.pop(slot, None)
 
-    def failed(self, slot: str, place: Place | None, cause: str, of_settings: bool = False) -> Verdict:
+    def failed(self, slot: str, place: Place | None, reason: BaseException) -> Verdict:
         """A start failed.
 
         Args:
             slot: Which one.
             place: Where; None if that is not known, as the process died at once.
-            cause: What the engine said.
-            of_settings: Whether the engine refused its settings.
+            reason: The engine's error.
         """
+        cause, of_settings = str(reason), isinstance(reason, EngineSettingsError)
         self._tries[slot] += 1
-        passing = not of_settings and PASSING.search(cause) is not None
+        self._asked[slot] = reason.retry_after if isinstance(reason, HubBusyError) else 0.0
+        passing = isinstance(reason, HubBusyError) or (not of_settings and PASSING.search(cause) is not None)
         if passing and self._seconds_since_first(slot) < PASSING_SECONDS:
             return "retry"
         self.counted[slot] = self.counted.get(slot, 0) + 1
@@ -98,4 +107,4 @@ class StartFailures:
     def backoff(self, slot: str) -> float:
         """Seconds until the next try."""
         longest = LONGEST_PASSING_BACKOFF if slot in self._since else LONGEST_BACKOFF
-        return min(2.0 ** min(self._tries[slot], 16), longest)
+        return max(min(2.0 ** min(self._tries[slot], 16), longest), self._asked.get(slot, 0.0))

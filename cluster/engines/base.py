@@ -63,6 +63,15 @@ class EngineDiedError(EngineError):
     """The engine died; its replica is replaced."""
 
 
+class HubBusyError(EngineError):
+    """The engine cannot start now, as the hub that has its model's files is busy."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        """``retry_after``: seconds that the hub asks to wait; 0 if it does not say."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class EngineSettingsError(EngineError):
     """The engine cannot start with its settings, wherever it is tried; the run ends."""
 

@@ -6,6 +6,7 @@ request.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import multiprocessing
@@ -25,15 +26,17 @@ from cluster.engines.base import (
     EngineClosedError,
     EngineDiedError,
     EngineError,
+    HubBusyError,
     Request,
     Sampling,
 )
 from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
+from cluster.engines.hub_answers import fetch_small_files, hub_answer
 from cluster.engines.prompt_check import BlankPicture, SystemRole
 from cluster.engines.template_files import check_template, given_template, opening_of_reply
 from cluster.engines.tiny_model import ensure_tiny_model
-from cluster.engines.vllm_chat import VLLMChat, brief, refusal, room_for_reply
+from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
 from cluster.engines.vllm_compat import client_errors, reads_pictures
 from cluster.engines.vllm_facts import WORKER_FACTS, PictureCounts, facts_of, silent_statistics
 from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, gpus_of, sampling_fields
@@ -245,10 +248,13 @@ class VLLMEngine(Engine):
         """Load the model and send a few warm-up requests.
 
         Raises:
+            HubBusyError: the hub that has its files is busy.
             EngineError: the model cannot be loaded, or has no chat template.
         """
         home = str(ensure_tiny_model()) if self.model == "tiny" else self.model
         prepare_environment(local=Path(home).is_dir(), deterministic=self._deterministic)
+        if not Path(home).is_dir():
+            await asyncio.to_thread(fetch_small_files, home, self._arguments["revision"])
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.platforms import current_platform
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -264,9 +270,11 @@ class VLLMEngine(Engine):
                     AsyncEngineArgs(model=home, **self._arguments), stat_loggers=[silent_statistics(self._pictures)]
                 )
         except Exception as error:
-            said, answered = self._log.cause() or brief(error), refusal(error)
-            more = f" ({answered})" if answered else ""
-            raise EngineError(f"vLLM cannot start {self.model}: {said}{more}") from error
+            said, answer = self._log.cause() or brief(error), hub_answer(error, self._log.lines())
+            failed = f"vLLM cannot start {self.model}: {said}"
+            if answer is not None and answer.busy:
+                raise HubBusyError(f"the hub is busy ({answer.text}): {failed}", answer.retry_after) from error
+            raise EngineError(f"{failed} ({answer.text})" if answer is not None else failed) from error
         try:
             await self._prepare()
         except (EngineError, PlayerError) as error:

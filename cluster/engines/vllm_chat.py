@@ -270,20 +270,5 @@ def brief(error: BaseException) -> str:
     return message if len(message) <= 400 else f"{message[:400]} ..."
 
 
-def refusal(error: BaseException) -> str:
-    """What a server answered that led to an error; empty if none did.
-
-    The libraries that load models say that they could not connect, whatever the hub has said.
-    """
-    cause: BaseException | None = error
-    for _ in range(20):  # a chain of errors may be a ring
-        if cause is None:
-            return ""
-        if isinstance(getattr(getattr(cause, "response", None), "status_code", None), int):
-            return brief(cause)
-        cause = cause.__cause__ or cause.__context__
-    return ""
-
-
 def _image(picture: Picture) -> Image.Image:
     return Image.fromarray(picture.render())

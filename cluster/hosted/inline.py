@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,7 +20,7 @@ from cluster import stop_signals
 from cluster.config.settings import ModelSettings, Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
-from cluster.engines.base import Engine
+from cluster.engines.base import Engine, HubBusyError
 from cluster.engines.guard import guard_of
 from cluster.errors import RunFailedError, UserError
 from cluster.hosted.pool import HostedPool
@@ -26,11 +28,14 @@ from cluster.observe.performance import note_session
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
+from cluster.storage.kept_output import keep_output, last_lines
 from cluster.storage.run_directory import RunDirectory
 from evals.types import Episode
 
 ENGINE_DEATHS = 3
 """The run fails when its engine dies this often."""
+SLOT = "replica-0"
+"""The engine's name in the logs, as in those of a run with Ray."""
 
 
 def check_inline(settings: Settings) -> None:
@@ -79,13 +84,15 @@ class _Starter:
 
     def __init__(self) -> None:
         self.engine: Engine | None = None
+        self.output = _Output()
+        """Of that engine."""
 
     async def ready(self, model: ModelSettings) -> Engine:
         """The new engine; errors as of ``Host.ready``."""
         await self.close()
-        self.engine = model.make_engine()
+        self.engine, self.output = model.make_engine(), _Output()
         # The engine loads in this thread, so that nobody looks at the count of signals meanwhile.
-        with stop_signals.leaving(), _silent():
+        with stop_signals.leaving(), self.output.taken():
             await self.engine.start()
         return self.engine
 
@@ -97,21 +104,30 @@ class _Starter:
                 await engine.close()
 
 
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Show nothing that is printed meanwhile; engines keep the last lines of their processes for their errors."""
-    sys.stdout.flush()
-    shown = {stream: os.dup(stream) for stream in (1, 2)}
-    with Path(os.devnull).open("wb") as nowhere:
-        for stream in shown:
-            os.dup2(nowhere.fileno(), stream)
-    try:
-        yield
-    finally:
+class _Output:
+    """What is printed while an engine starts, and later by its processes: not shown, and kept if the engine fails."""
+
+    def __init__(self) -> None:
+        self._files = {stream: tempfile.TemporaryFile() for stream in (1, 2)}  # noqa: SIM115 - they live with the engine
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take what this process prints, and what the processes print that it starts meanwhile."""
         sys.stdout.flush()
-        for stream, original in shown.items():
-            os.dup2(original, stream)
-            os.close(original)
+        shown = {stream: os.dup(stream) for stream in self._files}
+        for stream, file in self._files.items():
+            os.dup2(file.fileno(), stream)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            for stream, original in shown.items():
+                os.dup2(original, stream)
+                os.close(original)
+
+    def end(self) -> str:
+        """Its last lines."""
+        return last_lines([f"/proc/self/fd/{file.fileno()}" for file in self._files.values()])
 
 
 class _InlinePool(HostedPool):
@@ -120,19 +136,40 @@ class _InlinePool(HostedPool):
     def __init__(self, *arguments: Any) -> None:
         self._starter = _Starter()
         super().__init__(self._starter, *arguments)
+        self._deaths = 0
 
     async def keep(self) -> NoReturn:
-        """As ``HostedPool.keep``, but only the last of ``ENGINE_DEATHS`` deaths fails the run."""
+        """As ``HostedPool.keep``, but only the last of ``ENGINE_DEATHS`` deaths fails the run, and a busy hub is waited for."""
         try:
-            for left in reversed(range(ENGINE_DEATHS)):
+            for starts in itertools.count():
                 try:
                     await super().keep()
                 except RunFailedError as error:
-                    # An engine that has never started would not start the next time either.
-                    if not left or not self.engines:
-                        raise
-                    warn(f"starting another engine: {error}")
-                    self.stats.replicas_lost += 1
+                    log = self.logs / f"{SLOT}.{starts}.log"
+                    with contextlib.suppress(OSError):  # the disk may be full
+                        keep_output(log, f"{log.stem} in the driver's process: {error}\n\n{self._starter.output.end()}")
+                    await self._wait_for_next(error, log)
         finally:
             await self._starter.close()
         raise AssertionError("the last death is raised")
+
+    async def _wait_for_next(self, error: RunFailedError, log: Path) -> None:
+        """Wait until another engine may start.
+
+        Raises:
+            RunFailedError: none would.
+        """
+        reason = error.__cause__
+        if isinstance(reason, HubBusyError):
+            self._failures.failed(SLOT, None, reason)
+            if not self._failures.counted.get(SLOT):
+                pause = self._failures.backoff(SLOT)
+                warn(f"{error} Trying again in {pause:g} s")
+                await asyncio.sleep(pause)
+                return
+        self._deaths += 1
+        # An engine that has never started would not start the next time either.
+        if self._deaths >= ENGINE_DEATHS or not self.engines:
+            raise RunFailedError(f"{error} The end of the engine's output: {log}") from error
+        warn(f"starting another engine: {error}")
+        self.stats.replicas_lost += 1

@@ -33,7 +33,7 @@ from cluster.runner.messages import Assignment, Report
 from cluster.runner.model_player import Decoding, ModelPlayer
 from cluster.runner.router import Policy, Router
 from cluster.runner.runner import Runner
-from cluster.storage.surroundings import SECRET
+from cluster.storage.kept_output import last_lines
 from envs import plugins
 from evals.suite import Suite
 from evals.types import Reply
@@ -130,12 +130,9 @@ class _ReplicaActor(Replica):
         return Place(str(context.get_node_id()), socket.gethostname(), gpus, logs)
 
     async def last_lines(self, logs: Sequence[str]) -> str:
-        return _tails(logs)
+        return last_lines(logs)
 
 
-LOG_LINES = 200
-"""Of its output, and as many of its errors."""
-LOG_BYTES = 2**18
 ASK_SECONDS = 5.0
 """For a replica's answer whose engine has failed, before another process is started there."""
 
@@ -147,23 +144,9 @@ async def read_log(handle: ray.actor.ActorHandle, place: Place) -> str:
         text = await within(ASK_SECONDS, handle.last_lines.remote(place.logs))
     except (RayError, TimeoutError):  # its process is gone, or does not answer
         on_node = NodeAffinitySchedulingStrategy(place.node, soft=False)
-        task = ray.remote(_tails).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node)
+        task = ray.remote(last_lines).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node)
         text = await task.remote(place.logs)
     return text
-
-
-def _tails(paths: Sequence[str]) -> str:
-    return "\n".join(map(_tail, paths))
-
-
-def _tail(path: str) -> str:
-    with Path(path).open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
-        text = file.read(LOG_BYTES).decode(errors="replace")
-    secret = [value for name, value in os.environ.items() if SECRET.search(name) and len(value) >= 8]
-    for value in secret:
-        text = text.replace(value, "***")
-    return "\n".join(text.splitlines()[-LOG_LINES:]) + "\n"
 
 
 class _RunnerActor(Runner):

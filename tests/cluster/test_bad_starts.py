@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SECONDS = 840
 """For one run, on a busy machine."""
-HUB_SECONDS = 5.0
+HUB_SECONDS = 60.0
 """How long the hub answers 429."""
 ENGINES = '''
 """Engines whose start fails as a GPU's or a site's would make it fail."""
@@ -231,18 +231,21 @@ def test_a_port_is_taken_between_choice_and_use(site):
 
 
 @pytest.mark.vllm
-def test_the_hub_answers_too_many_requests_for_a_while(site):
+def test_the_hub_answers_too_many_requests_for_a_minute(site):
     with stub_hub("org/tiny") as hub:
-        hub.publish("main", ensure_tiny_model(), 1)
+        commit = hub.publish("main", ensure_tiny_model(), 1)
         hub.be_busy(math.inf)
         site.environment |= {"HF_ENDPOINT": hub.address, "HF_HOME": str(site.folder / "hf")}
         with site.running("model=tiny", "model.engine.model=org/tiny") as process:
-            site.until(process, lambda: "failed to start" in site.output)
+            site.until(process, lambda: "asking for org/tiny again" in site.output)
             end = time.monotonic() + HUB_SECONDS
             site.until(process, lambda: time.monotonic() > end)
+            hub.be_busy(math.inf, files_only=True)
+            site.until(process, lambda: "failed to start" in site.output)
             hub.be_busy(0.0)
             site.assert_played(process)
-    site.assert_named("429")
+    site.assert_named("the hub is busy (429 Too Many Requests")
+    assert Run(site.run_dir).sessions[0]["surroundings"]["weights"] == commit
 
 
 @pytest.mark.vllm

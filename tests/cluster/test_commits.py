@@ -28,7 +28,7 @@ def settings():
 @pytest.fixture
 def hub_at(monkeypatch):
     def at(commit):
-        monkeypatch.setattr(commits, "commit_of", lambda model, revision: commit)
+        monkeypatch.setattr(commits, "commit_of", lambda model, revision, **_: commit)
 
     return at
 
@@ -58,6 +58,33 @@ def test_a_folder_and_an_engine_without_revisions_have_no_commit(tmp_path, hub_a
     assert with_commit(dataclasses.replace(settings, model=model), []).model.commit == ""
     simulated = load_settings([*EASY, "model=simulated"])
     assert with_commit(simulated, []) is simulated
+
+
+@pytest.mark.parametrize(("asked", "pauses"), [(None, [2, 4, 8, 16, 30]), ("3", [3, 6, 12, 24, 30]), ("9999", [120])])
+def test_a_busy_hub_is_asked_again_for_some_minutes_and_as_late_as_it_asks(monkeypatch, capsys, asked, pauses):
+    now, asleep = 0.0, []
+
+    def sleep(seconds):
+        nonlocal now
+        now += seconds
+        asleep.append(seconds)
+
+    def refuse(self, *_, **__):
+        error = OSError("429 Too Many Requests")
+        error.response = SimpleNamespace(status_code=status(), headers={"Retry-After": asked} if asked else {})
+        raise LookupError("couldn't connect") from error
+
+    monkeypatch.setattr(commits, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", refuse)
+    status = lambda: 429  # noqa: E731
+    assert commits.commit_of("org/absent", "main", patience=300) == ""
+    assert asleep[: len(pauses)] == pauses and 150 < sum(asleep) <= 300
+    assert "the hub is busy (429 Too Many Requests): asking for org/absent again in" in capsys.readouterr().err
+    status = lambda: 429 if now < 1000 else 404  # noqa: E731
+    now = 900.0
+    assert commits.commit_of("org/absent", "main", patience=600) == "" and now < 1200, "no patience with another answer"
+    asleep.clear()
+    assert commits.commit_of("org/absent", "main") == "" and not asleep
 
 
 ASK = """

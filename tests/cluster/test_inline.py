@@ -15,7 +15,7 @@ from tests.cluster.test_cli import run_here
 ENGINE = '''
 import os, time
 from pathlib import Path
-from cluster.engines.base import Capabilities, Engine, EngineDiedError, EngineError
+from cluster.engines.base import Capabilities, Engine, EngineDiedError, EngineError, HubBusyError
 from evals.types import Reply
 
 class First(Engine):
@@ -35,7 +35,11 @@ class First(Engine):
 
     async def start(self):
         (self.folder / "starts").open("a").write("x")
-        os.write(2, b"noise of a library\\n")
+        os.write(2, b"noise of a library\\n" * 300)
+        busy = self.folder / "busy"
+        if busy.exists() and int(busy.read_text()):
+            busy.write_text(str(int(busy.read_text()) - 1))
+            raise HubBusyError("the hub is busy (429)")
         if (self.folder / "broken").exists():
             raise EngineError("no weights here")
         if (self.folder / "slow").exists():
@@ -117,6 +121,17 @@ def test_an_engine_that_cannot_start_ends_the_run_with_its_reason(command, tmp_p
     code, _, err = run_here(capsys, *command)
     assert (code, starts(tmp_path)) == (1, 1)
     assert "the engine cannot start: no weights here" in err
+    assert f"The end of the engine's output: {tmp_path / 'run' / 'logs' / 'replica-0.0.log'}" in " ".join(err.split())
+    kept = (tmp_path / "run" / "logs" / "replica-0.0.log").read_text()
+    assert "no weights here" in kept and kept.count("noise of a library") == 200
+
+
+def test_a_busy_hub_is_waited_for(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("cluster.driver.start_failures.LONGEST_PASSING_BACKOFF", 0.1)
+    (tmp_path / "busy").write_text("4")
+    code, _, err = run_here(capsys, *command)
+    assert (code, played(tmp_path), starts(tmp_path)) == (0, {"done"}, 5)
+    assert err.count("the hub is busy (429)") == 4 == len(list((tmp_path / "run" / "logs").iterdir()))
 
 
 @pytest.mark.parametrize("engine", ["lives", "die"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import re
 import tempfile
 from collections import Counter
@@ -16,13 +17,13 @@ from cluster.config.settings import ClusterSettings
 from cluster.driver import replica_pool as pool_module
 from cluster.driver import start_failures as failures_module
 from cluster.driver.replica_pool import ReplicaPool
-from cluster.engines.base import Account, EngineSettingsError
+from cluster.engines.base import Account, EngineError, EngineSettingsError, HubBusyError
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
-from cluster.ray_backend import actors
 from cluster.ray_backend.actors import Place
 from cluster.runner.messages import NewReplica
+from cluster.storage.kept_output import last_lines
 from cluster.storage.spending import Spending, SpendingJournal, read_spending
 from tests.fakes import FakeReplica
 
@@ -278,7 +279,7 @@ async def test_what_should_have_passed_by_now_ends_the_run(monkeypatch):
 def test_after_a_good_start_what_may_pass_has_its_time_again(monkeypatch):
     now = 0.0
     monkeypatch.setattr(failures_module, "time", SimpleNamespace(monotonic=lambda: now))
-    failures, busy = failures_module.StartFailures(), "Address already in use"
+    failures, busy = failures_module.StartFailures(), EngineError("Address already in use")
     for _ in range(3):
         failures.failed("slot", None, busy)
         now += failures_module.PASSING_SECONDS - 1
@@ -290,6 +291,31 @@ def test_after_a_good_start_what_may_pass_has_its_time_again(monkeypatch):
     now += failures_module.PASSING_SECONDS + 1
     failures.failed("slot", None, busy)
     assert failures.counted["slot"] == 1
+
+
+def tries(monkeypatch, reason: Exception, seconds: float) -> tuple[list[float], int]:
+    """Pauses between the starts of a slot that fail for so long, each after 25 s, and how many of them counted."""
+    now = 0.0
+    monkeypatch.setattr(failures_module, "time", SimpleNamespace(monotonic=lambda: now))
+    failures, pauses = failures_module.StartFailures(), []
+    while now < seconds and failures.counted.get("slot", 0) < failures_module.START_FAILURES:
+        now += 25
+        failures.failed("slot", None, reason)
+        pauses.append(failures.backoff("slot"))
+        now += pauses[-1]
+    return pauses, failures.counted.get("slot", 0)
+
+
+def test_a_busy_hub_is_asked_again_for_minutes_and_as_late_as_it_asks_and_what_the_user_must_mend_thrice(monkeypatch):
+    passing = failures_module.PASSING_SECONDS
+    pauses, counted = tries(monkeypatch, HubBusyError("in whatever words"), passing)
+    assert pauses[:6] == [2, 4, 8, 16, 30, 30] and max(pauses) == 30 and not counted
+    assert sum(pauses) + 25 * len(pauses) >= passing
+    pauses, counted = tries(monkeypatch, HubBusyError("in whatever words", retry_after=45.0), passing)
+    assert set(pauses) == {45} and not counted
+    pauses, counted = tries(monkeypatch, HubBusyError("for good"), math.inf)
+    assert counted == failures_module.START_FAILURES and sum(pauses) < passing + 4 * 55
+    assert tries(monkeypatch, EngineError("no such file: weights"), math.inf) == ([2, 4, 8], 3)
 
 
 async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeypatch, capsys):
@@ -515,10 +541,10 @@ async def test_failed_starts_are_counted_anew_after_a_good_one(monkeypatch):
 def test_the_end_of_a_replica_s_output_is_kept_without_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
     (tmp_path / "err").write_text("".join(f"line {number} sk-very-secret\n" for number in range(100_000)))
-    lines = actors._tail(str(tmp_path / "err")).splitlines()
+    lines = last_lines([str(tmp_path / "err")]).splitlines()
     assert lines == [f"line {number} ***" for number in range(99_800, 100_000)]
     (tmp_path / "out").write_text("said\n")
-    both = actors._tails([str(tmp_path / "out"), str(tmp_path / "err")])
+    both = last_lines([str(tmp_path / "out"), str(tmp_path / "err")])
     assert both.splitlines() == ["said", "", *lines]
 
 
