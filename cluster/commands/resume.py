@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,9 +48,8 @@ def scan_resume(
     Raises:
         UserError: the ledger is damaged, or has rows that the plan does not.
     """
-    stats.plan(plan)
     retry = unfinished_retry(run.sessions) if retry_failed else ()
-    finished: set[str] = set()
+    finished: list[pa.Array] = []
     attempts: dict[str, int] = {}
     played: set[str] = set()
     try:
@@ -59,14 +59,17 @@ def scan_resume(
                 again = _to_repeat(rows, retry)
                 repeated, rest = rows.filter(again), rows.filter(pc.invert(again))
                 attempts.update(zip(repeated["episode_id"].to_pylist(), repeated["attempt"].to_pylist(), strict=True))
-            finished.update(rest["episode_id"].to_pylist())
+            finished += rest["episode_id"].chunks
             stats.resume(rest)
             played.update(pc.unique(rows["session"]).to_pylist())
     except LedgerDamagedError as error:
         raise damaged(run.path, error.damage) from error
     stored = run.rule
     needed = None if stored is None else stored.outcomes_of(run.planned, run.ledger, attempts).look().needed
-    todo = [episode for episode in plan if episode.id not in finished and (needed is None or episode.id in needed)]
+    ids = pa.array([episode.id for episode in plan], pa.string())
+    left = pc.invert(pc.is_in(ids, pa.chunked_array(finished, pa.string())))
+    todo = [plan[number] for number in np.flatnonzero(left) if needed is None or plan[number].id in needed]
+    stats.plan(plan, todo)
     return Resume(todo, attempts, retry, changes(run.sessions, played, run.config, commit), run.ledger.replaced)
 
 

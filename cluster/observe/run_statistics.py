@@ -77,17 +77,23 @@ class RunStatistics:
     _started: float = field(default_factory=time.monotonic)
     _history: deque[tuple[float, int, int]] = field(default_factory=deque)
 
-    def plan(self, episodes: Sequence[Episode]) -> None:
-        """Count planned episodes."""
+    def plan(self, episodes: Sequence[Episode], left: Sequence[Episode] | None = None) -> None:
+        """Count planned episodes.
+
+        Args:
+            episodes: All of them.
+            left: Those that are still to be played; all if not given.
+        """
         for player, count in Counter(episode.player for episode in episodes).items():
             self.players.setdefault(player, PlayerStatistics()).planned += count
-        self._work |= {episode.id: expected_work(episode) for episode in episodes}
+        self._work |= {episode.id: expected_work(episode) for episode in (episodes if left is None else left)}
         self._work_left = sum(self._work.values())
 
     def resume(self, ledger: pa.Table) -> None:
         """Count the episodes that are in the ledger at the start."""
         self._count(ledger)
-        self._work_left -= sum(self._work.pop(episode_id, 0.0) for episode_id in ledger["episode_id"].to_pylist())
+        if self._work:
+            self._work_left -= sum(self._work.pop(episode_id, 0.0) for episode_id in ledger["episode_id"].to_pylist())
 
     def finished(self, rows: pa.Table, by_model: bool) -> None:
         """Count newly finished rows of the model or of a built-in player."""

@@ -62,13 +62,14 @@ class RunDirectory(Run):
         Raises:
             UserError: it belongs to another plan, or something else is there.
         """
-        ours = {episode.id for episode in plan}
-        if len(ours) < len(plan):
+        ours = [episode.id for episode in plan]
+        if len(set(ours)) < len(ours):
             raise UserError("suite: plans an episode twice; episodes must differ in task, level, mode, index or repeat")
         if not self.begun:
             self._check_free()
             return
-        if set(self.planned["episode_id"].to_pylist()) != ours:
+        theirs = self.planned["episode_id"]
+        if not theirs.equals(pa.chunked_array([ours], pa.string())) and {*theirs.to_pylist()} != {*ours}:
             raise UserError(_other_plan(self.path, self.plan, plan))
 
     def _check_free(self) -> None:

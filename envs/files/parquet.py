@@ -89,17 +89,18 @@ def check_memory(path: str | Path, file: pq.ParquetFile, read: Collection[str] |
 
 
 def _check_leaves(path: Path, footer: pq.FileMetaData, leaves: Collection[int], most: int) -> None:
-    places = [(group, leaf) for group in range(footer.num_row_groups) for leaf in leaves]
-    bounds = {place: _bound(footer, *place) for place in places}
-    texts = [place for place in places if _has_dictionary(footer, *place)]
-    names = sorted({footer.row_group(group).column(leaf).path_in_schema for group, leaf in texts})
+    groups = range(footer.num_row_groups)
+    bounds = {leaf: sum(_bound(footer, group, leaf) for group in groups) for leaf in leaves}
+    names = {leaf: footer.schema.column(leaf).path for leaf in leaves}
+    texts = [leaf for leaf in leaves if any(_has_dictionary(footer, group, leaf) for group in groups)]
     # the columns of texts whose footers do not tell, those that may take most of all first
-    texts.sort(key=lambda place: bounds[place], reverse=True)
+    texts.sort(key=lambda leaf: bounds[leaf], reverse=True)
     if sum(bounds.values()) > most:
-        with pq.ParquetFile(path, read_dictionary=names) as file:
+        with pq.ParquetFile(path, read_dictionary=[names[leaf] for leaf in texts]) as file:
             while texts and sum(bounds.values()) > most:
-                place = texts.pop(0)
-                bounds[place] = _text_bytes(file, *place)
+                leaf = texts.pop(0)
+                stored = sum(footer.row_group(group).column(leaf).total_uncompressed_size for group in groups)
+                bounds[leaf] = stored + _text_bytes(file, names[leaf])
     if sum(bounds.values()) > most:
         raise FileError(path, f"would take {sum(bounds.values()):,} bytes of memory, where at most {most:,} are read")
 
@@ -121,11 +122,13 @@ def _bound(footer: pq.FileMetaData, group: int, leaf: int) -> int:
     return int(stored + values * (stored if repeats else WIDEST_NUMBER))
 
 
-def _text_bytes(file: pq.ParquetFile, group: int, leaf: int) -> int:
-    """The bytes that a column of texts takes in truth; its texts are read once each, however often they occur."""
-    chunk = file.metadata.row_group(group).column(leaf)
-    total = chunk.total_uncompressed_size
-    for batch in file.iter_batches(batch_size=65_536, row_groups=[group], columns=[chunk.path_in_schema]):
+def _text_bytes(file: pq.ParquetFile, name: str) -> int:
+    """The bytes that a column of texts takes in truth; its texts are read once in each row group, however often they occur."""
+    groups = list(range(file.num_row_groups))
+    # Arrow reads a dictionary within lists from one row group at a time only.
+    readings = [[group] for group in groups] if "." in name else [groups]
+    total = 0
+    for batch in (each for some in readings for each in file.iter_batches(65_536, some, [name])):
         for column in batch.columns:
             texts = _innermost(column)
             if isinstance(texts, pa.DictionaryArray):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,11 +94,11 @@ def read_fingerprint(path: Path) -> tuple[LedgerPart, pa.Table]:
     """
     columns = list(CHECKED)
     with open_part(path, columns) as file:
-        part = _describe(path, file)
+        schema = _checked_schema(file)
         upgrade, names = _reader(path, file, columns)
         rows = upgrade(file.read(columns=names)).select(columns).replace_schema_metadata(None)
         rows.validate(full=True)  # texts may be no UTF-8
-        return part, rows
+        return _describe(path, file, schema, lambda: rows), rows
 
 
 def describe_part(path: Path) -> LedgerPart:
@@ -109,7 +110,7 @@ def describe_part(path: Path) -> LedgerPart:
     """
     try:
         with open_part(path, _ATTEMPT) as file:
-            return _describe(path, file)
+            return _describe(path, file, _checked_schema(file), lambda: _attempts(path, file))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([damage_of(path, error)]) from error
 
@@ -125,9 +126,9 @@ def _reader(
     return READERS[version], None
 
 
-def _describe(path: Path, file: pq.ParquetFile) -> LedgerPart:
-    metadata = file.metadata.metadata or {}
-    version = check_version(metadata, READERS)
+def _checked_schema(file: pq.ParquetFile) -> pa.Schema:
+    """A part's columns, as of today's version."""
+    version = check_version(file.metadata.metadata or {}, READERS)
     stored = file.schema_arrow.remove_metadata()
     schema = stored if version == SCHEMA_VERSION else READERS[version](stored.empty_table()).schema.remove_metadata()
     names = set(schema.names)
@@ -136,8 +137,14 @@ def _describe(path: Path, file: pq.ParquetFile) -> LedgerPart:
             raise ValueError(f"not a ledger part: it has no column {name!r}")
         if schema.field(name).type != column.type:
             raise ValueError(f"not a ledger part: column {name!r} is {schema.field(name).type}, not {column.type}")
+    return schema
+
+
+def _describe(path: Path, file: pq.ParquetFile, schema: pa.Schema, attempts: Callable[[], pa.Table]) -> LedgerPart:
+    """What a part says of itself; ``attempts`` gives the columns ``_ATTEMPT`` of its rows, which merged parts need."""
+    metadata = file.metadata.metadata or {}
     lease = metadata.get(LEASE_KEY, b"").decode(errors="replace")
-    return LedgerPart(path, schema, _checked_replaces(path, file, metadata), lease)
+    return LedgerPart(path, schema, _checked_replaces(path, metadata, attempts), lease)
 
 
 # --- merged parts ---
@@ -154,7 +161,10 @@ class RowDigest:
     def add(self, rows: pa.Table) -> None:
         """Further rows, with the columns ``episode_id`` and ``attempt``."""
         self._rows += len(rows)
-        self._hash.update("".join(f"{key}\n" for key in _attempt_keys(rows).to_pylist()).encode())
+        # Of the keys with a line break after each, joined by Arrow: Python's strings cost more than reading the rows.
+        lines = pc.binary_join_element_wise(_attempt_keys(rows), "", "\n").combine_chunks()
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "")
+        self._hash.update(joined[0].as_buffer())
 
     def stated(self) -> str:
         """As the part's metadata state it."""
@@ -167,22 +177,25 @@ def _attempt_keys(rows: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(pc.fill_null(rows["episode_id"], ""), attempts, "/")
 
 
-def _checked_replaces(path: Path, file: pq.ParquetFile, metadata: Mapping[bytes, bytes]) -> frozenset[str]:
+def _checked_replaces(path: Path, metadata: Mapping[bytes, bytes], attempts: Callable[[], pa.Table]) -> frozenset[str]:
     """The parts that a part replaces, believed only if it holds all rows of those that are still there."""
     names = _listed_names(metadata.get(REPLACES_KEY, b"[]"))
     if not names:
         return frozenset()
-    rows = _attempts(path, file)
+    rows = attempts()
     digest = RowDigest()
     digest.add(rows)
     # parts without a lease were written before merged parts stated a digest
     if (MERGED_KEY in metadata or LEASE_KEY in metadata) and metadata.get(MERGED_KEY) != digest.stated().encode():
         raise ValueError("a merged part whose rows are not those that it says it was merged from")
-    keys = _attempt_keys(rows)
+    order = part_order(path)
     for name in names:
-        other = path.with_name(name)
-        if part_order(other) >= part_order(path):
+        if part_order(Path(name)) >= order:
             raise ValueError(f"says that it replaces {name}, which is not older")
+    still_there = sorted({entry.name for entry in os.scandir(path.parent)} & {*names})
+    keys = _attempt_keys(rows) if still_there else None
+    for name in still_there:
+        other = path.with_name(name)
         try:
             with open_part(other, _ATTEMPT) as replaced:
                 missing = pc.invert(pc.is_in(_attempt_keys(_attempts(other, replaced)), value_set=keys))
@@ -234,7 +247,10 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
         LedgerChangedError: it is no longer there.
     """
     size = ROWS_WITH_TURNS_AT_ONCE if "turns" in schema.names else ROWS_AT_ONCE
-    wanted = [*_parquet_names(schema), "episode_id"]
+    wanted = [
+        *_parquet_names(schema),
+        "attempt",
+    ]  # a narrow one, by which rows are counted where all others are lacking
     try:
         with open_part(path, wanted) as file:
             upgrade, names = _reader(path, file, wanted)
