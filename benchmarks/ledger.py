@@ -44,7 +44,7 @@ from evals.types import stable_hash
 
 PART_ROWS = 500
 IMPORTED_WHEN_NEEDED = ("cluster.storage.stored_shapes", "scipy.special")
-"""What the work imports late: `python -m benchmarks.startup` measures imports."""
+"""What the work imports late. Imports are no work on a ledger; `python -m benchmarks.startup` has them in its first column."""
 SUITE = {"type": "kidgym", "tasks": ["CL", "SE", "MA"], "levels": [1, 2], "modes": ["zero_shot", "icl"], "episodes": 8}
 
 
