@@ -164,12 +164,12 @@ class _InlinePool(HostedPool):
             self._failures.failed(SLOT, None, reason)
             if not self._failures.counted.get(SLOT):
                 pause = self._failures.backoff(SLOT)
-                warn(f"{error} Trying again in {pause:g} s")
+                warn(f"{error}; trying again in {pause:g} s")
                 await asyncio.sleep(pause)
                 return
         self._deaths += 1
         # An engine that has never started would not start the next time either.
         if self._deaths >= ENGINE_DEATHS or not self.engines:
-            raise RunFailedError(f"{error} The end of the engine's output: {log}") from error
+            raise RunFailedError(f"{error}; the end of the engine's output: {log}") from error
         warn(f"starting another engine: {error}")
         self.stats.replicas_lost += 1

@@ -121,7 +121,7 @@ def test_an_engine_that_cannot_start_ends_the_run_with_its_reason(command, tmp_p
     code, _, err = run_here(capsys, *command)
     assert (code, starts(tmp_path)) == (1, 1)
     assert "the engine cannot start: no weights here" in err
-    assert f"The end of the engine's output: {tmp_path / 'run' / 'logs' / 'replica-0.0.log'}" in " ".join(err.split())
+    assert f"the end of the engine's output: {tmp_path / 'run' / 'logs' / 'replica-0.0.log'}" in " ".join(err.split())
     kept = (tmp_path / "run" / "logs" / "replica-0.0.log").read_text()
     assert "no weights here" in kept and kept.count("noise of a library") == 200
 
