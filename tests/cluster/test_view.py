@@ -71,8 +71,13 @@ def test_without_a_name_it_shows_all_runs_in_the_folder(tmp_path, monkeypatch, s
 def test_runs_of_one_name_are_told_apart(tmp_path, served):
     paths = [write_run(tmp_path / parent / "run", *calm_rows()) for parent in ("a", "b")]
     assert view(*paths, "--no-token") == 0
-    runs = TestClient(served[0][0]).get("/api/state").json()["runs"]
+    client = TestClient(served[0][0])
+    runs = client.get("/api/state").json()["runs"]
     assert len({run["name"] for run in runs}) == 2
+    for run in runs:
+        (row,) = client.get("/api/episodes", params={"run": run["name"], "count": 1}).json()["rows"]
+        opened = client.get("/api/episode", params={"at": f"{run['name']}/{row['episode_id']}"})
+        assert opened.status_code == 200 and opened.json()["folder"] == run["path"]
 
 
 @pytest.mark.parametrize("given", ["{id}", "run/{id}"])

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from evals.analysis.compare import Side, comparison_tables, flip_table, flips, in_one_cell
 from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
+from evals.analysis.fresh import fresh_table, plays_other_games
 from evals.players import BUILT_IN_PLAYERS
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.multistar import MultiStarSuite
-from evals.summary.paired import Observation, holm, paired_effects
+from evals.summary.paired import Observation, column_measure, holm, paired_effects
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
 
@@ -330,6 +331,9 @@ def test_exchanging_the_sides_exchanges_all_that_is_said(share, other, failing, 
     suite = ToySuite(episodes=12)
     first = Side("A", "m", run_of(suite, {"m": Often(share, 1)}, failing=failing), suite)
     second = Side("B", "n", run_of(suite, {"n": Often(other, 2)}, most=most), suite)
+    for side in (first, second):
+        won, credit = (column_measure(side.run, side.player, name).observations for name in ("success", "score"))
+        assert credit == won, "without partial credit, a failed game scores 0 as it has no success"
     exchanged = comparison_tables(second, first)
     for table, back in zip(comparison_tables(first, second), exchanged, strict=True):
         assert len(table.rows) == len(back.rows)
@@ -348,3 +352,81 @@ def test_exchanging_the_sides_exchanges_all_that_is_said(share, other, failing, 
     }
     of_first = set(first.run.episodes(["episode_id"])["episode_id"].to_pylist())
     assert all(flip.ids[0] in of_first and flip.ids[1] not in of_first for flip in found)
+
+
+SEEDS = st.sampled_from(["", "sealed:a", "training:1"])
+
+
+def sections(parts):
+    """A suite, or a bundle of suites, that are given their seeds; leaving them out means open games."""
+    suites = [{"type": f"suite{place}", **({"seeds": seeds} if seeds else {})} for place, seeds in enumerate(parts)]
+    return suites[0] if len(suites) == 1 else {"type": "bundle", "suites": suites}
+
+
+@given(st.lists(SEEDS, min_size=1, max_size=3), st.data())
+def test_games_are_others_where_the_seeds_of_any_suite_are(first, data):
+    second = data.draw(st.lists(SEEDS, min_size=len(first), max_size=len(first)))
+    played = [
+        Side(label, "m", dataclasses.replace(EMPTY, settings={"suite": sections(parts)}), SUITE)
+        for label, parts in (("A", first), ("B", second))
+    ]
+    assert plays_other_games(*played) == (first != second)
+
+
+EMPTY = run_of(ToySuite(episodes=1))
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoCells(ToySuite):
+    """Even games are of one level, odd ones of another; ``longer`` games take more steps."""
+
+    longer: int = 0
+
+    def plan(self):
+        levels = ("easy", "hard")
+        return [
+            dataclasses.replace(each, level=levels[each.index % 2], seed=each.seed + self.longer)
+            for each in super().plan()
+        ]
+
+    def _length(self, index):
+        return super()._length(index) + self.longer * (1 + index % 2)
+
+
+@given(SHARES, SHARES, st.integers(1, 3), st.sets(st.integers(0, 11), max_size=3))
+@settings(max_examples=6)
+def test_other_games_are_compared_by_the_means_of_their_cells(share, other, longer, failing):
+    made = []
+    for label, name, suite, player, failed in (
+        ("A", "m", TwoCells(episodes=12), Often(share, 1), ()),
+        ("B", "n", TwoCells(episodes=12, longer=longer), Often(other, 2), failing),
+    ):
+        run = run_of(suite, {name: player, "oracle": BUILT_IN_PLAYERS["oracle"]}, failing=failed)
+        made.append(Side(label, name, run, suite))
+    rows = {
+        row["cell"]: row
+        for row in (
+            dict(zip(table.columns, each, strict=True)) for table in [fresh_table(*made)] for each in table.rows
+        )
+    }
+    assert list(rows) == ["all", "colors easy zero_shot", "colors hard zero_shot"]
+
+    def mean(side, player, column, wanted):
+        found = [row for row in side.run.episodes().to_pylist() if row["player"] == player and row["level"] in wanted]
+        values = [row[column] for row in found if column == "success" or row["status"] == "done"]
+        return sum(value or 0 for value in values) / len(values)
+
+    for cell, levels in zip(rows, (("easy", "hard"), ("easy",), ("hard",)), strict=True):
+        row = rows[cell]
+        wins, steps = (
+            [mean(side, player or side.player, column, levels) for side in made]
+            for player, column in (("", "success"), ("oracle", "steps"))
+        )
+        assert [row["A"], row["B"]] == pytest.approx(wins)
+        assert row["A - B"].mean == pytest.approx(wins[0] - wins[1])
+        assert row["oracle's steps"].mean == pytest.approx(steps[0] - steps[1])
+    assert [row["Holm p"] for row in rows.values()] == holm([row["p"] for row in rows.values()])
+    for cell, back in zip(rows, fresh_table(*reversed(made)).rows, strict=True):
+        assert (
+            back[1] == cell and back[4].mean == pytest.approx(-rows[cell]["A - B"].mean) and back[5] == rows[cell]["p"]
+        )

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks import decoders
 from evals.replies.reader import Choices, read
@@ -127,3 +129,21 @@ def test_an_answer_line_before_a_cut_explanation_has_answered():
 )
 def test_outcomes_that_are_made_up_and_conditions_choose_nothing(reply, name):
     assert read_name(reply, ("Brain MRI", "Chest X-Ray"), ("Brain Tumor", "Asthma")).name == name
+
+
+COLORS = ("red", "blue", "green", "white", "black")
+PLANS = st.integers(2, 5).flatmap(
+    lambda n: st.tuples(st.just(n), st.lists(st.integers(0, n - 1), min_size=2, max_size=6))
+)
+
+
+@given(PLANS, st.sampled_from([", ", " → ", ", then ", "\n"]))
+def test_a_plan_is_read_as_its_first_action_unless_it_goes_back_or_repeats_the_question(drawn, between):
+    count, plan = drawn
+    choices = Choices(
+        tuple(f"press the {name} button" for name in COLORS[:count]), tuple("ABCDE"[:count]), first_of_list=True
+    )
+    found = read(f"<answer>{between.join('ABCDE'[place] for place in plan)}</answer>", choices)
+    goes_back = 1 < len(set(plan)) < len(plan)
+    repeats_the_question = count > 2 and plan == list(range(count))
+    assert found.option == (None if goes_back or repeats_the_question else plan[0])

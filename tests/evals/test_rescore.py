@@ -103,14 +103,18 @@ def test_one_reply_is_read_in_place_of_the_stored_one():
 
 
 def test_repeats_of_a_game_are_one_cluster_and_every_player_has_a_row():
-    suite = KumoSuite(**{**KUMO, "repeats": 4})
+    # Games of other domains and sizes have the same indices, and are other games all the same.
+    two = {"domains": ["medical", "chemical"], "difficulties": ["3x4", "4x6"], "tasks_per_domain": 2, "repeats": 3}
+    suite = KumoSuite(**two)
     run = run_of(suite, {"m": Often(0.5), "oracle": BUILT_IN_PLAYERS["oracle"]}, failing=(2,))
     rows = rescored_table(rescored(suite, run)).rows
     assert [row[:2] for row in rows] == [("m", "kumo"), ("oracle", "kumo")]
     for row in rows:
         stored = [each for each in run.episodes().to_pylist() if each["player"] == row[0]]
-        expected = proportion_estimate([bool(each["success"]) for each in stored], [each["index"] for each in stored])
-        assert (row[4], row[6], row[7]) == (12, expected, expected)
+        games = [(each["task"], each["level"], each["index"]) for each in stored]
+        assert len(set(games)) == 8
+        expected = proportion_estimate([bool(each["success"]) for each in stored], games)
+        assert (row[4], row[6], row[7]) == (24, expected, expected)
 
 
 def test_many_episodes_are_read_anew_each_once(monkeypatch):

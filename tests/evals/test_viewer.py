@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 import time
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
@@ -337,6 +337,29 @@ def test_results_say_which_run_cannot_be_read_and_which_rows_there_are(tmp_path)
     for path, given in (("results", {"baseline": "nobody"}), ("compare", {"first": "nobody"})):
         answer = ask(path, **given)
         assert answer.status_code == 400 and "'nobody'; there are chance (random)" in answer.json()["error"]
+    broken.data = viewed(broken.path).data
+    found = ask("results").json()
+    assert found["trouble"] == [] and "wild" in {cell["run"] for row in found["rows"] for cell in row["cells"] if cell}
+
+
+def test_results_grow_with_the_ledger_but_not_at_every_look(tmp_path, monkeypatch):
+    plan, rows = calm_rows()
+    half = len(rows) // 2
+    path = write_run(tmp_path / "run", plan, rows.slice(0, half))
+    viewer = open_viewer(path)
+    ask = client_of(viewer)
+
+    def played():
+        found = ask("results").json()["rows"]
+        return sum(cell["played"] for row in found for cell in row["cells"] if cell)
+
+    monkeypatch.setattr("evals.viewer.results.PAUSE", 1e9)
+    assert played() == half
+    add_part(path, 2, rows.slice(half))
+    viewer.refresh()
+    assert played() == half, "it was read just now"
+    monkeypatch.setattr("evals.viewer.results.time", SimpleNamespace(monotonic=lambda: 1e18))
+    assert played() == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -485,6 +508,8 @@ def test_new_parts_merged_parts_and_new_attempts_show_up(tmp_path):
 
     names = [f"part-{number:06d}-test.parquet" for number in (1, 2, 3)]
     before = [{**row, "id": 0} for row in listed(ask, sort="episode_id")]
+    late = client_of(open_viewer(path))  # which reads the parts that are there in another order than one that watched
+    assert [{**row, "id": 0} for row in listed(late, sort="episode_id")] == before
     add_part(path, 4, pa.concat_tables([rows, again]), names)
     for name in names:
         (path / "episodes" / name).unlink()
