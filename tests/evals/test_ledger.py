@@ -11,7 +11,7 @@ import pytest
 from evals.ledger import ledger as module
 from evals.ledger import parts as of_parts
 from evals.ledger.columns import SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
-from evals.ledger.lease import counted_parts
+from evals.ledger.lease import LEASE_KEY, counted_parts
 from evals.ledger.ledger import open_ledger, retry_until_stable
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, describe_part, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
@@ -479,8 +479,12 @@ def test_a_merged_part_that_lost_rows_is_damaged_even_when_what_it_replaced_is_g
     assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 2]
     metadata = pq.ParquetFile(merged).metadata.metadata
     stated = {key: metadata[key] for key in (VERSION_KEY, of_parts.REPLACES_KEY, of_parts.MERGED_KEY)}
-    for rows in (pq.read_table(merged).slice(1), pq.read_table(merged).take([0, 1, 1])):
-        pq.write_table(rows.replace_schema_metadata(stated), merged)
+    # Every part with a lease is of a version that states the digest, so one without it was tampered with.
+    unstated = {**stated, LEASE_KEY: b"1-x"}
+    del unstated[of_parts.MERGED_KEY]
+    whole = pq.read_table(merged)
+    for rows, said in ((whole.slice(1), stated), (whole.take([0, 1, 1]), stated), (whole, unstated)):
+        pq.write_table(rows.replace_schema_metadata(said), merged)
         assert "not those that it says" in the_damage(tmp_path, merged)
 
 

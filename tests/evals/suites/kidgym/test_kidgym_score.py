@@ -5,10 +5,13 @@ import math
 import random
 import re
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.commands.report import score_run
 from cluster.storage.stored_run import Run
@@ -20,8 +23,9 @@ from evals.reference import published
 from evals.stats.intervals import Estimate, proportion_estimate
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, cache_table
+from evals.suites.kidgym.games import Games
 from evals.suites.kidgym.published_environment.recording import SUFFIX
-from evals.suites.kidgym.score import CAPABILITIES, capability_score, score_kidgym, weighted_sum
+from evals.suites.kidgym.score import CAPABILITIES, best_shortcut, capability_score, score_kidgym, weighted_sum
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.types import PlayerError, Reply
 
@@ -148,6 +152,28 @@ def test_beside_every_player_stands_the_best_shortcut_of_the_run_or_else_the_sto
     for row in rows(tables(suite, {"random": RandomPlayer()})["kidgym_success"]):
         assert row["best shortcut"] == "any_listed"
         assert row["shortcuts reach"] == SHORTCUT_SUCCESS["any_listed"]["MDE"][int(row["level"]) - 1]
+
+
+OUTCOMES = st.lists(st.sampled_from(["won", "lost", "failed", "unplayed"]), max_size=6)
+
+
+@given(st.dictionaries(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["zero_shot", "cot"])), OUTCOMES))
+def test_the_best_shortcut_has_the_largest_share_of_its_played_games_over_all_modes(outcomes):
+    other = Games(*[np.array([True])] * 3, *[np.array([0])] * 3)
+    games = {("a", "cot", "SE", "1"): other, ("b", "cot", "CL", "2"): other}
+    won: dict[str, list[bool]] = {}
+    for (player, mode), each in outcomes.items():
+        done, failed, success = (
+            np.array([outcome in kinds for outcome in each], bool) for kinds in (("won", "lost"), ("failed",), ("won",))
+        )
+        games[player, mode, "CL", "1"] = Games(done, failed, success, ~done, done * 1.0, done * 0)
+        won.setdefault(player, []).extend(outcome == "won" for outcome in each if outcome != "unplayed")
+    shares = {player: sum(each) / len(each) for player, each in won.items() if each}
+    reached, name = best_shortcut("CL", "1", games)
+    if shares:
+        assert shares[name] == max(shares.values()) and reached == proportion_estimate(won[name])
+    else:
+        assert name is None or reached == SHORTCUT_SUCCESS[name]["CL"][0]
 
 
 def test_cut_off_replies_stand_beside_the_success():
