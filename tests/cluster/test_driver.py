@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import itertools
+import random
 import time
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ from cluster.driver import driver as module
 from cluster.driver.driver import Driver
 from cluster.errors import RunFailedError
 from cluster.runner.episode_queue import EpisodeQueue
+from cluster.runner.messages import Report
 from cluster.storage import compaction
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
@@ -108,6 +111,60 @@ async def test_parts_that_cannot_be_merged_stay_and_the_run_goes_on(tmp_path, ca
     await driver.run()
     assert len(Run(tmp_path / "run").episodes()) == 3
     assert "No space left" in capsys.readouterr().err
+
+
+class Mortal:
+    """A runner that plays one episode, or none, and dies with the next ones in its hands."""
+
+    def __init__(self, plays: bool) -> None:
+        self.plays, self.taken = plays, []
+
+    async def exchange(self, assignment):
+        self.taken += assignment.episodes
+        if not self.plays:
+            if self.taken:
+                raise TimeoutError("gone")
+            return Report(None, room=3, running=0)
+        finished = await rows(self.taken[:1]) if self.taken else None
+        self.plays = finished is None
+        return Report(finished, room=3, running=len(self.taken))
+
+    def end(self):
+        pass
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_only_deaths_in_a_row_without_an_episode_end_the_run_and_no_episode_is_lost(seed, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "RUNNER_DEATHS", 3)
+    drawn = random.Random(seed)
+    driver, lives = driver_of(RunDirectory(tmp_path / "run")), []
+    driver.stats = Anything()
+    driver.progress = Anything()
+
+    def create(lane, name, turn):
+        lives.append(drawn.random() < 0.4 + 0.5 * (seed % 2))
+        return Mortal(lives[-1])
+
+    driver._create_runner = create
+    lane = dataclasses.replace(driver._lanes[1], queue=EpisodeQueue(PLAN))
+    try:
+        await asyncio.wait_for(driver._run_lane(lane), 20)
+    except RunFailedError:
+        # A life that plays and then dies is a death, too: the count begins anew with it.
+        in_a_row = [sum(1 for _ in life) for plays, life in itertools.groupby(lives) if not plays]
+        assert in_a_row[-1] == 3 - any(lives) and lives[-1] is False
+    else:
+        played = [row for table in driver._pending for row in table["episode_id"].to_pylist()]
+        assert sorted(played) == sorted(episode.id for episode in PLAN)
+
+
+class Anything:
+    """Takes note of nothing."""
+
+    replicas_up = 0
+
+    def __getattr__(self, name):
+        return lambda *given, **more: None
 
 
 async def test_no_episode_is_given_out_while_too_many_rows_wait_for_a_commit(tmp_path, monkeypatch):

@@ -166,6 +166,21 @@ async def test_the_dearest_price_so_far_is_reserved():
     assert spend.spent == 5.0 and not spend._reserved
 
 
+@pytest.mark.parametrize("elsewhere", [(3.0, 1.0), (1.0, 3.0), (1.0, 0.0, 3.0, 1.0)])
+@pytest.mark.parametrize("own", [2.0, 4.0])
+async def test_the_dearest_price_of_all_sessions_and_engines_is_reserved(elsewhere, own):
+    spend = capped(cap=100.0)
+    for price in elsewhere:
+        spend.add_elsewhere(0.0, price)
+    await pay(spend, own)
+    spend.add_elsewhere(0.0, min(elsewhere))
+    out = Paying(spend, 0.5)
+    await settle()
+    account = await spend.settle(0, 0.0)
+    assert account.in_flight == account.highest == max(own, *elsewhere)
+    await out.end(0.5)
+
+
 async def test_what_was_foretold_is_reserved_where_it_is_more_than_the_dearest():
     spend = capped(cap=10.0)
     await pay(spend, 1.0)

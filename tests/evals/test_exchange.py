@@ -557,6 +557,30 @@ def test_lm_eval_files_are_named_and_filled_as_its_tools_expect(tmp_path):
             assert all(name in sample for name in sample["metrics"])
 
 
+def as_said(message):
+    parts = (part if isinstance(part, str) else f"[picture {part.key}]" for part in message.parts)
+    return f"{message.role}: " + "\n".join(parts)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_lm_eval_samples_ask_what_each_turn_asked_and_their_means_are_the_results(name, tmp_path):
+    for source in sources_of(small_run(name), SUITES[name]):
+        results, samples = export_lm_eval(source, tmp_path)
+        rows = {row["episode_id"]: row for row in source.rows()}
+        given = [json.loads(line) for line in (tmp_path / samples).read_text().splitlines()]
+        assert [each["doc_id"] for each in given] == [*range(len(rows))]
+        for sample in given:
+            turns = rows.pop(sample["doc"]["episode_id"])["turns"]
+            asked = [sample["arguments"][f"gen_args_{number}"]["arg_0"] for number in range(len(turns))]
+            assert asked == ["\n".join(map(as_said, chat_of(turns, number))) for number in range(len(turns))]
+            assert sample["resps"] == [[turn["reply"]] for turn in turns]
+        assert not rows
+        log = json.loads((tmp_path / results).read_text())["results"]
+        whole = next(each for each in log.values() if "success,none" in each and each["alias"] == source.title)
+        assert whole["sample_len"] == len(given)
+        assert whole["success,none"] == pytest.approx(sum(each["success"] for each in given) / len(given))
+
+
 @pytest.mark.parametrize("name", WRITE)
 def test_exports_of_one_run_are_equal_to_the_last_byte(name, tmp_path):
     for folder in ("a", "b"):

@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import gc
 import hashlib
+import math
 import random
 import re
 import weakref
@@ -203,6 +204,18 @@ def test_standing_is_by_identical_games_and_order_alone_tells_nothing():
     assert standings["bad"] == "below the highest" and board.rows[-1].difference.mean == pytest.approx(-0.85)
     [alone] = boards_of([entry("one", good)])
     assert alone.rows[0].standing == ""
+
+
+@pytest.mark.parametrize("models", range(2, 7))
+@pytest.mark.parametrize("lost", range(5, 11))
+def test_the_highest_is_compared_as_if_all_pairs_had_been(models, lost):
+    """Of games that only one side won, McNemar's p is a half to the power of their number, twice."""
+    best = entry("best", [1] * 12)
+    second = [entry(f"as good {number}", [1] * 12) for number in range(models - 2)]
+    [board] = boards_of([best, *second, entry("below", [0] * lost + [1] * (12 - lost))])
+    apart = 2 / 2**lost * math.comb(models, 2) < 0.05
+    standing = board.rows[-1].standing
+    assert standing == ("below the highest" if apart else "not told apart from the highest")
 
 
 def test_equal_models_are_rarely_told_apart_although_the_highest_is_chosen_after_looking():
