@@ -40,7 +40,7 @@ def worlds(task: Task, taken: Collection[str]) -> Mapping[int, float]:
     return _worlds(task, frozenset(taken))
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@functools.lru_cache(maxsize=1 << 11)
 def _worlds(task: Task, taken: frozenset[str]) -> Mapping[int, float]:
     survivors = task.survivors(task.shown(taken))
     left: Integers = np.array([sum(1 << place for place, truth in enumerate(task.truths) if truth in survivors)])
@@ -72,7 +72,7 @@ def values(task: Task, taken: Collection[str]) -> Mapping[str, float]:
     return _values(task, frozenset(taken))
 
 
-@functools.lru_cache(maxsize=1 << 14)
+@functools.lru_cache(maxsize=1 << 11)
 def _values(task: Task, taken: frozenset[str]) -> Mapping[str, float]:
     rest = task.after(taken)
     if len(rest.truths) + len(rest.actions) > LARGEST or certain(task, taken) or not worlds(task, taken):

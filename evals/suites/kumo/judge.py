@@ -39,6 +39,11 @@ class Situation:
 
 def situation(task: Task, taken: Collection[str]) -> Situation:
     """What is known once the tests in ``taken`` have been taken."""
+    return _situation(task, frozenset(taken))
+
+
+@functools.lru_cache(maxsize=1 << 11)
+def _situation(task: Task, taken: frozenset[str]) -> Situation:
     survivors = task.survivors(task.shown(taken))
     able = {
         action.name: frozenset(truth for state in action.states for truth in state.rules_out if truth in survivors)
@@ -84,25 +89,26 @@ def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool, 
         guarantee: whether all that follows from the guarantee counts as certain (``envs.kumo.exact``), instead of what the
             published search makes of it.
     """
-    certain_of = exact.certain if guarantee else (lambda task, known: situation(task, known).certain)
     lost_by = exact_regret if guarantee else regret_of
     idle = late = 0
     certain_after: int | None = None
     regret: list[float | None] = []
     for number, name in enumerate(taken):
         known = tuple(sorted(set(taken[:number])))
-        is_certain = bool(certain_of(task, known))
+        now = situation(task, known)
+        is_certain = bool(exact.certain(task, known) if guarantee else now.certain)
         if is_certain and certain_after is None:
             certain_after = number
         late += is_certain
-        idle += not is_certain and name not in situation(task, known).open
+        idle += not is_certain and name not in now.open
         regret.append(lost_by(task, known, name) if search else None)
-    right = certain_of(task, tuple(sorted(set(taken))))
+    end = situation(task, taken)
+    right = exact.certain(task, taken) if guarantee else end.certain
     if right and certain_after is None:
         certain_after = len(taken)
     ending = ""
     if named is not None:
-        if named not in situation(task, taken).survivors:
+        if named not in end.survivors:
             ending = "excluded"
         else:
             ending = "early" if not right else "certain" if named in right else "overlooked"
