@@ -251,7 +251,7 @@ prepare() {
     read -r host port client_port < <("$host_python" -m cluster.launch.start_nodes choose "$SLURM_JOB_ID" "$(address_of "${names[-1]}")")
     export RAYCADE_HOST="$host" RAYCADE_PORT="$port" RAYCADE_CLIENT_PORT="$client_port"
     export RAYCADE_TEMPORARY="${RAYCADE_TMPDIR:-/tmp}/raycade-$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}"
-    ((${#RAYCADE_TEMPORARY} <= 40)) ||
+    ((${#RAYCADE_TEMPORARY} <= 38)) ||
         die 2 "RAYCADE_TMPDIR=$RAYCADE_TMPDIR: too long, as paths of Unix sockets below it are limited to 107 characters"
     mkdir -m 700 "$RAYCADE_TEMPORARY"
     RAY_AUTH_TOKEN="$("$host_python" -c 'import secrets; print(secrets.token_hex(32))')"
@@ -357,8 +357,9 @@ node() {
         "$host_python" -m cluster.launch.start_nodes listening "$RAYCADE_HOST:$RAYCADE_PORT" "$ready_seconds" &
         wait $! || return
     fi
+    # Ray opens its directory to all users (mode 777), so it is within ours, which is closed.
     # All other ports are arbitrary free ones: another job's Ray may run on the same node.
-    "${inside[@]}" "${python%/*}/ray" start --block "${role[@]}" --node-ip-address="$address" --temp-dir="$temporary" \
+    "${inside[@]}" "${python%/*}/ray" start --block "${role[@]}" --node-ip-address="$address" --temp-dir="$temporary/r" \
         --labels="slurm-node=$SLURMD_NODENAME" --num-cpus="$SLURM_CPUS_ON_NODE" --object-store-memory=1000000000 \
         --min-worker-port=0 --max-worker-port=0 --dashboard-agent-listen-port=0 --disable-usage-stats \
         &>"$temporary/start.log" &
@@ -366,7 +367,7 @@ node() {
     while running "$ray"; do wait "$ray" || code=$?; done
     if [[ -n ${RAYCADE_KEEP_LOGS:-} ]]; then
         mkdir -p "$RAYCADE_KEEP_LOGS/$SLURMD_NODENAME"
-        cp -r "$temporary/session_latest/logs/." "$RAYCADE_KEEP_LOGS/$SLURMD_NODENAME/" || true
+        cp -r "$temporary/r/session_latest/logs/." "$RAYCADE_KEEP_LOGS/$SLURMD_NODENAME/" || true
     fi
     if [[ -z $received ]]; then
         say "Ray on $SLURMD_NODENAME exited with code $code. Its last output:"

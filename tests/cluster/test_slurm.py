@@ -136,6 +136,9 @@ class TestOnSlurm:
         token = Path(f"/tmp/raycade-{job.number}.0/token")
         assert token.stat().st_mode & 0o777 == 0o600
         secret = token.read_text()
+        assert Path(f"/tmp/raycade-{job.number}.0.0").stat().st_mode & 0o777 == 0o700, (
+            "closed to others, whatever Ray does"
+        )
         world.lose("n2")
         on_lost_node = frozenset({Path(f"/tmp/raycade-{job.number}.0.1")})
         job.until(lambda: world.job(job.number)["JobState"] == "PENDING", "back in the queue")
