@@ -92,16 +92,7 @@ def main() -> None:
             *parts, total = parts_of(cluster, options.overrides, Path(folder) / cluster)
             rows.append((cluster, *parts, total, alone, total / alone))
     title = f"From the command to the tables, load {os.getloadavg()[0]:.1f} at the end"
-    columns = (
-        "cluster",
-        "to the plan",
-        "to the first request",
-        "playing",
-        "to the end",
-        "seconds",
-        "engine alone",
-        "ratio",
-    )
+    columns = ("cluster", "to the plan", "Ray and engine", "playing", "tables", "seconds", "engine alone", "ratio")
     console.print(LaidOut(Table("startup", title, columns, tuple(rows))))
 
 
