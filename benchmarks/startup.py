@@ -1,4 +1,4 @@
-"""Where the seconds go from a command to its tables, beside the same engine started alone in the same run.
+"""Where the seconds go from a command to its tables, beside the same engine started and closed alone in the same run.
 
     python -m benchmarks.startup [--cluster inline] [--cluster local] [OVERRIDE ...]
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cluster.config.settings import load_settings
+from cluster.engines.base import Engine
 from cluster.storage.stored_run import Run
 from evals.report.terminal import LaidOut
 from evals.tables import Table
@@ -73,6 +74,12 @@ def parts_of(cluster: str, overrides: Sequence[str], run_dir: Path) -> tuple[flo
     return planned - began, played - playing - planned, playing, ended - played, ended - began
 
 
+async def start_and_close(engine: Engine) -> None:
+    """What a run does with its engine besides playing."""
+    await engine.start()
+    await engine.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cluster", choices=["inline", "local"], action="append")
@@ -80,8 +87,8 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE")
     options = parser.parse_args()
     if options.engine_alone:
-        asyncio.run(load_settings(options.overrides).model.make_engine().start())
-        os._exit(0)  # as its processes end with it
+        asyncio.run(start_and_close(load_settings(options.overrides).model.make_engine()))
+        return
     console = Console(width=150)
     console.print(LaidOut(help_table()))
     rows = []
