@@ -52,9 +52,7 @@ def run_and_show(settings: Settings, play: Play | None = None) -> int:
     try:
         code, results = run(settings, play)
     except RunFailedError as error:
-        text = (
-            f"error: {error}\nFinished episodes are saved in {settings.run_dir}; run the same command again to resume."
-        )
+        text = f"error: {error}\nWhat is in the ledger of {settings.run_dir} is kept; run the same command again to resume."
         if not settings.run_dir.exists():  # someone deleted or renamed it
             text = f"error: {error}"
         print(text, file=sys.stderr)

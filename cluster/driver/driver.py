@@ -275,7 +275,10 @@ class Driver:
                 if failures == 1:
                     warn(f"cannot write the ledger; keeping finished episodes in memory: {error}")
                 if failures >= tries:
-                    raise RunFailedError(f"cannot write the ledger: {error}") from error
+                    unwritten = sum(map(len, self._pending))
+                    raise RunFailedError(
+                        f"cannot write the ledger; {unwritten} finished episodes are in memory only: {error}"
+                    ) from error
                 await asyncio.sleep(self.settings.cluster.commit_seconds)
 
     async def _commit(self) -> None:

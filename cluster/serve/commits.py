@@ -68,7 +68,10 @@ class Commits:
                 if attempt == 1:
                     warn(f"cannot write the ledger; keeping finished episodes in memory: {error}")
                 if attempt == TRIES:
-                    self.failure = RunFailedError(f"cannot write the ledger: {error}")
+                    unwritten = len(self._waiting)
+                    self.failure = RunFailedError(
+                        f"cannot write the ledger; {unwritten} finished episodes are in memory only: {error}"
+                    )
                     raise self.failure from error
                 await asyncio.sleep(RETRY_SECONDS)
             except RunFailedError as error:  # another driver has taken over
