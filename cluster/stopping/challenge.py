@@ -42,8 +42,8 @@ def open_challenge(path: Path, published: str) -> str:
     return f"{path}: is what was committed to\nsecret: {secret}"
 
 
-def check_run(run: Run, path: Path, published: str) -> Table:
-    """Whether a run played the games of a secret, and no others: their seeds are drawn again and compared.
+def check_run(run: Run, path: Path, published: str) -> tuple[Table, int]:
+    """Whether a run played the games of a secret, and how many others: their seeds are drawn again and compared.
 
     Raises:
         UserError: the secret is not what was committed to, or the run's suite cannot be planned.
@@ -65,7 +65,8 @@ def check_run(run: Run, path: Path, published: str) -> Table:
     for name, (same, other) in counts.items():
         rows.append((name, same, other, "yes" if not other else "NO"))
     columns_shown = ("suite", "sealed episodes", "others", "all sealed")
-    return Table("challenge", f"{run.path}: games of the challenge", columns_shown, tuple(rows))
+    table = Table("challenge", f"{run.path}: games of the challenge", columns_shown, tuple(rows))
+    return table, sum(other for _, other in counts.values())
 
 
 def _checked(path: Path, published: str) -> str:

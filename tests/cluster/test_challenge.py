@@ -67,8 +67,12 @@ def test_a_run_is_checked_for_sealed_games(tmp_path):
     (row, *_) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     assert table.name == "fresh_A_B" and (row["cell"], row["A"], row["B"]) == ("all", 1, 1)
     assert row["A - B"].mean == 0 and row["oracle's steps"].mean == 0  # CL always takes four steps
-    assert check_run(Run(tmp_path / "sealed"), file, published).rows == (("kidgym", 2, 0, "yes"),)
-    assert check_run(Run(tmp_path / "open"), file, published).rows == (("kidgym", 0, 2, "NO"),)
+    assert check_run(Run(tmp_path / "sealed"), file, published)[0].rows == (("kidgym", 2, 0, "yes"),)
+    assert check_run(Run(tmp_path / "open"), file, published)[0].rows == (("kidgym", 0, 2, "NO"),)
+    for name, code in (("sealed", 0), ("open", 1)):
+        with pytest.raises(SystemExit) as ended:
+            main(["challenge", "check", str(tmp_path / name), str(file), "--hash", published])
+        assert ended.value.code == code
     assert read_secret(file) not in (tmp_path / "sealed" / "config.yaml").read_text()
 
 
