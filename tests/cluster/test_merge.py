@@ -5,20 +5,23 @@ import itertools
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cluster.commands.merge import merge
+from cluster.commands.merge import _joined_spending, merge
 from cluster.commands.report import score_run
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of
-from cluster.storage.spending import Spending, SpendingJournal, read_spending
+from cluster.storage.spending import MergedPart, Spending, SpendingJournal, read_spending
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.ledger import open_ledger
@@ -383,3 +386,40 @@ async def test_merging_in_any_order_gives_the_same_run(play, tmp_path):
         rows = sorted(run.episodes().to_pylist(), key=lambda row: row["episode_id"])
         found.append((score_run(run).summary, repr(rows), read_spending(target).total, run.config["suite"]))
     assert all(each == found[0] for each in found)
+
+
+AMOUNTS = st.integers(1, 8).map(float)
+
+
+@given(
+    st.lists(st.lists(AMOUNTS, min_size=1, max_size=3), min_size=1, max_size=4),
+    st.randoms(use_true_random=False),
+    st.data(),
+)
+def test_money_of_copies_of_a_run_counts_once_as_of_its_latest_state_in_any_order(runs, order, data):
+    """Each run is given by what its sessions had spent in the end, one after the other; copies were made meanwhile."""
+    states = []
+    for number, sessions in enumerate(runs):
+        ids = [f"{number}-{session}" for session in range(len(sessions))]
+        for length in {len(ids), data.draw(st.integers(1, len(ids)))}:
+            spent = sum(sessions[:length])
+            # The last session of a copy may still have been at work.
+            for unspent in {0.0, data.draw(st.sampled_from([0.0, 0.5]))}:
+                part = MergedPart(tuple(ids[:length]), spent - unspent)
+                states.append(Spending(part.total, 0.0, spent, (part,)) if data.draw(st.booleans()) else (part, spent))
+    sources = [
+        SimpleNamespace(
+            spending=state, sessions=[{"id": each} for each in state.merged[0].sessions], path=Path("merged")
+        )
+        if isinstance(state, Spending)
+        else SimpleNamespace(
+            spending=Spending(state[0].total, 0.0, state[1]),
+            path=Path("played"),
+            sessions=[{"id": each} for each in state[0].sessions],
+        )
+        for state in states
+    ]
+    order.shuffle(sources)
+    joined = _joined_spending(SimpleNamespace(spending=Spending()), sources)
+    assert joined.total == sum(map(sum, runs)) and joined.own == 0
+    assert joined.highest == max(map(sum, runs))

@@ -101,6 +101,16 @@ def test_the_cache_of_a_sequence(name, each_token, once):
         assert cache_bytes(rows()[name].shape, tokens) == each_token * tokens + once
 
 
+@given(st.sampled_from(sorted(rows())), st.integers(1, 200_000))
+def test_a_sequence_without_tokens_has_its_state_only_and_each_further_token_takes_no_more_than_the_first(name, tokens):
+    shape = rows()[name].shape
+    empty, first, before, after = (cache_bytes(shape, count) for count in (0, 1, tokens - 1, tokens))
+    assert empty == shape.state * 2**20
+    if not shape.window or tokens <= shape.window:
+        assert after - empty == tokens * (first - empty)
+    assert 0 < after - before <= first - empty
+
+
 @given(st.sampled_from(sorted(rows())), st.sampled_from(sorted(gpus())), st.integers(1024, 131072))
 def test_what_fits_leaves_room_and_one_gpu_fewer_would_not_do(name, gpu, tokens):
     row, kind = rows()[name], gpus()[gpu]

@@ -161,6 +161,11 @@ def test_tests_that_touch_no_truth_of_a_task_fill_it_up():
     table |= {"e": {"1": "vx", "2": "z"}, "f": {"1": "", "2": "z", "3": "x"}}
     domain = a_domain("sparse", "vwxyz", table)
     assert 10 ** possible_tasks(domain, 2, 4) == pytest.approx(all_tasks(domain, 2, 4), rel=0.1)
+    # Each test rules out one truth: two of any sample are related, and the others can be chosen in several ways.
+    names = "vwxyz"
+    apart = a_domain("apart", names, {f"of {name}": {"1": name, "2": ""} for name in names})
+    for actions in (3, 4, 5):
+        assert 10 ** possible_tasks(apart, 2, actions) == pytest.approx(all_tasks(apart, 2, actions))
 
 
 def test_where_no_choice_leaves_one_truth_there_is_no_task():

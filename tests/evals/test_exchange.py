@@ -434,6 +434,7 @@ def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
         assert set(log) == AGGREGATE
         content = (tmp_path / samples).read_bytes()
         detail = log["detailed_evaluation_results"]
+        played = {row["episode_id"]: row for row in source.rows(turns=False)}
         assert detail["checksum"] == hashlib.sha256(content).hexdigest()
         lines = [json.loads(line) for line in content.splitlines()]
         assert detail["total_rows"] == len(lines) == len(list(source.rows(turns=False)))
@@ -450,6 +451,11 @@ def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
             assert (line["interaction_type"] == "single_turn") == ("output" in line) != ("messages" in line)
             assert line["evaluation_id"] == log["evaluation_id"]
             assert line["evaluation_result_id"] in identities
+            row = played[line["metadata"]["episode_id"]]
+            names = ("input_tokens", "output_tokens", "input_tokens_cache_read", "reasoning_tokens")
+            counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+            assert [line["token_usage"][each] for each in names] == [row[each] or 0 for each in counts]
+            assert line["performance"]["latency_ms"] / 1000 == pytest.approx(row["seconds"])
             assert all(isinstance(value, str) for value in line["metadata"].values())
         uuid.UUID(aggregate.stem)
 
@@ -646,6 +652,13 @@ def test_a_safe_name_is_one_file_name_and_tells_texts_apart(text):
     assert name not in (".", "..")
     assert len(name) < 100
     assert name == text or name != safe_name(text + "!")
+
+
+@given(st.sampled_from(["api_key", "client_secret", "password", "extra_headers", "credentials", "hf_token"]), st.data())
+def test_a_setting_with_a_secret_name_stays_here_however_it_is_spelled(name, data):
+    spelled = "".join(data.draw(st.sampled_from([sign, sign.upper()])) for sign in name)
+    for section in ({spelled: "s"}, {"engine": [{spelled: ["s"]}]}, {"a": {spelled: {"b": "s"}}}):
+        assert '"s"' not in json.dumps(public_settings(section))
 
 
 def test_settings_without_secrets_stay_as_they_are():

@@ -7,8 +7,12 @@ import multiprocessing
 import os
 import time
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
+from anthropic.types.messages import MessageBatch
+from google.genai.types import JobState
+from openai.types import Batch
 
 from cluster.config.settings import load_settings
 from cluster.engines import api_engine
@@ -16,6 +20,7 @@ from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError, EngineSettingsError
 from cluster.engines.batch import connection
 from cluster.engines.batch import store as store_module
+from cluster.engines.batch.formats import AnthropicBatches, GeminiBatches, OpenAIBatches
 from cluster.engines.batch.store import Store
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
@@ -40,6 +45,38 @@ def provider(monkeypatch):
     made = BatchStub()
     yield made
     made.close()
+
+
+STATES = [
+    (
+        OpenAIBatches,
+        "status",
+        get_args(Batch.model_fields["status"].annotation),
+        "validating in_progress finalizing cancelling",
+    ),
+    (
+        AnthropicBatches,
+        "processing_status",
+        get_args(MessageBatch.model_fields["processing_status"].annotation),
+        "in_progress canceling",
+    ),
+    (GeminiBatches, "state", list(JobState), "UNSPECIFIED QUEUED PENDING RUNNING CANCELLING PAUSED UPDATING"),
+]
+"""Every state that a provider's client knows, and those in which a job may still do something."""
+
+
+@pytest.mark.parametrize(("jobs", "field", "states", "at_work"), STATES)
+async def test_a_job_is_waited_for_in_every_state_in_which_it_may_do_more_and_in_no_other(jobs, field, states, at_work):
+    for state in states:
+
+        async def job(*given, state=state, **named):
+            return SimpleNamespace(**{field: state})
+
+        made = object.__new__(jobs)
+        made._batches = SimpleNamespace(retrieve=job, get=job)
+        made._client = SimpleNamespace(batches=made._batches)
+        name = getattr(state, "name", state).removeprefix("JOB_STATE_")
+        assert await made.has_ended("a job") == (name not in at_work.split()), name
 
 
 @pytest.mark.slow
