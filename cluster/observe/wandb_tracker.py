@@ -27,7 +27,7 @@ PROGRESS = "episodes/finished"
 LIVE = (
     *("episodes/*", "success/*", "requests/*", "tokens/*", "replicas/*", "slots/*", "slot_utilization/*"),
     *("seconds_per_request/*", "requests_per_second", "tokens_per_second", "prefix_cache_hit_rate", "spent"),
-    "stopping/*",
+    *("gpu_hours", "gpu_cost", "replies/*", "stopping/*"),
 )
 LONGEST_TEXT = 20_000
 """Characters of a prompt or reply in the table of episodes."""

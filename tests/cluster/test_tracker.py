@@ -1,9 +1,17 @@
+import fnmatch
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cluster.observe.run_statistics import PlayerStatistics, RunStatistics
 from cluster.observe.tracker import FinalResults, Watcher, make_tracker
+from cluster.observe.wandb_tracker import LIVE, PROGRESS, WandbTracker, _side_by_side, _text
+from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
+from envs.kidgym import make
 
 RESULTS = FinalResults({"episodes/done": 2.0}, {"planned": 2, "tables": []}, (), lambda count: [])
 
@@ -100,3 +108,55 @@ def test_no_tracker_is_no_trouble(tmp_path):
     watcher.log({})
     watcher.finish(RESULTS)
     assert watcher.failure == ""
+
+
+# --- W&B, as far as it takes none of its processes -------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5))
+def test_live_numbers_stand_over_all_finished_episodes_which_only_grow(finished):
+    tracker, logged = WandbTracker("p"), []
+    tracker._run = SimpleNamespace(log=logged.append)
+    done = failed = 0
+    for more, more_failed in finished:
+        done, failed = done + more, failed + more_failed
+        tracker.log({"episodes/done": done, "episodes/failed": failed, "spent": 1.5})
+        assert logged[-1] == {
+            **{"episodes/done": done, "episodes/failed": failed, "spent": 1.5, PROGRESS: done + failed}
+        }
+    tracker.log({})
+    assert logged[-1] == {PROGRESS: 0}
+
+
+def test_every_live_number_has_finished_episodes_as_its_axis():
+    """All that a run may tell: prices, GPUs, reasoning, a cache, a stopping rule, and replicas at work."""
+    stats = RunStatistics(
+        players={"m": PlayerStatistics(planned=3, done=1, failed=1)},
+        stopping=SimpleNamespace(to_numbers=lambda: {"stopping/games": 1.0, "stopping/toy/mean": 0.5}),
+        replicas_wanted=1,
+        gpus=1.0,
+        gpu_hour_price=2.0,
+        spent_before=1.0,
+    )
+    use = {"replica-0.0": ReplicaUse(slot_seconds=2.0, busy_slot_seconds=1.0)}
+    counts = PlayerCounts(turns=1, prompt_tokens=10, cached_tokens=5)
+    stats.report("r", Report(None, room=0, running=1, counts=counts, use=use))
+    told = stats.to_json()
+    assert {"gpu_cost", "spent", "success/m", "prefix_cache_hit_rate", "slot_utilization/replica-0"} <= told.keys()
+    without = [name for name in told if not any(fnmatch.fnmatchcase(name, pattern) for pattern in LIVE)]
+    assert not without
+
+
+def test_pictures_of_a_turn_stand_side_by_side():
+    world = make("SE", 1, 3)
+    frame = world.frame.description
+    pixels = _side_by_side([frame, frame])
+    assert pixels.shape == (576, 2 * 584, 3) and (pixels[:, 576:584] == 255).all()
+    assert (pixels[:, 584 : 584 + 576] == world.frame.render()).all()
+    assert _side_by_side([]) is None and _side_by_side(['{"kind": "gone", "version": 1}']) is None
+
+
+def test_texts_are_harmless_and_not_endless():
+    assert _text("\x1b[31m") == "\\x1b[31m"
+    assert len(_text("x" * 1_000_000)) < 21_000 and "980,000 more" in _text("x" * 1_000_000)
+    assert _text("x" * 20_000) == "x" * 20_000

@@ -7,10 +7,9 @@ import pytest
 from cluster.cli import main
 from cluster.commands.upload import sent_by_another_process
 from cluster.observe.tracker import tracked_id
-from cluster.observe.wandb_tracker import PROGRESS, TURN_COLUMNS, WandbTracker, _side_by_side, _text
+from cluster.observe.wandb_tracker import PROGRESS, TURN_COLUMNS, WandbTracker
 from cluster.storage.lock import RunLock
 from cluster.storage.stored_run import Run
-from envs.kidgym import make
 from evals.summary.flat import flat_summary
 from tests.cluster.conftest import EASY
 from tests.cluster.test_cli import run_here
@@ -178,18 +177,3 @@ def test_a_sweeps_agent_chooses_the_id(tmp_path, monkeypatch):
 class _Silent:
     def define_metric(self, *arguments, **more):
         pass
-
-
-def test_pictures_of_a_turn_stand_side_by_side():
-    world = make("SE", 1, 3)
-    frame = world.frame.description
-    pixels = _side_by_side([frame, frame])
-    assert pixels.shape == (576, 2 * 584, 3) and (pixels[:, 576:584] == 255).all()
-    assert (pixels[:, 584 : 584 + 576] == world.frame.render()).all()
-    assert _side_by_side([]) is None and _side_by_side(['{"kind": "gone", "version": 1}']) is None
-
-
-def test_texts_are_harmless_and_not_endless():
-    assert _text("\x1b[31m") == "\\x1b[31m"
-    assert len(_text("x" * 1_000_000)) < 21_000 and "980,000 more" in _text("x" * 1_000_000)
-    assert _text("x" * 20_000) == "x" * 20_000
