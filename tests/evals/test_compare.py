@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from evals.analysis.compare import Side, comparison_tables, flip_table, flips, in_one_cell
 from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
+from evals.analysis.forest import forest_figure
 from evals.analysis.fresh import fresh_table, plays_other_games
 from evals.players import BUILT_IN_PLAYERS
 from evals.suites.bundle import Bundle
@@ -137,6 +138,30 @@ def test_cells_have_their_own_p_values_corrected_for_their_number():
     row = row_of(cells)
     assert row["games"] == 4 and row["Holm p"] >= row["p"] and row["B"] == 1
     assert [cell[:2] for cell in cells.rows] == [("CL", "zero_shot"), ("CL", "cot"), ("SE", "zero_shot"), ("SE", "cot")]
+
+
+class OneTaskLost(Often):
+    async def reply(self, turn):
+        return await (Often(0.0) if turn.episode.task == "SE" else super()).reply(turn)
+
+
+@pytest.mark.parametrize("most", [2, 5, 30])
+def test_a_forest_plot_draws_the_table_s_differences_the_largest_where_there_are_too_many(most, monkeypatch):
+    monkeypatch.setattr("evals.analysis.forest.MOST_CELLS", most)
+    suite = KidGymSuite(tasks=["CL", "SE", "MA"], levels=[1, 2], modes=["zero_shot"], episodes=6)
+    run = run_of(suite, {"m": OneTaskLost(1.0, 1), "n": Often(0.8, 3)})
+    first, second = Side("A", "m", run, suite), Side("B", "n", run, suite)
+    overall, cells = comparison_tables(first, second)
+    means = [row_of(cells, place)["A - B"].mean for place in range(6)]
+    assert 0 < max(means) < -min(means), "the largest is one that the first side loses"
+    (drawn,) = forest_figure(first, second).series
+    whole, *rows = zip(drawn.x, drawn.y, strict=True)
+    assert whole == ("all", row_of(overall)["A - B"])
+    told = {f"{row['task']} {row['level']}": row["A - B"] for row in (row_of(cells, place) for place in range(6))}
+    assert dict(rows).items() <= told.items() and len(rows) == min(most, 6)
+    assert [name for name, _ in rows] == [name for name in told if name in dict(rows)], "in the order of the plan"
+    left = [abs(told[name].mean) for name in told.keys() - dict(rows).keys()]
+    assert max(left, default=0) <= min(abs(difference.mean) for _, difference in rows)
 
 
 def test_multistar_compares_its_questions():

@@ -2,11 +2,15 @@
 
 import hashlib
 import re
+import statistics
 from pathlib import Path
 
 import pytest
 
 from evals.reference import model_named, models, nearest, parameters_of, published
+from evals.reference.comparison import RunCell
+from evals.reference.trend import size_figures
+from evals.stats.intervals import proportion_estimate
 
 CHECKSUMS = Path(__file__).with_name("data") / "published_rows.txt"
 SUITES = ("kidgym", "multistar", "kumo")
@@ -151,6 +155,31 @@ def test_nearest_means_the_ratio_of_sizes():
     close = [model.name for model in nearest(3, published("kumo").models, count=3)]
     assert set(close) == {"qwen2.5-3b", "llama-3.2-3b", "qwen2.5-7b"} and close[2] == "qwen2.5-7b"
     assert [model.name for model in nearest(17, published("kidgym").models)] == ["qwen2.5-vl-32b", "internvl3-8b"]
+
+
+CELLS = [{"level": level, "task": task, "mode": "zero_shot"} for task in ("CL", "SE", "MA") for level in "123"]
+
+
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_a_point_over_its_size_is_the_mean_of_its_cells_whose_errors_add_up_as_of_other_games(count):
+    """The half width of the mean of k alike intervals is that of one over the root of k."""
+    won = [True] * 13 + [False] * 7
+    cells = [RunCell("some-7b", "success", cell, won, range(20)) for cell in CELLS[:count]]
+    [figure] = size_figures("kidgym", "KidGym", cells, split_by="mode")
+    own, theirs = figure.series
+    one = proportion_estimate(won)
+    assert (own.name, own.x, own.panel, theirs.panel) == ("some-7b", (7,), "zero_shot", "zero_shot")
+    assert own.y[0].mean == pytest.approx(0.65) and own.y[0].n == 20 * count
+    assert own.y[0].high - own.y[0].low == pytest.approx((one.high - one.low) / count**0.5)
+    paper = published("kidgym")
+    means = sorted(
+        (model.parameters, statistics.fmean(paper.find(model.name, "success", cell).value for cell in CELLS[:count]))
+        for model in paper.models
+        if model.parameters and paper.find(model.name, "success", CELLS[0])
+    )
+    drawn = sorted(zip(theirs.x, theirs.y, strict=True))
+    assert [size for size, _ in drawn] == [size for size, _ in means] and theirs.reference
+    assert [value for _, value in drawn] == pytest.approx([value for _, value in means])
 
 
 if __name__ == "__main__":
