@@ -118,6 +118,15 @@ def test_what_fits_leaves_room_and_one_gpu_fewer_would_not_do(name, gpu, tokens)
     if fit is None:
         return
     assert row.weights() * GIB + fit.sequences * cache_bytes(row.shape, tokens) <= fit.gpus * kind.memory * 1e9
+    # Of each GPU: its stage's layers, and of these all of a latent cache, else at least one head.
+    together, heads = min(fit.gpus, 8), row.shape.kv_heads
+    held = 1.0 if row.shape.latent or not heads else max(1, heads // together) / heads
+    if heads or row.shape.latent:
+        each = cache_bytes(row.shape, tokens) * together / fit.gpus * held / GIB
+        assert (
+            fit.sequences * each <= fit.free / fit.gpus * (1 + 1e-9)
+            and (fit.sequences + 1) * each > fit.free / fit.gpus
+        )
     smaller = [size for size in parallel_sizes(row.shape) if size < fit.gpus]
     assert all(fit_on(row, kind, tokens, size) is None for size in smaller)
     longer = fit_on(row, kind, 2 * tokens, fit.gpus)

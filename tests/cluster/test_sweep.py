@@ -1,6 +1,8 @@
 """Several runs by one command: what a signal to stop, a bad run and an interrupt mean for the others."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.commands import sweep as module
 from cluster.commands.report import Results
@@ -60,3 +62,8 @@ def test_a_secret_in_the_overrides_of_a_sweep_is_written_nowhere(tmp_path, monke
     code, out, err = run_here(capsys, "run", "-m", "model=openai", "model.engine.model=a,b", secret)
     assert code == 2
     assert "sk-1" not in out + err and list(tmp_path.iterdir()) == []
+
+
+@given(st.permutations(["suite=kumo", "model=a,b", "suite.seed=1,2"]))
+def test_a_multirun_that_is_started_again_is_of_the_same_group_whatever_the_order_of_its_words(words):
+    assert module._group(words) == module._group(sorted(words)) != module._group(words[1:])
