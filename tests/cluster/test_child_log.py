@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cluster.engines.child_log import KEPT, ChildLog
-from cluster.engines.vllm_chat import refusal
+from cluster.engines.hub_answers import HubAnswer, hub_answer
 
 WORKER = "\x1b[0;36m(Worker_TP0 pid=71)\x1b[0;0m ERROR 11-23 10:02:01 [multiproc_executor.py:953] "
 
@@ -55,9 +55,9 @@ def test_what_a_server_answered_is_found_below_what_a_library_says_instead():
     error = OSError("We couldn't connect to the hub to load the files")
     error.__cause__ = middle = ValueError("cannot find the file")
     middle.__context__ = answered = RuntimeError("429 Client Error: Too Many Requests")
-    assert refusal(error) == ""
+    assert hub_answer(error) is None
     answered.response = SimpleNamespace(status_code=429)
-    assert refusal(error) == "429 Client Error: Too Many Requests"
+    assert hub_answer(error) == HubAnswer("429 Client Error: Too Many Requests", busy=True)
     answered.__context__ = error
     answered.response = None
-    assert refusal(error) == ""
+    assert hub_answer(error) is None
