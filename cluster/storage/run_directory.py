@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,6 +54,8 @@ class RunDirectory(Run):
         self._commits = 0
         """Parts written since parts were last looked at for merging."""
         self._replaced: list[tuple[float, list[Path]]] = []
+        self._writing = threading.Lock()
+        """Commits and merging write in threads of their own: held while a part is neither written nor doubtful."""
         self._doubtful: Path | None = None
         """A part whose writing failed; it may be there all the same."""
 
@@ -249,7 +252,6 @@ class RunDirectory(Run):
         if not everything and self._commits < compaction.FAN:
             return
         self._commits = 0
-        self._remove_doubtful()
         counted = self._counted_parts()
         replaced: frozenset[str] = frozenset().union(*(part.replaces for part in counted))
         parts = [part for part in counted if part.path.name not in replaced]
@@ -266,8 +268,10 @@ class RunDirectory(Run):
     def _counted_parts(self) -> list[LedgerPart]:
         """The parts of this driver, and those that counted when it took the lease, oldest first."""
         fence = read_fence(self.path)
-        described = map(describe_part, sorted(self.parts.glob("*.parquet"), key=part_order))
-        return [part for part in described if fence.admits(part.path.name, part.lease)]
+        with self._writing:
+            self._remove_doubtful()
+            paths = sorted(self.parts.glob("*.parquet"), key=part_order)
+        return [part for part in map(describe_part, paths) if fence.admits(part.path.name, part.lease)]
 
     def remove_replaced(self, seconds: float = 0.0) -> None:
         """Remove parts that will have been replaced for ``KEEP_REPLACED_SECONDS``, ``seconds`` from now."""
@@ -286,14 +290,15 @@ class RunDirectory(Run):
             sync_directory(self.parts)
 
     def _write(self, content: bytes) -> Path:
-        self._lock.check()
-        self._remove_doubtful()
-        self._commits += 1
-        path = self.parts / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"
-        self._doubtful = path
-        write_durably(path, content)
-        self._doubtful = None
-        return path
+        with self._writing:
+            self._lock.check()
+            self._remove_doubtful()
+            self._commits += 1
+            path = self.parts / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"
+            self._doubtful = path
+            write_durably(path, content)
+            self._doubtful = None
+            return path
 
     def _remove_doubtful(self) -> None:
         """Remove a part whose writing failed, before its rows are written again: they must not be there twice.

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import pytest
 from cluster.storage import compaction
 from cluster.storage import run_directory as module
 from cluster.storage.compaction import FAN, TARGET_BYTES, choose
+from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from evals.ledger.ledger import open_ledger
@@ -157,6 +159,24 @@ async def test_a_driver_merges_only_after_many_commits(directory, monkeypatch):
     directory.commit(await rows([]))
     directory.compact()
     assert len(open_ledger(directory.path).parts) == 1
+
+
+async def test_merging_leaves_a_part_that_a_commit_is_writing(tmp_path, monkeypatch):
+    directory = opened(tmp_path / "run")
+    for episode in PLAN[:-1]:
+        directory.commit(await rows([episode]))
+    merging = threading.Thread(target=directory.compact, kwargs={"everything": True})
+
+    def written(path, content):
+        write_durably(path, content)
+        if merging.ident is None:  # the commit's part is there, and the commit does not know it yet
+            merging.start()
+            merging.join(0.3)
+
+    monkeypatch.setattr(module, "write_durably", written)
+    directory.commit(await rows([PLAN[-1]]))
+    merging.join()
+    assert ids(directory) == IDS
 
 
 async def test_replaced_parts_stay_for_readers_for_a_while(directory, monkeypatch):
