@@ -225,7 +225,7 @@ def plan_from_table(table: pa.Table) -> list[Episode]:
     Raises:
         ValueError: see ``check_plan``.
     """
-    return list(_planned(table))
+    return list(_planned(table, _is_unchanged(table)))
 
 
 def check_plan(table: pa.Table) -> None:
@@ -235,15 +235,22 @@ def check_plan(table: pa.Table) -> None:
         ValueError: it has an unknown schema version, lacks a column, names an episode twice, or a row's id is not the id
             of what the row says.
     """
-    metadata = table.schema.metadata or {}
-    unchanged = metadata.get(_DIGEST_KEY) == _digest(table)
-    if unchanged and len(pc.unique(table["episode_id"])) == len(table):
-        table = table.slice(0, 1)  # one id tells whether this version makes the same ones
-    for _ in _planned(table):
+    for _ in _planned(table.slice(0, 1) if _is_unchanged(table) else table, unchanged=False):
         pass
 
 
-def _planned(table: pa.Table) -> Iterator[Episode]:
+def _is_unchanged(table: pa.Table) -> bool:
+    """Whether a plan is as it was written, with an id once at most."""
+    written = (table.schema.metadata or {}).get(_DIGEST_KEY)
+    as_written = written == _digest(table) and table.schema.equals(PLAN_SCHEMA)
+    return as_written and len(pc.unique(table["episode_id"])) == len(table)
+
+
+def _planned(table: pa.Table, unchanged: bool) -> Iterator[Episode]:
+    """The episodes of a plan, of which only the first one's id is computed if nothing has changed since it was written.
+
+    That one tells whether this version makes the same ids.
+    """
     check_version(table.schema.metadata, {SCHEMA_VERSION: None})
     missing = [name for name in PLAN_SCHEMA.names if name not in table.column_names]
     if missing:
@@ -252,6 +259,10 @@ def _planned(table: pa.Table) -> Iterator[Episode]:
     for batch in table.select(PLAN_SCHEMA.names).to_batches(max_chunksize=_ROWS_AT_ONCE):
         for episode_id, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             episode = Episode(*values)
+            if unchanged and seen:
+                vars(episode)["id"] = episode_id  # where ``cached_property`` keeps it
+                yield episode
+                continue
             if episode.id != episode_id:
                 raise ValueError(
                     f"the plan's episode {episode_id} is not what its row says ({episode.id}): edited, or another version's"
