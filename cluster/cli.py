@@ -119,12 +119,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # ASCII-only terminals
     words = list(sys.argv[1:] if arguments is None else arguments)
-    lasting = streams.Lasting(sys.stderr)
-    with contextlib.redirect_stderr(lasting):  # type: ignore[type-var]
+    stderr = sys.stderr
+    with contextlib.redirect_stderr(streams.Lasting(stderr)):  # type: ignore[type-var]
         try:
             code = _main(words)
         finally:
-            lasting.end()
+            streams.end(sys.stdout)
+            streams.end(stderr)
     sys.exit(code)
 
 

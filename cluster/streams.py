@@ -27,6 +27,14 @@ def give_up(stream: Any) -> None:
         os.close(nowhere)
 
 
+def end(stream: Any) -> None:
+    """Write what waits in a stream, or drop it: a failure at the interpreter's end would change the exit code."""
+    try:
+        stream.flush()
+    except OSError:
+        give_up(stream)
+
+
 class Lasting:
     """Standard error, with all that it can do; words that cannot be written are lost, and nothing else is."""
 
@@ -48,13 +56,6 @@ class Lasting:
         """Likewise."""
         with self._tried():
             self._stream.flush()
-
-    def end(self) -> None:
-        """Write what waits, or drop it: a failure at the interpreter's end would change the exit code."""
-        try:
-            self._stream.flush()
-        except OSError:
-            give_up(self._stream)
 
     @contextlib.contextmanager
     def _tried(self) -> Any:

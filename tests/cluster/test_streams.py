@@ -21,7 +21,9 @@ def shell(line: str, *arguments: str) -> subprocess.CompletedProcess:
     """Run a line of bash in which RAYCADE stands for the command with these arguments; it prints the exit code last."""
     command = 'RAYCADE() { "$@"; }; set -o pipefail; ' + line.replace("RAYCADE", 'RAYCADE "$@"')
     words = ["bash", "-c", command, "bash", sys.executable, "-m", "cluster", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    # Buffered, as it is by default: what waits in a stream is written when the command ends.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=300, env=environment)
 
 
 SLOW = pytest.mark.slow
