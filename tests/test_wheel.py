@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 INNER = ("envs", "evals", "cluster", "conf")
-NOT_INSTALLED = {".sh", ".ts", ".tsx", ".mjs"}
+NOT_INSTALLED = {".sh", ".ts", ".tsx", ".mjs", ".jsonc"}
 """What a checkout has and a wheel does not: scripts of a checkout, sources of the viewer's page."""
 GAME = [*EASY, "suite.tasks_per_domain=1"]
 OF_SUITES = {"kumo": ("pysat", "numba", "networkx"), "kidgym": ("resvg_py", "emosvg"), "both": ("gymnasium",)}

@@ -20,3 +20,10 @@ def test_the_built_files_match_their_source(frontend):
         assert content == stored[name], (
             f"static/{name} is not what its source builds to: npm run build in evals/viewer/frontend"
         )
+
+
+@pytest.mark.parametrize("script", ["check", "test"])
+def test_the_front_end_s_own_checks_pass(frontend, script):
+    """Style and likely mistakes (biome), and unit tests of what needs no page (vitest)."""
+    done = subprocess.run([shutil.which("npm"), "run", script], cwd=frontend, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,7 @@
 // Bundles the page into the folder named on the command line, by default ../static, which is committed.
-import { build } from "esbuild";
+
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { build } from "esbuild";
 
 const out = process.argv[2] ?? "../static";
 await mkdir(out, { recursive: true });

@@ -3,7 +3,20 @@
 import { useEffect, useState } from "preact/hooks";
 import { archive } from "./api";
 
-const OF_THE_PAGE = ["page", "episode", "step", "beside", "prompt", "first", "second", "baseline", "order", "pin", "chosen", "by"];
+const OF_THE_PAGE = [
+  "page",
+  "episode",
+  "step",
+  "beside",
+  "prompt",
+  "first",
+  "second",
+  "baseline",
+  "order",
+  "pin",
+  "chosen",
+  "by",
+];
 
 export type Change = Record<string, string | string[] | null>;
 
@@ -73,7 +86,7 @@ function current(): URLSearchParams {
 }
 
 /** The state that an address stands for; addresses of a time when all was one page have no path. */
-function stateOf(address: string): URLSearchParams {
+export function stateOf(address: string): URLSearchParams {
   const [path, ...rest] = address.startsWith("/") ? address.split("?") : ["", address.replace(/^\?/, "")];
   const state = new URLSearchParams(rest.join("?"));
   const [page, suite] = path.split("/").filter(Boolean);

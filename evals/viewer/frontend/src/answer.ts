@@ -16,7 +16,8 @@ export function useAnswer<T>(path: string, asked: string, version: number): [T |
   useEffect(() => {
     if (!path) return;
     stop.current.abort();
-    const stopped = (stop.current = new AbortController()).signal;
+    stop.current = new AbortController();
+    const stopped = stop.current.signal;
     ask<T>(path, new URLSearchParams(asked), stopped)
       .then((value) => {
         known.delete(key);

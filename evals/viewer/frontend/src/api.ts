@@ -7,9 +7,14 @@ export const archive = document.documentElement.dataset.source === "archive" ? n
 
 export async function ask<T>(path: string, given: URLSearchParams, signal?: AbortSignal): Promise<T> {
   if (archive) return (await archive.ask(path, given)) as T;
+  return JSON.parse(await askText(path, given, signal)) as T;
+}
+
+/** The server's answer as text; an error is thrown in the server's own words. */
+export async function askText(path: string, given: URLSearchParams, signal?: AbortSignal): Promise<string> {
   const answer = await fetch(`/api/${path}?${given}`, { signal });
+  const text = await answer.text();
   if (!answer.ok) {
-    const text = await answer.text();
     let error = text;
     try {
       error = (JSON.parse(text) as { error: string }).error;
@@ -18,7 +23,7 @@ export async function ask<T>(path: string, given: URLSearchParams, signal?: Abor
     }
     throw new Error(error || `the server answered ${answer.status}`);
   }
-  return (await answer.json()) as T;
+  return text;
 }
 
 export function reference(row: { run: string; episode_id: string }): string {

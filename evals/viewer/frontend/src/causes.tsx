@@ -1,7 +1,7 @@
-import { changed, type Change } from "./address";
+import { type Change, changed } from "./address";
 import { reference } from "./api";
-import type { Cause } from "./schema";
 import { Link } from "./link";
+import type { Cause } from "./schema";
 import { number, Text } from "./text";
 
 interface Given {

@@ -1,7 +1,7 @@
 // Two rows of the results on identical games: differences, tasks by their size, outcomes, and the games that only one won.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { state, type Change } from "./address";
+import { type Change, state } from "./address";
 import { useAnswer } from "./answer";
 import { reference } from "./api";
 import { firstDifference, isKnown, useEpisode } from "./compared";
@@ -9,7 +9,7 @@ import { Fold } from "./episode";
 import { Link } from "./link";
 import type { ComparedMeasure, ComparedSuite, Comparison, Effect, Episode, Outcomes, Page, Row, State } from "./schema";
 import { Picture } from "./step";
-import { around, interval, probability, signed, Strip, value, type Axis } from "./strip";
+import { type Axis, around, interval, probability, Strip, signed, value } from "./strip";
 import { number, Outcome, Text } from "./text";
 
 interface Given {
@@ -109,7 +109,11 @@ function Shown({ answer, address, go, version }: Omit<Given, "status"> & { answe
                 <th scope="col" class="number">
                   games
                 </th>
-                <th scope="col" class="number" title="the true difference that so many games show in 80 % of all cases, at p < .05">
+                <th
+                  scope="col"
+                  class="number"
+                  title="the true difference that so many games show in 80 % of all cases, at p < .05"
+                >
                   shows from
                 </th>
               </tr>
@@ -121,15 +125,19 @@ function Shown({ answer, address, go, version }: Omit<Given, "status"> & { answe
                   names={[`${suite.title}: ${measure.measure}`]}
                   effect={measure.overall}
                   share={measure.share}
-                  axis={around(measured.filter((each) => each.measure.share === measure.share).map((each) => each.measure.overall.difference))}
+                  axis={around(
+                    measured
+                      .filter((each) => each.measure.share === measure.share)
+                      .map((each) => each.measure.overall.difference),
+                  )}
                   detects={measure.detects}
                 />
               ))}
             </tbody>
           </table>
           <p class="small">
-            {first} minus {second}, shares in points. Intervals are clustered by game. shows from: the true difference that so many games
-            show in 80 % of all cases, at p &lt; .05.
+            {first} minus {second}, shares in points. Intervals are clustered by game. shows from: the true difference that so
+            many games show in 80 % of all cases, at p &lt; .05.
           </p>
         </div>
       )}
@@ -197,7 +205,19 @@ function EffectRow({ names, effect, share, axis, detects }: EffectGiven) {
 
 const AT_FIRST = 12;
 
-function Cells({ title, measure, answer, byCell, go }: { title: string; measure: ComparedMeasure; answer: Comparison; byCell: boolean; go: Given["go"] }) {
+function Cells({
+  title,
+  measure,
+  answer,
+  byCell,
+  go,
+}: {
+  title: string;
+  measure: ComparedMeasure;
+  answer: Comparison;
+  byCell: boolean;
+  go: Given["go"];
+}) {
   const [all, setAll] = useState(false);
   const effects = byCell ? measure.cells : measure.tasks;
   const dimensions = byCell ? measure.dimensions : measure.dimensions.slice(0, 1);
@@ -259,7 +279,7 @@ function Cells({ title, measure, answer, byCell, go }: { title: string; measure:
 }
 
 /** The episodes of the first side in a cell, with those of the second beside them, by who won. */
-function games(suite: ComparedSuite, cell: Outcomes | null, mine: boolean, theirs: boolean): URLSearchParams {
+export function games(suite: ComparedSuite, cell: Outcomes | null, mine: boolean, theirs: boolean): URLSearchParams {
   return state("episodes", {
     ...{ suite: suite.suite, run: suite.first.run, player: suite.first.player },
     ...{ versus_run: suite.second.run, versus: suite.second.player },
@@ -351,7 +371,17 @@ function Flips({ suite, answer, version }: { suite: ComparedSuite; answer: Compa
   );
 }
 
-function OneWay({ suite, answer, mine, version }: { suite: ComparedSuite; answer: Comparison; mine: boolean; version: number }) {
+function OneWay({
+  suite,
+  answer,
+  mine,
+  version,
+}: {
+  suite: ComparedSuite;
+  answer: Comparison;
+  mine: boolean;
+  version: number;
+}) {
   const found = games(suite, null, mine, !mine);
   const asked = new URLSearchParams([...found].filter(([name]) => name !== "page"));
   const list = asked.toString();
@@ -399,7 +429,11 @@ function Flip({ row, answer, version }: { row: Row; answer: Comparison; version:
   const [right, rightError] = useEpisode(near && row.other ? reference(row.other) : null, "", version);
   const place = firstDifference(left, right);
   const name = `${row.task} · ${row.level} · ${row.mode} · game ${row.index}`;
-  const to = state("episode", { episode: reference(row), beside: row.other ? reference(row.other) : null, step: String(place) });
+  const to = state("episode", {
+    episode: reference(row),
+    beside: row.other ? reference(row.other) : null,
+    step: String(place),
+  });
   return (
     <li class="flip" ref={item}>
       <Link id={`flip ${reference(row)}`} to={to}>
@@ -435,7 +469,9 @@ function Seen({ episode, place }: { episode: Episode; place: number }) {
   const picture = parts.findLast((part) => "picture" in part);
   if (picture && "picture" in picture) return <Picture episode={episode} id={picture.picture} alt="the game before the step" />;
   const text = parts.findLast((part) => "text" in part);
-  return <p class="words small">{text && "text" in text ? <Text value={text.text.slice(-300)} short /> : "nothing was shown"}</p>;
+  return (
+    <p class="words small">{text && "text" in text ? <Text value={text.text.slice(-300)} short /> : "nothing was shown"}</p>
+  );
 }
 
 function Said({ name, episode, place }: { name: string; episode: Episode | null; place: number }) {

@@ -1,11 +1,11 @@
 // One episode, or two of the same game side by side, step by step.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { back, changed, filters, type Change } from "./address";
+import { back, type Change, changed, filters } from "./address";
 import { ask, named, reference } from "./api";
-import type { Episode, Row } from "./schema";
 import { Copy } from "./copy";
 import { EpisodeView, title } from "./episode";
+import type { Episode, Row } from "./schema";
 import { number, outcome, Sought } from "./text";
 
 interface Given {
@@ -59,11 +59,11 @@ export function Compared({ address, go, version }: Given) {
   if (!left)
     return (
       <main class="episode-page waiting" aria-busy="true">
-      <p class="nothing" role="status">
-        reading the episode …
-      </p>
-    </main>
-  );
+        <p class="nothing" role="status">
+          reading the episode …
+        </p>
+      </main>
+    );
   const { position, total, before, after } = left.place;
   return (
     <main class="episode-page">
@@ -124,11 +124,11 @@ export function Compared({ address, go, version }: Given) {
         )}
       </div>
       <Sought.Provider value={sought}>
-      <div class={address.has("beside") ? "panes two" : "panes"}>
-        <EpisodeView episode={left} step={step} toStep={toStep} whole={whole} found={found} />
-        {beside && <EpisodeView episode={beside} step={step} toStep={toStep} whole={whole} />}
-        {rightError && <p role="alert">{rightError}</p>}
-      </div>
+        <div class={address.has("beside") ? "panes two" : "panes"}>
+          <EpisodeView episode={left} step={step} toStep={toStep} whole={whole} found={found} />
+          {beside && <EpisodeView episode={beside} step={step} toStep={toStep} whole={whole} />}
+          {rightError && <p role="alert">{rightError}</p>}
+        </div>
       </Sought.Provider>
     </main>
   );
@@ -146,7 +146,7 @@ function Problem({ text, leave }: { text: string; leave: () => void }) {
   );
 }
 
-function besideName(row: Row, other: Row): string {
+export function besideName(row: Row, other: Row): string {
   const differs = [
     row.player,
     row.run !== other.run && row.run,
@@ -165,7 +165,7 @@ export function firstDifference(left: Episode | null, beside: Episode | null): n
 }
 
 /** Numbers of the steps whose prompt, reasoning or reply contains a text, in upper or lower case. */
-function stepsWith(episode: Episode, text: string): number[] {
+export function stepsWith(episode: Episode, text: string): number[] {
   const wanted = text.toLowerCase();
   const has = (given: string | undefined) => (given ?? "").toLowerCase().includes(wanted);
   const places = episode.steps.map((step, place) => {

@@ -1,12 +1,19 @@
 import { useState } from "preact/hooks";
-import { archive, named, reference } from "./api";
+import { changed } from "./address";
+import { archive, askText, named, reference } from "./api";
 import type { Episode } from "./schema";
 
 export function Copy({ episode }: { episode: Episode }) {
   const [said, setSaid] = useState("");
   const [text, setText] = useState("");
   const copy = async (what: string, make: () => string | Promise<string>) => {
-    const made = await make();
+    let made: string;
+    try {
+      made = await make();
+    } catch (problem) {
+      setSaid(`${what} not copied: ${(problem as Error).message}`);
+      return;
+    }
     try {
       await navigator.clipboard.writeText(made);
       setText("");
@@ -19,7 +26,7 @@ export function Copy({ episode }: { episode: Episode }) {
   const anywhere = { link: () => location.href };
   const whole = (): string => JSON.stringify(episode, null, 2);
   const ofServer: Record<string, () => string | Promise<string>> = {
-    JSON: () => fetch(`/api/raw?${named(reference(episode.listed))}&attempt=${episode.listed.attempt}`).then((it) => it.text()),
+    JSON: () => askText("raw", changed(named(reference(episode.listed)), { attempt: String(episode.listed.attempt) })),
     Python: () => python(episode),
     command: () => `raycade view ${quoted(episode.folder)} --episode ${episode.listed.episode_id}`,
     ...anywhere,
@@ -61,6 +68,6 @@ function python(episode: Episode): string {
   return [...lines, ...(suite === "kidgym" ? pictures : []), ""].join("\n");
 }
 
-function quoted(path: string): string {
+export function quoted(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 }

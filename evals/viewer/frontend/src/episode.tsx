@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { reference } from "./api";
-import type { Episode, Facts, Row, Step } from "./schema";
 import { Book, Graph } from "./figures";
+import type { Episode, Facts, Row, Step } from "./schema";
 import { StepView } from "./step";
 import { number, Outcome, seconds, Text, words } from "./text";
 
@@ -48,12 +48,7 @@ export function EpisodeView({ episode, step, toStep, whole, found = [] }: Given)
       </header>
       <Steps steps={steps} here={here} toStep={toStep} found={found} />
       {here > 0 ? (
-        <StepView
-          episode={episode}
-          number={here - 1}
-          whole={whole}
-          ended={step > steps.length}
-        />
+        <StepView episode={episode} number={here - 1} whole={whole} ended={step > steps.length} />
       ) : (
         <p class="nothing">the episode failed before its first reply</p>
       )}
@@ -111,7 +106,7 @@ function Steps({ steps, here, toStep, found }: StepsGiven) {
   );
 }
 
-function judged(step: Step): [kind: string, said: string] {
+export function judged(step: Step): [kind: string, said: string] {
   if (step.decoded === null) return ["unread", "not decoded"];
   if (step.lost) return ["worse", "the game is lost"];
   if (step.best !== null && step.best === step.decoded) return ["best", "as the oracle"];
@@ -150,7 +145,13 @@ function Fact({ value }: { value: unknown }) {
   if (typeof value === "boolean") return <>{value ? "yes" : "no"}</>;
   if (Array.isArray(value)) return <Text value={value.map((each) => plain(each)).join(", ")} />;
   if (value && typeof value === "object")
-    return <Text value={Object.entries(value).map(([name, each]) => `${name}: ${plain(each)}`).join("; ")} />;
+    return (
+      <Text
+        value={Object.entries(value)
+          .map(([name, each]) => `${name}: ${plain(each)}`)
+          .join("; ")}
+      />
+    );
   return <Text value={String(value)} />;
 }
 

@@ -1,13 +1,13 @@
 // The first view: filters, the heat map or the causes of failure, and the list.
 
 import { useEffect } from "preact/hooks";
-import { changed, filters, type Change } from "./address";
+import { type Change, changed, filters } from "./address";
 import { useAnswer } from "./answer";
-import type { Cause, Cell, State, Values } from "./schema";
 import { Causes } from "./causes";
 import { Filters } from "./filters";
 import { HeatMap } from "./heat";
 import { List } from "./list";
+import type { Cause, Cell, State, Values } from "./schema";
 
 interface Given {
   address: URLSearchParams;

@@ -65,7 +65,7 @@ export function Remaining({ episode, number: place }: { episode: Episode; number
   );
 }
 
-function leftAfter(episode: Episode, place: number): Set<string> {
+export function leftAfter(episode: Episode, place: number): Set<string> {
   for (let step = place; step >= 0; step--) {
     const known = episode.steps[step].remaining;
     if (known) return new Set(known);
@@ -90,7 +90,9 @@ export function Book({ rules, step, toStep }: { rules: Rule[]; step: number; toS
             const used = rule.used !== null && rule.used <= step;
             return (
               <tr key={place} class={used ? (rule.used === step ? "used now" : "used") : ""}>
-                <th scope="row">{place && rules[place - 1].test === rule.test ? <span class="for-readers">{rule.test}</span> : rule.test}</th>
+                <th scope="row">
+                  {place && rules[place - 1].test === rule.test ? <span class="for-readers">{rule.test}</span> : rule.test}
+                </th>
                 <td>{rule.outcome}</td>
                 <td>{rule.rules_out.join(", ") || "–"}</td>
                 <td>
@@ -215,12 +217,12 @@ function layout(questions: Question[]) {
     const alone = name === "";
     rows.push({ name, top: top + ((lines - 1) * DOWN) / 2 });
     for (const [stage, each] of stages)
-      each.forEach((question, order) =>
+      each.forEach((question, order) => {
         places.set(question.name, {
           x: LEFT + columns.indexOf(stage) * ACROSS,
           y: alone ? 26 + Math.max(0, top - 26 - DOWN) / 2 : top + ((lines - each.length) * DOWN) / 2 + order * DOWN,
-        }),
-      );
+        });
+      });
     if (!alone || groups.size === 1) top += lines * DOWN + 14;
   }
   return { places, rows: rows.filter((row) => row.name), columns, width: LEFT + columns.length * ACROSS, height: top };

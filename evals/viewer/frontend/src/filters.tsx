@@ -6,7 +6,20 @@ import { words } from "./text";
 const CHOICES = ["run", "suite", "task", "level", "mode", "player", "error_kind"];
 const OUTCOMES = { won: "won", lost: "lost", failed: "failed", not_won: "not won" };
 const BOUNDS = { steps: "steps", completion_tokens: "tokens written", prompt_tokens: "prompt tokens", seconds: "seconds" };
-const OTHERS = ["won", "lost", "cut_off", "status", "cause", "id", "text", "versus", "versus_run", "flipped", "not_won", "versus_outcome"];
+const OTHERS = [
+  "won",
+  "lost",
+  "cut_off",
+  "status",
+  "cause",
+  "id",
+  "text",
+  "versus",
+  "versus_run",
+  "flipped",
+  "not_won",
+  "versus_outcome",
+];
 const TYPING = 250;
 
 interface Given {
@@ -28,9 +41,7 @@ export function Filters({ address, go, values, runs }: Given) {
     });
   return (
     <details class="filters" open={!narrow}>
-      <summary>
-        Filters{active.length ? ` (${active.length} active)` : ""}
-      </summary>
+      <summary>Filters{active.length ? ` (${active.length} active)` : ""}</summary>
       <form role="search" aria-label="Filter episodes" onSubmit={(event) => event.preventDefault()}>
         <Typed name="text" label="Text in prompts and replies" address={address} go={go} />
         <label>
@@ -115,7 +126,7 @@ function Choice({ name, values, address, go }: ChoiceGiven) {
   const chosen = address.getAll(name);
   const known = Object.keys(values);
   const offered = [...new Set([...known, ...chosen])];
-  const one = chosen.length > 1 ? "several" : chosen[0] ?? "";
+  const one = chosen.length > 1 ? "several" : (chosen[0] ?? "");
   const idle = offered.length < 2 && !chosen.length;
   return (
     <label class={idle ? "idle" : ""}>

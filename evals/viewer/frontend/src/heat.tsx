@@ -24,7 +24,12 @@ export function HeatMap({ cells, runs, address, go }: Given) {
   const offered = useMemo(() => pairsOf(cells, runs), [cells, runs]);
   const chosenPair = shownPair(offered, address);
   const suites = useMemo(
-    () => tables(byPlayer ? cells : cells.filter((cell) => pairName(cell.run, cell.player) === chosenPair?.name), byPlayer, runs.length),
+    () =>
+      tables(
+        byPlayer ? cells : cells.filter((cell) => pairName(cell.run, cell.player) === chosenPair?.name),
+        byPlayer,
+        runs.length,
+      ),
     [cells, byPlayer, chosenPair?.name, runs.length],
   );
   const label = (pair: Pair) => (runs.length > 1 ? `${pair.player} · ${pair.run}` : pair.player);
@@ -38,31 +43,31 @@ export function HeatMap({ cells, runs, address, go }: Given) {
   return (
     <div class="heat" tabIndex={0} role="group" aria-label="Success by cell">
       <div class="choices">
-      <label class="across">
-        columns
-        <select
-          value={byPlayer ? "player" : "mode"}
-          onChange={(event) => go({ across: event.currentTarget.value === "player" ? "player" : null }, true)}
-        >
-          <option value="mode">levels and modes</option>
-          <option value="player">players</option>
-        </select>
-      </label>
-      {!byPlayer && (
         <label class="across">
-          player
+          columns
           <select
-            value={chosenPair?.name ?? ""}
-            onChange={(event) => go({ shown: event.currentTarget.value, player: null, run: null }, true)}
+            value={byPlayer ? "player" : "mode"}
+            onChange={(event) => go({ across: event.currentTarget.value === "player" ? "player" : null }, true)}
           >
-            {offered.map((pair) => (
-              <option key={pair.name} value={pair.name}>
-                {label(pair)}
-              </option>
-            ))}
+            <option value="mode">levels and modes</option>
+            <option value="player">players</option>
           </select>
         </label>
-      )}
+        {!byPlayer && (
+          <label class="across">
+            player
+            <select
+              value={chosenPair?.name ?? ""}
+              onChange={(event) => go({ shown: event.currentTarget.value, player: null, run: null }, true)}
+            >
+              {offered.map((pair) => (
+                <option key={pair.name} value={pair.name}>
+                  {label(pair)}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
       </div>
       {suites.map(({ suite, columns, rows }) => (
         <table key={suite}>
@@ -106,7 +111,7 @@ function pairName(run: string, player: string): string {
 }
 
 /** Players with their runs that have cells; the model of the first run first, since plans name it before baselines. */
-function pairsOf(cells: Cell[], runs: RunStatus[]): Pair[] {
+export function pairsOf(cells: Cell[], runs: RunStatus[]): Pair[] {
   const played = new Set(cells.map((cell) => pairName(cell.run, cell.player)));
   const planned = runs.flatMap(({ name: run, players }) =>
     players.map((player) => ({ name: pairName(run, player), run, player })),
@@ -115,7 +120,7 @@ function pairsOf(cells: Cell[], runs: RunStatus[]): Pair[] {
 }
 
 /** The pair that was chosen in the heat map; else the first that the filters let through. */
-function shownPair(offered: Pair[], address: URLSearchParams): Pair | undefined {
+export function shownPair(offered: Pair[], address: URLSearchParams): Pair | undefined {
   const lets = (name: string, value: string) => !address.has(name) || address.getAll(name).includes(value);
   const fits = offered.filter((pair) => lets("player", pair.player) && lets("run", pair.run));
   return fits.find((pair) => pair.name === address.get("shown")) ?? fits[0] ?? offered[0];
@@ -158,9 +163,7 @@ function tables(cells: Cell[], byPlayer: boolean, runs: number) {
   const several = new Set(cells.map((cell) => cell.run)).size > 1;
   const suites = new Map<string, { columns: Set<string>; rows: Map<string, Map<string, Sum>> }>();
   for (const cell of cells) {
-    const column = byPlayer
-      ? several ? `${cell.player} · ${cell.run}` : cell.player
-      : [cell.level, cell.mode].join(" · ");
+    const column = byPlayer ? (several ? `${cell.player} · ${cell.run}` : cell.player) : [cell.level, cell.mode].join(" · ");
     const choice: Record<string, string> = byPlayer
       ? { suite: cell.suite, task: cell.task, player: cell.player, ...(several ? { run: cell.run } : {}) }
       : {

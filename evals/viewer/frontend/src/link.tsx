@@ -19,7 +19,14 @@ export function Link({ to, id, class: name, label, current = false, replace = fa
     visit(to, replace);
   };
   return (
-    <a id={id} class={name} href={addressOf(to)} aria-label={label} aria-current={current ? "page" : undefined} onClick={clicked}>
+    <a
+      id={id}
+      class={name}
+      href={addressOf(to)}
+      aria-label={label}
+      aria-current={current ? "page" : undefined}
+      onClick={clicked}
+    >
       {children}
     </a>
   );

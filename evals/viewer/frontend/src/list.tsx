@@ -1,7 +1,7 @@
 // The list of episodes: only the rows in sight are asked for and drawn, so that a million are as quick as a hundred.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { addressOf, changed, filters, type Change } from "./address";
+import { addressOf, type Change, changed, filters } from "./address";
 import { ask, reference } from "./api";
 import type { Page, Row } from "./schema";
 import { number, Outcome, seconds, Text } from "./text";
@@ -135,7 +135,14 @@ export function List({ address, go, version, loading, runs }: Given) {
   };
   const pressed = (event: KeyboardEvent) => {
     const steps: Record<string, number> = {
-      ArrowDown: 1, ArrowUp: -1, j: 1, k: -1, PageDown: inSight, PageUp: -inSight, Home: -total, End: total,
+      ArrowDown: 1,
+      ArrowUp: -1,
+      j: 1,
+      k: -1,
+      PageDown: inSight,
+      PageUp: -inSight,
+      Home: -total,
+      End: total,
     };
     if (event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in steps) move(cursor + steps[event.key]);
@@ -180,11 +187,7 @@ export function List({ address, go, version, loading, runs }: Given) {
               style={{ width: `${column.width}px` }}
               aria-sort={sort === column.name ? "ascending" : sort === `-${column.name}` ? "descending" : "none"}
             >
-              <button
-                type="button"
-                disabled={column === OTHER}
-                onClick={() => go({ sort: sorted(column.name) }, true)}
-              >
+              <button type="button" disabled={column === OTHER} onClick={() => go({ sort: sorted(column.name) }, true)}>
                 {column.label}
                 <span aria-hidden="true">{sort === column.name ? " ↑" : sort === `-${column.name}` ? " ↓" : ""}</span>
               </button>

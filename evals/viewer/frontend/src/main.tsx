@@ -2,13 +2,13 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { state, useAddress } from "./address";
 import { archive, ask } from "./api";
-import type { State } from "./schema";
 import { ComparePage } from "./compare";
 import { Compared } from "./compared";
 import { Episodes } from "./episodes";
 import { Link } from "./link";
 import { Report } from "./report";
 import { ResultsPage } from "./results";
+import type { State } from "./schema";
 import { number } from "./text";
 import { Theme } from "./theme";
 

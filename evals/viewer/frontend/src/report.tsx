@@ -1,17 +1,17 @@
 // A report in one file: results of each suite, episodes to look at, prompts, costs and settings.
 
 import { useEffect, useState } from "preact/hooks";
-import type {
-  Episode,
-  Report as Content,
-  ReportCell as Cell,
-  ReportFigure as Figure,
-  ReportSection as Section,
-  ReportTable as Table,
-  Shown,
-} from "./schema";
 import { open } from "./archive/chunks";
 import { EpisodeView, Fold, title } from "./episode";
+import type {
+  ReportCell as Cell,
+  Report as Content,
+  Episode,
+  ReportFigure as Figure,
+  ReportSection as Section,
+  Shown,
+  ReportTable as Table,
+} from "./schema";
 import { Parts } from "./step";
 import { Text } from "./text";
 import { Theme } from "./theme";
@@ -78,7 +78,9 @@ export function Report() {
         {content.sections.map((section) => (
           <SectionView key={section.id} section={section} episodes={episodes} />
         ))}
-        <footer>Computed by raycade {content.version} from plan and ledger alone. Licenses are in the source of this page.</footer>
+        <footer>
+          Computed by raycade {content.version} from plan and ledger alone. Licenses are in the source of this page.
+        </footer>
       </main>
     </>
   );

@@ -1,11 +1,11 @@
 // Runs by suites: scores on one axis, what they are made of, and on demand the paired differences to one of the rows.
 
 import { useEffect } from "preact/hooks";
-import { state, type Change } from "./address";
+import { type Change, state } from "./address";
 import { useAnswer } from "./answer";
 import { Link } from "./link";
 import type { ResultBoard, ResultCell, ResultRow, Results, State } from "./schema";
-import { around, interval, probability, signed, Strip, value, type Axis } from "./strip";
+import { type Axis, around, interval, probability, Strip, signed, value } from "./strip";
 import { number, seconds, Text } from "./text";
 
 interface Given {
@@ -57,7 +57,11 @@ function Shown({ answer, address, go }: Omit<Given, "status"> & { answer: Result
   const { boards, baseline, settings } = answer;
   const pinned = address.getAll("pin");
   const chosen = address.getAll("chosen").filter((name) => answer.rows.some((row) => row.name === name));
-  const models = ordered(answer.rows.filter((row) => !row.reference), address.get("order") ?? "", pinned);
+  const models = ordered(
+    answer.rows.filter((row) => !row.reference),
+    address.get("order") ?? "",
+    pinned,
+  );
   const references = answer.rows.filter((row) => row.reference);
   const axes = boards.map((board, place) => axisOf(board, answer.rows, place, baseline));
   const [first, second] = chosen;
@@ -93,7 +97,8 @@ function Shown({ answer, address, go }: Omit<Given, "status"> & { answer: Result
         )}
         {band && !baseline && (
           <span class="small">
-            <span class="swatch band" aria-hidden="true" /> not separable from the best (p ≥ .05, paired, corrected for all pairs)
+            <span class="swatch band" aria-hidden="true" /> not separable from the best (p ≥ .05, paired, corrected for all
+            pairs)
           </span>
         )}
       </p>
@@ -103,7 +108,15 @@ function Shown({ answer, address, go }: Omit<Given, "status"> & { answer: Result
             <tr>
               <th scope="col">player</th>
               {boards.map((board, place) => (
-                <Head key={board.title} board={board} place={place} axis={axes[place]} baseline={baseline} address={address} go={go} />
+                <Head
+                  key={board.title}
+                  board={board}
+                  place={place}
+                  axis={axes[place]}
+                  baseline={baseline}
+                  address={address}
+                  go={go}
+                />
               ))}
             </tr>
           </thead>
@@ -161,7 +174,7 @@ function axisOf(board: ResultBoard, rows: ResultRow[], place: number, baseline: 
 }
 
 /** Pinned rows first; the others by a column (`PLACE:NAME`, `-` before it for the highest first), or as they came. */
-function ordered(rows: ResultRow[], order: string, pinned: string[]): ResultRow[] {
+export function ordered(rows: ResultRow[], order: string, pinned: string[]): ResultRow[] {
   const [place, name] = order.replace(/^-/, "").split(":");
   const of = SORTED[name]?.[1];
   const sign = order.startsWith("-") ? -1 : 1;
@@ -191,7 +204,8 @@ function Head({ board, place, axis, baseline, address, go }: HeadGiven) {
   const column = (name: string) => `${place}:${name}`;
   const sorted = Object.keys(SORTED).find((name) => order.replace(/^-/, "") === column(name));
   // the highest first, then the lowest, then as they came
-  const next = (name: string) => (order === `-${column(name)}` ? column(name) : order === column(name) ? null : `-${column(name)}`);
+  const next = (name: string) =>
+    order === `-${column(name)}` ? column(name) : order === column(name) ? null : `-${column(name)}`;
   return (
     <th scope="col" class="board" aria-sort={sorted ? (order.startsWith("-") ? "descending" : "ascending") : "none"}>
       <Link to={state("episodes", { suite: board.suite })} class="title">
@@ -257,9 +271,7 @@ function RowView({ row, answer, axes, address, go, chosen }: RowGiven) {
             aria-label={`compare ${row.name}`}
             checked={chosen.includes(row.name)}
             disabled={chosen.length === 2 && !chosen.includes(row.name)}
-            onChange={(event) =>
-              go({ chosen: event.currentTarget.checked ? [...chosen, row.name] : without(chosen) }, true)
-            }
+            onChange={(event) => go({ chosen: event.currentTarget.checked ? [...chosen, row.name] : without(chosen) }, true)}
           />
           <Link id={`row-of-${row.name}`} to={episodes}>
             <Text value={row.name} />
@@ -299,15 +311,30 @@ function RowView({ row, answer, axes, address, go, chosen }: RowGiven) {
 }
 
 function progress(cells: ResultCell[]): string {
-  const [played, planned] = [cells.reduce((sum, cell) => sum + cell.played, 0), cells.reduce((sum, cell) => sum + cell.planned, 0)];
+  const [played, planned] = [
+    cells.reduce((sum, cell) => sum + cell.played, 0),
+    cells.reduce((sum, cell) => sum + cell.planned, 0),
+  ];
   const failed = cells.reduce((sum, cell) => sum + cell.failed, 0);
   const done = played < planned ? `${number(played)} of ${number(planned)} episodes` : "finished";
   return failed ? `${done}, ${number(failed)} failed` : done;
 }
 
-function CellView({ cell, board, row, axis, baseline }: { cell: ResultCell; board: ResultBoard; row: ResultRow; axis: Axis; baseline: string }) {
+function CellView({
+  cell,
+  board,
+  row,
+  axis,
+  baseline,
+}: {
+  cell: ResultCell;
+  board: ResultBoard;
+  row: ResultRow;
+  axis: Axis;
+  baseline: string;
+}) {
   const band = !baseline && BAND.includes(cell.standing);
-  const shown = baseline ? cell.difference?.difference ?? null : cell.score;
+  const shown = baseline ? (cell.difference?.difference ?? null) : cell.score;
   const share = board.share;
   const facts: [string, string, string][] = [
     ["n", cell.score ? number(cell.score.n) : "0", "values behind the score"],
@@ -328,7 +355,9 @@ function CellView({ cell, board, row, axis, baseline }: { cell: ResultCell; boar
             {band && <span class="for-readers"> not separable from the best</span>}
           </>
         ) : (
-          <span class="interval">{row.name === baseline ? "the baseline" : baseline ? "no game in common" : "no score yet"}</span>
+          <span class="interval">
+            {row.name === baseline ? "the baseline" : baseline ? "no game in common" : "no score yet"}
+          </span>
         )}
       </div>
       <Strip estimate={shown} axis={axis} ticks={baseline ? [{ kind: "zero", value: 0 }] : board.ticks} />

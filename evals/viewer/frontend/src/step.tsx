@@ -1,10 +1,10 @@
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { named, reference } from "./api";
-import type { Episode, Message, Step } from "./schema";
 import { draw } from "./archive/pictures";
 import { FactList, Fold } from "./episode";
 import { Bars, Remaining } from "./figures";
-import { useContext, useEffect, useRef, useState } from "preact/hooks";
-import { number, percent, seconds, Sought, Text } from "./text";
+import type { Episode, Message, Step } from "./schema";
+import { number, percent, Sought, seconds, Text } from "./text";
 
 interface Given {
   episode: Episode;
@@ -47,9 +47,7 @@ export function StepView({ episode, number: place, whole, ended }: Given) {
           </Fold>
         )}
         <h3>reply</h3>
-        <div class="words reply">
-          {step.reply ? <Text value={step.reply} /> : <span class="nothing">empty</span>}
-        </div>
+        <div class="words reply">{step.reply ? <Text value={step.reply} /> : <span class="nothing">empty</span>}</div>
         {Object.keys(step.probabilities).length > 0 && <Bars step={step} />}
         {step.after && (
           <>
@@ -142,7 +140,11 @@ export function Parts({ message, episode }: { message: Message; episode: Episode
     <>
       {message.parts.map((part, order) =>
         "text" in part ? (
-          <div class={part.text.length > LONG ? "words long" : "words"} tabIndex={part.text.length > LONG ? 0 : undefined} key={order}>
+          <div
+            class={part.text.length > LONG ? "words long" : "words"}
+            tabIndex={part.text.length > LONG ? 0 : undefined}
+            key={order}
+          >
             <Text value={part.text} />
           </div>
         ) : (

@@ -8,8 +8,17 @@ export interface Axis {
   high: number;
 }
 
-export function Strip({ estimate, axis, ticks = [] }: { estimate: Interval | null; axis: Axis; ticks?: { kind: string; value: number }[] }) {
-  const at = (value: number) => (100 * (Math.min(Math.max(value, axis.low), axis.high) - axis.low)) / (axis.high - axis.low || 1);
+export function Strip({
+  estimate,
+  axis,
+  ticks = [],
+}: {
+  estimate: Interval | null;
+  axis: Axis;
+  ticks?: { kind: string; value: number }[];
+}) {
+  const at = (value: number) =>
+    (100 * (Math.min(Math.max(value, axis.low), axis.high) - axis.low)) / (axis.high - axis.low || 1);
   const low = estimate?.low ?? null;
   const high = estimate?.high ?? null;
   return (
@@ -17,9 +26,7 @@ export function Strip({ estimate, axis, ticks = [] }: { estimate: Interval | nul
       {ticks.map(({ kind, value }) => (
         <span key={kind} class={`tick ${kind}`} style={{ left: `${at(value)}%` }} />
       ))}
-      {low !== null && high !== null && (
-        <span class="range" style={{ left: `${at(low)}%`, width: `${at(high) - at(low)}%` }} />
-      )}
+      {low !== null && high !== null && <span class="range" style={{ left: `${at(low)}%`, width: `${at(high) - at(low)}%` }} />}
       {estimate && <span class="dot" style={{ left: `${at(estimate.mean)}%` }} />}
     </div>
   );

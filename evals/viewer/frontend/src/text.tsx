@@ -1,12 +1,14 @@
 // Text that a model or a suite wrote: shown as it is, with characters made visible that would hide or turn others.
 
-import { createContext, type ComponentChildren } from "preact";
+import { type ComponentChildren, createContext } from "preact";
 import { useContext, useState } from "preact/hooks";
 
 /** The text that was searched for; it is marked wherever it stands. */
 export const Sought = createContext("");
 
-const HIDDEN = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb])/u;
+const HIDDEN =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb])/u;
 const SHOWN_AT_FIRST = 20_000;
 
 export function Text({ value, short = false }: { value: string; short?: boolean }) {
@@ -64,8 +66,10 @@ export function percent(share: number): string {
 }
 
 export function seconds(value: number): string {
-  if (value >= 60) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
-  return value >= 1 ? `${value.toFixed(1)} s` : `${Math.round(1000 * value)} ms`;
+  // rounded before the unit is chosen: 59.97 s are a minute, not 60.0 s
+  const whole = Math.round(value);
+  if (value >= 59.95) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return value >= 0.9995 ? `${value.toFixed(1)} s` : `${Math.round(1000 * value)} ms`;
 }
 
 export function words(name: string): string {

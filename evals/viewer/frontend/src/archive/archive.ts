@@ -1,8 +1,20 @@
 // Static pages: what the server would answer, from the columns and chunks of an export.
 
-import { VERSION, type Cause, type Cell, type Columns, type Episode, type Page, type Progress, type Row, type Shown, type Stored, type Values } from "../schema";
+import {
+  type Cause,
+  type Cell,
+  type Columns,
+  type Episode,
+  type Page,
+  type Progress,
+  type Row,
+  type Shown,
+  type Stored,
+  type Values,
+  VERSION,
+} from "../schema";
 import { open } from "./chunks";
-import { causeOf, CHOICES, Table } from "./table";
+import { CHOICES, causeOf, Table } from "./table";
 
 const EXAMPLES = 20;
 const MOST_ROWS = 500;
@@ -21,7 +33,15 @@ export class Archive {
   private async list(): Promise<{ head: Columns; table: Table }> {
     const { head, tail } = await open<Columns>("columns");
     if (head.version !== VERSION) throw new Error(`these files are of version ${head.version}, this page of ${VERSION}`);
-    return { head, table: new Table(head.rows, head.columns, tail, head.answers.state.runs.map((run) => run.name)) };
+    return {
+      head,
+      table: new Table(
+        head.rows,
+        head.columns,
+        tail,
+        head.answers.state.runs.map((run) => run.name),
+      ),
+    };
   }
 
   async ask(path: string, asked: URLSearchParams): Promise<unknown> {
@@ -186,11 +206,13 @@ function contains(episode: Episodes["episodes"][number], wanted: string): boolea
   const has = (text: string | undefined) => (text ?? "").toLowerCase().includes(wanted);
   return episode.steps.some(
     (step) =>
-      has(step.reply) || has(step.reasoning) || step.shown.some(({ parts }) => parts.some((part) => "text" in part && has(part.text))),
+      has(step.reply) ||
+      has(step.reasoning) ||
+      step.shown.some(({ parts }) => parts.some((part) => "text" in part && has(part.text))),
   );
 }
 
-function splitReference(text: string): [run: string, id: string] {
+export function splitReference(text: string): [run: string, id: string] {
   const place = text.lastIndexOf("/");
   return [text.slice(0, place), text.slice(place + 1)];
 }

@@ -145,7 +145,10 @@ export class Table {
   partners(run: string, player: string): (row: number) => number | null {
     const key = (row: number) => ["game", "mode", "repeat"].map((name) => this.columns.get(name)!.numbers[row]).join(" ");
     const known = new Map<string, number>();
-    const [isRun, isPlayer] = [this.having("run", (value) => value === run), this.having("player", (value) => value === player)];
+    const [isRun, isPlayer] = [
+      this.having("run", (value) => value === run),
+      this.having("player", (value) => value === player),
+    ];
     for (let row = 0; row < this.size; row++) if (isRun(row) && isPlayer(row)) known.set(key(row), row);
     return (row) => {
       const other = known.get(key(row));
