@@ -69,7 +69,7 @@ def relabeled(
     """The runs with each player under a name of its own.
 
     A player that plays one suite in several runs gets its run's label behind its own. A built-in player that was planned
-    for the same episodes in an earlier run is left out: its games are the same.
+    for the same episodes in an earlier run is left out: its games are the same. If all its games are, it keeps its name.
 
     Args:
         runs: By name.
@@ -81,7 +81,11 @@ def relabeled(
         names = {name: name for name in runs}
     names = names or run_labels({name: run.settings for name, run in runs.items()})
     counts = Counter(pair for run in runs.values() for pair in _pairs(run))
-    earlier: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    first_with: defaultdict[str, dict[frozenset[str], str]] = defaultdict(dict)
+    """Of each built-in player its sets of games, each with the first run that has it."""
+    for name, run in runs.items():
+        for player in dict.fromkeys(player for player, _ in _pairs(run) if player in built_in):
+            first_with[player].setdefault(_games(run, player), name)
     found = {}
     for name, run in runs.items():
         labels: dict[str, str | None] = {}
@@ -90,16 +94,18 @@ def relabeled(
             labels[player] = f"{player} ({names[name]})"
             if player not in built_in:
                 continue
-            # A built-in player keeps its name in the first run, and needs another one only for other games.
-            ids = pc.filter(run.plan["episode_id"], pc.equal(run.plan["player"], player))
-            games = frozenset(ids.to_pylist())
-            if games in earlier[player]:
+            if first_with[player][_games(run, player)] != name:
                 labels[player] = None
-            elif not earlier[player]:
+            elif len(first_with[player]) == 1:
                 labels[player] = player
-            earlier[player].append(games)
         found[name] = with_labels(run, labels) if labels else run
     return found
+
+
+def _games(run: RunData, player: str) -> frozenset[str]:
+    """The ids of a player's episodes."""
+    ids = pc.filter(run.plan["episode_id"], pc.equal(run.plan["player"], player))
+    return frozenset(ids.to_pylist())
 
 
 def _pairs(run: RunData) -> list[tuple[str, str]]:

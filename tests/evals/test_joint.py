@@ -87,13 +87,15 @@ def test_players_are_told_apart_and_equal_baselines_are_shown_once():
     names = {"a": "A", "b": "B", "c": "C", "d": "D"}
     found = relabeled(runs, {"oracle", "random"}, names)
     assert {name: players_of(run) for name, run in found.items()} == {
-        "a": ["m (A)", "oracle"],
+        "a": ["m (A)", "oracle (A)"],
         "b": ["m (B)", "oracle (B)"],
         "c": ["n"],
         "d": ["m (D)"],
     }
+    alike = relabeled({name: runs[name] for name in "acd"}, {"oracle"}, names)
+    assert players_of(alike["a"]) == ["m (A)", "oracle"], "with the same games in all runs it keeps its name"
     two = relabeled({name: runs[name] for name in "ab"}, {"oracle"}, names)
-    assert players_of(two["a"]) == ["m (A)", "oracle"] and players_of(two["b"]) == ["m (B)", "oracle (B)"]
+    assert players_of(two["a"]) == ["m (A)", "oracle (A)"] and players_of(two["b"]) == ["m (B)", "oracle (B)"]
     for name, run in found.items():
         assert sorted(run.episodes(["episode_id"])["episode_id"].to_pylist()) == sorted(
             run.plan["episode_id"].to_pylist()
