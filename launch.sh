@@ -96,6 +96,7 @@ case "$command" in
         esac
         shift
         cd "$root"
+        unset PYTHONDONTWRITEBYTECODE # else every worker compiles all tests again, each time
         pytest=("$venv/bin/python" -m pytest)
         both=(-n 2 --dist loadfile) # the slow tests mostly wait: for Ray, for vLLM, for a time-out of Slurm
         slow="slow or ray or vllm or browser"

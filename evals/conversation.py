@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from evals.replies.reasoning import separate_reasoning
-from evals.types import Chat, Episode, ErrorKind, Outcome, Player, Reply, Turn
+from evals.types import Chat, Episode, ErrorKind, OptionFeatures, Outcome, Player, Reply, Turn
 
 
 @dataclass
@@ -52,6 +52,7 @@ class Conversation:
         shortcuts: Mapping[str, Callable[[], str]] | None = None,
         schema: str = "",
         remaining: Callable[[str | None], float] | None = None,
+        features: Callable[[], Sequence[OptionFeatures]] | None = None,
     ) -> PlayedTurn:
         """Ask one turn and record it, its reasoning kept apart.
 
@@ -60,7 +61,9 @@ class Conversation:
         Raises:
             PlayerError: the player cannot answer.
         """
-        turn = Turn(self.episode, self._asked, chat, options, labels, oracle, shortcuts or {}, schema, remaining)
+        turn = Turn(
+            self.episode, self._asked, chat, options, labels, oracle, shortcuts or {}, schema, remaining, features
+        )
         self._asked += 1
         played = PlayedTurn(turn, separate_reasoning(await self.player.reply(turn)))
         self.turns[turn.number] = played

@@ -9,10 +9,10 @@ import dataclasses
 import hashlib
 import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from envs.picture import Picture
 
@@ -119,6 +119,20 @@ def message(role: Literal["system", "user", "assistant"], *parts: Part) -> Messa
     return Message(role, parts)
 
 
+class OptionFeatures(NamedTuple):
+    """What can be told of one option of a turn, as plain data: what the search for shortcuts learns from.
+
+    >>> OptionFeatures("open the red box", {"text: place in the list": 2, "color: box as the key": True}).action
+    'open the red box'
+    """
+
+    action: str
+    """The option as ``PlayedTurn.action`` names it."""
+    values: Mapping[str, str | float | bool]
+    """Values by name. A name begins with what a player must perceive to know the value, one word or several with blanks
+    between, and a colon: ``color position: ...``. What the prompt says in words is ``text``."""
+
+
 @dataclass(frozen=True)
 class Turn:
     """One question to a player.
@@ -143,6 +157,8 @@ class Turn:
     remaining: Callable[[str | None], float] | None = None
     """Expected steps that perfect play takes to win from here on, or with an action first (as ``PlayedTurn.action`` names it);
     infinite where the game cannot be won any more. For rewards in training; like ``oracle`` never sent anywhere."""
+    features: Callable[[], Sequence[OptionFeatures]] | None = None
+    """What can be told of each option (or label), in their order, for the search for shortcuts; like ``oracle`` never sent."""
 
     @property
     def seed(self) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from envs.kidgym import Action, World, solve
 from evals.conversation import Conversation
 from evals.suite import Column
+from evals.suites.kidgym.features import option_features
 from evals.suites.kidgym.mistakes import BLOCKED, FULL, MISFIT, Step, miscount, refusal, slip
 from evals.suites.kidgym.prompts import Dialogue, letters_of
 from evals.suites.kidgym.reading import Decoder
@@ -89,13 +90,22 @@ async def play_world(
     """
     guide = Guide(world)
     shortcuts = {name: functools.partial(_shortcut_letter, name, world) for name in SHORTCUTS}
+    opening = world.frame
     steps: list[Step] = []
     forced = 0
     unread = ""
     while not world.done:
-        left = functools.partial(remaining, world.copy())
+        here = world.copy()
         choice = await choose(
-            conversation, dialogue, dialogue.moment(world), world.actions, decoder, guide.letter, shortcuts, left
+            conversation,
+            dialogue,
+            dialogue.moment(world),
+            world.actions,
+            decoder,
+            guide.letter,
+            shortcuts,
+            remaining=functools.partial(remaining, here),
+            features=functools.partial(option_features, here, opening, tuple(steps)),
         )
         if choice.option is None:
             unread = choice.rule

@@ -8,6 +8,7 @@ from evals.conversation import Conversation
 from evals.replies.reader import Reading
 from evals.suites.kidgym.prompts import Dialogue, Moment, letters_of
 from evals.suites.kidgym.reading import Decoder, read_reply
+from evals.types import OptionFeatures
 
 FORCED = Reading(0, "")
 """The choice where a single action is offered."""
@@ -22,6 +23,7 @@ async def choose(
     oracle: Callable[[], str] | None = None,
     shortcuts: Mapping[str, Callable[[], str]] | None = None,
     remaining: Callable[[str | None], float] | None = None,
+    features: Callable[[], Sequence[OptionFeatures]] | None = None,
 ) -> Reading:
     """Ask which action to take; a single one is taken without asking.
 
@@ -34,6 +36,7 @@ async def choose(
         oracle: The letter of perfect play.
         shortcuts: Those of the shortcut players, by name.
         remaining: Steps of perfect play, as ``Turn.remaining``.
+        features: What can be told of each action, as ``Turn.features``.
 
     Returns:
         ``FORCED``, or what was read; without an index if the reply names no action.
@@ -45,7 +48,9 @@ async def choose(
         dialogue.forced(moment)
         return FORCED
     letters, chat = letters_of(actions), dialogue.question(moment)
-    played = await conversation.ask(chat, options=letters, oracle=oracle, shortcuts=shortcuts, remaining=remaining)
+    played = await conversation.ask(
+        chat, options=letters, oracle=oracle, shortcuts=shortcuts, remaining=remaining, features=features
+    )
     choice = read_reply(played.reply, moment.actions, decoder)
     played.rule = choice.rule
     if choice.option is not None:

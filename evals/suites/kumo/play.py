@@ -14,6 +14,7 @@ from evals.conversation import Conversation
 from evals.suite import Column
 from evals.suites.kumo import prompts
 from evals.suites.kumo.decode import decode
+from evals.suites.kumo.features import option_features
 from evals.suites.kumo.judge import judge, remaining
 from evals.suites.kumo.searched_game import BookChoice, Puzzle
 from evals.suites.kumo.shortcuts import shortcuts_of
@@ -100,6 +101,7 @@ async def play_puzzle(
             oracle=functools.partial(puzzle.best, tuple(game.observed)),
             shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id),
             remaining=functools.partial(remaining, task, tuple(game.taken)),
+            features=functools.partial(option_features, task, tuple(game.taken)),
         )
         choice = decode(
             played.reply.text, task.action_names, task.truths, strict, played.reply.cut_off, puzzle.domain.nouns

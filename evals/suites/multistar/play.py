@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from evals.conversation import Conversation
 from evals.suite import Column
+from evals.suites.multistar.features import option_features
 from evals.suites.multistar.mseval import complete
 from evals.suites.multistar.prompts import Order, Style, labels_of, prompt
 from evals.suites.multistar.puzzles import Prior, planned_calls
@@ -199,10 +200,14 @@ class _Asking:
         labels, scoring = labels_of(question), self.settings.reply == "labels"
         oracle = functools.partial(labels.__getitem__, question.key)
         shortcuts = {name: functools.partial(choose, question) for name, choose in SHORTCUTS.items()}
-        if scoring:
-            played = await self.conversation.ask(chat, labels=labels, oracle=oracle, shortcuts=shortcuts)
-        else:
-            played = await self.conversation.ask(chat, options=labels, oracle=oracle, shortcuts=shortcuts)
+        played = await self.conversation.ask(
+            chat,
+            labels=labels if scoring else (),
+            options=() if scoring else labels,
+            oracle=oracle,
+            shortcuts=shortcuts,
+            features=functools.partial(option_features, question, labels),
+        )
         reply, turn = played.reply, played.turn.number
         if not scoring:
             reading = read_answer(reply.text, labels, question.options, cut_off=reply.cut_off)

@@ -1,0 +1,95 @@
+"""The learner, fixed so that results can be compared: gradient-boosted trees that tell good options from bad ones.
+
+Each option of each turn is one example: its features, whether they are the least or the most among the options offered, and
+how many other options share them. The target is whether perfect play could take it. A player takes the option that the
+trees find likeliest; equal ones are drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+
+from evals.shortcut_search.classes import FeatureClass, Value
+from evals.types import OptionFeatures
+
+TREES: Final = 100
+LEAVES: Final = 31
+LEAST_IN_LEAF: Final = 10
+RATE: Final = 0.1
+"""Settings of the trees; scikit-learn's defaults but for their number and the least examples in a leaf."""
+
+
+def among(options: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
+    """The values of each option, with how they stand to those of the other options.
+
+    >>> among([{"text: label": 3.0}, {"text: label": 1.0}])[1]
+    {'text: label': 1.0, 'text: label, least': True, 'text: label, most': False}
+    """
+    completed = [dict(values) for values in options]
+    for name in dict.fromkeys(name for values in options for name in values):
+        held = [values[name] for values in options if name in values]
+        numbers = [value for value in held if isinstance(value, float)]
+        differ = len(set(held)) > 1 or len(held) < len(options)
+        if not differ:
+            continue
+        for values in completed:
+            value = values.get(name)
+            if isinstance(value, float):
+                values[f"{name}, least"] = value == min(numbers)
+                values[f"{name}, most"] = value == max(numbers)
+            elif value is not None:
+                values[f"{name}, how many share it"] = float(sum(other == value for other in held))
+    return completed
+
+
+class Learner:
+    """A player of one feature class in one cell."""
+
+    def __init__(self, known: FeatureClass, seed: int = 0) -> None:
+        """Nothing is learned yet; ``seed`` decides how equal options are drawn."""
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.feature_extraction import DictVectorizer
+
+        self._known = known
+        self._random = Random(f"{known.name}/{seed}")
+        self._columns = DictVectorizer(sparse=False, dtype=np.float32)
+        self._trees = HistGradientBoostingClassifier(
+            max_iter=TREES,
+            max_leaf_nodes=LEAVES,
+            min_samples_leaf=LEAST_IN_LEAF,
+            learning_rate=RATE,
+            early_stopping=False,
+            random_state=seed,
+        )
+        self._constant = False
+
+    def learn(self, turns: Sequence[Sequence[OptionFeatures]], good: Sequence[Sequence[bool]]) -> None:
+        """Learn from turns: the options of each, and which of them perfect play could take."""
+        rows = [values for options in turns for values in self._rows(options)]
+        targets = np.array([each for options in good for each in options])
+        # A turn counts once, however many options it has.
+        weights = np.array([1 / len(options) for options in good for _ in options])
+        self._constant = bool(targets.all()) or not targets.any() or not any(rows)
+        if not self._constant:
+            self._trees.fit(self._columns.fit_transform(rows), targets, sample_weight=weights)
+
+    def choose(self, turns: Sequence[Sequence[OptionFeatures]]) -> list[int]:
+        """The option that it takes in each of several turns."""
+        if self._constant or not turns:
+            return [self._random.randrange(len(options)) for options in turns]
+        rows = [values for options in turns for values in self._rows(options)]
+        likely: Any = self._trees.predict_proba(self._columns.transform(rows))[:, 1]
+        chosen, start = [], 0
+        for options in turns:
+            of_turn = likely[start : start + len(options)].round(9)
+            best = np.flatnonzero(of_turn == of_turn.max())
+            chosen.append(int(self._random.choice(list(best))))
+            start += len(options)
+        return chosen
+
+    def _rows(self, options: Sequence[OptionFeatures]) -> list[dict[str, Value]]:
+        return among([self._known.reduced(option.values) for option in options])

@@ -1,0 +1,319 @@
+"""What can be told of each action of a KidGym game, as plain data: what the search for shortcuts learns from.
+
+Nothing here knows the answer. A value is of the action's words, of the thing that it aims at, of the thing that it uses, or
+of how these two stand to what else is seen: goal, hint block, board, backpack, and what the first picture showed. Each name
+begins with what a player must perceive for it (``SENSES``), so that a player without one of these senses can be
+searched for by leaving values out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from envs.kidgym import Action, World, grid
+from envs.kidgym.catalog import ROMAN, SPRITES, words
+from envs.kidgym.frame import Frame
+from envs.kidgym.scene import Hint, Item
+from envs.kidgym.tasks.filling import BOARD
+from envs.kidgym.tasks.placement import RING
+from envs.kidgym.tasks.sorting import COMPARATIVES, ENDS, SCALES, Sorting
+from evals.suites.kidgym.mistakes import Step
+from evals.types import OptionFeatures
+
+SENSES: Final = ("text", "label", "position", "kind", "color", "count", "side", "direction", "order", "memory")
+"""What values need: the prompt's words; the digits on things; where things are; what they are; their color; how many a pile
+holds; which quarter of a picture a piece is; compass directions; what stands before what (arrows of the hint block, ranks of
+animals); what an earlier picture showed."""
+
+Value = str | float | bool
+Values = dict[str, Value]
+
+_DIRECTIONS: Final = tuple(RING)
+_NAME: Final = re.compile(
+    rf"\b(?:{'|'.join(sorted(map(re.escape, {words(name) for name in SPRITES}), key=len, reverse=True))})\b"
+)
+_DIRECTION: Final = re.compile(rf"\b(?:{'|'.join(sorted(_DIRECTIONS, key=len, reverse=True))})\b")
+_FAR: Final = 99.0
+"""Steps to what no way leads to."""
+
+
+def option_features(world: World, opening: Frame, steps: Sequence[Step]) -> list[OptionFeatures]:
+    """The values of each action offered, in the order in which they are shown.
+
+    Args:
+        world: The game at this step.
+        opening: Its first picture.
+        steps: What was done so far.
+    """
+    shared = _said(world, steps)
+    found = []
+    for place, action in enumerate(world.ordered):
+        values: Values = {**shared, **_wording(world, action, place, steps)}
+        target = world.scene.get(action.cell)
+        carried = world.backpack[action.slot] if action.slot >= 0 else None
+        values |= _place(world, action)
+        values |= _amounts(world, target)
+        for role, item in (("target", target), ("carried", carried)):
+            if item is not None:
+                values |= _alone(world, role, item)
+                values |= _remembered(world, role, item, opening)
+        if target is not None and world.memory:
+            values |= _seen_there(action.cell, target, opening)
+        if isinstance(world, Sorting) and carried is not None:
+            values |= _ranks(world, action, carried)
+        if target is not None and carried is not None:
+            values |= _together(world, action.cell, target, carried, opening)
+        found.append(OptionFeatures(action.text, values))
+    return found
+
+
+def traits(sprite: str) -> dict[str, str]:
+    """What a drawing shows, by sense: ``pile/egg/2`` is of kind ``egg`` and count ``2``.
+
+    >>> traits("quarter/cat/3"), traits("door/red")
+    ({'kind': 'cat', 'side': '3'}, {'kind': 'door', 'color': 'red'})
+    """
+    family, *rest = sprite.split("/")
+    match family, rest:
+        case "key" | "door" | "basket", [color]:
+            return {"kind": family, "color": color}
+        case "pile", [name, number]:
+            return {"kind": name, "count": number}
+        case "quarter", [name, side]:
+            return {"kind": name, "side": side}
+        case "tile", [side]:
+            return {"kind": "tile", "side": side}
+        case "roman", _:  # its number stands in the action's text
+            return {"kind": "roman"}
+        case _, [name]:
+            return {"kind": name}
+        case _:
+            return {"kind": family}
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def _said(world: World, steps: Sequence[Step]) -> Values:
+    """What the prompt and the player's own actions tell, the same for all actions."""
+    numbers = re.findall(r"\d+", world.goal)
+    given = _DIRECTION.findall(world.goal)
+    values: Values = {
+        "text: step": float(world.steps),
+        "text: actions": float(len(world.ordered)),
+        "text: goal": _without_names(world.goal),
+        "text: number in the goal": float(numbers[0]) if numbers else 0.0,
+        "text: last action refused": bool(steps) and not steps[-1].accepted,
+    }
+    if given:
+        values["text: direction in the goal"] = given[0]
+    for verb in {step.action.verb for step in steps}:
+        values[f"text: done before: {verb}"] = float(sum(step.action.verb == verb for step in steps))
+    return values
+
+
+def _without_names(goal: str) -> str:
+    """The goal without names of things and colors, numbers and directions, which have values of their own."""
+    return re.sub(r"\d+", "0", _DIRECTION.sub("_", _NAME.sub("_", goal)))
+
+
+def _wording(world: World, action: Action, place: int, steps: Sequence[Step]) -> Values:
+    """What the action's own words tell."""
+    roman = re.search(r"\b(?:grid|position) ([IVX]+)\b", action.text)
+    digit = re.search(r"label (\d+)", action.text)
+    return {
+        "text: verb": action.verb,
+        "text: place in the list": float(place),
+        "text: slot": float(action.slot),
+        "text: label": float(digit[1]) if digit else -1.0,
+        "text: roman number": float(ROMAN.index(roman[1]) + 1) if roman else 0.0,
+        "text: refused before": any(step.action.text == action.text and not step.accepted for step in steps),
+        "text: done before with this target": float(
+            sum(step.accepted and _target_words(step.action) == _target_words(action) for step in steps)
+        ),
+    }
+
+
+def _target_words(action: Action) -> str:
+    """An action's words without the slot that it uses."""
+    return re.sub(r"\bbackpack [A-D]\b", "backpack", action.text)
+
+
+# --- sights ----------------------------------------------------------------------------------------------------------
+
+
+def _place(world: World, action: Action) -> Values:
+    """Where the target is, and what it would open."""
+    if action.cell < 0:
+        return {}
+    x, y = action.cell % grid.SIDE, action.cell // grid.SIDE
+    agent_x, agent_y = world.agent % grid.SIDE, world.agent // grid.SIDE
+    free = grid.ALL & ~grid.mask(world.scene)
+    here = grid.region(free, world.agent)
+    opened = grid.region(free | 1 << action.cell, world.agent) if grid.NEIGHBORS[action.cell] & here else here
+    values: Values = {
+        "position: column": float(x),
+        "position: row": float(y),
+        "position: straight distance": float(abs(x - agent_x) + abs(y - agent_y)),
+        "position: steps to it": _steps_to(free, world.agent, action.cell),
+        "position: cells that it opens": float((opened & ~here).bit_count()),
+        "position: things that it opens": float(_within(world, opened) - _within(world, here)),
+    }
+    prizes = grid.mask(cell for cell, item in world.scene.items() if item.sprite in ("diamond", "chest"))
+    values["kind position: opens the way to a diamond or chest"] = bool(
+        grid.spread(opened) & prizes & ~grid.spread(here) & ~(1 << action.cell)
+    )
+    compass = [name for name, cell in RING.items() if cell == action.cell]
+    given = _DIRECTION.findall(world.goal)
+    if compass and given:
+        turn = (_DIRECTIONS.index(compass[0]) - _DIRECTIONS.index(given[0])) % len(_DIRECTIONS)
+        values["direction position: eighths of a turn from the given direction"] = str(turn)
+    return values
+
+
+def _steps_to(free: int, agent: int, cell: int) -> float:
+    """Steps to a cell beside ``cell``."""
+    reached = 1 << agent
+    for steps in range(grid.SIDE**2):
+        if reached & grid.NEIGHBORS[cell]:
+            return float(steps)
+        reached |= grid.spread(reached) & free
+    return _FAR
+
+
+def _within(world: World, walkable: int) -> int:
+    """Labeled things that can be reached from a set of cells."""
+    return sum(bool(item.label and grid.NEIGHBORS[cell] & walkable) for cell, item in world.scene.items())
+
+
+def _amounts(world: World, target: Item | None) -> Values:
+    """What the piles in the backpack come to, with the target's and without it, beside the number asked for."""
+    piles = [traits(item.sprite).get("count") for item in (*world.scene.values(), *world.backpack)]
+    asked = re.findall(r"\d+", world.goal)
+    if not asked or not any(piles):
+        return {}
+    carried = sum(int(traits(item.sprite).get("count", 0)) for item in world.backpack)
+    more = int(traits(target.sprite).get("count", 0)) if target else 0
+    return {
+        "count: carried, less what is asked for": float(carried - int(asked[0])),
+        "count: carried and this, less what is asked for": float(carried + more - int(asked[0])),
+        "count: in this pile": float(more),
+    }
+
+
+def _alone(world: World, role: str, item: Item) -> Values:
+    """A thing beside everything else that is seen now."""
+    values: Values = {}
+    in_goal = list(dict.fromkeys(_NAME.findall(world.goal)))
+    for sense, value in traits(item.sprite).items():
+        values[f"{sense}: {role}"] = value
+        values[f"{sense}: {role}, alike on the board"] = _alike(sense, value, world.scene.values())
+        values[f"{sense}: {role}, alike in the backpack"] = _alike(sense, value, world.backpack)
+        values[f"{sense}: {role}, which in the goal"] = (
+            float(in_goal.index(words(value))) if words(value) in in_goal else -1.0
+        )
+        if world.hint is not None:
+            values |= _in_hint(world.hint, sense, value, role, "")
+    same = [other for other in (*world.scene.values(), *world.backpack) if other.sprite == item.sprite]
+    if "side" in traits(item.sprite):
+        values[f"kind side: {role}, the very same seen"] = float(len(same))
+    return values
+
+
+def _ranks(world: Sorting, action: Action, carried: Item) -> Values:
+    """SO: where an animal stands by what is known of animals, and what rule and question make of that order."""
+    scale = SCALES[world.known]
+    names = [
+        name for item in (*world.scene.values(), *world.backpack) for name in [words(item.sprite)] if name in scale
+    ]
+    ranked = sorted(names, key=scale.index)
+    rank = ranked.index(words(carried.sprite)) + 1
+    roman = re.search(r"\b(?:grid|position) ([IVX]+)\b", action.text)
+    place = ROMAN.index(roman[1]) + 1 if roman else 0
+    more, then_more = (
+        COMPARATIVES[scale].index(word) for scale, word in zip((world.known, world.asked), world.rule, strict=True)
+    )
+    first = ENDS[world.asked].index(world.ends[0])
+    return {
+        "text: rule and question turn the known order round": more ^ then_more != first,
+        "kind order: rank by what is known": float(rank),
+        "kind order: its rank is the place's number": rank == place,
+        "kind order: its rank from the end is the place's number": len(ranked) + 1 - rank == place,
+    }
+
+
+def _alike(sense: str, value: str, items: Iterable[Item]) -> float:
+    return float(sum(traits(item.sprite).get(sense) == value for item in items))
+
+
+def _in_hint(hint: Hint, sense: str, value: str, role: str, needs: str) -> Values:
+    """Whether and where the hint block shows the same."""
+    columns = {
+        str(column) for row in hint.rows for column, each in enumerate(row) if traits(each.sprite).get(sense) == value
+    }
+    where = "+".join(sorted(columns)) or "not"
+    values: Values = {f"{needs}{sense}: {role}, in the hint block": bool(columns)}
+    if hint.style == "pairs":
+        values[f"{needs}order {sense}: {role}, in which column of the hint block"] = where
+    return values
+
+
+def _together(world: World, cell: int, target: Item, carried: Item, opening: Frame) -> Values:
+    """How the thing that is used stands to the thing that it is used on."""
+    values: Values = {}
+    aimed, used = traits(target.sprite), traits(carried.sprite)
+    for sense in aimed.keys() & used.keys():
+        values[f"{sense}: carried as the target"] = aimed[sense] == used[sense]
+    for row in world.hint.rows if world.hint is not None and world.hint.style == "pairs" else ():
+        given, gets = (traits(each.sprite) for each in row)
+        for sense in given.keys() & used.keys() & aimed.keys() - {"kind"}:
+            if given[sense] == used[sense] and given["kind"] == used["kind"]:
+                values[f"order {sense}: target as the hint block's partner"] = gets.get(sense) == aimed[sense]
+            if gets.get(sense) == used[sense]:
+                values[f"order {sense}: target as the hint block's partner, read backwards"] = (
+                    given[sense] == aimed[sense]
+                )
+    if cell in BOARD and "side" in used:
+        corner = BOARD.index(cell)
+        values["position side: carried belongs in this corner"] = used["side"] == str(corner + 1)
+        beside = [world.scene.get(other) for other in BOARD if other != cell]
+        values["kind position: carried as its neighbors"] = any(
+            part is not None and traits(part.sprite)["kind"] == used["kind"] for part in beside
+        )
+        seen = (("", world.hint), ("memory ", opening.hint if world.memory else None))
+        for needs, hint in seen:
+            if hint is not None and len(hint.rows) == 2:
+                shown = traits(hint.rows[corner // 2][corner % 2].sprite)
+                values[f"{needs}position side: hint block shows the carried piece here"] = shown == used
+    return values
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def _remembered(world: World, role: str, item: Item, opening: Frame) -> Values:
+    """A thing beside what the first picture showed in its hint block."""
+    if not world.memory or opening.hint is None:
+        return {}
+    values: Values = {}
+    for sense, value in traits(item.sprite).items():
+        values |= _in_hint(opening.hint, sense, value, f"{role} at first", "memory ")
+    if opening.hint.style == "pairs" and world.hint is not None:
+        asked = world.hint.rows[0][0].sprite
+        partners = [right.sprite for left, right in opening.hint.rows if left.sprite == asked]
+        values[f"kind memory order: {role}, partner of what is asked"] = item.sprite in partners
+    return values
+
+
+def _seen_there(cell: int, target: Item, opening: Frame) -> Values:
+    """What the first picture showed where the target is, and under its label."""
+    there = {grid.at(x, y): item for x, y, item in opening.cells}
+    labeled = {item.label: item for item in there.values() if item.label}
+    values: Values = {}
+    if cell in there:
+        values["kind memory position: seen here at first"] = traits(there[cell].sprite)["kind"]
+    if target.label in labeled:
+        values["kind label memory: seen under this label at first"] = traits(labeled[target.label].sprite)["kind"]
+    return values

@@ -1,0 +1,134 @@
+"""Players that lack a sense are found, and what a cell needs is told from them."""
+
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from envs.kidgym import make, solve
+from evals.shortcut_search.classes import feature_classes
+from evals.shortcut_search.games import NoFeaturesError, good_options, lessons, play
+from evals.shortcut_search.learner import Learner, among
+from evals.shortcut_search.search import needs_table, search
+from evals.suite import Suite, plan_for
+from evals.suites.kidgym.features import SENSES, option_features
+from evals.suites.kidgym.suite import KidGymSuite
+from evals.types import Episode, OptionFeatures, Outcome, Turn, message
+
+BOXES = ("open box A", "open box B", "open box C")
+
+
+@dataclass(frozen=True)
+class Boxes(Suite):
+    """One box of three is right: the red one. Level ``plain``: it is the first one, too."""
+
+    name = "boxes"
+    first_seed: int = 0
+    games: int = 25
+    has_features: bool = True
+
+    def plan(self):
+        return [
+            Episode("boxes", "boxes", level, "zero_shot", index, 0, self.first_seed + index, "", budget=1)
+            for level in ("plain", "shuffled")
+            for index in range(self.games)
+        ]
+
+    async def play(self, episode, conversation):
+        colors = ["red", "blue", "green"]
+        if episode.level == "shuffled":
+            Random(episode.seed).shuffle(colors)
+
+        def features():
+            return [
+                OptionFeatures(box, {"text: place": float(place), "color: of the box": color})
+                for place, (box, color) in enumerate(zip(BOXES, colors, strict=True))
+            ]
+
+        played = await conversation.ask(
+            (message("user", "Which box?"),),
+            options=BOXES,
+            oracle=lambda: BOXES[colors.index("red")],
+            features=features if self.has_features else None,
+        )
+        return Outcome(success=played.reply.text == BOXES[colors.index("red")], steps=1)
+
+
+def test_what_a_cell_needs_is_found_on_games_that_were_not_learned_from():
+    found = list(search(Boxes(first_seed=1000), Boxes()))
+    success = {(each.level, each.players): each.success.mean for each in found}
+    assert success["plain", "text only"] == success["plain", "all but color"] == 1
+    assert success["shuffled", "everything"] == 1 and 0.1 < success["shuffled", "all but color"] < 0.6
+    table = needs_table("boxes", found)
+    assert [(row[1], row[-1]) for row in table.rows] == [("plain", "none of these"), ("shuffled", "color")]
+
+
+def test_a_suite_without_features_is_named():
+    with pytest.raises(NoFeaturesError, match="'boxes'"):
+        lessons(Boxes(has_features=False), plan_for(Boxes(has_features=False), {"search": ""}))
+
+
+def test_each_sense_is_left_out_once_and_a_value_needs_all_its_senses():
+    classes = {each.name: each for each in feature_classes(["text: a", "color position: b", "label: c"])}
+    assert {f"all but {sense}" for sense in ("color", "label", "position")} < classes.keys()
+    values = {"text: a": 1.0, "color position: b": 2.0, "label: c": 3.0}
+    assert classes["all but color"].reduced(values).keys() == {"text: a", "label: c"}
+    assert classes["text and positions"].reduced(values).keys() == {"text: a"}
+    assert classes["everything"].reduced(values) == values
+
+
+def test_options_are_told_apart_by_how_they_stand_to_each_other():
+    first, second, third = among([{"x: n": 1.0, "x: k": "a"}, {"x: n": 2.0, "x: k": "a"}, {"x: k": "b"}])
+    assert first["x: n, least"] and not first["x: n, most"] and second["x: n, most"]
+    assert first["x: k, how many share it"] == 2 and third["x: k, how many share it"] == 1
+    assert "x: n, least" not in third
+
+
+def test_options_that_lead_to_the_fewest_steps_are_good_and_lost_games_teach_nothing():
+    episode = Boxes().plan()[0]
+    offered = [OptionFeatures(name, {}) for name in "abc"]
+    steps = {"a": 2.0, "b": 3.0, "c": 2.0 + 1e-12}
+    turn = Turn(episode, 0, (), options=("a", "b", "c"), remaining=lambda action: steps[action])
+    assert good_options(turn, offered) == [True, False, True]
+    lost = Turn(episode, 0, (), options=("a", "b", "c"), remaining=lambda action: float("inf"))
+    assert good_options(lost, offered) == [False] * 3
+
+
+def test_equal_options_are_drawn():
+    learner = Learner(feature_classes(["text: a"])[1])
+    offered = [OptionFeatures(name, {"text: a": 1.0}) for name in "abc"]
+    learner.learn([offered] * 20, [[True, False, False]] * 20)
+    assert set(learner.choose([offered] * 60)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("task", ["CL", "SO", "FI", "DMA", "CO", "PL", "MDE", "MMA", "PU"])
+def test_values_of_kidgym_depend_on_what_is_seen_only_and_name_their_senses(task):
+    world = make(task, 2, seed=5)
+    opening = world.frame
+    if world.watching:
+        world.step(0)
+    offered = option_features(world, opening, ())
+    assert [each.action for each in offered] == list(world.actions)
+    for each in offered:
+        assert all(set(name.partition(":")[0].split()) <= set(SENSES) for name in each.values)
+    # Looking changes nothing, and a copy tells the same.
+    assert option_features(world.copy(), opening, ()) == offered
+
+
+def test_the_right_piece_is_told_by_its_kind_and_its_corner_together():
+    for seed in range(30):
+        world = make("FI", 2, seed)
+        best = solve(world)[0].text
+        values = {each.action: each.values for each in option_features(world, world.frame, ())}[best]
+        assert values["position side: carried belongs in this corner"] and values["kind: carried, in the hint block"]
+
+
+def test_a_game_is_played_by_who_learned_it():
+    suite = KidGymSuite(tasks=("SO",), levels=(1,), modes=("zero_shot",), episodes=60, seeds="training:0")
+    held_out = KidGymSuite(tasks=("SO",), levels=(1,), modes=("zero_shot",), episodes=40)
+    taught = lessons(suite, plan_for(suite, {"search": ""}))
+    names = {name for lesson in taught for option in lesson.options for name in option.values}
+    learner = Learner(next(each for each in feature_classes(names) if each.name == "everything"))
+    learner.learn([lesson.options for lesson in taught], [lesson.good for lesson in taught])
+    won = play(held_out, plan_for(held_out, {"search": ""}), lambda _, options: learner.choose(options))
+    assert sum(won) / len(won) > 0.8
