@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ BUILT_IN: Mapping[str, str] = {
     "page": "envs.page:PagePicture",
     "raven": "envs.raven.compose:RavenPicture",
 }
+
+Detail = Literal["grid", "prose", "json"]
+"""How a picture is told in words: laid out as it is seen, in sentences, or as JSON."""
 
 _KINDS: dict[str, type[Picture]] = {}
 """Classes imported so far."""
@@ -58,6 +61,14 @@ class Picture(abc.ABC):
     @abc.abstractmethod
     def render(self) -> NDArray[np.uint8]:
         """The pixels, shape (height, width, 3), RGB."""
+
+    def twin(self, detail: Detail) -> str:
+        """The picture told in words: all that a careful person sees in it, and nothing that it hides.
+
+        Raises:
+            ValueError: pictures of this kind cannot be told in words.
+        """
+        raise ValueError(f"pictures of kind {self.kind!r} cannot be told in words")
 
     def to_json(self) -> dict[str, Any]:
         """The description as JSON values, without ``kind`` and ``version``."""

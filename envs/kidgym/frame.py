@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.kidgym.scene import GRID_CELLS, Hint, Item, Scene
-from envs.picture import Picture
+from envs.picture import Detail, Picture
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,12 @@ class Frame(Scene, Picture):
         from envs.kidgym.render import render  # loads the rasterizer, which only pixels need
 
         return render(self)
+
+    def twin(self, detail: Detail) -> str:
+        """The observation told in words (``envs.kidgym.twin``)."""
+        from envs.kidgym.twin import twin  # only who reads words needs it
+
+        return twin(self, detail)
 
     def to_json(self) -> dict[str, Any]:
         """The description as JSON values; an item is the list ``[sprite, label]``."""

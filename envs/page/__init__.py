@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.page.typeface import CHARACTERS, line_height, set_line, text_width
-from envs.picture import Picture, picture_from_description
+from envs.picture import Detail, Picture, picture_from_description
 
 WIDTH = 960
 MARGIN = 60
@@ -85,6 +85,20 @@ class PagePicture(Picture):
             left += _INDENT * self.scale
         for number, line in enumerate(_lines(block, self.scale)):
             _put(page, set_line(line, size, bold=bold), top + number * self._line_pitch(block), left)
+
+    def twin(self, detail: Detail) -> str:
+        """The page's words, with its figures told in words where they stand.
+
+        Raises:
+            ValueError: a figure cannot be told in words.
+        """
+        told = []
+        for block in self.blocks:
+            if isinstance(block, Picture):
+                told.append(block.twin(detail))
+            else:
+                told.append(f"- {block.text}" if block.kind == "item" else block.text)
+        return "\n".join(told)
 
     def to_json(self) -> dict[str, Any]:
         """Blocks as pairs of kind and text, figures as ``figure`` and their description; and the scale."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.page.typeface import set_line
-from envs.picture import Picture
+from envs.picture import Detail, Picture
 from envs.raven.files import read_imported
 from envs.raven.generate import VERSION, generate
 from envs.raven.grammar import PANEL
@@ -101,6 +101,16 @@ class RavenPicture(Picture):
                 row, column = divmod(place, columns)
                 page.panel(pixels[panel], MARGIN + row * PITCH, MARGIN + column * PITCH)
         return np.repeat(page.gray[:, :, None], 3, axis=2)
+
+    def twin(self, detail: Detail) -> str:
+        """The panels told in words (``envs.raven.twin``).
+
+        Raises:
+            FileError: as ``load``.
+        """
+        from envs.raven.twin import twin  # only who reads words needs it
+
+        return twin(load(self.source), self.arrangement, self.panels, detail)
 
     def to_json(self) -> dict[str, Any]:
         """The source's fields beside the arrangement, panels and scale."""

@@ -15,7 +15,7 @@ from typing import Final
 from evals.replies.reader import Choices, Reading, read
 
 LETTERS: Final = string.ascii_uppercase
-_NOUNS: Final = (
+NOUNS: Final = (
     *("backpack", "bag", "slot", "item", "key", "piece", "animal", "tile", "toy", "label", "position", "grid"),
     *("player", "person", "agent"),
 )
@@ -31,4 +31,4 @@ def decode(text: str, actions: Sequence[str], cut_off: bool = False) -> Reading:
         cut_off: Whether the token limit or a content filter ended the reply.
     """
     labels = tuple(LETTERS[: len(actions)])
-    return read(text, Choices(tuple(actions), labels, _NOUNS, first_of_list=True), cut_off)
+    return read(text, Choices(tuple(actions), labels, NOUNS, first_of_list=True), cut_off)

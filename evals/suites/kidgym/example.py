@@ -6,8 +6,9 @@ import functools
 from typing import Final
 
 from envs.kidgym import make, solve
+from evals.presentation import joined
 from evals.suites.kidgym.prompts import letters_of
-from evals.suites.kidgym.templates import Templates, joined
+from evals.suites.kidgym.templates import Templates
 from evals.types import Part, stable_seed
 
 LEVEL: Final = 1

@@ -39,17 +39,20 @@ _FAR: Final = 99.0
 """Steps to what no way leads to."""
 
 
-def option_features(world: World, opening: Frame, steps: Sequence[Step]) -> list[OptionFeatures]:
+def option_features(
+    world: World, offered: Sequence[Action], opening: Frame, steps: Sequence[Step]
+) -> list[OptionFeatures]:
     """The values of each action offered, in the order in which they are shown.
 
     Args:
         world: The game at this step.
+        offered: The actions in that order.
         opening: Its first picture.
         steps: What was done so far.
     """
     shared = _said(world, steps)
     found = []
-    for place, action in enumerate(world.ordered):
+    for place, action in enumerate(offered):
         values: Values = {**shared, **_wording(world, action, place, steps)}
         target = world.scene.get(action.cell)
         carried = world.backpack[action.slot] if action.slot >= 0 else None

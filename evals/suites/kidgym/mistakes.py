@@ -15,9 +15,13 @@ from envs.kidgym.tasks.placement import RING, Placement
 from envs.kidgym.tasks.puzzle import Puzzle
 from envs.kidgym.tasks.sorting import Sorting
 
-BLOCKED, MISFIT, FULL = "way blocked", "does not fit", "backpack full"
-REFUSALS: Final = (BLOCKED, MISFIT, FULL)
-"""Why an action is refused: no way leads there, the key or the basket is another one's, or the backpack has no room."""
+BLOCKED, MISFIT, FULL, UNKNOWN = "way blocked", "does not fit", "backpack full", "not offered"
+REFUSALS: Final = (BLOCKED, MISFIT, FULL, UNKNOWN)
+"""Why an action is refused: no way leads there, the key or the basket is another one's, the backpack has no room, or (where
+players write actions themselves) the game does not offer it."""
+
+UNOFFERED: Final = Action("", "unoffered")
+"""Stands for an action that was written, but not offered: it wastes a step."""
 
 
 class Step(NamedTuple):
@@ -26,6 +30,11 @@ class Step(NamedTuple):
     world: World
     action: Action
     accepted: bool
+
+    @property
+    def taken(self) -> Action | None:
+        """What the game was given to do."""
+        return None if self.action == UNOFFERED else self.action
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class Slip:
 
 def refusal(world: World, action: Action) -> str:
     """Why ``action`` is refused in ``world``: one of ``REFUSALS``."""
+    if action == UNOFFERED:
+        return UNKNOWN
     if action.verb in ("pick", "obtain", "choose") and not world.has_room:
         return FULL
     return MISFIT if world.copy().walk_to(action.cell) else BLOCKED
@@ -76,7 +87,7 @@ def miscount(world: World) -> int | None:
 
 def _winnable(step: Step) -> bool:
     there = step.world.copy()
-    there.take(step.action)
+    there.take(step.taken)
     return there.success or solve(there) is not None
 
 

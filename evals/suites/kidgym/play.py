@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -13,8 +13,9 @@ from envs.kidgym import Action, World, solve
 from evals.conversation import Conversation
 from evals.suite import Column
 from evals.suites.kidgym.features import option_features
-from evals.suites.kidgym.mistakes import BLOCKED, FULL, MISFIT, Step, miscount, refusal, slip
-from evals.suites.kidgym.prompts import Dialogue, letters_of
+from evals.suites.kidgym.feedback import Acted
+from evals.suites.kidgym.mistakes import BLOCKED, FULL, MISFIT, UNOFFERED, Step, miscount, refusal, slip
+from evals.suites.kidgym.prompts import Dialogue, Moment
 from evals.suites.kidgym.reading import Decoder
 from evals.suites.kidgym.shortcuts import SHORTCUTS, shortcut_action
 from evals.suites.kidgym.turn import FORCED, choose
@@ -52,16 +53,15 @@ class Guide:
         self._world = world
         self._known: dict[Hashable, Action] = {}
 
-    def letter(self) -> str:
-        """The letter of the next action on a shortest way to win, or of the first one if there is no way any more."""
+    def action(self) -> Action:
+        """The next action on a shortest way to win, or the first one if there is no way any more."""
         world = self._world
         if _moment(world) not in self._known:
             here = world.copy()
             for action in solve(world) or ():
                 self._known[_moment(here)] = action
                 here.take(action)
-        best = self._known.get(_moment(world))
-        return letters_of(world.actions)[world.ordered.index(best) if best else 0]
+        return self._known.get(_moment(world)) or world.ordered[0]
 
 
 def remaining(world: World, action: str | None = None) -> float:
@@ -69,12 +69,17 @@ def remaining(world: World, action: str | None = None) -> float:
     taken = 0
     if action is not None:
         world = world.copy()
-        world.take(world.ordered[world.actions.index(action)])
+        world.take(offered(world, action))
         taken = 1
         if world.success:
             return taken
     way = solve(world)
     return math.inf if way is None else taken + len(way)
+
+
+def offered(world: World, text: str) -> Action | None:
+    """The offered action of a text; None, which wastes a step, if there is none."""
+    return world.ordered[world.actions.index(text)] if text in world.actions else None
 
 
 def _moment(world: World) -> Hashable:
@@ -89,30 +94,35 @@ async def play_world(
     Steps that offer a single action are taken without asking.
     """
     guide = Guide(world)
-    shortcuts = {name: functools.partial(_shortcut_letter, name, world) for name in SHORTCUTS}
+    feedback = dialogue.presentation.feedback
     opening = world.frame
     steps: list[Step] = []
     forced = 0
     unread = ""
     while not world.done:
-        here = world.copy()
+        here, moment = world.copy(), dialogue.moment(world)
         choice = await choose(
             conversation,
             dialogue,
-            dialogue.moment(world),
-            world.actions,
+            moment,
+            tuple(action.text for action in moment.offered),
             decoder,
-            guide.letter,
-            shortcuts,
+            oracle=functools.partial(_said, dialogue, moment, guide.action),
+            shortcuts={
+                name: functools.partial(_said, dialogue, moment, functools.partial(shortcut_action, name, world))
+                for name in SHORTCUTS
+            },
             remaining=functools.partial(remaining, here),
-            features=functools.partial(option_features, here, opening, tuple(steps)),
+            features=functools.partial(option_features, here, moment.offered, opening, tuple(steps)),
         )
         if choice.option is None:
             unread = choice.rule
             break
         forced += choice is FORCED
-        before, action = world.copy(), world.ordered[choice.option]
-        steps.append(Step(before, action, world.take(action).accepted))
+        step = Step(world.copy(), (*moment.offered, UNOFFERED)[choice.option], accepted=False)
+        steps.append(step._replace(accepted=world.take(step.taken).accepted))
+        if feedback and not world.done:
+            dialogue.acted(_acted(steps[-1], moment, world, "reward" in feedback))
     return Outcome(
         success=world.success,
         steps=world.steps,
@@ -126,8 +136,16 @@ async def play_world(
     )
 
 
-def _shortcut_letter(name: str, world: World) -> str:
-    return letters_of(world.actions)[world.ordered.index(shortcut_action(name, world))]
+def _said(dialogue: Dialogue, moment: Moment, choose: Callable[[], Action]) -> str:
+    """What a player replies to take an action."""
+    return dialogue.choices(moment)[moment.offered.index(choose())]
+
+
+def _acted(step: Step, moment: Moment, after: World, rewarded: bool) -> Acted:
+    """What a step did, in the words of the prompt."""
+    text = moment.actions[moment.offered.index(step.action)] if step.taken else "one that the game does not offer here"
+    left = (remaining(step.world), remaining(after)) if rewarded else (0.0, 0.0)
+    return Acted(text, step.accepted, step.world.frame, after.frame, *left)
 
 
 def _mistakes(world: World, steps: Sequence[Step], unread: str) -> dict[str, object]:

@@ -13,6 +13,7 @@ picture, the lettered actions and the form of the answer: first what stays the s
   published harness asks and ignores the reply. In a memory task its picture begins the next user message.
 - A user's ``chat.yaml`` replaces all of this: every step is then asked afresh with the messages that it lists, and in memory
   tasks with all pictures so far.
+- ``Presentation`` changes any of this (docs/presentation.md). With a history, tasks without memory are a growing chat, too.
 - Modes: ``zero_shot`` wants the letter alone; ``cot`` reasoning before it; ``icl`` the letter alone, after an example with all
   its pictures, actions and reasons.
 """
@@ -24,9 +25,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from envs.kidgym import World
+from envs.kidgym import Action, World
 from envs.picture import Picture
-from evals.suites.kidgym.templates import Templates, Value, joined
+from evals.presentation import Presentation, joined, told
+from evals.presentation.history import last
+from evals.suites.kidgym.feedback import Acted, feedback
+from evals.suites.kidgym.offer import form_of, forms_ahead, in_order
+from evals.suites.kidgym.presentation import DEFAULT, FORMS, answer_form, rules_text, shown_history, view_text
+from evals.suites.kidgym.templates import Templates, Value
 from evals.types import Chat, Message, Part, message
 
 LETTERS: Final = string.ascii_uppercase
@@ -57,63 +63,137 @@ class Moment:
     step: int
     """From 1."""
     budget: int
+    offered: tuple[Action, ...] = ()
+    """What ``actions`` are the words of, in a game of ours."""
+    forms: tuple[str, ...] = ()
+    """Of all actions that the game may offer, where they are not listed."""
+
+
+@dataclass(frozen=True)
+class _Past:
+    """An earlier step: its part of a user message, and what was answered; None where nothing was asked."""
+
+    parts: tuple[Part, ...]
+    answer: Message | None
 
 
 class Dialogue:
     """The chat of one episode as it grows."""
 
-    def __init__(self, templates: Templates, mode: Mode, memory: bool, example: tuple[Part, ...] = ()) -> None:
+    def __init__(
+        self,
+        templates: Templates,
+        mode: Mode,
+        memory: bool,
+        example: tuple[Part, ...] = (),
+        presentation: Presentation = DEFAULT,
+    ) -> None:
         """Begin; ``example`` is what in-context learning shows first."""
-        self._templates, self._memory, self._example = templates, memory, example
-        self._answer = "answer_cot" if mode == "cot" else "answer"
-        self._rules = templates.text("rules", view=templates.text("view_memory" if memory else "view"))
-        self._past: Chat = (message("system", self._rules),)
-        self._pending: tuple[Part, ...] = (*example, "\n\n") if example else ()
+        self.presentation = presentation
+        self._templates, self._example, self._mode = templates, example, mode
+        self._history = shown_history(presentation, memory)
+        view = view_text(presentation, templates.text("view_memory" if memory else "view"))
+        self._rules = rules_text(presentation, templates.text("rules", view=view))
+        self._past: list[_Past] = []
+        self._asked: tuple[Part, ...] = ()
         self._seen: tuple[Picture, ...] = ()
+        self._memory = memory
+        self._feedback = ""
+        self._forms: dict[str, None] = {}
 
     def moment(self, world: World) -> Moment:
         """The present step of a game, in the words of these templates."""
-        wording = self._templates.wording
-        return Moment(wording.goal(world), wording.texts(world), world.frame, world.steps + 1, world.budget)
+        wording, shown = self._templates.wording, self.presentation
+        offered = in_order(world, shown.option_order)
+        texts = tuple(wording.action(world, action) for action in offered)
+        if not shown.list_actions:
+            # Looked ahead for once only: later on, fewer forms would tell that the game is lost.
+            self._forms = self._forms or dict.fromkeys(forms_ahead(world))
+            self._forms |= dict.fromkeys(map(form_of, world.actions))
+        goal = wording.goal(world)
+        return Moment(goal, texts, world.frame, world.steps + 1, world.budget, offered, tuple(self._forms))
+
+    def choices(self, moment: Moment) -> tuple[str, ...]:
+        """What a player may reply: the letters of the actions, or their texts where they are not listed."""
+        return letters_of(moment.actions) if self.presentation.list_actions else moment.actions
 
     def question(self, moment: Moment) -> Chat:
         """The chat that asks for the next action."""
-        wording, letters = self._templates.wording, letters_of(moment.actions)
-        fields: dict[str, Value] = {
-            "goal": moment.goal,
-            "frame": moment.frame,
-            "actions": wording.listed(letters, moment.actions),
-            "answer": self._templates.text(self._answer, letters=wording.letters.join(letters)),
-            "step": str(moment.step),
-            "budget": str(moment.budget),
-        }
+        fields = self._fields(moment)
         if self._templates.chat:
-            return self._templates.asked_afresh(
+            chat = self._templates.asked_afresh(
                 {**fields, "rules": self._rules, "example": self._example}, (*self._seen, moment.frame)
             )
-        step = self._templates.fill("step", **fields)
-        return (*self._past, message("user", *joined([*self._pending, *step])))
+            return tuple(Message(said.role, self._told(said.parts)) for said in chat)
+        self._asked = (*self._opening(), *self._filled("step", fields))
+        messages = [message("system", self._rules)]
+        user: list[Part] = [*self._example, "\n\n"] if self._example else []
+        for past in last(self._past, self._history):
+            user += past.parts
+            if past.answer is None:
+                user.append("\n\n")
+            else:
+                messages += [message("user", *self._told(joined(user))), past.answer]
+                user = []
+        return (*messages, message("user", *self._told(joined([*user, *self._asked]))))
 
     def forced(self, moment: Moment) -> None:
         """Note a step that offers a single action, before it is taken."""
-        if self._memory:
-            self._seen += (moment.frame,)
-            step = self._templates.fill(
-                "forced",
-                goal=moment.goal,
-                frame=moment.frame,
-                action=moment.actions[0],
-                step=str(moment.step),
-                budget=str(moment.budget),
-            )
-            self._pending = joined([*self._pending, *step, "\n\n"])
+        self._seen += (moment.frame,) if self._memory else ()
+        fields: dict[str, Value] = {
+            "goal": moment.goal,
+            "frame": moment.frame,
+            "action": moment.actions[0],
+            "step": str(moment.step),
+            "budget": str(moment.budget),
+        }
+        self._remember((*self._opening(), *self._filled("forced", fields)), None)
 
-    def answered(self, moment: Moment, question: Chat, letter: str, reasoning: str = "") -> None:
-        """Note the answer to the latest question, and what was thought before it."""
-        if self._memory:
-            self._seen += (moment.frame,)
-            self._past = (
-                *question,
-                Message("assistant", (self._templates.text("answered", letter=letter),), reasoning),
-            )
-            self._pending = ()
+    def answered(self, moment: Moment, choice: str, reply: str, reasoning: str = "") -> None:
+        """Note the answer to the latest question: what was chosen, what was written, and what was thought before it."""
+        self._seen += (moment.frame,) if self._memory else ()
+        text = self._templates.text("answered", letter=choice)
+        if self.presentation.past_reasoning == "kept":
+            # Without tags: templates of models that reason take out what stands between them.
+            text, reasoning = "\n\n".join(said for said in (reasoning, reply) if said), ""
+        self._remember(self._asked, Message("assistant", (text,), reasoning))
+
+    def acted(self, acted: Acted) -> None:
+        """Note what an action did, for the next question."""
+        self._feedback = feedback(acted, self.presentation.feedback)
+
+    def _fields(self, moment: Moment) -> dict[str, Value]:
+        wording, letters = self._templates.wording, letters_of(moment.actions)
+        if self.presentation.list_actions:
+            actions = wording.listed(letters, moment.actions)
+            form = "answer_cot" if self._mode == "cot" else "answer"
+            answer = self._templates.text(form, letters=wording.letters.join(letters))
+        else:
+            actions = "\n".join([FORMS, *(f"- {form}" for form in moment.forms)])
+            answer = answer_form(reasoned=self._mode == "cot")
+        return {
+            "goal": moment.goal,
+            "frame": moment.frame,
+            "actions": actions,
+            "answer": answer,
+            "step": str(moment.step),
+            "budget": str(moment.budget),
+        }
+
+    def _filled(self, name: str, fields: dict[str, Value]) -> tuple[Part, ...]:
+        return self._templates.fill(name, **fields)
+
+    def _opening(self) -> tuple[Part, ...]:
+        """What stands before a step: feedback on the one before it."""
+        return (f"{self._feedback}\n\n",) if self._feedback else ()
+
+    def _remember(self, parts: tuple[Part, ...], answer: Message | None) -> None:
+        """Keep a step if a later question may show it."""
+        if self._history == "none":
+            return
+        if self.presentation.past_pictures == "text":
+            parts = told(parts, "text", self.presentation.detail)
+        self._past.append(_Past(parts, answer))
+
+    def _told(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        return told(parts, self.presentation.modality, self.presentation.detail)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from envs.kidgym import Frame, World, make
 from envs.kidgym.registry import MDE_DECOYS
+from envs.picture import Detail
 from evals.ledger.records import chat_of
-from evals.suites.kidgym.prompts import letters_of
+from evals.suites.kidgym.offer import NOT_OFFERED
+from evals.suites.kidgym.play import offered
 from evals.suites.kidgym.user_tasks import load_user_tasks
 from evals.types import Chat
 
@@ -75,11 +77,11 @@ def _rerender(row: Mapping[str, Any], mde_decoys: str) -> RerenderedEpisode:
             break
         chosen: str | None = actions[0]
         if not forced:
-            _compare(row, asked, world, [*(step.frame for step in steps), frame])
+            _compare(row, asked, world)
             chosen = turns[asked]["action"]
             asked += 1
         before = world.copy()
-        accepted = chosen is not None and world.step(actions.index(chosen)).accepted
+        accepted = chosen is not None and world.take(offered(world, chosen)).accepted
         steps.append(RerenderedStep(frame, actions, chosen, forced, accepted, before))
         if chosen is None:
             break
@@ -97,18 +99,25 @@ def _world(row: Mapping[str, Any], mde_decoys: str) -> World:
     return make(row["task"], int(row["level"]), row["seed"], cell_pixels=cell_pixels, skin=skin, mde_decoys=mde_decoys)
 
 
-def _compare(row: Mapping[str, Any], number: int, world: World, seen: list[Frame]) -> None:
-    """Check a stored question against the world: pictures, offered letters, chosen action."""
-    turn = row["turns"][number]
-    expected = seen if world.memory else seen[-1:]
-    if _frames(chat_of(row["turns"], number))[-len(expected) :] != expected:
+def _compare(row: Mapping[str, Any], number: int, world: World) -> None:
+    """Check a stored question against the world: pictures, offered actions, chosen action."""
+    turn, chat = row["turns"][number], chat_of(row["turns"], number)
+    if not _shows(chat, world.frame):
         raise _error(row, number, "shows other pictures than the game rendered again")
-    if tuple(turn["options"]) != letters_of(world.actions):
+    if len(turn["options"]) != len(world.actions):
         raise _error(
             row, number, f"offers {len(turn['options'])} actions, the game rendered again {len(world.actions)}"
         )
-    if turn["action"] is not None and turn["action"] not in world.actions:
+    if turn["action"] is not None and turn["action"] not in world.actions and turn["rule"] != NOT_OFFERED:
         raise _error(row, number, f"chose {turn['action']!r}, which the game rendered again does not offer")
+
+
+def _shows(chat: Chat, expected: Frame) -> bool:
+    """Whether the last picture of a question is the expected one; or, where it has none, whether it is told in words."""
+    if shown := _frames(chat):
+        return shown[-1] == expected
+    asked = "\n".join(part for part in chat[-1].parts if isinstance(part, str))
+    return any(expected.twin(detail) in asked for detail in get_args(Detail))
 
 
 def _frames(chat: Chat) -> list[Frame]:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from envs.kidgym import TASKS, World, make
-from envs.picture import Picture
+from envs.kidgym.twin import VERSION as TWIN_VERSION
+from envs.picture import Detail, Picture
 from envs.settings import Count, Several, check_instance, shown
 from envs.suggest import did_you_mean
 from evals.conversation import Conversation
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
+from evals.presentation import Feedback, History, Modality, OptionOrder, PastPictures, PastReasoning, Presentation
+from evals.presentation.settings import in_words
 from evals.reference import Conditions, published
 from evals.reference.comparison import published_tables
 from evals.replies.reader import READER_VERSION
@@ -29,6 +32,7 @@ from evals.suites.kidgym.figures import kidgym_figures
 from evals.suites.kidgym.paper import paper_tables
 from evals.suites.kidgym.play import COLUMNS, play_world
 from evals.suites.kidgym.prefix_cache import cache_table
+from evals.suites.kidgym.presentation import DEFAULT, OF_BUDGET, check_presentation, shown_history
 from evals.suites.kidgym.prompts import Dialogue, Mode
 from evals.suites.kidgym.published import capability_table, run_cells
 from evals.suites.kidgym.published_environment.plan import planned_games, recorded_games
@@ -94,6 +98,18 @@ class KidGymSuite(Suite):
         recording: Folder that ``raycade kidgym record`` wrote; what is shown in these games is added to it.
         checkout: The published repository.
         python: Interpreter with what the checkout needs.
+        modality: What stands where a picture belongs: ``picture``, ``text`` (its text twin: what it shows,
+            in words) or ``both``.
+        detail: How pictures are told in words: ``grid``, ``prose`` or ``json``.
+        history: Earlier steps that a question shows: ``published`` (all in memory tasks, none in the others), ``all``, ``none``
+            or the last so many.
+        past_pictures: Whether pictures of earlier steps are ``kept``, or told in words (``text``).
+        past_reasoning: Whether earlier answers stand with the reasoning that led to them (``kept``) or without (``dropped``).
+        feedback: What a question says of the latest action: ``none``, or of ``legal`` (whether it could be carried out),
+            ``changed`` (what is seen to have changed) and ``reward`` (1, 0 or -1: nearer to the win, not nearer, lost).
+        option_order: Whether actions are ``shuffled`` at every step, or ``listed`` by their texts.
+        tell_budget: Whether prompts tell how many steps a game allows.
+        list_actions: Whether prompts list the actions; else they tell their forms, and the player writes one.
         seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells, ``training:NUMBER`` a block
             of games to train on; empty for the open ones.
     """
@@ -122,11 +138,20 @@ class KidGymSuite(Suite):
     recording: str = ""
     checkout: str = ""
     python: str = ""
+    modality: Modality = DEFAULT.modality
+    detail: Detail = DEFAULT.detail
+    history: Literal["published"] | History = DEFAULT.history
+    past_pictures: PastPictures = DEFAULT.past_pictures
+    past_reasoning: PastReasoning = DEFAULT.past_reasoning
+    feedback: Feedback | Several[Feedback] = "none"
+    option_order: OptionOrder = DEFAULT.option_order
+    tell_budget: bool = True
+    list_actions: bool = True
     seeds: str = ""
 
     def __post_init__(self) -> None:
         check_instance("suite", self)
-        for setting in ("tasks", "levels", "modes", "environments"):
+        for setting in ("tasks", "levels", "modes", "environments", "feedback"):
             value = getattr(self, setting)
             object.__setattr__(self, setting, (value,) if isinstance(value, str | int) else tuple(value))
         if self.tasks == ("all",):
@@ -198,6 +223,12 @@ class KidGymSuite(Suite):
         world = self._world(episode.task, int(episode.level), episode.seed)
         return await play_world(world, self._dialogue(world.name, mode), conversation, self.decoder)
 
+    @cached_property
+    def presentation(self) -> Presentation:
+        """How the games are told."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(Presentation)}
+        return Presentation(**values | {"feedback": tuple(kind for kind in self.feedback if kind != "none")})
+
     async def first_turn(self, episode: Episode) -> Turn | None:
         """What an episode asks first; None for the published environment, which is not started for a look."""
         return None if episode.task.endswith(SUFFIX) else await super().first_turn(episode)
@@ -210,9 +241,12 @@ class KidGymSuite(Suite):
             ValueError: as ``plan``.
         """
         self._check()
+        if self.modality == "text":
+            return Needs()
         return Needs(
             pictures=max(
-                _most_frames(task, self._levels) + sum(isinstance(part, Picture) for part in self._example(task, mode))
+                _most_frames(task, self._levels, self.presentation)
+                + sum(isinstance(part, Picture) for part in self._example(task, mode))
                 for task in self.tasks
                 for mode in self._modes
             )
@@ -256,10 +290,11 @@ class KidGymSuite(Suite):
     @property
     def _conditions(self) -> Conditions:
         """How these games are played, in the words of the paper's own."""
+        prompts = "other templates" if self.templates else "own"
         return Conditions(
             games="drawn from seeds",
             pictures=f"{'another skin' if self.skin else 'own sprites'}, {self.resolution} px a cell",
-            prompts="other templates" if self.templates else "own",
+            prompts=", ".join(filter(None, (prompts, in_words(self.presentation.changes(DEFAULT))))),
             decoder="own" if self.decoder == "lenient" else self.decoder,
         )
 
@@ -292,7 +327,8 @@ class KidGymSuite(Suite):
         return worked_example(task, self._templates, self.resolution, self.skin) if mode == "icl" else ()
 
     def _dialogue(self, task: str, mode: Mode) -> Dialogue:
-        return Dialogue(self._templates, mode, TASKS[task].memory, self._example(task, mode))
+        templates = self._templates if self.tell_budget else self._templates.without(OF_BUDGET)
+        return Dialogue(templates, mode, TASKS[task].memory, self._example(task, mode), self.presentation)
 
     @property
     def _recording(self) -> Recording:
@@ -307,7 +343,9 @@ class KidGymSuite(Suite):
         example = [_portable(part) for part in self._example(task, mode)]
         decoding = READER_VERSION if self.decoder == "lenient" else self.decoder
         decoys = self.mde_decoys if task == "MDE" else ""
-        return stable_hash(self._templates.fingerprint, self.resolution, decoding, decoys, example)
+        told = self.presentation.identity(DEFAULT)
+        words = (TWIN_VERSION,) if told else ()
+        return stable_hash(self._templates.fingerprint, self.resolution, decoding, decoys, example, *told, *words)
 
     def _estimate(self, world: World, mode: Mode) -> tuple[float, float]:
         """Expected calls and prompt tokens of an episode of the world's task and level."""
@@ -315,7 +353,7 @@ class KidGymSuite(Suite):
         dialogue = self._dialogue(world.name, mode)
         question = dialogue.question(dialogue.moment(world))
         first = _tokens(question)
-        if not world.memory:
+        if shown_history(self.presentation, world.memory) == "none":
             return calls, calls * first
         if self._templates.chat:  # asked afresh, each time with one more picture
             return calls, calls * first + _tokens_of((world.frame,)) * sum(range(1, round(calls) + 1))
@@ -343,6 +381,7 @@ class KidGymSuite(Suite):
             _ = self._templates
         except ValueError as error:
             raise ValueError(f"suite.templates: {error}") from error
+        check_presentation(self.presentation, self._templates, bool(self.templates), self.decoder)
         self._check_published()
 
     def _check_published(self) -> None:
@@ -359,6 +398,11 @@ class KidGymSuite(Suite):
         ):
             if setting not in given:
                 raise ValueError(f"suite.environments has published, so suite.{setting} must be {what}")
+        changed = self.presentation.changes(DEFAULT)
+        if changed:
+            raise ValueError(
+                f"suite.{next(iter(changed))} is for games of our own: leave published out of suite.environments"
+            )
         if "icl" in self.modes:
             raise ValueError("suite.modes: the published environment has no worked example: leave out icl")
         try:
@@ -374,12 +418,14 @@ class KidGymSuite(Suite):
                 recorded_games(self._recording, task, level, self.episodes)
 
 
-def _most_frames(task: str, levels: Sequence[int]) -> int:
+def _most_frames(task: str, levels: Sequence[int], presentation: Presentation) -> int:
     """Pictures of the game itself in the longest prompt of a task."""
-    if not TASKS[task].memory:
+    history = shown_history(presentation, TASKS[task].memory)
+    if history == "none" or presentation.past_pictures == "text":
         return 1
     longest = max(TASKS[task].budgets[level - 1] for level in levels)
-    return min(longest, _LAST_STEP.get(task, longest))
+    longest = min(longest, _LAST_STEP.get(task, longest))
+    return longest if history == "all" else min(longest, history + 1)
 
 
 def _opening(world: World) -> str:

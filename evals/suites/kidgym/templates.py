@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 
 from envs.files import read_text, read_yaml
 from envs.picture import Picture
+from evals.presentation import joined
 from evals.suites.kidgym.wording import BUILT_IN, Wording, wording_of
 from evals.types import Chat, Part, message, stable_hash
 
@@ -78,6 +79,11 @@ class Templates:
             self.texts, dataclasses.asdict(self.wording), [dataclasses.astuple(one) for one in self.chat]
         )
 
+    def without(self, said: str) -> Templates:
+        """The same templates without a text that some of them have."""
+        texts = tuple((name, text.replace(said, "")) for name, text in self.texts)
+        return dataclasses.replace(self, texts=texts)
+
     def asked_afresh(self, fields: Mapping[str, Value], frames: Sequence[Picture]) -> Chat:
         """The chat of a question in the user's own form.
 
@@ -114,17 +120,6 @@ def _filled(source: str, values: Mapping[str, Value]) -> tuple[Part, ...]:
         parts += [source[position : match.start()], *([value] if isinstance(value, str | Picture) else value)]
         position = match.end()
     return joined([*parts, source[position:]])
-
-
-def joined(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The same parts with neighboring texts made one, and without empty ones."""
-    merged: list[Part] = []
-    for part in parts:
-        if isinstance(part, str) and merged and isinstance(merged[-1], str):
-            merged[-1] += part
-        elif part != "":
-            merged.append(part)
-    return tuple(merged)
 
 
 @functools.lru_cache(maxsize=16)

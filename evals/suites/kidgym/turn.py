@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evals.conversation import Conversation
 from evals.replies.reader import Reading
-from evals.suites.kidgym.prompts import Dialogue, Moment, letters_of
+from evals.suites.kidgym.offer import read_written
+from evals.suites.kidgym.prompts import Dialogue, Moment
 from evals.suites.kidgym.reading import Decoder, read_reply
 from evals.types import OptionFeatures
 
@@ -33,13 +34,14 @@ async def choose(
         moment: What the player is told, with the actions in the words of the prompt.
         actions: The same actions in the words of the environment, for the ledger.
         decoder: The rule that reads the reply.
-        oracle: The letter of perfect play.
-        shortcuts: Those of the shortcut players, by name.
+        oracle: What perfect play would reply.
+        shortcuts: What the shortcut players would reply, by name.
         remaining: Steps of perfect play, as ``Turn.remaining``.
         features: What can be told of each action, as ``Turn.features``.
 
     Returns:
-        ``FORCED``, or what was read; without an index if the reply names no action.
+        ``FORCED``, or what was read; without an index if the reply names no action, with one beyond the list if it writes an
+        action that is not offered.
 
     Raises:
         PlayerError: the player cannot answer.
@@ -47,16 +49,22 @@ async def choose(
     if len(actions) == 1:
         dialogue.forced(moment)
         return FORCED
-    letters, chat = letters_of(actions), dialogue.question(moment)
+    choices, chat = dialogue.choices(moment), dialogue.question(moment)
     played = await conversation.ask(
-        chat, options=letters, oracle=oracle, shortcuts=shortcuts, remaining=remaining, features=features
+        chat, options=choices, oracle=oracle, shortcuts=shortcuts, remaining=remaining, features=features
     )
-    choice = read_reply(played.reply, moment.actions, decoder)
+    reply = played.reply
+    if dialogue.presentation.list_actions:
+        choice = read_reply(reply, moment.actions, decoder)
+        chosen = None if choice.option is None else (choices[choice.option], actions[choice.option])
+    else:
+        choice, written = read_written(reply.text, moment.actions, moment.forms, reply.cut_off)
+        chosen = None if choice.option is None else (written, written)
     played.rule = choice.rule
-    if choice.option is not None:
-        played.action = actions[choice.option]
-        dialogue.answered(moment, chat, letters[choice.option], played.reply.reasoning)
-    elif played.reply.finish == "content_filter":
+    if chosen is not None:
+        said, played.action = chosen
+        dialogue.answered(moment, said, reply.text, reply.reasoning)
+    elif reply.finish == "content_filter":
         # As the table of reply health names it: a higher limit of tokens does not help here.
         return Reading(None, "filtered")
     return choice

@@ -11,15 +11,17 @@ import pyarrow as pa
 
 from envs.kumo import Game
 from evals.conversation import Conversation
+from evals.presentation import Presentation
 from evals.suite import Column
 from evals.suites.kumo import prompts
 from evals.suites.kumo.decode import decode
 from evals.suites.kumo.features import option_features
 from evals.suites.kumo.judge import judge, remaining
+from evals.suites.kumo.presentation import DEFAULT, answer, ruled_out, shown_chat
 from evals.suites.kumo.searched_game import BookChoice, Puzzle
 from evals.suites.kumo.shortcuts import shortcuts_of
 from evals.suites.kumo.wording import PromptStyle, Said
-from evals.types import Chat, Message, Outcome
+from evals.types import Chat, Outcome
 
 COLUMNS: Mapping[str, Column] = {
     "tests": Column(pa.int32(), "Tests taken, repeated ones included.", better="lower"),
@@ -73,6 +75,7 @@ async def play_puzzle(
     book: BookChoice = "prose",
     decoder: Literal["lenient", "strict"] = "lenient",
     regret: bool = True,
+    presentation: Presentation = DEFAULT,
 ) -> Outcome:
     """Play one puzzle within the episode's budget of replies.
 
@@ -87,16 +90,17 @@ async def play_puzzle(
         book: Style of the knowledge book.
         decoder: Read replies as a person would, or as the published parser does.
         regret: Whether to search for what each test lost.
+        presentation: How the game is told.
     """
     task, game = puzzle.task, Game(puzzle.task)
-    words = puzzle.wording(prompt, book, conversation.episode.budget)
+    words = puzzle.wording(prompt, book, conversation.episode.budget, presentation)
     said = words.opening()
     before: Chat = ()
     strict = decoder == "strict"
     parse_errors = unread = 0
     for _ in range(conversation.episode.budget):
         played = await conversation.ask(
-            words.chat_for(conversation.episode.player, (*before, *said.sent)),
+            words.chat_for(conversation.episode.player, shown_chat((*before, *said.sent), presentation)),
             options=puzzle.names,
             oracle=functools.partial(puzzle.best, tuple(game.observed)),
             shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id),
@@ -118,8 +122,11 @@ async def play_puzzle(
             break
         else:
             unread = 0
-            following = words.outcome(choice.name, game.test(choice.name))
-        before = (*before, *said.kept, Message("assistant", (played.reply.text,), played.reply.reasoning))
+            known = tuple(game.taken)
+            shown = game.test(choice.name)
+            following = words.outcome(choice.name, shown, ruled_out(task, known, choice.name, presentation))
+        earlier = answer(played.reply.text, played.reply.reasoning, choice.name, presentation)
+        before = (*before, *said.kept, earlier)
         said = following
     optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
     taken = tuple(game.taken)

@@ -6,6 +6,8 @@ A game's chat is only ever appended to: the rules and the book are the system me
 from __future__ import annotations
 
 from envs.kumo import Domain, Task
+from evals.presentation import Presentation
+from evals.suites.kumo.presentation import DEFAULT, history_note, listed
 from evals.types import Chat, Message, message, stable_hash
 
 RULES = """\
@@ -56,7 +58,18 @@ PROMPT_FINGERPRINT = stable_hash(RULES, ONE, SEVERAL_GOAL, SEVERAL, ASK, START, 
 """Part of every episode's fingerprint: runs under other words are other runs."""
 
 
-def opening(task: Task, domain: Domain, book: str, limit: int) -> Chat:
+UNLISTED = "What you may choose: one of the {tests} that the guidebook names."
+"""Stands for the list of tests where actions are not listed."""
+
+_LIMIT = (
+    "The game is lost if no {truth} has been named after {limit} rounds, and a reply that cannot be read takes a round, "
+    "too."
+)
+_NO_LIMIT = "A reply that cannot be read takes a round, too."
+_LIST = "What you may choose ({tests}):\n{test_list}"
+
+
+def opening(task: Task, domain: Domain, book: str, limit: int, presentation: Presentation = DEFAULT) -> Chat:
     """The rules with the task's lists and guidebook, and the first question.
 
     Args:
@@ -64,10 +77,19 @@ def opening(task: Task, domain: Domain, book: str, limit: int) -> Chat:
         domain: its domain, for goal and nouns.
         book: the knowledge book.
         limit: rounds that the game may take.
+        presentation: what of it is told, and in which order.
     """
+    template = RULES
+    if not presentation.tell_budget:
+        template = template.replace(_LIMIT, _NO_LIMIT)
+    if not presentation.list_actions:
+        template = template.replace(_LIST, UNLISTED)
+    seed = (task.domain, task.index, task.seed)
+    truths_listed = listed(task.truths, presentation, *seed, *task.truths)
+    tests_listed = listed(task.action_names, presentation, *seed, *task.action_names)
     test, truth, truths = domain.action.singular, domain.truth.singular, domain.truth.plural
     count = len(task.valid_truths)
-    rules = RULES.format(
+    rules = template.format(
         goal=SEVERAL_GOAL.format(tests=domain.action.plural, truths=truths) if count > 1 else domain.goal,
         how_many=(SEVERAL if count > 1 else ONE).format(count=count, truth=truth, truths=truths),
         all_right=f"the right {truths if count > 1 else truth}",
@@ -77,16 +99,17 @@ def opening(task: Task, domain: Domain, book: str, limit: int) -> Chat:
         a_test=f"{'an' if test[0] in 'aeiou' else 'a'} {test}",
         tests=domain.action.plural,
         limit=limit,
-        truth_list="\n".join(f"- {name}" for name in task.truths),
-        test_list="\n".join(f"- {name}" for name in task.action_names),
+        truth_list="\n".join(f"- {name}" for name in truths_listed),
+        test_list="\n".join(f"- {name}" for name in tests_listed),
         book=book.strip(),
     )
+    rules += history_note(presentation)
     return message("system", rules), message("user", f"{START}\n\n{_ask(task, domain)}")
 
 
-def outcome(task: Task, domain: Domain, test: str, observation: str) -> Message:
-    """What a test showed, and the next question."""
-    return message("user", f"{OUTCOME.format(test=test, observation=observation)}\n\n{_ask(task, domain)}")
+def outcome(task: Task, domain: Domain, test: str, observation: str, feedback: str = "") -> Message:
+    """What a test showed, with feedback on it, and the next question."""
+    return message("user", f"{OUTCOME.format(test=test, observation=observation)}{feedback}\n\n{_ask(task, domain)}")
 
 
 def reminder(*, cut_off: bool) -> Message:

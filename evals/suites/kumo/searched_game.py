@@ -21,9 +21,11 @@ from envs.kumo import (
     write_book,
 )
 from envs.kumo.published import PublishedDomain, PublishedTask, open_domain
+from evals.presentation import Presentation
 from evals.suites.kumo.judge import CHEAP
 from evals.suites.kumo.levels import size_of
 from evals.suites.kumo.optima import is_known
+from evals.suites.kumo.presentation import DEFAULT
 from evals.suites.kumo.searching import best_move, optimal_play
 from evals.suites.kumo.wording import OwnWording, PromptStyle, PublishedWording, Wording
 from evals.types import Chat
@@ -51,9 +53,11 @@ class Puzzle:
         """The puzzle's place among those generated together."""
         return self.task.index
 
-    def wording(self, prompt: PromptStyle, book: BookChoice, limit: int) -> Wording:
+    def wording(
+        self, prompt: PromptStyle, book: BookChoice, limit: int, presentation: Presentation = DEFAULT
+    ) -> Wording:
         """What is said in a game with these prompts, a book in this style and so many rounds."""
-        return OwnWording(self.task, self.domain, self.book(book), limit)
+        return OwnWording(self.task, self.domain, self.book(book), limit, presentation)
 
     def opening(self, book: BookChoice, limit: int) -> Chat:
         """The first turn's chat in our words."""
@@ -116,11 +120,13 @@ class PublishedPuzzle(Puzzle):
     published: PublishedTask
     of: PublishedDomain
 
-    def wording(self, prompt: PromptStyle, book: BookChoice, limit: int) -> Wording:
+    def wording(
+        self, prompt: PromptStyle, book: BookChoice, limit: int, presentation: Presentation = DEFAULT
+    ) -> Wording:
         """What is said in a game, in the benchmark's words if these are asked for."""
         if prompt == "published":
             return PublishedWording(self.published, self.of, self.book(book))
-        return super().wording(prompt, book, limit)
+        return super().wording(prompt, book, limit, presentation)
 
     def _write_book(self, style: BookChoice) -> str:
         return self.published.book if style == "published" else super()._write_book(style)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from evals.conversation import Conversation
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
 from evals.players import ShortcutPlayer
+from evals.presentation import History, OptionOrder, PastReasoning, Presentation
+from evals.presentation.settings import in_words
 from evals.reference import Conditions
 from evals.reference.comparison import published_tables
 from evals.replies.reader import READER_VERSION
@@ -31,6 +34,7 @@ from evals.suites.kumo.judge import CHEAP
 from evals.suites.kumo.levels import expected_calls, is_level, level_of, size_of
 from evals.suites.kumo.paper import paper_tables
 from evals.suites.kumo.play import COLUMNS, play_puzzle
+from evals.suites.kumo.presentation import DEFAULT, check_presentation
 from evals.suites.kumo.prompts import PROMPT_FINGERPRINT
 from evals.suites.kumo.published import run_cells
 from evals.suites.kumo.repeats import join_runs, malformed_episodes
@@ -88,6 +92,12 @@ class KumoSuite(Suite):
             the published parser, and the first reply that it cannot read ends the run.
         max_steps: Replies after which a run without prediction has failed (50 in the paper); players are told.
         hard_regret: Whether to search hard tasks, too, for what each test lost (seconds of a core for each game).
+        history: Earlier rounds that a question shows: ``all``, ``none`` or the last so many.
+        past_reasoning: Whether earlier replies are ``kept`` as they were written, or ``dropped`` but for what they chose.
+        feedback: ``changed`` tells with each outcome which candidates it rules out and which are left; or ``none``.
+        option_order: Whether candidates and tests are ``listed`` in the task's order, or ``shuffled``.
+        tell_budget: Whether the prompt tells how many rounds a game may take.
+        list_actions: Whether the prompt lists the tests, which the guidebook names as well.
         seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells, ``training:NUMBER`` a block
             of games to train on; empty for the open ones.
     """
@@ -117,6 +127,12 @@ class KumoSuite(Suite):
     decoder: Literal["lenient", "strict"] = "lenient"
     max_steps: Count = BUDGET
     hard_regret: bool = False
+    history: History = "all"
+    past_reasoning: PastReasoning = DEFAULT.past_reasoning
+    feedback: Literal["none", "changed"] = "none"
+    option_order: OptionOrder = DEFAULT.option_order
+    tell_budget: bool = True
+    list_actions: bool = True
     seeds: str = ""
 
     def __post_init__(self) -> None:
@@ -133,6 +149,18 @@ class KumoSuite(Suite):
             else:
                 domains += available_domains()
         object.__setattr__(self, "domains", tuple(domains))
+
+    @cached_property
+    def presentation(self) -> Presentation:
+        """How the games are told."""
+        return Presentation(
+            history=self.history,
+            past_reasoning=self.past_reasoning,
+            feedback=("changed",) if self.feedback == "changed" else (),
+            option_order=self.option_order,
+            tell_budget=self.tell_budget,
+            list_actions=self.list_actions,
+        )
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -208,6 +236,7 @@ class KumoSuite(Suite):
             book=self.book,
             decoder=self.decoder,
             regret=self.hard_regret or len(puzzle.task.truths) <= CHEAP,
+            presentation=self.presentation,
         )
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
@@ -242,6 +271,13 @@ class KumoSuite(Suite):
     @property
     def _conditions(self) -> Conditions:
         """How these tasks are played, in the words of the paper's own."""
+        told = in_words(self.presentation.changes(DEFAULT))
+        plain = self._plain_conditions
+        return dataclasses.replace(plain, prompts=f"{plain.prompts}, {told}") if told else plain
+
+    @property
+    def _plain_conditions(self) -> Conditions:
+        """The same but for the presentation."""
         if self.source:
             games = "the authors' tasks"
             if self.malformed == "left_out":
@@ -283,7 +319,8 @@ class KumoSuite(Suite):
 
     def _episode(self, puzzle: Puzzle, level: str, index: int) -> Episode:
         task, calls = puzzle.task, min(expected_calls(level), self.max_steps)
-        opening = [message.parts for message in puzzle.wording(self.prompt, self.book, self.max_steps).opening().sent]
+        words = puzzle.wording(self.prompt, self.book, self.max_steps, self.presentation)
+        opening = [message.parts for message in words.opening().sent]
         tokens = sum(len(str(part)) for parts in opening for part in parts) / 4
         roles = [PUBLISHED_ROLES] if self.prompt == "published" else []
         return Episode(
@@ -295,7 +332,9 @@ class KumoSuite(Suite):
             repeat=0,
             seed=stable_seed(self.name, puzzle.domain.name, level, self._drawn_from, index),
             fingerprint=stable_hash(
-                PROMPT_FINGERPRINT, opening, READER_VERSION, self.decoder, self.max_steps, task.to_json(), *roles
+                *(PROMPT_FINGERPRINT, opening, READER_VERSION, self.decoder, self.max_steps, task.to_json()),
+                *roles,
+                *self.presentation.identity(DEFAULT),
             ),
             budget=self.max_steps,
             calls=calls,
@@ -310,6 +349,7 @@ class KumoSuite(Suite):
                     f"suite.difficulties: no difficulty {difficulty!r}; there are {', '.join(DIFFICULTIES)}, and sizes such "
                     f"as 6x8{did_you_mean(difficulty, DIFFICULTIES)}"
                 )
+        check_presentation(self.presentation, self.prompt)
         if (self.truths is None) != (self.actions is None):
             raise ValueError("suite.truths and suite.actions must be given together")
         for level in self.levels:

@@ -8,7 +8,9 @@ from typing import Literal, Protocol
 from envs.kumo import Domain, Task
 from envs.kumo.published import PublishedDomain, PublishedTask
 from envs.kumo.published.templates import fill
+from evals.presentation import Presentation
 from evals.suites.kumo import prompts
+from evals.suites.kumo.presentation import DEFAULT
 from evals.types import Chat, Message, message
 
 PromptStyle = Literal["own", "published"]
@@ -31,8 +33,8 @@ class Wording(Protocol):
         """The first turn's chat."""
         ...
 
-    def outcome(self, test: str, observation: str) -> Said:
-        """What a test showed, and the next question."""
+    def outcome(self, test: str, observation: str, feedback: str = "") -> Said:
+        """What a test showed, with feedback on it, and the next question."""
         ...
 
     def chat_for(self, player: str, chat: Chat) -> Chat:
@@ -49,15 +51,16 @@ class OwnWording:
     book: str
     limit: int
     """Rounds that the game may take."""
+    presentation: Presentation = DEFAULT
 
     def opening(self) -> Said:
         """The rules, and the first question."""
-        chat = prompts.opening(self.task, self.domain, self.book, self.limit)
+        chat = prompts.opening(self.task, self.domain, self.book, self.limit, self.presentation)
         return Said(chat, chat)
 
-    def outcome(self, test: str, observation: str) -> Said:
-        """What a test showed, and the next question."""
-        said = (prompts.outcome(self.task, self.domain, test, observation),)
+    def outcome(self, test: str, observation: str, feedback: str = "") -> Said:
+        """What a test showed, with feedback on it, and the next question."""
+        said = (prompts.outcome(self.task, self.domain, test, observation, feedback),)
         return Said(said, said)
 
     def chat_for(self, player: str, chat: Chat) -> Chat:
@@ -78,8 +81,8 @@ class PublishedWording:
         system = message("system", self.domain.system_prompt(self.task.task, self.book))
         return Said((system, message("user", self._instruction)), (system, message("user", self.domain.turns.begin)))
 
-    def outcome(self, test: str, observation: str) -> Said:
-        """What a test showed, in Python's notation, and once more the instruction."""
+    def outcome(self, test: str, observation: str, feedback: str = "") -> Said:
+        """What a test showed, in Python's notation, and once more the instruction; there is no feedback."""
         shown = repr({"action": test, "observation": self.task.shown[test]})
         text = fill(self.domain.turns.outcome, {"observation": shown})
         return Said((_user(f"{text}{self.domain.turns.joint}{self._instruction}"),), (_user(text),))

@@ -15,10 +15,11 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from evals.conversation import Conversation
+from evals.presentation import Presentation
 from evals.suite import Column
 from evals.suites.multistar.features import option_features
 from evals.suites.multistar.mseval import complete
-from evals.suites.multistar.prompts import Order, Style, labels_of, prompt
+from evals.suites.multistar.prompts import DEFAULT, Order, Style, labels_of, prompt
 from evals.suites.multistar.puzzles import Prior, planned_calls
 from evals.suites.multistar.questions import Question
 from evals.suites.multistar.read_answer import read_answer
@@ -85,6 +86,7 @@ class AskSettings:
     """Needs labels."""
     paper_literal: bool = False
     order: Order = "paper"
+    presentation: Presentation = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -185,8 +187,8 @@ class _Asking:
         Raises:
             PlayerError: one of them cannot be answered; the others are given up.
         """
-        style, order = self.settings.style, self.settings.order
-        chats = [prompt(question, sentences, style, order) for question, sentences in wanted]
+        how = (self.settings.style, self.settings.order, self.settings.presentation)
+        chats = [prompt(question, sentences, *how) for question, sentences in wanted]
         new = {chat: question for chat, (question, _) in zip(chats, wanted, strict=True) if chat not in self._known}
         tasks = [asyncio.ensure_future(self._ask(chat, question)) for chat, question in new.items()]
         try:

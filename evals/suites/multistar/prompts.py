@@ -14,6 +14,9 @@ from typing import Literal
 from envs.page import PagePicture, Words
 from envs.picture import Picture
 from envs.raven import RavenPicture
+from envs.raven.twin import LEGEND
+from evals.presentation import Presentation, told
+from evals.presentation.pictures import NOTES
 from evals.suites.multistar.questions import Question
 from evals.types import Chat, message, stable_hash
 
@@ -33,6 +36,8 @@ PAGE = "This page holds a picture and a question about it. {ask}"
 TITLE = "Panels and shapes"
 SECTIONS = {"2P": "What was seen", "1R": "What was seen", "2R": "Rules found", "final": "Rules found"}
 """Headings above what earlier answers said, by the stage that is asked."""
+
+DEFAULT = Presentation()
 
 PROMPT_FINGERPRINT = stable_hash(SYSTEM, NOTICE, ASK_LETTER, ASK_NUMBER, CHOOSE, PAGE, TITLE, SECTIONS, "layout 2")
 """Part of every episode's fingerprint: runs under other words are other runs."""
@@ -57,7 +62,13 @@ def _numbered(question: Question) -> bool:
     return question.stage == "final"
 
 
-def prompt(question: Question, priors: Sequence[str], style: Style, order: Order = "paper") -> Chat:
+def prompt(
+    question: Question,
+    priors: Sequence[str],
+    style: Style,
+    order: Order = "paper",
+    presentation: Presentation = DEFAULT,
+) -> Chat:
     """The chat of one question.
 
     Args:
@@ -65,12 +76,20 @@ def prompt(question: Question, priors: Sequence[str], style: Style, order: Order
         priors: Sentences that earlier answers were made into; empty without prior information.
         style: One of the three.
         order: With ``question_first``, prompts that differ in their earlier answers share all that stands before those.
+        presentation: Whether the picture is shown, or told in words.
     """
-    system = message("system", SYSTEM)
+    picture: Picture
     if style == "document":  # a page is one picture, of which nothing can be shared
-        return system, message("user", _page(question, priors), PAGE.format(ask=_ask(question)))
-    text = _structured(question, priors, order) if style == "structured" else _vanilla(question, priors, order)
-    return system, message("user", question.picture, text)
+        picture, text = _page(question, priors), PAGE.format(ask=_ask(question))
+    else:
+        picture = question.picture
+        text = _structured(question, priors, order) if style == "structured" else _vanilla(question, priors, order)
+    modality = presentation.modality
+    if modality == "picture":
+        return message("system", SYSTEM), message("user", picture, text)
+    system = f"{SYSTEM} {NOTES[modality]} {LEGEND}"
+    shown = told((picture, f"\n\n{text}"), modality, presentation.detail)
+    return message("system", system), message("user", *shown)
 
 
 def _ask(question: Question) -> str:

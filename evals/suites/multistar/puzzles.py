@@ -26,6 +26,7 @@ from envs.raven import (
 )
 from envs.raven.files import content_digest
 from envs.raven.listing import configuration_of, read_index
+from evals.presentation import OptionOrder, shuffled
 from evals.sealed import seed_parts
 from evals.suites.multistar.published_questions.store import published_puzzle
 from evals.suites.multistar.questions import Drawing, Question, chain_questions, direct_nodes, direct_questions
@@ -136,6 +137,7 @@ class Selection:
     """The others are left out, as questions and as parents. The final question stays."""
     options: Drawing = "balanced"
     scale: int = 1
+    option_order: OptionOrder = "listed"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -160,10 +162,26 @@ def questions_of(source: Source, selection: Selection) -> tuple[Question, ...]:
 def _selected(asked: Sequence[Question], selection: Selection) -> tuple[Question, ...]:
     """The questions on the selected attributes, with those of their parents that are among them."""
     kept = [question for question in asked if question.attribute is None or question.attribute in selection.attributes]
+    if selection.option_order == "shuffled":
+        kept = [_with_options_shuffled(question) for question in kept]
     names = {question.node for question in kept}
     return tuple(
         dataclasses.replace(question, parents=tuple(parent for parent in question.parents if parent in names))
         for question in kept
+    )
+
+
+def _with_options_shuffled(question: Question) -> Question:
+    """The question with its options in another order; numbered panels stand in the picture and stay as they are."""
+    if question.stage == "final":
+        return question
+    order = shuffled(range(len(question.options)), question.picture.key, question.node, question.options)
+    return dataclasses.replace(
+        question,
+        options=tuple(question.options[place] for place in order),
+        key=order.index(question.key),
+        said=tuple(question.said[place] for place in order) if question.said else (),
+        rates=tuple(question.rates[place] for place in order) if question.rates else (),
     )
 
 

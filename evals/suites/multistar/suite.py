@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,15 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from annotated_types import Interval
 
-from envs.picture import Picture
+from envs.picture import Detail, Picture
 from envs.raven import CONFIGURATIONS, Render, configuration_named
+from envs.raven.twin import VERSION as TWIN_VERSION
 from envs.settings import Count, Several, check_instance
 from evals.conversation import Conversation
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
+from evals.presentation import Modality, OptionOrder, Presentation
+from evals.presentation.settings import in_words
 from evals.reference import Conditions, published
 from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds
@@ -25,7 +29,7 @@ from evals.suites.multistar.figures import multistar_figures
 from evals.suites.multistar.mseval import Convention
 from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.play import COLUMNS, RECORD_VERSION, AskSettings, ReplyForm, play_chain, play_direct
-from evals.suites.multistar.prompts import PROMPT_FINGERPRINT, Order, Style, prompt
+from evals.suites.multistar.prompts import DEFAULT, PROMPT_FINGERPRINT, Order, Style, prompt
 from evals.suites.multistar.published_questions.store import folder_digest, read_questions
 from evals.suites.multistar.puzzles import (
     CHAIN,
@@ -97,6 +101,11 @@ class MultiStarSuite(Suite):
         render: ``own`` (all sizes can be told apart, sharp at every scale) or ``official`` (pixel for pixel as RAVEN's
             published generator draws; what its pixels do not show does not count).
         scale: How many times larger panels and pages are drawn than the published 160 pixels a panel.
+        modality: What stands where the picture belongs: ``picture``, ``text`` (its text twin: what it shows, in words) or
+            ``both``.
+        detail: How pictures are told in words: ``grid``, ``prose`` or ``json``.
+        option_order: Whether options stand in the order in which they were drawn (``listed``) or in another one that the
+            question decides (``shuffled``): who answers by place shows. Numbered panels stay.
         seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells, ``training:NUMBER`` a block
             of games to train on; empty for the open ones.
     """
@@ -126,6 +135,9 @@ class MultiStarSuite(Suite):
     wording: Literal["own", "published"] = "own"
     source: str = ""
     doubtful: Literal["left_out", "scored"] = "left_out"
+    modality: Modality = "picture"
+    detail: Detail = "grid"
+    option_order: OptionOrder = "listed"
     seeds: str = ""
 
     def __post_init__(self) -> None:
@@ -172,8 +184,8 @@ class MultiStarSuite(Suite):
 
     @property
     def needs(self) -> Needs:
-        """A picture with every question, and label scores unless answers are written."""
-        return Needs(pictures=1, label_scores=self.reply == "labels")
+        """A picture with every question, unless it is told in words, and label scores unless answers are written."""
+        return Needs(pictures=0 if self.modality == "text" else 1, label_scores=self.reply == "labels")
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""
@@ -207,6 +219,13 @@ class MultiStarSuite(Suite):
     @property
     def _conditions(self) -> Conditions:
         """How these questions are asked, in the words of the paper's own."""
+        told = in_words(self.presentation.changes(DEFAULT))
+        plain = self._plain_conditions
+        return dataclasses.replace(plain, prompts=f"{plain.prompts}, {told}") if told else plain
+
+    @property
+    def _plain_conditions(self) -> Conditions:
+        """The same but for the presentation."""
         if self.wording == "published":
             theirs = published(self.name).conditions
             return Conditions(
@@ -245,7 +264,13 @@ class MultiStarSuite(Suite):
             sweep=self.sweep and self.reply == "labels",
             paper_literal=self.paper_literal,
             order=self.order,
+            presentation=self.presentation,
         )
+
+    @property
+    def presentation(self) -> Presentation:
+        """How questions are told."""
+        return Presentation(modality=self.modality, detail=self.detail, option_order=self.option_order)
 
     @property
     def _most(self) -> int:
@@ -284,7 +309,9 @@ class MultiStarSuite(Suite):
         return questions_of(self._source(configuration, puzzle), self._selection(configuration))
 
     def _selection(self, configuration: str) -> Selection:
-        return Selection(configuration, self.subtask, tuple(self.attributes), self.options, self.scale)
+        return Selection(
+            configuration, self.subtask, tuple(self.attributes), self.options, self.scale, self.option_order
+        )
 
     def _asked(self, episode: Episode) -> list[Question]:
         configuration, puzzle = episode.task, puzzle_of(episode)
@@ -312,6 +339,8 @@ class MultiStarSuite(Suite):
     def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:
         group = self._group(configuration, puzzle)
         reply = self.reply if self.reply == "labels" else f"{self.reply} read by rules {READER_VERSION}"
+        told = self.presentation.identity(DEFAULT)
+        words = (TWIN_VERSION,) if told else ()
         for draft in self._drafts(configuration, puzzle):
             yield Episode(
                 suite=self.name,
@@ -321,7 +350,9 @@ class MultiStarSuite(Suite):
                 index=puzzle if draft.level == CHAIN else puzzle * QUESTIONS_PER_PUZZLE + draft.number,
                 repeat=0,
                 seed=puzzle_seed(configuration, puzzle, self.seeds),
-                fingerprint=stable_hash(PROMPT_FINGERPRINT, RECORD_VERSION, self.subtask, reply, draft.content),
+                fingerprint=stable_hash(
+                    *(PROMPT_FINGERPRINT, RECORD_VERSION, self.subtask, reply, draft.content), *told, *words
+                ),
                 budget=draft.calls,
                 calls=float(draft.calls),
                 prompt_tokens=draft.tokens,
@@ -345,7 +376,7 @@ class MultiStarSuite(Suite):
             for question in questions:
                 number = int(question.node.rpartition("/")[2]) if asks_published else templates.index(question.node)
                 content = stable_hash(_content(question))
-                yield _Draft(mode, question.stage, content, number, 1, _tokens(question, settings.style))
+                yield _Draft(mode, question.stage, content, number, 1, _tokens(question, settings))
 
     # --- settings ---
 
@@ -369,7 +400,7 @@ class MultiStarSuite(Suite):
             if self.source:
                 raise ValueError("suite.source is set, but suite.wording is own; set suite.wording=published")
             return
-        for setting, default in (("problems", ""), ("scale", 1), ("render", "own")):
+        for setting, default in (("problems", ""), ("scale", 1), ("render", "own"), ("modality", "picture")):
             if getattr(self, setting) != default:
                 raise ValueError(f"suite.{setting} has no meaning with suite.wording=published: leave it out")
         if not self.source:
@@ -405,7 +436,7 @@ def _chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings
         parents = [parent for parent in questions if parent.node in question.parents]
         told += [sorted(sentences_of(parent, question, settings.paper_literal)) for parent in parents]
     calls = planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal)
-    tokens = sum(_tokens(question, settings.style) for question in questions)
+    tokens = sum(_tokens(question, settings) for question in questions)
     tokens_of_calls = calls / len(questions) * tokens
     # The order of earlier answers is part of the identity only where there are some.
     order = []
@@ -422,10 +453,10 @@ def _content(question: Question) -> list[object]:
     return [*shown, question.key, question.counts]
 
 
-def _tokens(question: Question, style: Style) -> float:
+def _tokens(question: Question, settings: AskSettings) -> float:
     """Prompt tokens, roughly."""
     total = 0.0
-    for said in prompt(question, (), style):
+    for said in prompt(question, (), settings.style, presentation=settings.presentation):
         for part in said.parts:
             if isinstance(part, Picture):
                 total += picture_tokens(part)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from envs.raven import SIZE_VALUES, TYPE_VALUES, Problem
+from envs.raven.places import PLACES
 from evals.suites.multistar.questions.question import QuestionAttribute
-from evals.suites.multistar.questions.words import PLACES
 
 
 @dataclass(frozen=True, slots=True)
