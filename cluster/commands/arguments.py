@@ -65,6 +65,11 @@ def status(parser: argparse.ArgumentParser) -> None:
         "will take. It reads plan, ledger and lease only, so it works from any machine that sees the folder."
     )
     parser.add_argument("run_dir", type=Path, metavar="RUN")
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="show what running episodes say, too, and go on until the run is complete or you press Ctrl-C",
+    )
 
 
 def rescore(parser: argparse.ArgumentParser) -> None:

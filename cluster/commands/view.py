@@ -17,6 +17,7 @@ from cluster.commands.export import check_new
 from cluster.config.settings import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
+from cluster.storage.lock import writer_of
 from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run
 from evals.archive.export import export
@@ -124,7 +125,8 @@ class _Finder:
             return None
         name = path.name if path.name and path.name not in self._names else str(path)
         self._names.add(name)
-        return ViewedRun(name, path, _suite_of(config["suite"]), lambda: Run(path).data, _stopping_of(run))
+        suite = _suite_of(config["suite"])
+        return ViewedRun(name, path, suite, lambda: Run(path).data, _stopping_of(run), _writer_of(path))
 
 
 def _stopping_of(run: Run) -> Callable[[], Sequence[str]]:
@@ -146,6 +148,17 @@ def _stopping_of(run: Run) -> Callable[[], Sequence[str]]:
         return said
 
     return lines
+
+
+def _writer_of(path: Path) -> Callable[[], str]:
+    def state() -> str:
+        try:
+            writer = writer_of(path)
+        except OSError:
+            return ""  # a lease that cannot be read
+        return writer.state if writer is not None else ""
+
+    return state
 
 
 def _suite_of(config: object) -> Callable[[], Suite]:

@@ -142,6 +142,8 @@ class ClusterSettings:
     """Price of one GPU for an hour, so that runs say what their GPUs cost; 0 for unknown."""
     grace_seconds: Seconds = 20.0
     """How long running episodes may take to finish after a stop signal."""
+    live: bool = True
+    """Keep recent turns of some running episodes in ``live/`` of the run directory, for those who look on."""
 
 
 @dataclass(frozen=True)

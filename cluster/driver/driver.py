@@ -22,6 +22,7 @@ from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.replica_pool import ReplicaPool
 from cluster.errors import RunFailedError, SpendCapError
+from cluster.live import LiveWriter
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
@@ -101,6 +102,7 @@ class Driver:
         modeled = [episode for episode in todo if episode.player not in names]
         pool = (hosted or ReplicaPool)(settings, stats, progress, self._journal, directory.path / LOGS)
         self._watch = StopWatch.of(directory, settings.balanced)
+        self._live = LiveWriter.of(directory, settings.cluster.live)
         ranks = self._watch.ranks
         processes = min(runners, os.cpu_count() or 1)
         self._lanes = [
@@ -126,6 +128,7 @@ class Driver:
             with contextlib.suppress(OSError, LeaseLostError):
                 self._journal.write()
                 self.directory.note_engines(self.stats.engines)
+            self._live.close()
 
     async def _end_after_grace(self) -> None:
         """Return when a stop signal has arrived and the grace period is over, or a second signal has arrived."""
@@ -170,6 +173,7 @@ class Driver:
                     raise RunFailedError(f"{name} died {deaths} times in a row") from error
             finally:
                 lane.queue.put(held.values())
+                self._live.gone(held)
                 if lane.pool:
                     lane.pool.remove_runner(name)
                 self.stats.runner_ended(name)
@@ -177,9 +181,10 @@ class Driver:
 
     def _create_runner(self, lane: _Lane, name: str, turn: int) -> RunnerPort:
         decoding, policy = self.settings.decoding if lane.pool else None, self.settings.cluster.policy
+        listener = self._live.listener(lane.runners) if lane.pool else None
         if self._local:
-            return Runner(self.settings.suite, ModelPlayer(Router(policy), decoding) if decoding else None)
-        return actors.create_runner(name, self.settings.suite, decoding, policy, turn)
+            return Runner(self.settings.suite, ModelPlayer(Router(policy), decoding) if decoding else None, listener)
+        return actors.create_runner(name, self.settings.suite, decoding, policy, turn, listener)
 
     async def _exchange(
         self, lane: _Lane, name: str, handle: RunnerPort, held: dict[str, Episode]
@@ -207,6 +212,7 @@ class Driver:
             )
             report = await within(EXCHANGE_SECONDS, handle.exchange(assignment))
             delivered, room, running = assigned, report.room, report.running
+            self._live.add(report.heard)
             # From here on the episodes are the driver's to commit, and no longer to requeue.
             if report.finished is not None:
                 for episode_id in report.finished["episode_id"].to_pylist():
@@ -238,7 +244,11 @@ class Driver:
             await self._look()
             with contextlib.suppress(OSError):  # the disk is full: it is noted at a later commit
                 self.directory.note_engines(self.stats.engines)
-            self.watcher.log(self.stats.to_json())
+            numbers = self.stats.to_json()
+            self.watcher.log(numbers)
+            left = self.stats.seconds_left()
+            pace = {"seconds": self.stats.seconds} | ({"seconds_left": left} if left is not None else {})
+            self._live.numbers(time.time(), numbers | pace)
             if self._compacting is None or self._compacting.done():
                 self._compacting = asyncio.create_task(self._compact())
 
@@ -292,7 +302,9 @@ class Driver:
 
     async def _write(self, count: int) -> None:
         try:
-            await asyncio.to_thread(self.directory.commit, pa.concat_tables(self._pending[:count]))
+            rows = pa.concat_tables(self._pending[:count])
+            await asyncio.to_thread(self.directory.commit, rows)
             del self._pending[:count]
+            self._live.gone(rows["episode_id"].to_pylist())
         finally:
             self._committing = None

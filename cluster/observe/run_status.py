@@ -33,6 +33,12 @@ class Pace:
     seconds_left: float | None
     """At its speed so far; None before anything is finished, and where nothing is left."""
 
+    def __str__(self) -> str:
+        minutes = self.seconds / 60
+        rate = f", {self.finished / minutes:,.1f} a minute" if minutes > 0 else ""
+        left = f", ETA {clock(self.seconds_left)}" if self.seconds_left is not None else ""
+        return f"latest session: {self.finished:,} episodes finished in {clock(self.seconds)}{rate}{left}"
+
 
 @dataclass(frozen=True)
 class Status:

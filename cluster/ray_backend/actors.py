@@ -29,7 +29,7 @@ from cluster.ray_backend.capacity import living_nodes
 from cluster.ray_backend.environment import passed_on
 from cluster.ray_backend.groups import Groups
 from cluster.ray_backend.metrics import RunnerMetrics
-from cluster.runner.messages import Assignment, Report
+from cluster.runner.messages import Assignment, Listens, Report
 from cluster.runner.model_player import Decoding, ModelPlayer
 from cluster.runner.router import Policy, Router
 from cluster.runner.runner import Runner
@@ -152,8 +152,10 @@ async def read_log(handle: ray.actor.ActorHandle, place: Place) -> str:
 class _RunnerActor(Runner):
     """Builds the runner's player in its own process."""
 
-    def __init__(self, name: str, suite: Suite, decoding: Decoding | None, policy: Policy) -> None:
-        super().__init__(suite, ModelPlayer(Router(policy), decoding) if decoding else None)
+    def __init__(
+        self, name: str, suite: Suite, decoding: Decoding | None, policy: Policy, listener: Listens | None
+    ) -> None:
+        super().__init__(suite, ModelPlayer(Router(policy), decoding) if decoding else None, listener)
         self._metrics = RunnerMetrics(name)
 
     async def exchange(self, assignment: Assignment) -> Report:
@@ -203,7 +205,9 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
     return handle
 
 
-def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int) -> RayRunner:
+def create_runner(
+    name: str, suite: Suite, decoding: Decoding | None, policy: Policy, turn: int, listener: Listens | None
+) -> RayRunner:
     """A runner in a separate process; without ``decoding`` it plays for the built-in players only.
 
     Runners are placed on the nodes round-robin by ``turn``, because Ray's SPREAD puts several that start together on one
@@ -215,7 +219,7 @@ def create_runner(name: str, suite: Suite, decoding: Decoding | None, policy: Po
     if nodes := sorted((node["NodeID"] for node in living_nodes()), key=lambda node: (node != here, node)):
         # Soft: if the node goes, the runner starts on another one.
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
-    return RayRunner(ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy))
+    return RayRunner(ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy, listener))
 
 
 def end_actor(handle: ray.actor.ActorHandle) -> None:

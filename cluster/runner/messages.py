@@ -13,6 +13,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from cluster.engines.base import Request
+from evals.conversation import Conversation
+from evals.live import Line
 from evals.types import Episode, Reply
 
 
@@ -107,6 +109,22 @@ class RunnerPort(Protocol):
         ...
 
 
+class Listens(Protocol):
+    """Follows episodes while they are played (``cluster.live``)."""
+
+    def began(self, conversation: Conversation) -> None:
+        """An episode begins."""
+        ...
+
+    def ended(self, episode_id: str) -> None:
+        """It has ended."""
+        ...
+
+    def news(self) -> tuple[Line, ...]:
+        """What has happened since the last call."""
+        ...
+
+
 @dataclass(frozen=True)
 class Report:
     """From a runner to the driver."""
@@ -129,3 +147,5 @@ class Report:
     moves: int = 0
     waiting: int = 0
     """Requests queued at the router."""
+    heard: tuple[Line, ...] = ()
+    """What was said in the episodes that its listener follows, since the last report."""

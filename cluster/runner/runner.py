@@ -15,12 +15,12 @@ from collections import defaultdict
 from cluster.concurrency import within
 from cluster.runner.admission import free_slots, room
 from cluster.runner.episode_queue import EpisodeQueue
-from cluster.runner.messages import Assignment, ReplicaUse, Report
+from cluster.runner.messages import Assignment, Listens, ReplicaUse, Report
 from cluster.runner.model_player import EpisodeAbandonedError, ModelPlayer
-from evals.conversation import Record
+from evals.conversation import Conversation, Record
 from evals.ledger.sound_rows import sound_rows
 from evals.printable import printable
-from evals.suite import Suite, built_in_players, ledger_columns, play_episode
+from evals.suite import Suite, built_in_players, ledger_columns, play_conversation
 from evals.types import Episode, Player, Reply, Turn
 
 logger = logging.getLogger(__name__)
@@ -38,10 +38,11 @@ LONGEST_TRACE = 10_000
 class Runner:
     """See the module's docstring."""
 
-    def __init__(self, suite: Suite, model: ModelPlayer | None) -> None:
-        """Without a model the runner plays for the built-in players only."""
+    def __init__(self, suite: Suite, model: ModelPlayer | None, listener: Listens | None = None) -> None:
+        """Without a model the runner plays for the built-in players only; ``listener`` follows its episodes."""
         self.suite = suite
         self.model = model
+        self._listener = listener
         self._built_in = built_in_players(suite)
         self._ready = EpisodeQueue()
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -138,8 +139,11 @@ class Runner:
         assert player is not None, f"no player {episode.player!r} in this runner"
         await asyncio.sleep(0)
         record = None
+        conversation = Conversation(episode, _StartTracker(player, self._starting))
+        if self._listener is not None:
+            self._listener.began(conversation)
         try:
-            record = await play_episode(self.suite, episode, _StartTracker(player, self._starting))
+            record = await play_conversation(self.suite, conversation)
         except EpisodeAbandonedError:
             self._ready.draining = True
         except (
@@ -152,6 +156,8 @@ class Runner:
             record = Record.of_defect(episode, error)
         self._starting.discard(episode.id)
         del self._running[episode.id]
+        if self._listener is not None:
+            self._listener.ended(episode.id)
         if record is not None:
             self._finished.append(record)
         self._admit()
@@ -192,6 +198,7 @@ class Runner:
             use=self._use,
             moves=router.moves,
             waiting=router.waiting,
+            heard=self._listener.news() if self._listener is not None else (),
         )
 
 

@@ -46,8 +46,8 @@ def answers_of(index: EpisodeIndex, hidden: Sequence[Sequence[str]]) -> dict[str
     runs = index.status()
     planned: dict[str, int] = {}
     for number, (run, status) in enumerate(zip(index.runs, runs, strict=True)):
-        status["path"] = status["name"]
+        status["path"], status["live"] = status["name"], False
         status["damage"] = [public_error(text, hidden[number]) for text in status["damage"]]
         for cell, count in count_rows(read_plan(run), PLANNED_CELL).items():
             planned[json.dumps([run.name, *cell], ensure_ascii=False, separators=(",", ":"))] = count
-    return {"state": {"version": 1, "loaded": True, "trouble": "", "runs": runs}, "planned": planned}
+    return {"state": {"version": 1, "again": 0, "loaded": True, "trouble": "", "runs": runs}, "planned": planned}

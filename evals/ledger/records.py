@@ -97,7 +97,7 @@ def _turn_rows(turns: Sequence[PlayedTurn]) -> Iterator[TurnRow]:
     before: Chat = ()
     for played in turns:
         turn, reply, scores = played.turn, played.reply, played.reply.label_scores
-        kept = _shared(before, turn.chat)
+        kept = shared(before, turn.chat)
         before = turn.chat
         yield TurnRow(
             kept=kept,
@@ -123,7 +123,7 @@ def _turn_rows(turns: Sequence[PlayedTurn]) -> Iterator[TurnRow]:
         )
 
 
-def _shared(before: Chat, chat: Chat) -> int:
+def shared(before: Chat, chat: Chat) -> int:
     """Number of leading messages that two chats have in common."""
     for number, (old, new) in enumerate(zip(before, chat, strict=False)):
         if old is not new and old != new:  # most chats were appended to, and share the very messages

@@ -32,6 +32,9 @@ SHOWN = ("run", *LISTED)
 PLANNED_CELL = ("suite", "task", "level", "mode", "player")
 MEMORY = "512MB"
 ORDERS_KEPT = 8
+HOW = ("done", "failed")
+AT_WORK = "at work"
+"""What ``ViewedRun.writer`` says of a driver that lives."""
 EXAMPLES = 20
 """Episodes that are named with each cause of failure."""
 
@@ -302,9 +305,43 @@ class EpisodeIndex:
                 "players": players.get(number, []),
                 "damage": [f"{name}: {reason}" for name, reason in run.damage.items()],
                 "stopping": list(run.stopping()),
+                "live": run.writer() == AT_WORK and sum(counted.get((number, how), 0) for how in HOW) < run.planned,
             }
             for number, run in enumerate(self.runs)
         ]
+
+    def is_unfinished(self, run: ViewedRun) -> bool:
+        """Whether a run has planned episodes that the list has not."""
+        with self._read("SELECT count(*) FROM episodes WHERE latest AND run = ?", [self.run_number(run.name)]) as rows:
+            (listed,) = rows.fetchone() or (0,)
+        return bool(listed < run.planned)
+
+    def progress(self) -> list[dict[str, Any]]:
+        """For each planned cell of each run: episodes planned, done, failed and won, and their cost; as the plans have them."""
+        keys = ", ".join(PLANNED_CELL)
+        sums = {
+            "done": "count(*) FILTER (status = 'done')",
+            "failed": "count(*) FILTER (status = 'failed')",
+            "won": "count(*) FILTER (success)",
+            "cost": "sum(cost)",
+        }
+        played = ", ".join(f"{formula} AS {name}" for name, formula in sums.items())
+        shown = ", ".join(f"coalesce({name}, 0) AS {name}" for name in sums)
+        asked = (
+            f"SELECT run, {keys}, planned, {shown} FROM (SELECT *, rowid AS place FROM planned) LEFT JOIN "
+            f"(SELECT run, {keys}, {played} FROM episodes WHERE latest GROUP BY run, {keys}) USING (run, {keys}) "
+            "ORDER BY run, place"
+        )
+        return self._named(asked, ())
+
+    def attempts(self, run: ViewedRun, episodes: Sequence[str]) -> dict[str, int]:
+        """The latest attempt that the list has of each of these episodes; those of which it has none are left out."""
+        marks = ", ".join("?" * len(episodes))
+        asked = f"SELECT episode_id, max(attempt) FROM episodes WHERE run = ? AND episode_id IN ({marks}) GROUP BY ALL"
+        if not episodes:
+            return {}
+        with self._read(asked, [self.run_number(run.name), *episodes]) as rows:
+            return dict(rows.fetchall())
 
     # --- reading ---
 

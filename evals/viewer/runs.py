@@ -45,6 +45,8 @@ class ViewedRun:
     """Opens plan and ledger as they are now, for scores."""
     stopping: Callable[[], Sequence[str]] = tuple
     """What the run's stopping rule says now, a sentence for each decision; nothing for a run without one."""
+    writer: Callable[[], str] = str
+    """Whether its driver is at work, silent, gone or done; empty for a run that nobody has ever played."""
     planned: int = 0
     parts: dict[str, int] = field(default_factory=dict)
     """Names of the parts that were read, with their numbers."""

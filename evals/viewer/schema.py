@@ -10,7 +10,7 @@ import types
 import typing
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Raise it with every change below: a page refuses the files of another version."""
 
 Facts = dict[str, Any]
@@ -101,12 +101,14 @@ class RunStatus(TypedDict):
     players: list[str]
     damage: list[str]
     stopping: list[str]
+    live: bool
 
 
 class State(TypedDict):
-    """What runs there are; ``version`` changes whenever any other answer may."""
+    """What runs there are; ``version`` changes whenever any other answer may; the next look is in ``again`` seconds."""
 
     version: int
+    again: float  # 0 for never
     loaded: bool
     trouble: str
     runs: list[RunStatus]
@@ -136,6 +138,92 @@ class Cause(TypedDict):
     example: str
     players: list[str]
     episodes: list[Row]
+
+
+# --- running episodes ------------------------------------------------------------------------------------------------
+
+
+class LiveEpisode(TypedDict):
+    """An episode that is being played; times in seconds since 1970; ``turns`` so far; ``last``: the end of the last reply."""
+
+    run: str
+    episode_id: str
+    suite: str
+    task: str
+    level: str
+    mode: str
+    index: int
+    repeat: int
+    player: str
+    budget: int
+    attempt: int
+    began: float
+    turns: int
+    last_at: float | None
+    last: str
+    ended: bool
+
+
+class LiveCell(TypedDict):
+    """How far a cell is."""
+
+    suite: str
+    task: str
+    level: str
+    mode: str
+    player: str
+    planned: int
+    done: int
+    failed: int
+    won: int
+
+
+class LiveRun(TypedDict):
+    """An unfinished run; ``cost`` is that of its ledger; ``numbers`` are its driver's, as of ``noted``."""
+
+    run: str
+    writer: str
+    cost: float
+    noted: float | None
+    numbers: dict[str, float]
+    trouble: str
+    running: list[LiveEpisode]
+    cells: list[LiveCell]
+
+
+class LivePicture(TypedDict):
+    """A picture that is asked for by its key."""
+
+    key: str
+    width: int
+    height: int
+    error: str
+
+
+class LiveTurn(TypedDict):
+    """A turn with its reply, texts shortened; ``bare`` where they were left out."""
+
+    turn: int
+    at: float
+    prompt: str
+    pictures: list[LivePicture]
+    reply: str
+    reasoning: str
+    action: str | None
+    rule: str
+    finish: str
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    cost: float
+    bare: bool
+
+
+class LiveTurns(TypedDict):
+    """Turns of a running episode, those that were asked for."""
+
+    episode: LiveEpisode
+    turns: list[LiveTurn]
 
 
 # --- results -----------------------------------------------------------------------------------------------------------

@@ -65,6 +65,12 @@ class TextSearches:
                 search.thread.start()
         return search
 
+    @property
+    def running(self) -> bool:
+        """Whether any goes on."""
+        with self._lock:
+            return any(search.running for search in self._searches.values())
+
     def close(self) -> None:
         """Stop all searches, and wait for them."""
         with self._lock:

@@ -18,15 +18,18 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from evals.ledger.parts import LedgerChangedError
+from evals.viewer.cache import kept
 from evals.viewer.episode import Episodes, for_the_page, whole
 from evals.viewer.filters import CELL, Filter, filter_of
 from evals.viewer.index import EpisodeIndex
+from evals.viewer.live import LiveRuns
 from evals.viewer.results import Results
 from evals.viewer.runs import ViewedRun
 from evals.viewer.search import TextSearches
@@ -39,6 +42,12 @@ MOST_DIGITS = 18
 REFRESH_SECONDS = 2.0
 CLOSE_SECONDS = 5.0
 """How long ending waits for a ledger that is being read."""
+UNFINISHED_SECONDS = 10.0
+"""Between a page's looks at runs that nobody plays at the moment."""
+SMALLEST_PACKED = 1_000
+"""Bytes: a shorter answer is not compressed."""
+PACKING = 4
+"""Level of compression: higher ones take three times as long for a tenth less."""
 PAUSE = 10
 """Times as long as reading took is waited before the next look, so that watching a large run costs it little."""
 
@@ -63,6 +72,7 @@ class Viewer:
         self.searches = TextSearches(index)
         self.episodes = Episodes(index)
         self.results = Results(index)
+        self.live = LiveRuns(index)
         self.loaded = False
         self.trouble = ""
         """Why the ledgers cannot be read at the moment."""
@@ -114,7 +124,40 @@ class Viewer:
     def state(self, request: Request) -> Response:
         """What runs there are and how far they have come; ``version`` says whether anything else may have changed."""
         known = {"version": self.index.version, "loaded": self.loaded, "trouble": self.trouble}
-        return JSONResponse({**known, "runs": self.index.status()})
+        runs = self.index.status()
+        changing = not self.loaded or self.searches.running or any(run["live"] or run["waiting"] for run in runs)
+        unfinished = any(run["done"] + run["failed"] < run["planned"] for run in runs)
+        again = REFRESH_SECONDS if changing else UNFINISHED_SECONDS if unfinished else 0
+        return JSONResponse({**known, "again": again, "runs": runs})
+
+    def running(self, request: Request) -> Response:
+        """Unfinished runs, and their running episodes."""
+        return JSONResponse(self.live.overview())
+
+    def turns(self, request: Request) -> Response:
+        """What was said in a running episode, from the turn ``from`` on."""
+        run, episode = self._followed(request)
+        found = self.live.turns(run, episode, _whole_number(request, "from", 0))
+        if found is None:
+            raise HTTPException(404, "this episode is not running, or is not followed")
+        return JSONResponse(found)
+
+    def live_picture(self, request: Request) -> Response:
+        """A picture of a running episode."""
+        content = self.live.picture(*self._followed(request), request.path_params["key"])
+        return _png(content)
+
+    def _followed(self, request: Request) -> tuple[ViewedRun, str]:
+        name, _, episode = request.query_params.get("at", "").rpartition("/")
+        number = self.index.run_number(name)
+        if number < 0:
+            raise HTTPException(404, f"there is no run {name!r}")
+        return self.index.runs[number], episode
+
+    def version_of(self, request: Request) -> str:
+        """Of what a list's answer depends on beside its address: the ledgers as read, and a text search."""
+        progress = self.asked(request)[2] if "text" in request.query_params else None
+        return f"{self.index.version} {self.loaded} {progress}"
 
     def values(self, request: Request) -> Response:
         """What the filters may choose from."""
@@ -171,10 +214,7 @@ class Viewer:
     def picture(self, request: Request) -> Response:
         """A picture of an episode, rendered again."""
         run, row = self._row(request)
-        content = self.episodes.picture(run, row, request.path_params["key"])
-        if content is None:
-            raise HTTPException(404, "no such picture, or it cannot be rendered any more")
-        return Response(content, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})
+        return _png(self.episodes.picture(run, row, request.path_params["key"]))
 
     def _row(self, request: Request) -> tuple[ViewedRun, dict[str, Any]]:
         name, _, episode = request.query_params.get("at", "").rpartition("/")
@@ -209,22 +249,28 @@ def make_app(viewer: Viewer, token: str, cookie: str = "raycade", hosts: Collect
             elsewhere could have its own name resolved to this machine (DNS rebinding).
     """
     api = {
-        "state": viewer.state,
-        "values": viewer.values,
-        "episodes": viewer.rows,
-        "cells": viewer.cells,
-        "causes": viewer.causes,
-        "results": viewer.overview,
-        "compare": viewer.compare,
-        "episode": viewer.episode,
-        "raw": viewer.raw,
+        "state": kept(viewer.state),
+        "values": kept(viewer.values, viewer.version_of),
+        "episodes": kept(viewer.rows, viewer.version_of),
+        "cells": kept(viewer.cells, viewer.version_of),
+        "causes": kept(viewer.causes, viewer.version_of),
+        "results": kept(viewer.overview),
+        "compare": kept(viewer.compare),
+        "episode": kept(viewer.episode, viewer.version_of),
+        "raw": kept(viewer.raw, viewer.version_of),
         "picture/{key}": viewer.picture,
+        "live": kept(viewer.running),
+        "live/turns": kept(viewer.turns),
+        "live/picture/{key}": viewer.live_picture,
     }
-    pages = [Route(path, _page) for path in ("/runs", "/episodes", "/suite/{name}", "/compare", "/episode")]
+    pages = [Route(path, _page) for path in ("/runs", "/episodes", "/suite/{name}", "/compare", "/episode", "/live")]
     routes = [Route("/", _first_page), *pages, *(Route(f"/api/{path}", answer) for path, answer in api.items())]
     return Starlette(
         routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
-        middleware=[Middleware(BaseHTTPMiddleware, dispatch=_guard(token, cookie, hosts))],
+        middleware=[
+            Middleware(BaseHTTPMiddleware, dispatch=_guard(token, cookie, hosts)),
+            Middleware(GZipMiddleware, minimum_size=SMALLEST_PACKED, compresslevel=PACKING),
+        ],
         exception_handlers={HTTPException: _error},  # type: ignore[dict-item]
     )
 
@@ -291,6 +337,12 @@ def _page(request: Request) -> Response:
 async def _error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
+
+
+def _png(content: bytes | None) -> Response:
+    if content is None:
+        raise HTTPException(404, "no such picture, or it cannot be rendered any more")
+    return Response(content, media_type="image/png", headers={"Cache-Control": "private, max-age=86400, immutable"})
 
 
 def _or_400(work: Callable[[], Any]) -> Any:

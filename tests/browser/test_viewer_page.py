@@ -7,10 +7,17 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from cluster.live.writer import GrowingLog
+from cluster.storage.lock import RunLock
+from cluster.storage.stored_run import Run
+from evals.ledger.parts import write_part
+from evals.live import Began, PlayedLine
+from evals.viewer import server
 from evals.viewer.index import EpisodeIndex
+from evals.viewer.runs import ViewedRun
 from evals.viewer.server import Viewer
 from tests.browser.conftest import serving
-from tests.viewer_runs import HOSTILE, MEGABYTE, add_part, calm_rows, hostile_rows, viewed, write_run
+from tests.viewer_runs import HOSTILE, MEGABYTE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here").expect
 expect.set_options(timeout=20_000)  # what a page shows, it shows some time after the key or click that asked for it
@@ -516,3 +523,44 @@ def test_the_page_never_asks_another_host(page):
     open_first(page)
     page.wait_for_timeout(300)
     assert hosts == {"127.0.0.1"}
+
+
+def test_live_episodes_are_read_as_they_go_and_finished_runs_are_left_alone(page, tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "REFRESH_SECONDS", 0.2)
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows.slice(0, 3))
+    lock = RunLock(path)
+    lock.acquire()
+    log, running = GrowingLog(path, lock.mark, {}), plan[5]
+    run = ViewedRun("run", path, small_suite, lambda: Run(path).data, writer=lambda: "at work")
+    viewer = Viewer(EpisodeIndex([run]))
+    viewer.watch()
+
+    def says(number, text):
+        return PlayedLine(running.id, number, 5.0, "the prompt", (), text, "", "up", "tag", "stop", 7, 3, 0.5, 0.0)
+
+    log.append([Began.of(running, time.time()), says(0, f"first {HOSTILE}")])
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.partition("/api/")[2]))
+    with serving(viewer) as address:
+        page.goto(address)
+        page.click("nav >> text=live")
+        expect(page.locator(".turn-live")).to_contain_text("first <script>")
+        log.append([says(1, "then this")])
+        expect(page.locator(".turn-live >> nth=0")).to_contain_text("then this")
+        turns = [each for each in asked if each.startswith("live/turns")]
+        assert [parse_qs(urlsplit(each).query)["from"] for each in turns] == [["0"], ["1"]], (
+            "only what is new is asked for"
+        )
+        part = path / "episodes" / "part-000002-test.parquet"
+        part.write_bytes(write_part([rows.slice(3)], rows.schema, lease=lock.mark))
+        expect(page.locator(".said-live .notice")).to_contain_text("Open it in the ledger")
+        assert page.evaluate("window.hacked") is None
+        page.wait_for_timeout(1_000)
+        asked.clear()
+        page.wait_for_timeout(2_500)
+        assert asked == [], "of finished runs nothing new will come"
+        page.click("text=Open it in the ledger")
+        page.wait_for_selector(".episode h2")
+    viewer.close()
+    lock.release()

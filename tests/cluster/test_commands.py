@@ -20,7 +20,6 @@ import pytest
 from cluster.commands.list_models import list_others
 from cluster.commands.list_runs import list_runs
 from cluster.commands.show_episode import list_episodes
-from cluster.commands.status import _pace
 from cluster.completion import _overrides
 from cluster.config.settings import load_settings
 from cluster.observe.progress import short
@@ -268,8 +267,8 @@ async def test_a_status_tells_players_and_sessions_apart(tmp_path):
     left = sum(map(expected_work, [*episodes["simulated"][13:], *episodes["random"][2:]]))
     assert at_work.pace.finished == 4 and at_work.pace.seconds > 1e9
     assert at_work.pace.seconds_left == pytest.approx(left / done * at_work.pace.seconds)
-    assert _pace(Pace(60.0, 30, 120.0)) == "latest session: 30 episodes finished in 1:00, 30.0 a minute, ETA 2:00"
-    assert _pace(Pace(0.0, 0, None)) == "latest session: 0 episodes finished in 0:00"
+    assert str(Pace(60.0, 30, 120.0)) == "latest session: 30 episodes finished in 1:00, 30.0 a minute, ETA 2:00"
+    assert str(Pace(0.0, 0, None)) == "latest session: 0 episodes finished in 0:00"
 
 
 async def test_a_status_names_the_commonest_causes_and_how_many_more_there_are(play):

@@ -36,7 +36,15 @@ class FullDirectory(RunDirectory):
 def driver_of(directory: RunDirectory) -> Driver:
     """A driver with nothing to play; its lanes are the test's."""
     nobody = SimpleNamespace(
-        to_json=dict, log=lambda numbers: None, done=0, failed=0, spent=0.0, spent_before=0.0, engines={}
+        to_json=dict,
+        log=lambda numbers: None,
+        done=0,
+        failed=0,
+        spent=0.0,
+        spent_before=0.0,
+        engines={},
+        seconds=0.0,
+        seconds_left=lambda: 1.0,
     )
     settings = SimpleNamespace(
         suite=SUITE,

@@ -16,15 +16,19 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient as AnyClient
 
+from cluster.live.writer import GrowingLog
+from cluster.storage.lock import RunLock
+from cluster.storage.stored_run import Run
 from envs.picture import picture_from_description
 from evals.archive.chunks import read_chunk
 from evals.archive.export import export
 from evals.ledger.parts import write_part
+from evals.live import Began, Numbers, PlayedLine
 from evals.suites.kidgym import rerender_episode
 from evals.viewer import index, schema
 from evals.viewer.episode import stored_row
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.runs import unread_parts
+from evals.viewer.runs import ViewedRun, unread_parts
 from evals.viewer.search import places_with
 from evals.viewer.server import STATIC, Viewer, make_app
 from tests.viewer_runs import HOSTILE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
@@ -667,3 +671,96 @@ def test_closing_ends_all_threads(folder):
     viewer.searches.of("a text")
     viewer.close()
     assert set(threading.enumerate()) <= before
+
+
+# --- running episodes, and what is not sent again ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(tmp_path):
+    """A run of which some rows are missing, its viewer, and the log of a driver that plays them."""
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows.slice(0, 3))
+    lock = RunLock(path)
+    lock.acquire()
+    run = ViewedRun("run", path, small_suite, lambda: Run(path).data, writer=lambda: "at work")
+    viewer = Viewer(EpisodeIndex([run]))
+    viewer.refresh()
+
+    def finish():
+        part = path / "episodes" / "part-000002-test.parquet"
+        part.write_bytes(write_part([rows.slice(3)], rows.schema, lease=lock.mark))
+        viewer.refresh()
+
+    yield viewer, GrowingLog(path, lock.mark, {}), plan, finish
+    lock.release()
+
+
+def turn_of(episode, number, reply, pictures=()):
+    return PlayedLine(
+        episode.id, number, 5.0, "the prompt", pictures, reply, "hm", "up", "tag", "stop", 7, 3, 0.5, 0.01
+    )
+
+
+def test_the_page_is_told_what_running_episodes_say_until_they_are_in_the_ledger(live):
+    viewer, log, plan, finish = live
+    picture = next(part["picture"] for part in parts_of(calm_rows()[1]) if part["picture"])
+    running, done = plan[5], plan[0]
+    turns = [turn_of(running, number, f"{HOSTILE} {number}", (picture, "{}")) for number in range(3)]
+    log.append([Began.of(done, 1.0), Began.of(running, 2.0), *turns, Numbers(9.0, {"spent": 0.5})])
+    ask = client_of(viewer)
+    [run] = ask("live").json()
+    conforms([run], list[schema.LiveRun])
+    assert [each["episode_id"] for each in run["running"]] == [running.id], "the other one's row is in the ledger"
+    assert run["numbers"] == {"spent": 0.5} and run["writer"] == "at work"
+    assert sum(cell["planned"] for cell in run["cells"]) == len(plan)
+    assert sum(cell["done"] for cell in run["cells"]) == 3
+    found = ask("live/turns", at=f"run/{running.id}", **{"from": 1}).json()
+    conforms(found, schema.LiveTurns)
+    assert [turn["turn"] for turn in found["turns"]] == [1, 2], "only those that were asked for"
+    shown, broken = found["turns"][0]["pictures"]
+    assert ask(f"live/picture/{shown['key']}", at=f"run/{running.id}").headers["content-type"] == "image/png"
+    assert broken["error"] and ask(f"live/picture/{broken['key']}", at=f"run/{running.id}").status_code == 404
+    for at in (f"run/{done.id}", "run/nobody", "nowhere/x"):
+        assert ask("live/turns", at=at).status_code == 404
+    assert ask("state").json()["again"] == 2
+    finish()
+    assert ask("live").json() == [] and ask("live/turns", at=f"run/{running.id}").status_code == 404
+    assert ask("state").json()["again"] == 0, "nothing more will come"
+
+
+def parts_of(rows):
+    return [
+        part for row in rows.to_pylist() for turn in row["turns"] for said in turn["prompt"] for part in said["parts"]
+    ]
+
+
+def test_a_run_that_nobody_plays_is_looked_at_rarely(live):
+    viewer = live[0]
+    viewer.index.runs[0].writer = lambda: "gone"
+    assert client_of(viewer)("state").json()["again"] == 10
+
+
+def test_what_the_browser_has_is_not_sent_again_until_it_changes(live):
+    viewer, _, plan, finish = live
+    client = TestClient(make_app(viewer, TOKEN), headers={"cookie": f"raycade={TOKEN}"})
+    at = f"run/{plan[0].id}"
+    asked = {"state": {}, "values": {}, "episodes": {}, "cells": {}, "causes": {}, "episode": {"at": at}, "raw": {"at": at},
+             "live": {}, "results": {}}  # fmt: skip
+    tags = {path: client.get(f"/api/{path}", params=given).headers["etag"] for path, given in asked.items()}
+    for path, given in asked.items():
+        known = client.get(f"/api/{path}", params=given, headers={"if-none-match": f'"other", {tags[path]}'})
+        assert (
+            known.status_code == 304 and not known.content and known.headers["cache-control"] == "private, no-cache"
+        ), path
+        assert client.get(f"/api/{path}", params=given, headers={"if-none-match": '"other"'}).status_code == 200
+    finish()
+    for path, given in asked.items():
+        if path != "results":  # a run that grows is read again after a pause
+            assert client.get(f"/api/{path}", params=given, headers={"if-none-match": tags[path]}).status_code == 200, (
+                path
+            )
+    assert client.get("/api/episode", params={"at": "run/nobody"}).headers["cache-control"] == "no-store"
+    assert client.get("/api/episodes").headers["content-encoding"] == "gzip"
+    plain = client.get("/api/episodes", headers={"accept-encoding": "identity"})
+    assert "content-encoding" not in plain.headers and plain.json()["total"] == len(plan)

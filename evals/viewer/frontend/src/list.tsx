@@ -253,6 +253,7 @@ function usePages(asked: string, version: number) {
       const answer = await ask<Page>("episodes", given);
       here.total = answer.total;
       here.pages.set(page, { rows: answer.rows, version: answer.version });
+      if (answer.version > version) dispatchEvent(new Event("grown")); // by what a search has found, say
       if (known.current !== here) return;
       shown.current = here;
       setError("");

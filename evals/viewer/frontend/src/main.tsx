@@ -6,19 +6,22 @@ import { ComparePage } from "./compare";
 import { Compared } from "./compared";
 import { Episodes } from "./episodes";
 import { Link } from "./link";
+import { LivePage } from "./live";
 import { Report } from "./report";
 import { ResultsPage } from "./results";
 import type { State } from "./schema";
 import { number } from "./text";
 import { Theme } from "./theme";
 
-const POLL = 2000;
+/** Seconds until a server is asked again that did not answer. */
+const PATIENCE = 5;
 /** What the first press of Tab offers to skip to. */
 const SKIPS: Record<string, [label: string, target: string]> = {
   runs: ["the results", ".scores a, h1"],
   compare: ["the comparison", "h1"],
   episode: ["the episode", "h1"],
   episodes: ["the list of episodes", "[role=grid]"],
+  live: ["the running episodes", ".running a, h1"],
 };
 
 function App() {
@@ -29,20 +32,31 @@ function App() {
     let timer = 0;
     let stopped = false;
     const poll = async () => {
+      clearTimeout(timer);
+      let again = PATIENCE;
       try {
         const next = await ask<State>("state", new URLSearchParams());
         setState((old) => (old && JSON.stringify(old) === JSON.stringify(next) ? old : next));
         setLost(next.trouble);
+        again = next.again;
       } catch (error) {
         const message = (error as Error).message;
         setLost(archive ? message : `The server does not answer: ${message}`);
       }
-      if (!stopped && !archive) timer = setTimeout(poll, document.hidden ? 5 * POLL : POLL);
+      // of finished runs nothing new will come: they are looked at again when somebody comes back to the page
+      if (!stopped && !archive && again && !document.hidden) timer = setTimeout(poll, 1000 * again);
     };
+    const seen = () => document.hidden || void poll();
+    document.addEventListener("visibilitychange", seen);
+    addEventListener("focus", seen);
+    addEventListener("grown", seen);
     void poll();
     return () => {
       stopped = true;
       clearTimeout(timer);
+      document.removeEventListener("visibilitychange", seen);
+      removeEventListener("focus", seen);
+      removeEventListener("grown", seen);
     };
   }, []);
   const page = address.get("page");
@@ -70,6 +84,11 @@ function App() {
           <Link to={state("episodes")} current={page === "episodes"}>
             episodes
           </Link>
+          {(page === "live" || status?.runs.some((run) => run.live)) && (
+            <Link to={state("live")} current={page === "live"}>
+              live
+            </Link>
+          )}
         </nav>
         <Runs state={status} />
         <Theme />
@@ -80,6 +99,7 @@ function App() {
       {page === "runs" && <ResultsPage address={address} go={go} status={status} />}
       {page === "compare" && <ComparePage address={address} go={go} status={status} />}
       {page === "episode" && <Compared address={address} go={go} version={status?.version ?? 0} />}
+      {page === "live" && <LivePage address={address} status={status} />}
       {page === "episodes" && <Episodes address={address} go={go} state={status} />}
     </>
   );

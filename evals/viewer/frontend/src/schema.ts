@@ -1,6 +1,6 @@
 // Made by `python -m evals.viewer.schema`; a test compares it. All of it is data: texts are never markup.
 
-export const VERSION = 3;
+export const VERSION = 4;
 
 export type Facts = Record<string, unknown>;
 export type Values = Record<string, Record<string, number>>;
@@ -128,11 +128,13 @@ export interface RunStatus {
   players: string[];
   damage: string[];
   stopping: string[];
+  live: boolean;
 }
 
-/** What runs there are; ``version`` changes whenever any other answer may. */
+/** What runs there are; ``version`` changes whenever any other answer may; the next look is in ``again`` seconds. */
 export interface State {
   version: number;
+  again: number;
   loaded: boolean;
   trouble: string;
   runs: RunStatus[];
@@ -160,6 +162,83 @@ export interface Cause {
   example: string;
   players: string[];
   episodes: Row[];
+}
+
+/** An episode that is being played; times in seconds since 1970; ``turns`` so far; ``last``: the end of the last reply. */
+export interface LiveEpisode {
+  run: string;
+  episode_id: string;
+  suite: string;
+  task: string;
+  level: string;
+  mode: string;
+  index: number;
+  repeat: number;
+  player: string;
+  budget: number;
+  attempt: number;
+  began: number;
+  turns: number;
+  last_at: number | null;
+  last: string;
+  ended: boolean;
+}
+
+/** How far a cell is. */
+export interface LiveCell {
+  suite: string;
+  task: string;
+  level: string;
+  mode: string;
+  player: string;
+  planned: number;
+  done: number;
+  failed: number;
+  won: number;
+}
+
+/** An unfinished run; ``cost`` is that of its ledger; ``numbers`` are its driver's, as of ``noted``. */
+export interface LiveRun {
+  run: string;
+  writer: string;
+  cost: number;
+  noted: number | null;
+  numbers: Record<string, number>;
+  trouble: string;
+  running: LiveEpisode[];
+  cells: LiveCell[];
+}
+
+/** A picture that is asked for by its key. */
+export interface LivePicture {
+  key: string;
+  width: number;
+  height: number;
+  error: string;
+}
+
+/** A turn with its reply, texts shortened; ``bare`` where they were left out. */
+export interface LiveTurn {
+  turn: number;
+  at: number;
+  prompt: string;
+  pictures: LivePicture[];
+  reply: string;
+  reasoning: string;
+  action: string | null;
+  rule: string;
+  finish: string;
+  prompt_tokens: number;
+  completion_tokens: number;
+  seconds: number;
+  cost: number;
+  bare: boolean;
+}
+
+/** Turns of a running episode, those that were asked for. */
+export interface LiveTurns {
+  episode: LiveEpisode;
+  turns: LiveTurn[];
 }
 
 /** A mean, or a difference, with its interval at 95 %, whose ends are null where it has none; ``n`` observations. */
