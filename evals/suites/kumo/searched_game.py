@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,7 @@ from envs.kumo import (
 from envs.kumo.published import PublishedDomain, PublishedTask, open_domain
 from evals.presentation import Presentation
 from evals.suites.kumo.judge import CHEAP
-from evals.suites.kumo.levels import size_of
+from evals.suites.kumo.levels import level_of, size_of
 from evals.suites.kumo.optima import is_known
 from evals.suites.kumo.presentation import DEFAULT
 from evals.suites.kumo.searching import best_move, optimal_play
@@ -197,6 +198,12 @@ def puzzles_in(path: str, sources: tuple[str, ...], source: str, level: str) -> 
     tasks = [(task, book) for task, book in _tasks_in(path, sources) if task.domain == domain.name]
     size = size_of(level)
     return tuple(Puzzle(domain, t, written=book) for t, book in tasks if (len(t.truths), len(t.actions)) == size)
+
+
+def sizes_in(path: str, sources: tuple[str, ...]) -> str:
+    """What a task file holds, for errors: *2 of 7x9 (medical)*."""
+    counts = Counter((level_of(len(t.truths), len(t.actions)), t.domain) for t, _ in _tasks_in(path, sources))
+    return ", ".join(f"{count} of {level} ({domain})" for (level, domain), count in counts.items())
 
 
 @functools.lru_cache(maxsize=16)

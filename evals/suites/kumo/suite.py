@@ -39,7 +39,15 @@ from evals.suites.kumo.prompts import PROMPT_FINGERPRINT
 from evals.suites.kumo.published import run_cells
 from evals.suites.kumo.repeats import join_runs, malformed_episodes
 from evals.suites.kumo.score import score_kumo
-from evals.suites.kumo.searched_game import BookChoice, Puzzle, domain_of, puzzles_from, puzzles_in, puzzles_of
+from evals.suites.kumo.searched_game import (
+    BookChoice,
+    Puzzle,
+    domain_of,
+    puzzles_from,
+    puzzles_in,
+    puzzles_of,
+    sizes_in,
+)
 from evals.suites.kumo.shortcuts import EXACT, SHORTCUTS
 from evals.suites.kumo.transcripts import has_transcript, transcript_players
 from evals.suites.kumo.view import view_game
@@ -217,7 +225,8 @@ class KumoSuite(Suite):
         if not episodes:
             setting, place = ("source", self.source) if self.source else ("tasks", self.tasks)
             domains = ", ".join(self._domain(source).name for source in self.domains)
-            raise ValueError(f"suite.{setting}: {place} has no {' or '.join(self.levels)} tasks of {domains}")
+            held = f"; it has {sizes_in(self.tasks, self.sources)}" if self.tasks and not self.source else ""
+            raise ValueError(f"suite.{setting}: {place} has no {' or '.join(self.levels)} tasks of {domains}{held}")
         return episodes
 
     def puzzles(self) -> Iterator[Puzzle]:

@@ -131,7 +131,9 @@ def test_a_task_file_is_played_instead_of_generated_tasks(tmp_path):
         assert play(suite, OraclePlayer(), episode).outcome.success
     assert len(dataclasses.replace(suite, tasks_per_domain=2).plan()) == 4
     assert len(dataclasses.replace(suite, domains="music").plan()) == 4
-    with pytest.raises(ValueError, match=r"tasks.jsonl has no hard tasks of medical, fantasy"):
+    with pytest.raises(
+        ValueError, match=r"no hard tasks of medical, fantasy; it has 4 of 4x6 \(music\), 3 of 4x6 \(medical\)"
+    ):
         dataclasses.replace(suite, domains=["medical", "fantasy"], difficulties=["hard"]).plan()
 
 
