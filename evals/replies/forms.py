@@ -31,7 +31,7 @@ _PLACEHOLDERS: Final = frozenset({"name", "letter"})
 _NOT_MEANT = re.compile(
     r"\b(?:(?:nearly|almost|was about to|would have|i'd then) \w+"
     r"|(?:for example|e\.g\.|for instance|such as|you would write)[^.!?\n]{0,30}"
-    r"|(?:if|unless|should)\b(?=[^.!?\n]*\b(?:would|could|might)\b)[^.!?\n]{0,200})[^\w.!?\n]*\Z",
+    r"|(?:if|unless|should)\b(?=[^.!?\n]*\b(?:would|could|might|(?:i|we)'d)\b)[^.!?\n]{0,200})[^\w.!?\n]*\Z",
     re.IGNORECASE,
 )
 """Before tags that show, suppose or regret an answer: *If it is high, I would then say <answer>B</answer>*."""

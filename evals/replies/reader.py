@@ -14,7 +14,7 @@ from evals.replies.conclusion import Conclusion, Stated, concluded
 from evals.replies.forms import Place, has_tags, own_turn, places, side_by_side, without_tags
 from evals.replies.words import content, folded
 
-READER_VERSION: Final = 8
+READER_VERSION: Final = 9
 """Raised whenever a reply may be read otherwise; part of the fingerprint of every episode whose replies are read."""
 
 NO_ANSWER, TWO_ANSWERS, BEYOND, CUT_OFF = "no answer", "two answers", "beyond the list", "cut off"

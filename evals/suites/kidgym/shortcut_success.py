@@ -38,6 +38,13 @@ SHORTCUT_SUCCESS: Final[Mapping[str, Mapping[str, tuple[float, float, float]]]] 
         "PU": (1.0, 0.512, 0.19),
         "MFI": (0.245, 0.1, 0.04),
     },
+    "right_and_missing": {
+        "FI": (1.0, 0.482, 0.182),
+        "MFI": (1.0, 0.482, 0.165),
+    },
+    "fills_evenly": {
+        "CL": (0.43, 0.18, 0.043),
+    },
     "remembers_label": {
         "MMA": (1.0, 1.0, 1.0),
     },

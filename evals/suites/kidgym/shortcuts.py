@@ -5,11 +5,13 @@ A shortcut names an action; where it has none for a task, or leaves several open
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Final
 
 from envs.kidgym import Action, World, grid, make, solve
+from envs.kidgym.tasks.classification import Classification
 from envs.kidgym.tasks.counting import Counting
 from envs.kidgym.tasks.decode_maze import DecodeMaze
 from envs.kidgym.tasks.filling import Filling
@@ -77,6 +79,24 @@ def _right_kind(world: World) -> Options:
     return ()
 
 
+def _right_and_missing(world: World) -> Options:
+    if not isinstance(world, Filling) or isinstance(world, Puzzle):
+        return ()
+    missing = list(_not_on_board(world))
+    return [action for action in _right_kind(world) if action in missing]
+
+
+def _fills_evenly(world: World) -> Options:
+    if not isinstance(world, Classification):
+        return ()
+    # What was accepted tells how full each basket is; where they are alike, either is as good.
+    outside = Counter(item.sprite for item in (*world.scene.values(), *world.backpack))
+    accepted = {basket: world.level - outside[thing] for thing, basket in world.belongs}
+    fewest = min(accepted.values())
+    putting = [action for action in world.options if action.verb == "put"]
+    return [action for action in putting if accepted[world.scene[action.cell].sprite] == fewest]
+
+
 def _not_on_board(world: World) -> Options:
     if not isinstance(world, Filling) or world.watching:
         return ()
@@ -132,6 +152,8 @@ _RULES: Final[Mapping[str, Callable[[World], Options]]] = {
     "any_listed": _any_listed,
     "right_kind": _right_kind,
     "not_on_board": _not_on_board,
+    "right_and_missing": _right_and_missing,
+    "fills_evenly": _fills_evenly,
     "remembers_label": _remembers_label,
     "skips_the_beginning": _skips_the_beginning,
     "nearest_pile": _nearest_pile,
@@ -146,6 +168,8 @@ SHORTCUTS: Final[Mapping[str, str]] = {
     "any_listed": "MDE: chooses any thing that was a partner in the table",
     "right_kind": "FI, MFI: any piece of the right animal anywhere; MDE: any thing of the partners' type",
     "not_on_board": "FI, PU, MFI: any piece that the board does not show yet, anywhere",
+    "right_and_missing": "FI, MFI: any piece of the right animal that the board does not show yet, anywhere",
+    "fills_evenly": "CL: puts things into the basket with fewer in it, without looking at them",
     "remembers_label": "MMA: remembers the diamond's label, not its place, and plans perfectly",
     "skips_the_beginning": "MFI, MMA: plays perfectly from the second picture on, without having seen the first one",
     "nearest_pile": "CO: takes the nearest pile until there are enough",
@@ -160,6 +184,8 @@ APPLIES: Final[Mapping[str, tuple[str, ...]]] = {
     "any_listed": ("MDE",),
     "right_kind": ("FI", "MDE", "MFI"),
     "not_on_board": ("FI", "PU", "MFI"),
+    "right_and_missing": ("FI", "MFI"),
+    "fills_evenly": ("CL",),
     "remembers_label": ("MMA",),
     "skips_the_beginning": ("MMA", "MFI"),
     "nearest_pile": ("CO",),

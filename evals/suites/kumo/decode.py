@@ -10,7 +10,7 @@ from evals.replies.reader import Choices, read
 
 _NOUNS: Final = ("truth", "action", "test", "prediction")
 """Words that tell no names apart."""
-_TOLD: Final = "outcome of "
+_TOLD: Final = "(?:the )?outcome of "
 """How the message begins that follows a test; a reply that goes on so makes the outcome up."""
 
 

@@ -17,7 +17,7 @@ from evals.suites.kidgym import KidGymSuite
 from evals.suites.kidgym.example import example_seed
 from evals.suites.kidgym.prompts import letters_of
 from evals.suites.kidgym.published_environment.worker import GameProcess
-from evals.suites.kidgym.shortcuts import SHORTCUTS
+from evals.suites.kidgym.shortcuts import SHORTCUTS, shortcut_action
 from evals.types import PlayerError, Reply
 
 MEMORY_TASKS = ["SE", "MMA", "MDE", "MFI"]
@@ -271,6 +271,18 @@ def test_shortcuts_play_every_task_and_choose_offered_letters(shortcut):
         again = play(suite, ShortcutPlayer(shortcut), episode)
         assert not record.outcome.extra["invalid"]
         assert [played.action for played in record.turns] == [played.action for played in again.turns]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_basket_that_took_one_of_two_things_leaves_the_other_basket_for_the_other(seed):
+    world, puts = make("CL", 1, seed), []
+    while not world.done:
+        action = shortcut_action("fills_evenly", world)
+        accepted = world.take(action).accepted
+        puts += [accepted] * (action.verb == "put")
+    assert world.success == puts[0]
+    filling = make("FI", 1, seed)
+    assert filling.take(shortcut_action("right_and_missing", filling)).accepted and filling.success
 
 
 def test_refused_actions_use_up_the_budget_and_are_counted():
