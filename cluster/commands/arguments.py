@@ -56,6 +56,36 @@ def show(parser: argparse.ArgumentParser) -> None:
         help="how pictures are drawn; auto: as well as the terminal can, and not at all on a pipe",
     )
     parser.add_argument("--full", action="store_true", help="whole texts, however long")
+    parser.add_argument(
+        "--tag", default="", metavar="TAG", help="list only episodes with this tag (see `raycade notes`)"
+    )
+
+
+def notes(parser: argparse.ArgumentParser) -> None:
+    """Of ``raycade notes``."""
+    parser.description = (
+        "Tags and notes on the episodes of a run, kept in its notes.jsonl with author and time. Without an option it counts "
+        "the tags and lists the latest notes. `raycade view` writes notes, too."
+    )
+    parser.add_argument("run_dir", type=Path, metavar="RUN")
+    what = parser.add_mutually_exclusive_group()
+    complete_episode(
+        what.add_argument("--on", dest="episode", metavar="EPISODE", help="add --tag, --text or both to this episode")
+    )
+    what.add_argument("--remove", metavar="NOTE", help="remove a note by its id")
+    what.add_argument(
+        "--export", type=Path, metavar="FILE", help="write the notes, those with --tag only, as .csv or .jsonl"
+    )
+    what.add_argument(
+        "--import",
+        dest="import_",
+        type=Path,
+        metavar="FILE",
+        help="add the notes of a .csv or .jsonl file with episode, tag, text, and perhaps author, time and id",
+    )
+    parser.add_argument("--tag", default="", metavar="TAG", help="a few words that notes are counted by")
+    parser.add_argument("--text", default="", metavar="TEXT", help="anything else")
+    parser.add_argument("--author", default="", metavar="NAME", help="who writes it (default: the user's name)")
 
 
 def status(parser: argparse.ArgumentParser) -> None:
@@ -430,6 +460,7 @@ ADD_ARGUMENTS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = 
     "compare": compare,
     "list": list_,
     "show": show,
+    "notes": notes,
     "status": status,
     "rescore": rescore,
     "retest": retest,

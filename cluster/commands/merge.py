@@ -24,6 +24,7 @@ from cluster.storage.stored_run import Run, read_runs
 from envs.files import real_path
 from evals.analysis.differences import flat_settings
 from evals.ledger.parts import LedgerChangedError
+from evals.notes import NoteError, NotesFile
 from evals.types import Episode
 
 SHARD_SETTINGS = (
@@ -116,6 +117,7 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
             write_spending(directory.path, spending)
         for run in others:
             _copy_rows(run, directory, owners)
+            _copy_notes(run, directory)
         directory.remove(replaced)
         directory.compact(everything=True)
     finally:
@@ -243,6 +245,14 @@ def _copy_rows(run: Run, directory: RunDirectory, owners: Mapping[Attempt, Run])
         mine = pa.array([owners[key] is run for key in _keys(batch)], pa.bool_())
         if pc.any(mine).as_py():
             directory.commit_rows(batch.filter(mine))
+
+
+def _copy_notes(run: Run, directory: RunDirectory) -> None:
+    """Add a run's notes to those of the merged one."""
+    try:
+        NotesFile(directory.path).add_from(NotesFile(run.path))
+    except NoteError as error:
+        raise UserError(str(error)) from error
 
 
 def _keys(batch: pa.Table) -> Iterator[Attempt]:

@@ -21,6 +21,7 @@ from cluster.storage.stored_run import Run, read_runs
 from envs.files import real_path
 from evals.analysis.labels import run_names
 from evals.ledger.run_data import RunData, count_rows
+from evals.notes import NotesFile, notes_table
 from evals.report.joint import Report, RunReport, relabeled
 from evals.suite import Suite, built_in_names, suite_results
 from evals.summary.cost import cost_table, costs_of, total_usage
@@ -236,6 +237,7 @@ def _scored(run: Run, data: RunData, suite: Suite) -> Results:
         replica_table(run.timings),
         sessions_table(data),
         *suite_results(suite, data, "performance"),
+        notes_table(data, NotesFile(run.path).read().notes),  # may be written after the run, so not in the summary
     ]
     counts = {name: summary[name] for name in COUNTS}
     missing_or_failed = status_lines(counts, causes, is_imported(data.sessions))

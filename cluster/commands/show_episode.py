@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.config.settings import make_suite
-from cluster.console import show
+from cluster.console import say, show
 from cluster.errors import UserError
 from cluster.observe.episode_text import Pictures, print_episode
 from cluster.storage.stored_run import Run, read_runs
 from envs.suggest import did_you_mean
 from evals.analysis.compare import SHORT_ID
 from evals.ledger.run_data import RunData
+from evals.notes import NotesFile
+from evals.notes.exchange import chosen
 from evals.printable import printable
 from evals.report.terminal import Output
 from evals.suite import Suite
@@ -35,19 +37,31 @@ _SUGGESTED_FROM = 10_000
 def main(options: argparse.Namespace) -> None:
     """Print an episode, or the list of them."""
     run = Run(options.run_dir)
+    notes = NotesFile(run.path).read()
     if options.episode is None:
-        show([read_runs([run], lambda: list_episodes(run.data))])
+        tagged = {note.episode for note in chosen(notes.notes, options.tag)} if options.tag else None
+        show([read_runs([run], lambda: list_episodes(run.data, only=tagged))])
         return
     suite, row = read_runs([run], lambda: read_episode(run, options.episode))
     console = Output() if sys.stdout.isatty() else Output(width=100)
     pictures: Pictures = options.pictures
     print_episode(console, suite, row, pictures, full=options.full)
+    for note in notes.by_episode().get(row["episode_id"], ()):
+        said = " ".join(filter(None, (note.tag and f"[{note.tag}]", note.text)))
+        say(f"note {note.id} by {note.author}, {note.time}: {said}")
 
 
-def list_episodes(run: RunData, most: int = LISTED) -> Table:
-    """The first episodes: the model's before other players', and of each failed, then cut off, then lost ones."""
+def list_episodes(run: RunData, most: int = LISTED, only: Collection[str] | None = None) -> Table:
+    """The first episodes: the model's before other players', and of each failed, then cut off, then lost ones.
+
+    Args:
+        run: Whose episodes.
+        most: How many.
+        only: Ids of those that are listed; all where none are given.
+    """
     names = ("episode_id", "player", "suite", "task", "level", "mode", "status", "success", "steps", "error", "cut_off")
-    rows = run.episodes(names)
+    played = run.episodes(names)
+    rows = played if only is None else played.filter(pc.is_in(played["episode_id"], pa.array([*only], pa.string())))
     model = run.plan["player"][0].as_py() if len(run.plan) else ""  # the model is planned first
     others = pc.not_equal(rows["player"], model)
     done = pc.equal(rows["status"], "done")
@@ -61,8 +75,12 @@ def list_episodes(run: RunData, most: int = LISTED) -> Table:
         title="Episodes",
         columns=("episode", "player", "suite", "task", "level", "mode", "outcome", "steps"),
         rows=tuple(_listed(row) for row in listed),
-        notes=(f"{len(listed)} of {len(rows):,} finished episodes ({len(run.plan):,} planned).",),
+        notes=(f"{len(listed)} of {len(rows):,} {_what(only)} ({len(run.plan):,} planned).",),
     )
+
+
+def _what(only: Collection[str] | None) -> str:
+    return "finished episodes" if only is None else "finished episodes with the tag"
 
 
 def _listed(row: dict[str, Any]) -> tuple[Cell, ...]:
@@ -85,7 +103,7 @@ def read_episode(run: Run, episode: str) -> tuple[Suite, dict[str, Any]]:
     Raises:
         UserError: there is no such episode, there are several, or it has not been played.
     """
-    name = _whole_id(run, episode.lower())
+    name = whole_id(run, episode.lower())
     rows = run.data.find([name])
     if not rows:
         raise UserError(f"{run.path}: episode {name} is planned, but not played yet")
@@ -94,7 +112,12 @@ def read_episode(run: Run, episode: str) -> tuple[Suite, dict[str, Any]]:
     return part, {name.removeprefix(f"{part.name}."): value for name, value in rows[0].items()}
 
 
-def _whole_id(run: Run, start: str) -> str:
+def whole_id(run: Run, start: str) -> str:
+    """The id of the planned episode whose id begins so.
+
+    Raises:
+        UserError: there is none, or there are several.
+    """
     if not start.isascii():
         raise UserError(f"{run.path}: no episode begins with {printable(start)}")
     ids = run.planned["episode_id"]

@@ -22,12 +22,15 @@ from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run
 from evals.archive.export import export
 from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
+from evals.notes import user_name
+from evals.notes.web import ViewerNotes
 from evals.suite import Suite
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
 from evals.viewer.server import Viewer, make_app
 
 RUNS = Path("runs")
+NO_NOTES = "notes are taken only by a viewer with a token: start it without --no-token"
 
 
 def main(options: argparse.Namespace) -> int:
@@ -47,7 +50,9 @@ def main(options: argparse.Namespace) -> int:
     if options.export is not None:
         write_pages(index, options.export, options.share, options.failed)
         return 0
-    viewer = Viewer(index, found if not options.run_dirs else lambda: [])
+    refusal = NO_NOTES if options.no_token else ""
+    notes = ViewerNotes(index, user_name(), refusal)
+    viewer = Viewer(index, found if not options.run_dirs else lambda: [], notes.refresh)
     listener = listen(options.host, options.port)
     port = listener.getsockname()[1]
     token = "" if options.no_token else secrets.token_urlsafe(24)
@@ -60,7 +65,8 @@ def main(options: argparse.Namespace) -> int:
     runs = f"{len(index.runs)} runs" if len(index.runs) > 1 else str(index.runs[0].path)
     say(f"showing {runs} at\n\n    http://{shown}:{port}/{'?' if address else ''}{address}\n\nCtrl-C ends.")
     viewer.watch()
-    app = make_app(viewer, token, f"raycade_{port}", {"localhost", socket.gethostname().lower(), options.host.lower()})
+    hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
+    app = make_app(viewer, token, f"raycade_{port}", hosts, notes.routes())
     config = uvicorn.Config(app, log_level="warning", ws="none", lifespan="off")
     try:
         uvicorn.Server(config).run(sockets=[listener])

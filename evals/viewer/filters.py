@@ -11,6 +11,8 @@ from evals.viewer.runs import LISTED
 
 CHOICES = ("run", "suite", "task", "level", "mode", "player", "status", "error_kind")
 """What can be chosen from a list of values."""
+TAG = "tag"
+"""Of the notes on an episode; chosen from a list, too."""
 CELL = ("suite", "task", "level", "mode")
 GAME = ("suite", "task", "level", "index", "seed")
 """What two episodes of one game have in common."""
@@ -67,7 +69,11 @@ class Filter:
         parts: list[str] = ["latest"]
         values: list[Any] = []
         for name, chosen in self.choices:
-            parts.append(f'"{name}" IN ({", ".join("?" * len(chosen))})')
+            among = f'"{name}" IN ({", ".join("?" * len(chosen))})'
+            is_tag = name == TAG
+            parts.append(
+                f"(run, episode_id) IN (SELECT (run, episode_id) FROM tags WHERE {among})" if is_tag else among
+            )
             values += [run_number(value) for value in chosen] if name == "run" else chosen
         for name, sign, bound in self.bounds:
             parts.append(f'"{name}" {sign} ?')
@@ -106,7 +112,7 @@ def filter_of(given: Iterable[tuple[str, str]]) -> Filter:
         edge, _, column = name.partition("_")
         if not value:
             continue
-        if name in CHOICES:
+        if name in CHOICES or name == TAG:
             choices.setdefault(name, []).append(value)
         elif name in FLAGS:
             flags.append(name)
@@ -115,7 +121,7 @@ def filter_of(given: Iterable[tuple[str, str]]) -> Filter:
         elif edge in ("min", "max") and column in RANGES:
             bounds.append((column, ">=" if edge == "min" else "<=", _number(name, value)))
         elif name not in OF_THE_PAGE:
-            known = [*CHOICES, *FLAGS, *texts, *(f"{end}_{column}" for column in RANGES for end in ("min", "max"))]
+            known = [*CHOICES, TAG, *FLAGS, *texts, *(f"{end}_{column}" for column in RANGES for end in ("min", "max"))]
             raise ValueError(f"there is no filter {name!r}; there are {', '.join(known)}")
     chosen = tuple((name, tuple(dict.fromkeys(values))) for name, values in sorted(choices.items()))
     versus, flipped = (texts.pop("versus_run"), texts.pop("versus")), bool(texts.pop("flipped"))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from evals.ledger.run_data import count_rows
-from evals.viewer.filters import CAUSE, CHOICES, GAME, PARTNER, Filter, order_of
+from evals.viewer.filters import CAUSE, CHOICES, GAME, PARTNER, TAG, Filter, order_of
 from evals.viewer.runs import (
     LISTED,
     LISTED_SCHEMA,
@@ -67,6 +67,8 @@ class EpisodeIndex:
             "CREATE TABLE planned (run SMALLINT, suite VARCHAR, task VARCHAR, level VARCHAR, mode VARCHAR, "
             "player VARCHAR, planned INTEGER)"
         )
+        self._database.execute("CREATE TABLE tags (run SMALLINT, episode_id VARCHAR, tag VARCHAR)")
+        self._is_tagged = False
         self._ordered = lru_cache(ORDERS_KEPT)(self._order)
 
     # --- what comes in ---
@@ -135,6 +137,17 @@ class EpisodeIndex:
         cursor.unregister("arriving")
         run.parts.update({name: first + place for place, name in enumerate(found.parts)})
         self._size += len(found.rows)
+        self.version += 1
+
+    def set_tags(self, run: int, tags: Sequence[tuple[str, str]]) -> None:
+        """Note the tags of a run's episodes (ids), by the run's number, in place of those noted before."""
+        cursor = self._database.cursor()
+        cursor.begin()
+        cursor.execute("DELETE FROM tags WHERE run = ?", [run])
+        if tags:
+            cursor.executemany("INSERT INTO tags VALUES (?, ?, ?)", [(run, *each) for each in dict.fromkeys(tags)])
+        cursor.commit()
+        self._is_tagged = self._is_tagged or bool(tags)
         self.version += 1
 
     # --- searches for text, which fill the table of hits ---
@@ -252,7 +265,17 @@ class EpisodeIndex:
             for name in CHOICES:
                 if row[name] != "":
                     found[name][row[name]] += row["count"]
-        return {name: dict(sorted(counts.items())) for name, counts in found.items()}
+        values = {name: dict(sorted(counts.items())) for name, counts in found.items()}
+        tags = self.tags()
+        return {**values, TAG: tags} if tags else values
+
+    def tags(self) -> dict[str, int]:
+        """The tags that episodes have, with the number of these."""
+        asked = (
+            "SELECT tag, count(*) AS count FROM tags WHERE (run, episode_id) IN "
+            "(SELECT (run, episode_id) FROM episodes WHERE latest) GROUP BY tag ORDER BY tag"
+        )
+        return {row["tag"]: row["count"] for row in self._named(asked, ())}
 
     def find(self, run: str, episode_id: str, attempt: int | None = None) -> dict[str, Any] | None:
         """The row of an episode, of its latest attempt or of this one; ``attempts`` says which there are."""
@@ -359,7 +382,16 @@ class EpisodeIndex:
         found = {
             row["id"]: row for row in self._named(f"SELECT {columns} FROM episodes WHERE id IN ({marks})", ids.tolist())
         }
-        return [found[number] for number in ids.tolist() if number in found]
+        rows = [found[number] for number in ids.tolist() if number in found]
+        if not self._is_tagged:
+            return rows
+        asked = (
+            f"SELECT id, list(tag ORDER BY tag) AS tags FROM episodes JOIN tags USING (run, episode_id) WHERE id IN ({marks}) "
+            "GROUP BY id"
+        )
+        for row in self._named(asked, ids.tolist()):
+            found[row["id"]]["tags"] = row["tags"]
+        return rows
 
     def _with_partners(self, rows: list[dict[str, Any]], run: str, player: str) -> list[dict[str, Any]]:
         """The rows, each with the same game of a run and player as ``other``."""

@@ -57,6 +57,8 @@ class Row(Counted):
     run: str
     seed: NotRequired[int]
     other: NotRequired[Partner | None]
+    tags: NotRequired[list[str]]
+    """Of the notes on it."""
 
 
 class StoredRow(Counted):
@@ -489,6 +491,29 @@ class Episode(Shown):
     same_game: list[Row]
     folder: str
     chunk: NotRequired[str]
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+class Note(TypedDict):
+    """A note on an episode; see ``evals.notes.note.Note``."""
+
+    id: str
+    episode: str
+    tag: str
+    text: str
+    author: str
+    time: str
+
+
+class NotesAnswer(TypedDict):
+    """An episode's notes, the tags that there are, why none can be written (or nothing), and who would write one."""
+
+    notes: list[Note]
+    tags: list[str]
+    refusal: str
+    author: str
 
 
 # --- an export -------------------------------------------------------------------------------------------------------

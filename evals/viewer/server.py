@@ -8,7 +8,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -66,8 +66,13 @@ Next = Callable[[Request], Awaitable[Response]]
 class Viewer:
     """What the server knows: the list of episodes, searches in it, and the episodes opened last."""
 
-    def __init__(self, index: EpisodeIndex, discover: Callable[[], list[ViewedRun]] = lambda: []) -> None:
-        """``discover`` gives runs that were not there before."""
+    def __init__(
+        self,
+        index: EpisodeIndex,
+        discover: Callable[[], list[ViewedRun]] = lambda: [],
+        also: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``discover`` gives runs that were not there before; ``also`` reads what stands beside the ledgers."""
         self.index = index
         self.searches = TextSearches(index)
         self.episodes = Episodes(index)
@@ -77,6 +82,7 @@ class Viewer:
         self.trouble = ""
         """Why the ledgers cannot be read at the moment."""
         self._discover = discover
+        self._also = also
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._refreshing = threading.Lock()
@@ -99,6 +105,7 @@ class Viewer:
             for run in self._discover():
                 self.index.add_run(run)
             self.index.refresh()
+            self._also()
             self.loaded = True
 
     def _watch(self) -> None:
@@ -238,7 +245,13 @@ class Viewer:
             raise HTTPException(500, f"{run.path}: the ledger cannot be read: {error}") from error
 
 
-def make_app(viewer: Viewer, token: str, cookie: str = "raycade", hosts: Collection[str] = ("localhost",)) -> Starlette:
+def make_app(
+    viewer: Viewer,
+    token: str,
+    cookie: str = "raycade",
+    hosts: Collection[str] = ("localhost",),
+    more: Sequence[Route] = (),
+) -> Starlette:
     """The web app.
 
     Args:
@@ -247,6 +260,7 @@ def make_app(viewer: Viewer, token: str, cookie: str = "raycade", hosts: Collect
         cookie: The cookie's name; servers on one host tell theirs apart by it.
         hosts: Names by which it may be addressed, beside any IP address. Other names are refused, because a web page
             elsewhere could have its own name resolved to this machine (DNS rebinding).
+        more: What it answers beside episodes and results, to those who have the token.
     """
     api = {
         "state": kept(viewer.state),
@@ -266,7 +280,7 @@ def make_app(viewer: Viewer, token: str, cookie: str = "raycade", hosts: Collect
     pages = [Route(path, _page) for path in ("/runs", "/episodes", "/suite/{name}", "/compare", "/episode", "/live")]
     routes = [Route("/", _first_page), *pages, *(Route(f"/api/{path}", answer) for path, answer in api.items())]
     return Starlette(
-        routes=[*routes, Mount("/static", StaticFiles(directory=STATIC))],
+        routes=[*routes, *more, Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[
             Middleware(BaseHTTPMiddleware, dispatch=_guard(token, cookie, hosts)),
             Middleware(GZipMiddleware, minimum_size=SMALLEST_PACKED, compresslevel=PACKING),

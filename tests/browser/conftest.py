@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 
 from cluster.commands.view import listen
+from evals.notes.web import ViewerNotes
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.server import Viewer, make_app
 from tests.cluster.conftest import ROOT
@@ -53,10 +54,10 @@ def chromium(viewer_address):
 
 
 @contextlib.contextmanager
-def serving(viewer):
+def serving(viewer, more=()):
     """Serves a viewer on a thread; the address with its token."""
     listener = listen("127.0.0.1", 0)
-    config = uvicorn.Config(make_app(viewer, TOKEN), log_level="warning", ws="none", lifespan="off")
+    config = uvicorn.Config(make_app(viewer, TOKEN, more=more), log_level="warning", ws="none", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
@@ -70,9 +71,11 @@ def viewer_address(tmp_path_factory):
     """A viewer of a calm and a hostile run."""
     folder = tmp_path_factory.mktemp("runs")
     paths = [write_run(folder / "calm", *calm_rows()), write_run(folder / "wild", *hostile_rows())]
-    viewer = Viewer(EpisodeIndex([viewed(path) for path in paths]))
+    index = EpisodeIndex([viewed(path) for path in paths])
+    notes = ViewerNotes(index, "ada")
+    viewer = Viewer(index, also=notes.refresh)
     viewer.refresh()
-    with serving(viewer) as address:
+    with serving(viewer, notes.routes()) as address:
         yield address
 
 

@@ -413,6 +413,35 @@ def test_a_key_that_follows_at_once_acts_on_the_episode_that_is_shown(page):
     expect(page.locator(".position")).to_have_text(f"2 of {everything()}")
 
 
+def test_notes_are_written_found_and_removed_by_keyboard(page):
+    open_first(page)
+    heading = page.inner_text("h1")
+    page.keyboard.press("n")
+    expect(page.locator(".notes input").first).to_be_focused()
+    page.keyboard.type("misread <b>label</b>")
+    page.keyboard.press("Tab")
+    page.keyboard.type("n is no key here")
+    page.keyboard.press("Enter")
+    note = page.locator(".notes li")
+    expect(note).to_contain_text("misread <b>label</b> n is no key here ada")
+    assert note.locator(".tag b").count() == 0, "markup stays text"
+    page.keyboard.press("Escape")
+    page.locator(".filters label:has-text('tag') select").select_option("misread <b>label</b>")
+    expect(page.locator(".count")).to_have_text("1 episodes")
+    expect(page.locator(".row")).to_contain_text("misread <b>label</b>")
+    open_first(page)
+    assert page.inner_text("h1") == heading
+    page.locator(".notes li button").focus()
+    page.keyboard.press("Enter")
+    expect(note).to_have_count(0)
+    page.keyboard.press("n")
+    page.keyboard.press("Enter")
+    expect(page.locator(".notes [role=alert]")).to_contain_text("a tag, a text, or both")
+    page.keyboard.press("Escape")
+    expect(page.locator(".notes form")).to_have_count(0)
+    assert page.inner_text("h1") == heading, "Escape leaves the form, not the episode"
+
+
 def test_what_a_model_wrote_stays_inert(page):
     filtered(page, run="wild", suite="kumo")
     open_first(page)

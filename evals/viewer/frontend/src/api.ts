@@ -10,9 +10,18 @@ export async function ask<T>(path: string, given: URLSearchParams, signal?: Abor
   return JSON.parse(await askText(path, given, signal)) as T;
 }
 
+/** Send something to be kept; the server's answer to it. */
+export async function post<T>(path: string, what: unknown): Promise<T> {
+  const headers = { "Content-Type": "application/json" };
+  return JSON.parse(await textOf(await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(what) }))) as T;
+}
+
 /** The server's answer as text; an error is thrown in the server's own words. */
 export async function askText(path: string, given: URLSearchParams, signal?: AbortSignal): Promise<string> {
-  const answer = await fetch(`/api/${path}?${given}`, { signal });
+  return textOf(await fetch(`/api/${path}?${given}`, { signal }));
+}
+
+async function textOf(answer: Response): Promise<string> {
   const text = await answer.text();
   if (!answer.ok) {
     let error = text;

@@ -5,6 +5,7 @@ import { back, type Change, changed, filters } from "./address";
 import { ask, named, reference } from "./api";
 import { Copy } from "./copy";
 import { EpisodeView, title } from "./episode";
+import { Notes } from "./notes";
 import type { Episode, Row } from "./schema";
 import { number, outcome, Sought } from "./text";
 
@@ -123,6 +124,7 @@ export function Compared({ address, go, version }: Given) {
           </span>
         )}
       </div>
+      <Notes key={reference(left.listed)} episode={reference(left.listed)} version={version} />
       <Sought.Provider value={sought}>
         <div class={address.has("beside") ? "panes two" : "panes"}>
           <EpisodeView episode={left} step={step} toStep={toStep} whole={whole} found={found} />

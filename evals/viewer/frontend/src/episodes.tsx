@@ -56,7 +56,14 @@ export function Episodes({ address, go, state }: Given) {
           )}
         </section>
         {state ? (
-          <List address={address} go={go} version={version} loading={!state.loaded} runs={state.runs.length} />
+          <List
+            address={address}
+            go={go}
+            version={version}
+            loading={!state.loaded}
+            runs={state.runs.length}
+            tagged={Boolean(values?.tag)}
+          />
         ) : (
           <section class="list" aria-busy="true" /> // its columns depend on the number of runs
         )}

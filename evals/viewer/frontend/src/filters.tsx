@@ -7,6 +7,7 @@ const CHOICES = ["run", "suite", "task", "level", "mode", "player", "error_kind"
 const OUTCOMES = { won: "won", lost: "lost", failed: "failed", not_won: "not won" };
 const BOUNDS = { steps: "steps", completion_tokens: "tokens written", prompt_tokens: "prompt tokens", seconds: "seconds" };
 const OTHERS = [
+  "tag",
   "won",
   "lost",
   "cut_off",
@@ -58,6 +59,7 @@ export function Filters({ address, go, values, runs }: Given) {
         {CHOICES.map((name) => (
           <Choice key={name} name={name} values={values[name] ?? {}} address={address} go={go} />
         ))}
+        {(values.tag || address.has("tag")) && <Choice name="tag" values={values.tag ?? {}} address={address} go={go} />}
         <label class="check">
           <input
             type="checkbox"
@@ -127,7 +129,7 @@ function Choice({ name, values, address, go }: ChoiceGiven) {
   const known = Object.keys(values);
   const offered = [...new Set([...known, ...chosen])];
   const one = chosen.length > 1 ? "several" : (chosen[0] ?? "");
-  const idle = offered.length < 2 && !chosen.length;
+  const idle = offered.length < 2 && !chosen.length && name !== "tag"; // one tag, too, tells some episodes from others
   return (
     <label class={idle ? "idle" : ""}>
       {words(name)}

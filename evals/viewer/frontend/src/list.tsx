@@ -47,6 +47,12 @@ const OTHER: Column = {
   width: 84,
   cell: (row) => row.other && <Outcome row={row.other} />,
 };
+const TAGS: Column = {
+  name: "tags",
+  label: "tags",
+  width: 150,
+  cell: (row) => <Text value={(row.tags ?? []).join(", ")} short />,
+};
 const RUN: Column = { name: "run", label: "run", width: 190, cell: (row) => row.run };
 
 interface Given {
@@ -55,6 +61,8 @@ interface Given {
   version: number;
   loading: boolean;
   runs: number;
+  /** Whether any episode has tags. */
+  tagged: boolean;
 }
 
 interface Known {
@@ -63,7 +71,7 @@ interface Known {
   pages: Map<number, { rows: Row[]; version: number }>;
 }
 
-export function List({ address, go, version, loading, runs }: Given) {
+export function List({ address, go, version, loading, runs, tagged }: Given) {
   const asked = filters(changed(address, { panel: null, across: null, shown: null })).toString();
   const { known, searching, error, want, loaded } = usePages(asked, version);
   const grid = useRef<HTMLDivElement>(null);
@@ -73,10 +81,13 @@ export function List({ address, go, version, loading, runs }: Given) {
   const [cursor, setCursor] = useState(0);
   const versus = address.has("versus") ? [OTHER] : [];
   const run = runs > 1 ? [RUN] : [];
+  const tags = tagged ? [TAGS] : [];
   // what tells episodes apart comes first; where there is little room, the suite and the run come last
   const [outcome, suite, ...others] = COLUMNS;
   const columns =
-    room < NARROW ? [outcome, ...versus, ...others, suite, ...run] : [outcome, ...versus, ...run, suite, ...others];
+    room < NARROW
+      ? [outcome, ...versus, ...tags, ...others, suite, ...run]
+      : [outcome, ...versus, ...tags, ...run, suite, ...others];
   const width = columns.reduce((sum, column) => sum + column.width, 0);
   const total = known?.total ?? 0;
   const inSight = Math.max(1, Math.floor(height / HEIGHT));
@@ -187,7 +198,11 @@ export function List({ address, go, version, loading, runs }: Given) {
               style={{ width: `${column.width}px` }}
               aria-sort={sort === column.name ? "ascending" : sort === `-${column.name}` ? "descending" : "none"}
             >
-              <button type="button" disabled={column === OTHER} onClick={() => go({ sort: sorted(column.name) }, true)}>
+              <button
+                type="button"
+                disabled={column === OTHER || column === TAGS}
+                onClick={() => go({ sort: sorted(column.name) }, true)}
+              >
                 {column.label}
                 <span aria-hidden="true">{sort === column.name ? " ↑" : sort === `-${column.name}` ? " ↓" : ""}</span>
               </button>

@@ -61,6 +61,7 @@ export interface Row {
   run: string;
   seed?: number;
   other?: Partner | null;
+  tags?: string[];
 }
 
 /** An episode's row of the ledger; a number in JavaScript has fewer digits than a seed. */
@@ -477,6 +478,7 @@ export interface Listed {
   run: string;
   seed?: number;
   other?: Partner | null;
+  tags?: string[];
   attempts: number[];
 }
 
@@ -511,6 +513,24 @@ export interface Episode {
   same_game: Row[];
   folder: string;
   chunk?: string;
+}
+
+/** A note on an episode; see ``evals.notes.note.Note``. */
+export interface Note {
+  id: string;
+  episode: string;
+  tag: string;
+  text: string;
+  author: string;
+  time: string;
+}
+
+/** An episode's notes, the tags that there are, why none can be written (or nothing), and who would write one. */
+export interface NotesAnswer {
+  notes: Note[];
+  tags: string[];
+  refusal: string;
+  author: string;
 }
 
 /** A column of the list as numbers; see ``evals.archive.columns.pack``. */

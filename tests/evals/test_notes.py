@@ -1,0 +1,242 @@
+"""Notes on episodes: what is written stays, whatever dies or is joined; only the viewer's own page writes."""
+
+import multiprocessing
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from cluster.storage.stored_run import Run
+from evals.notes import FILE, Note, NoteError, NotesFile, new_note, notes_table
+from evals.notes.exchange import notes_as_text, read_notes
+from evals.notes.web import ViewerNotes
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.server import Viewer, make_app
+from tests.viewer_runs import calm_rows, viewed, write_run
+
+EPISODE = "0" * 32
+ON_ONE_LINE = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=40)
+NOTES = st.builds(
+    Note,
+    st.integers(0, 30).map("{:016x}".format),
+    st.sampled_from(["a" * 32, EPISODE]),
+    ON_ONE_LINE,
+    st.text(st.characters(exclude_categories=("Cc", "Cs")) | st.sampled_from("\n\t'=,\""), max_size=60),
+    ON_ONE_LINE,
+    st.just("2026-01-31T12:00:00Z"),
+)
+
+
+def note(number=1, **given):
+    fields = {"episode": EPISODE, "tag": "misread label", "text": "", "author": "ada", "time": "2026-01-31T12:00:00Z"}
+    return Note(f"{number:016x}", **{**fields, **given})
+
+
+def filled(folder, *notes):
+    folder.mkdir(exist_ok=True)
+    file = NotesFile(folder)
+    file.add(notes)
+    return file
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(NOTES, st.booleans()), max_size=8),
+    st.lists(NOTES, max_size=4),
+    st.sampled_from(["csv", "jsonl"]),
+)
+def test_files_joined_in_any_order_say_the_same_and_exports_are_read_as_they_were(tmp_path_factory, ours, theirs, form):
+    folder = tmp_path_factory.mktemp("notes")
+    one, other = filled(folder / "one"), filled(folder / "other", *theirs)
+    for each, is_removed in ours:
+        one.add([each])
+        if is_removed and each.id in {there.id for there in one.read().notes}:
+            one.remove(each.id, "bob")
+    removed = one.read().removed
+    left, right = filled(folder / "left"), filled(folder / "right")
+    for source in (one, other, one):
+        left.add_from(source)
+    for source in (other, one):
+        right.add_from(source)
+    ids = {each.id for each in left.read().notes}
+    assert ids == {each.id for each in right.read().notes}
+    assert ids == ({each.id for each, _ in ours} | {each.id for each in theirs}) - removed
+    exported = folder / f"notes.{form}"
+    exported.write_text(notes_as_text(left.read().notes, exported), newline="")
+    again = read_notes(exported, {EPISODE, "a" * 32}, "nobody")
+    normal = [(each.id, each.tag, each.text.replace("\r", "\n")) for each in left.read().notes]
+    assert [(each.id, each.tag, each.text) for each in again] == normal
+    assert left.add(again) == 0
+
+
+def test_a_death_in_the_middle_of_a_line_costs_that_line_only(tmp_path):
+    file = filled(tmp_path, note(1), note(2))
+    whole = file.path.read_bytes()
+    for size in range(len(whole) + 1):
+        file.path.write_bytes(whole[:size])
+        before = {each.id for each in file.read().notes}
+        assert len(before) == whole[:size].count(b"}"), "each whole line counts, also without its line end"
+        file.add([note(9)])
+        assert {each.id for each in file.read().notes} == before | {note(9).id}
+        assert len(file.read().damage) == (1 if size and whole[size - 1 : size] not in (b"\n", b"}") else 0)
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    file = filled(tmp_path, note(1))
+    before = file.path.read_bytes()
+    write, calls = os.write, []
+
+    def some(handle, content):
+        calls.append(1)
+        if len(calls) > 1:
+            raise OSError(28, "No space left on device")
+        return write(handle, bytes(content[:5]))
+
+    monkeypatch.setattr("evals.notes.store.os.write", some)
+    with pytest.raises(NoteError, match="No space left"):
+        file.add([note(2)])
+    assert file.path.read_bytes() == before
+
+
+def _add_many(folder, first):
+    whole_write = os.write
+    os.write = lambda file, content: whole_write(file, bytes(content[:100]))  # as a full pipe or a signal would
+    for number in range(first, first + 20):
+        NotesFile(folder).add([note(number, text="x" * 500)])
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_add_many, args=(tmp_path, first)) for first in (0, 100, 200)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    found = NotesFile(tmp_path).read()
+    assert (len(found.notes), found.damage) == (60, ())
+
+
+WRONG = [
+    ("tag", "a\nb"),
+    ("tag", "x" * 61),
+    ("text", "\x1b[31m"),
+    ("text", "x" * 4001),
+    ("author", ""),
+    ("time", "now"),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), [*WRONG, ("episode", "../x"), ("tag", "\ud800"), ("tag", "")])
+def test_what_is_no_note_is_refused_and_as_a_line_it_is_damage(tmp_path, field, value):
+    with pytest.raises(NoteError, match=field):
+        note(**{field: value})
+    lines = ["[1]", "{}", '{"removed": 5}', "{", "\x00", '{"id": {"id": {"id": {}}}}', "[" * 40_000]
+    (tmp_path / FILE).write_text("\n".join(lines))
+    assert len(NotesFile(tmp_path).read().damage) == len(lines)
+
+
+def test_an_import_names_the_line_that_is_wrong_and_needs_little(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text(f"tag,episode\nguess,{EPISODE}\n")
+    (one,), (again,) = (read_notes(path, {EPISODE}, "ada") for _ in range(2))
+    assert (one.tag, one.author, one.id) == ("guess", "ada", again.id)
+    other_episode, no_words = f"guess,{EPISODE}\nguess,abc\n", f",{EPISODE}\n"
+    for content, why in ((other_episode, "line 3: the run has no episode 'abc'"), (no_words, "line 2: tag, text")):
+        path.write_text(f"tag,episode\n{content}")
+        with pytest.raises(NoteError, match=why):
+            read_notes(path, {EPISODE}, "ada")
+    with pytest.raises(NoteError, match=r"\.csv or \.jsonl"):
+        read_notes(tmp_path / "notes.txt", {EPISODE}, "ada")
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(tmp_path / "calm", *calm_rows())
+
+
+def test_tags_are_counted_by_how_the_games_ended(run):
+    data = Run(run).data
+    rows = data.episodes(("episode_id", "player", "suite", "status", "success")).to_pylist()
+    random = [each for each in rows if each["player"] == "random" and each["suite"] == "kumo"]
+    lost, won = ([each for each in random if bool(each["success"]) is wanted] for wanted in (False, True))
+    assert notes_table(data, ()) is None
+    notes = [note(number, episode=each["episode_id"]) for number, each in enumerate([*lost[:2], lost[0], *won])]
+    table = notes_table(data, [*notes, note(99, episode=lost[0]["episode_id"], tag="", text="why?")])
+    ended = (f"{len(won)} of {len(won)}" if won else "0", "0")
+    assert table.rows == (
+        ("random", "kumo", "misread label", f"2 of {len(lost)}", *ended),
+        ("random", "kumo", "(no tag)", f"1 of {len(lost)}", f"0 of {len(won)}" if won else "0", "0"),
+    )
+
+
+class Page:
+    """The viewer's page, with its token."""
+
+    def __init__(self, run, refusal=""):
+        index = EpisodeIndex([viewed(run)])
+        self.notes = ViewerNotes(index, "ada", refusal)
+        self.viewer = Viewer(index, also=self.notes.refresh)
+        self.viewer.refresh()
+        app = make_app(self.viewer, "secret", more=self.notes.routes())
+        self.client = TestClient(app, base_url="http://localhost", cookies={"raycade": "secret"})
+        self.rows = self.get("episodes")["rows"]
+        self.at = f"calm/{self.rows[0]['episode_id']}"
+
+    def get(self, path, **given):
+        return self.client.get(f"/api/{path}", params=given).json()
+
+    def post(self, headers=None, **given):
+        return self.client.post(
+            "/api/notes", json={"at": self.at, **given}, headers=headers or {"origin": "http://localhost"}
+        )
+
+
+def test_the_page_adds_filters_and_removes(run):
+    page = Page(run)
+    assert "tag" not in page.get("values") and "tags" not in page.rows[0]
+    answer = page.post(tag=" guess ", text="<b>", author="").json()
+    (written,) = answer["notes"]
+    assert (written["tag"], written["text"], written["author"], answer["tags"]) == ("guess", "<b>", "ada", ["guess"])
+    assert page.get("values")["tag"] == {"guess": 1}
+    (found,) = page.get("episodes", tag="guess")["rows"]
+    assert f"calm/{found['episode_id']}" == page.at and found["tags"] == ["guess"]
+    assert sum(cell["played"] for cell in page.get("cells", tag="guess")) == 1
+    assert page.get("episodes", tag="other")["rows"] == []
+    assert page.get("notes", at=page.at) == answer
+    NotesFile(run).add([note(5, episode=page.rows[1]["episode_id"], tag="other")])  # by somebody else
+    page.viewer.refresh()
+    assert page.get("episodes", tag="other")["total"] == 1
+    assert page.post(remove=written["id"]).json()["notes"] == []
+    assert page.get("values")["tag"] == {"other": 1}
+    assert page.post(remove=written["id"]).status_code == 400
+
+
+def test_nobody_else_writes(run):
+    page = Page(run)
+    for headers in (
+        {"origin": "http://evil.com"},
+        {"origin": "null"},
+        {"x": "y"},
+        {"origin": "http://localhost.evil.com"},
+    ):
+        assert page.post(headers, tag="x").status_code == 403, headers
+    assert page.post({"origin": "http://evil.com", "host": "evil.com"}, tag="x").status_code == 400
+    for wrong in ({"tag": 5}, {"tag": ""}, {"more": "x"}, {"tag": "x", "at": "calm/nothing"}, {"text": "x" * 70_000}):
+        assert page.post(**wrong).status_code in (400, 404, 413), wrong
+    page.client.cookies.clear()
+    assert page.post(tag="x").status_code == 403
+    refused = Page(run, "not here")
+    assert refused.post(tag="x").json() == {"error": "not here"}
+    assert refused.get("notes", at=refused.at)["refusal"] == "not here"
+    assert not (run / FILE).exists()
+
+
+def test_what_cannot_be_read_is_said_beside_what_can(run):
+    (run / FILE).write_text("nonsense\n")
+    NotesFile(run).add([new_note(calm_rows()[0][0].id, "guess", "", "ada")])
+    page = Page(run)
+    assert page.get("values")["tag"] == {"guess": 1}
+    (damage,) = page.get("state")["runs"][0]["damage"]
+    assert "line 1" in damage
