@@ -29,6 +29,7 @@ SUITE_COMMANDS = "raycade.commands"
 
 BUILT_IN_COMMANDS = {
     "compare": "cluster.commands.compare",
+    "study": "cluster.commands.study",
     "list": "cluster.commands.list_runs",
     "show": "cluster.commands.show_episode",
     "notes": "cluster.commands.notes",
@@ -55,6 +56,7 @@ BUILT_IN_COMMANDS = {
 }
 COMMAND_HELP = {
     "compare": "differences between runs, or players of one, on identical games",
+    "study": "the same games in several settings: what each changes, and why games were lost",
     "list": "the runs in a folder: when, what, how far, score, cost",
     "show": "one episode, turn by turn, in the terminal",
     "notes": "tags and notes on episodes: write, count, export, import",

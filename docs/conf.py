@@ -19,8 +19,8 @@ suppress_warnings = ["myst.xref_missing"]
 
 PARTS = {
     "Start": "readme glossary validity",
-    "How to": "doctor looking slurm ray-cluster containers kubernetes models vllm presentation api_models agents providers "
-    "sharding gpu wandb checkpoints stopping report site compare export viewer notes human_players reproduce "
+    "How to": "doctor looking slurm ray-cluster containers kubernetes models vllm presentation api_models agents "
+    "providers study sharding gpu wandb checkpoints stopping report site compare export viewer notes human_players reproduce "
     "new_suite new_engine kidgym_new_task kidgym_prompts kidgym_pictures kidgym_published kumo_domains "
     "kumo_published kumo_pipeline kumo_trajectories kumo_analysis "
     "multistar_published training",

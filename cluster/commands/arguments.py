@@ -33,6 +33,31 @@ def compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--flips", type=int, default=5, metavar="N", help="games to list in each direction (default 5)")
 
 
+STUDY_HELP = """\
+A study plays the same games in several settings and tells what each changes. `run` plays the runs of a factorial design (every
+combination of comma-separated values), or of one that changes one setting at a time. `report` reads runs that differ in
+settings of the suite, history, sampling or decoding: paired effects, interactions, shares of variance; and, where
+suite.modality is picture in one run and text in another, which games were lost by seeing, by planning and by form.
+"""
+
+
+def study(parser: argparse.ArgumentParser) -> None:
+    """Of ``raycade study``."""
+    parser.description = STUDY_HELP
+    actions = parser.add_subparsers(dest="action", required=True, metavar="run|report")
+    playing = actions.add_parser("run", help="play the runs of a study", description=STUDY_HELP)
+    playing.add_argument("--one-at-a-time", action="store_true", help="the baseline, and each other value alone")
+    complete_overrides(
+        playing.add_argument(
+            "overrides", nargs="+", metavar="KEY=VALUE[,VALUE...]", help="the first value is the baseline"
+        )
+    )
+    telling = actions.add_parser("report", help="tables and a figure from the ledgers", description=STUDY_HELP)
+    telling.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN", help="the baseline first")
+    telling.add_argument("--player", metavar="NAME", help="whose games (default: the model of each run)")
+    telling.add_argument("--out", type=Path, metavar="FOLDER", help="also write tables, LaTeX and the figure")
+
+
 def list_(parser: argparse.ArgumentParser) -> None:
     """Of ``raycade list``."""
     parser.description = "Lists all runs in a folder and the folders below it, the latest first. Reads only."
@@ -458,6 +483,7 @@ def fetch(parser: argparse.ArgumentParser) -> None:
 
 ADD_ARGUMENTS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
     "compare": compare,
+    "study": study,
     "list": list_,
     "show": show,
     "notes": notes,

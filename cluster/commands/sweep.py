@@ -147,6 +147,8 @@ def _announce() -> None:
     handler = logging.StreamHandler()
     for name in LAUNCHERS:
         logger = logging.getLogger(name)
+        if logger.handlers:  # an earlier multirun of this process announces its jobs already
+            continue
         logger.setLevel(logging.INFO)
         logger.addHandler(handler)
 

@@ -1,0 +1,184 @@
+"""Why games were lost: seeing, planning or form; from the same games played from pictures and from their text twins.
+
+A lost game counts as lost by
+
+- **form** if it ended with a reply that could not be read;
+- **seeing** if the same player wins it when the pictures are told in words;
+- **planning** otherwise: it is lost although everything is told.
+
+Luck goes both ways: a game may be won in words, or lost from pictures, by chance. So the games that were won from pictures and
+lost in words are taken off again: where only chance differs, both kinds are equally frequent and seeing is zero in expectation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evals.stats.intervals import FEWEST_CLUSTERS, Estimate, clustered_error, student_quantile
+from evals.study.conditions import Condition, matched
+from evals.tables import Table
+
+MODALITY: Final = "modality"
+PICTURE, TEXT = "picture", "text"
+_COLUMNS: Final = ("player", "task", "level", "mode", "index", "repeat", "seed", "status", "success", "turns.action")
+
+
+class Played(NamedTuple):
+    """How one game went."""
+
+    won: bool
+    readable: bool
+    """Whether its last reply could be read."""
+
+
+class Pair(NamedTuple):
+    """One game from pictures and in words."""
+
+    cell: tuple[str, str]
+    """Task and level."""
+    game: Hashable
+    picture: Played
+    text: Played
+
+
+@dataclass(frozen=True)
+class Split:
+    """The lost games of some pairs, by cause."""
+
+    games: int
+    lost: int
+    form: Estimate
+    seeing: Estimate
+    planning: Estimate
+    won_in_words_only: int
+    won_from_pictures_only: int
+
+
+def text_twins(conditions: Sequence[Condition]) -> list[tuple[Condition, Condition]]:
+    """The conditions that show pictures, each with the one that differs only in telling them in words."""
+    if MODALITY not in conditions[0].levels:
+        return []
+    return list(matched(conditions, MODALITY, PICTURE, TEXT))
+
+
+def pairs_of(picture: Condition, text: Condition) -> list[Pair]:
+    """All games that both conditions have finished."""
+    in_words = dict(_played(text))
+    return [
+        Pair((str(key[0]), str(key[1])), (key[0], key[1], key[3], key[5]), played, in_words[key])
+        for key, played in _played(picture)
+        if key in in_words
+    ]
+
+
+def _played(condition: Condition) -> Iterator[tuple[tuple[Hashable, ...], Played]]:
+    """How each finished game of a condition went, by task, level, mode, index, repeat and seed."""
+    for rows in condition.side.run.batches(list(_COLUMNS)):
+        chosen = pc.and_(pc.equal(rows["player"], condition.side.player), pc.equal(rows["status"], "done"))
+        finished = rows.filter(chosen)
+        names = [finished[name].to_pylist() for name in ("task", "level", "mode", "index", "repeat", "seed")]
+        for *key, won, readable in zip(*names, finished["success"].to_pylist(), _readable(finished), strict=True):
+            yield tuple(key), Played(bool(won), readable)
+
+
+def _readable(rows: pa.Table) -> list[bool]:
+    """Whether the last reply of each row was read; a game without replies has none that was not."""
+    if not len(rows):
+        return []
+    turns = rows["turns"].combine_chunks()
+    unread = np.asarray(pc.is_null(turns.flatten().field("action")))
+    ends = np.cumsum(np.asarray(pc.fill_null(pc.list_value_length(turns), 0)))
+    lengths = np.diff(ends, prepend=0)
+    return [not (length and unread[end - 1]) for end, length in zip(ends, lengths, strict=True)]
+
+
+def split(pairs: Sequence[Pair]) -> Split:
+    """The causes of the games that were lost from pictures.
+
+    What the twin of a lost game says counts where its last reply could be read; else it tells neither seeing nor planning.
+    """
+    lost = [not pair.picture.won for pair in pairs]
+    form = [all_lost and not pair.picture.readable for all_lost, pair in zip(lost, pairs, strict=True)]
+    others = [all_lost and not by_form for all_lost, by_form in zip(lost, form, strict=True)]
+    told = [other and pair.text.readable for other, pair in zip(others, pairs, strict=True)]
+    words_only = [each and pair.text.won for each, pair in zip(told, pairs, strict=True)]
+    pictures_only = [pair.picture.won and not pair.text.won and pair.text.readable for pair in pairs]
+    seeing = [float(first) - float(second) for first, second in zip(words_only, pictures_only, strict=True)]
+    planning = [each - seen for each, seen in zip(told, seeing, strict=True)]
+    games = [pair.game for pair in pairs]
+    all_of_them = [True] * len(pairs)
+    return Split(
+        games=len(set(games)),
+        lost=sum(lost),
+        form=_share(form, lost, all_of_them, all_of_them, games),
+        seeing=_share(others, lost, seeing, told, games),
+        planning=_share(others, lost, planning, told, games),
+        won_in_words_only=sum(words_only),
+        won_from_pictures_only=sum(pictures_only),
+    )
+
+
+def _share(
+    parts: Sequence[float],
+    wholes: Sequence[float],
+    parts_of_parts: Sequence[float],
+    told: Sequence[float],
+    games: Sequence[Hashable],
+) -> Estimate:
+    """The share that the parts are of the wholes, times the share that parts of these are of those that could be told.
+
+    Both are ratios of sums over pairs; the interval is that of their product, linearized and clustered by game.
+    """
+    pairs = len(wholes)
+    count = int(sum(wholes))
+    if not count or not sum(told):
+        return Estimate(math.nan, math.nan, math.nan, 0)
+    outer, inner = sum(parts) / sum(wholes), sum(parts_of_parts) / sum(told)
+    share = min(1.0, max(0.0, outer * inner))
+    influences = [
+        inner * (part - outer * whole) * pairs / sum(wholes) + outer * (within - inner * one) * pairs / sum(told)
+        for part, whole, within, one in zip(parts, wholes, parts_of_parts, told, strict=True)
+    ]
+    _, error, clusters = clustered_error(influences, games)
+    if clusters < FEWEST_CLUSTERS or not error > 0:
+        return Estimate(share, math.nan, math.nan, count)
+    margin = student_quantile(0.975, clusters - 1) * error
+    low, high = (min(1.0, max(0.0, end)) for end in (outer * inner - margin, outer * inner + margin))
+    return Estimate(share, low, high, count)
+
+
+def split_table(picture: Condition, pairs: Sequence[Pair]) -> Table:
+    """The split of all lost games of one condition, then of those of each task and level."""
+    ordered = sorted(pairs, key=lambda pair: pair.cell)
+    cells = [(cell, list(group)) for cell, group in groupby(ordered, key=lambda pair: pair.cell)]
+    rows = [("all", "", split(pairs))]
+    if len(cells) > 1:
+        rows += [(task, level, split(of_cell)) for (task, level), of_cell in cells]
+    others = ", ".join(f"{name} {value}" for name, value in picture.others(MODALITY))
+    return Table(
+        "study_split" + "".join(f"_{name}-{value}" for name, value in picture.others(MODALITY)),
+        "Why games were lost" + (f": {others}" if others else ""),
+        ("task", "level", "games", "lost", "form", "seeing", "planning", "won in words only", "won from pictures only"),
+        tuple(
+            (
+                *(task, level, one.games, one.lost, one.form, one.seeing, one.planning),
+                *(one.won_in_words_only, one.won_from_pictures_only),
+            )
+            for task, level, one in rows
+        ),
+        notes=(
+            "Shares of the games lost from pictures. form: the last reply could not be read. seeing: lost from pictures, won "
+            "when they are told in words; games won from pictures only are taken off, since luck goes both ways. "
+            "planning: the others. Lost games whose twin ended with an unread reply are shared out as the rest. "
+            "Brackets: 95 % confidence, clustered by game.",
+        ),
+        headline=True,
+    )

@@ -1,0 +1,202 @@
+"""A study tells what each setting changes, and why games were lost."""
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.cli import main
+from cluster.commands.study import sweeps
+from cluster.errors import UserError
+from evals.analysis.compare import Side
+from evals.study.conditions import conditions_of, factors_of
+from evals.study.effects import effects_table, interactions, main_effects, measured, shared_names
+from evals.study.split import Pair, Played, pairs_of, split, split_table, text_twins
+from evals.study.variance import variance_shares
+from evals.suite import Suite
+from evals.types import Episode, Outcome, Reply, message
+from tests.runs import run_of
+
+GAMES = 12
+
+
+@dataclass(frozen=True)
+class Coin(Suite):
+    """One question a game: heads wins, tails loses, anything else cannot be read."""
+
+    name = "coin"
+
+    def plan(self):
+        return [Episode("coin", "coin", "easy", "zero_shot", index, 0, index, "", 1) for index in range(GAMES)]
+
+    async def play(self, episode, conversation):
+        played = await conversation.ask((message("user", "Heads or tails?"),), options=("heads", "tails"))
+        played.action = played.reply.text if played.reply.text in ("heads", "tails") else None
+        return Outcome(success=played.action == "heads", steps=1)
+
+
+class Scripted:
+    def __init__(self, replies):
+        self.replies = replies
+
+    async def reply(self, turn):
+        return Reply(self.replies[turn.episode.index])
+
+
+def side(replies, player="model", **suite):
+    run = run_of(Coin(), {player: Scripted(replies)})
+    run = dataclasses.replace(run, settings={"suite": {"name": "coin", **suite}})
+    return Side("A", player, run, Coin(), str(suite))
+
+
+def study(outcomes, factors):
+    """Conditions of a factorial design from won games, in the order of the product of the factors' values."""
+    sides = [
+        side(["heads" if won else "tails" for won in wins], **dict(zip(factors, values, strict=True)))
+        for values, wins in zip(itertools.product(*factors.values()), outcomes, strict=True)
+    ]
+    return conditions_of(sides)
+
+
+TWO = {"modality": ("picture", "text"), "history": ("all", "2")}
+wins = st.lists(st.booleans(), min_size=GAMES, max_size=GAMES)
+
+
+@settings(max_examples=12)
+@given(st.lists(wins, min_size=4, max_size=4))
+def test_effects_and_interactions_are_means_over_the_same_games(outcomes):
+    conditions = study(outcomes, TWO)
+    observations = measured(conditions)
+    assert factors_of(conditions) == {"modality": ["picture", "text"], "history": ["all", "2"]}
+    (name,) = shared_names(observations)
+    base, short, words, both = (sum(each) / GAMES for each in outcomes)
+    modality, history = main_effects(conditions, observations, name)
+    assert modality.cell == ("modality", "text", "picture") and modality.games == GAMES
+    assert modality.difference.mean == pytest.approx((words + both - base - short) / 2)
+    assert history.difference.mean == pytest.approx((short + both - base - words) / 2)
+    assert (history.first, history.second) == (pytest.approx((short + both) / 2), pytest.approx((base + words) / 2))
+    (together,) = interactions(conditions, observations, name)
+    assert together.difference.mean == pytest.approx(both - words - short + base)
+    assert effects_table(name, [modality, history]).rows[0][:3] == ("modality", "text", "picture")
+
+
+def test_one_change_at_a_time_has_effects_but_neither_interactions_nor_shares():
+    won, lost = ["heads"] * GAMES, ["tails"] * GAMES
+    sides = [side(lost, modality="picture", history="all"), side(won, modality="text", history="all")]
+    conditions = conditions_of([*sides, side(lost, modality="picture", history="2")])
+    observations = measured(conditions)
+    effects = main_effects(conditions, observations, "coin: success")
+    assert [effect.difference.mean for effect in effects] == [1.0, 0.0]
+    assert interactions(conditions, observations, "coin: success") == []
+    assert variance_shares(conditions, observations, "coin: success") == {}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "source"),
+    [
+        (lambda game, modality, history: game % 2, "game"),
+        (lambda game, modality, history: modality, "modality"),
+        (lambda game, modality, history: history, "history"),
+        (lambda game, modality, history: modality ^ history, "modality by history"),
+        (lambda game, modality, history: game % 2 ^ modality, "game by modality"),
+    ],
+)
+def test_variance_is_found_where_it_was_put(outcome, source):
+    outcomes = [[outcome(game, *cell) for game in range(GAMES)] for cell in itertools.product((0, 1), (0, 1))]
+    conditions = study(outcomes, TWO)
+    shares = variance_shares(conditions, measured(conditions), "coin: success")
+    assert shares[source].mean == pytest.approx(1)
+    assert sum(share.mean for share in shares.values()) == pytest.approx(1)
+
+
+def test_of_a_single_setting_games_by_setting_cannot_be_told_from_chance():
+    outcomes = [[game % 2 for game in range(GAMES)], [game // 2 % 2 for game in range(GAMES)]]
+    conditions = study(outcomes, {"history": ("all", "2")})
+    shares = variance_shares(conditions, measured(conditions), "coin: success")
+    assert shares.keys() == {"game", "history", "chance and the rest"}
+    assert shares["chance and the rest"].mean == pytest.approx(1)
+
+
+played = st.sampled_from([Played(True, True), Played(False, True), Played(False, False)])
+
+
+@given(st.lists(st.tuples(played, played), min_size=1, max_size=40))
+def test_shares_of_lost_games_add_up_and_follow_the_counts(games):
+    pairs = [Pair(("CL", "1"), number, *each) for number, each in enumerate(games)]
+    found = split(pairs)
+    lost = [each for each in games if not each[0].won]
+    form = [each for each in lost if not each[0].readable]
+    assert (found.lost, found.games) == (len(lost), len(games))
+    assert found.won_in_words_only == sum(a.readable and b.won for a, b in lost)
+    told = [each for each in lost if each[0].readable and each[1].readable]
+    if not lost or not told:
+        return
+    assert found.form.mean == pytest.approx(len(form) / len(lost))
+    net = found.won_in_words_only - found.won_from_pictures_only
+    expected = (1 - len(form) / len(lost)) * net / len(told)
+    assert found.seeing.mean == pytest.approx(min(1, max(0, expected)))
+    if 0 <= expected <= 1 - len(form) / len(lost):
+        assert found.form.mean + found.seeing.mean + found.planning.mean == pytest.approx(1)
+
+
+def test_a_player_that_wins_in_words_what_it_loses_from_pictures_cannot_see():
+    pictures = ["heads"] * 4 + ["tails"] * 6 + ["well..."] * 2
+    words = ["heads"] * 9 + ["tails"] * 3
+    conditions = conditions_of([side(pictures, modality="picture"), side(words, modality="text")])
+    ((picture, text),) = text_twins(conditions)
+    table = split_table(picture, pairs_of(picture, text))
+    cells = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (cells["lost"], cells["won in words only"], cells["won from pictures only"]) == (8, 5, 0)
+    assert [round(cells[cause].mean, 4) for cause in ("form", "seeing", "planning")] == [0.25, 0.625, 0.125]
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        ([side(["heads"] * GAMES, modality="picture")], "two runs or more"),
+        ([side(["heads"] * GAMES)] * 2, "differ in no setting"),
+        ([side(["heads"] * GAMES, player, modality=player) for player in ("a", "b")], "of one player.*--player"),
+        ([side(["heads"] * GAMES, modality=each) for each in ("picture", "text", "text")], "have the same settings"),
+    ],
+)
+def test_runs_that_are_no_study_are_refused(sides, message):
+    with pytest.raises(ValueError, match=message):
+        conditions_of(sides)
+
+
+def test_a_design_plays_every_combination_or_one_change_at_a_time():
+    asked = ["suite=kidgym", "suite.modality=picture,text,both", "suite.feedback=[],[legal,changed]"]
+    assert sweeps(asked, one_at_a_time=False) == [asked]
+    assert sweeps(asked, one_at_a_time=True) == [
+        ["suite=kidgym", "suite.modality=picture,text,both", "suite.feedback=[]"],
+        ["suite=kidgym", "suite.modality=picture", "suite.feedback=[legal,changed]"],
+    ]
+    with pytest.raises(UserError, match="several values"):
+        sweeps(["suite=kidgym"], one_at_a_time=True)
+
+
+def exit_code(*words):
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return ended.value.code
+
+
+@pytest.mark.slow
+def test_a_study_is_played_and_reported(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small = ["suite=kidgym", "suite.tasks=[CL]", "suite.levels=[1]", "suite.modes=[zero_shot]", "suite.episodes=8"]
+    factors = ["suite.modality=picture,text", "suite.history=published,2"]
+    assert exit_code("study", "run", "--one-at-a-time", *small, *factors, "model=random") == 0
+    runs = sorted(str(path) for path in (tmp_path / "runs").iterdir())
+    assert len(runs) == 3 and capsys.readouterr().err.count("#0 :") == 2  # jobs are announced once
+    assert exit_code("study", "report", *runs, "--out", "told") == 0
+    told = capsys.readouterr().out
+    assert "Effects on kidgym: success" in told and "Why games were lost" in told
+    assert {"study.tex", "study_effects.pdf", "study_effects_kidgym_success.csv"} <= {
+        path.name for path in (tmp_path / "told").iterdir()
+    }
+    assert exit_code("study", "report", runs[0]) == 2
+    assert "two runs or more" in capsys.readouterr().err
