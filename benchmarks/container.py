@@ -46,9 +46,9 @@ def pip_settings() -> tuple[str, list[str]]:
         values[name] = value.strip("'").encode().decode("unicode_escape")
         for word in values[name].split():
             # A local index refers to the files beside it.
-            folder = Path(word.removeprefix("file://")).parent if word.startswith("file://") else Path(word)
-            if folder.is_absolute() and folder.is_dir():
-                volumes.add(f"{folder}:{folder}:ro")
+            path = Path(word.removeprefix("file://")).parent if word.startswith("file://") else Path(word)
+            if path.is_absolute() and path.exists() and name != "cert":
+                volumes.add(f"{path}:{path}:ro")
         if name == "cert":
             # Not in its own place, where the package ca-certificates writes.
             volumes.add(f"{values[name]}:/etc/pip-certificates.crt:ro")
