@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.twin_reader.panels import PanelReader
+from benchmarks.twin_reader.worlds import TwinReader
 from envs.picture import Picture
 from evals.ledger.records import records_to_table
 from evals.players import OraclePlayer, RandomPlayer
 from evals.presentation import windowed
 from evals.suite import check_openings, ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, rerender_episode
+from evals.suites.kidgym.feedback import Acted
 from evals.suites.kidgym.offer import NOT_OFFERED
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo import prompts as kumo_prompts
@@ -28,6 +31,16 @@ KNOBS = [
     {"past_reasoning": "kept", "history": "all"},
     {"feedback": ["legal", "changed", "reward"]},
     {"option_order": "listed"},
+    {"tell_budget": False},
+    {"list_actions": False},
+]
+
+KUMO_KNOBS = [
+    {"history": 1},
+    {"history": "none"},
+    {"past_reasoning": "dropped"},
+    {"feedback": "changed"},
+    {"option_order": "shuffled"},
     {"tell_budget": False},
     {"list_actions": False},
 ]
@@ -78,7 +91,7 @@ def test_a_window_keeps_the_rules_and_the_last_turns(turns, rules, history):
 
 @pytest.mark.parametrize("knob", KNOBS, ids=str)
 def test_kidgym_is_the_same_game_under_every_presentation(knob):
-    plain, suite = kidgym(), kidgym(**knob)
+    plain, suite = (kidgym(tasks=["CL", "SE", "FI", "CO", "MMA"], **settings) for settings in ({}, knob))
     ids = {episode.id for episode in plain.plan()}
     for player in (OraclePlayer(), RandomPlayer()):
         records = play(suite, player)
@@ -94,9 +107,8 @@ def test_kidgym_is_the_same_game_under_every_presentation(knob):
 
 
 def test_text_stands_in_place_of_pictures_or_after_them():
-    for one, two, three in zip(
-        play(kidgym()), play(kidgym(modality="text")), play(kidgym(modality="both")), strict=True
-    ):
+    modalities = [kidgym(tasks=["CL", "SE", "MDE"], modality=each) for each in ("picture", "text", "both")]
+    for one, two, three in zip(*map(play, modalities), strict=True):
         for shown, told, both in zip(one.turns, two.turns, three.turns, strict=True):
             twins = [frame.twin("grid") for frame in pictures(shown.turn.chat)]
             assert not pictures(told.turn.chat) and pictures(both.turn.chat) == pictures(shown.turn.chat)
@@ -114,6 +126,7 @@ def test_earlier_steps_are_shown_as_far_as_the_history_goes():
                 assert len(pictures(played.turn.chat)) == len(answers) + 1 + forced
     for record in play(kidgym(tasks=["CL", "SE"], history="all", past_pictures="text")):
         assert all(len(pictures(played.turn.chat)) == 1 for played in record.turns)
+        assert "Of earlier steps the pictures are not shown again" in texts(record.turns[0].turn.chat[:1])
 
 
 def test_reasoning_of_earlier_steps_is_dropped_or_kept():
@@ -134,6 +147,10 @@ def test_feedback_tells_what_the_latest_action_did():
     (refused,) = play(kidgym(tasks=["MA"], feedback=["legal", "changed", "reward"]), RandomPlayer())
     said = "\n".join(texts(played.turn.chat[1:]) for played in refused.turns[1:])
     assert "It could not be carried out." in said and "Nothing changed. Its reward: -1." in said
+    lost = float("inf")
+    assert [Acted("", True, None, None, *left).reward for left in ((3, 2), (3, 3), (3, lost), (lost, lost))] == [
+        *(1, 0, -1, 0)
+    ]
 
 
 def test_an_action_that_is_not_offered_uses_up_a_step():
@@ -163,7 +180,7 @@ def test_actions_in_the_order_of_their_texts():
     for record in play(kidgym(option_order="listed")):
         for played in record.turns:
             offered = re.findall(r"^[A-Z]\) (.*)$", texts(played.turn.chat[-1:]), re.MULTILINE)
-            assert offered == sorted(offered)
+            assert offered == sorted(offered) == [told.action for told in played.turn.features()]
 
 
 @pytest.mark.parametrize(
@@ -194,22 +211,21 @@ def test_kidgym_says_beside_published_figures_how_it_was_told():
     assert MultiStarSuite(modality="text")._conditions.prompts == "own, modality text"
 
 
+@pytest.mark.parametrize("detail", ["grid", "prose", "json"])
+def test_who_reads_twins_only_wins_every_game_that_perfect_play_wins(detail):
+    suite = kidgym(levels=[1, 2, 3], episodes=2, modality="text", detail=detail)
+    assert all(record.outcome.success for record in play(suite, TwinReader()))
+    suite = MultiStarSuite(subtask="direct", attributes=["number"], puzzles=3, modality="text", detail=detail)
+    final = [episode for episode in suite.plan() if episode.level == "final"]
+    assert len(final) == 21
+    for episode in final:
+        assert asyncio.run(play_episode(suite, episode, PanelReader())).outcome.success
+
+
 # --- KUMO ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "knob",
-    [
-        {"history": 1},
-        {"history": "none"},
-        {"past_reasoning": "dropped"},
-        {"feedback": "changed"},
-        {"option_order": "shuffled"},
-        {"tell_budget": False},
-        {"list_actions": False},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("knob", KUMO_KNOBS, ids=str)
 def test_kumo_is_the_same_game_under_every_presentation(knob):
     plain, records = play(kumo()), play(kumo(**knob))
     for one, two in zip(plain, records, strict=True):
@@ -227,8 +243,16 @@ def test_kumo_is_the_same_game_under_every_presentation(knob):
         names = re.findall(r"^- (.*)$", texts(known), re.MULTILINE)
         assert (listed == names) == (not {"option_order", "list_actions"} & knob.keys())
         assert set(listed) <= set(names) and len(listed) == (4 if "list_actions" in knob else 10)
-    if "feedback" in knob:
-        assert any(two.turns[-2].turn.chat != one.turns[-2].turn.chat for one, two in zip(plain, records, strict=True))
+    for record in records if "feedback" in knob else ():
+        task = kumo().puzzle(record.episode.task, record.episode.level, record.episode.index).task
+        taken = [played.action for played in record.turns[:-1]]
+        said = re.findall(r"This rules out (.*)\. Still possible: (.*)\.", texts(record.turns[-1].turn.chat))
+        for number, (gone, left) in enumerate(said):
+            before, after = (task.survivors(task.shown(taken[:count])) for count in (number, number + 1))
+            assert left == ", ".join(after) and len(said) == len(taken)
+            assert gone == (
+                ", ".join(each for each in before if each not in after) or "none of those that were possible"
+            )
 
 
 def test_kumos_earlier_replies_stand_with_their_reasoning_or_without():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -93,7 +93,8 @@ async def play_world(
 
     Steps that offer a single action are taken without asking.
     """
-    guide = Guide(world)
+    answers = _Answers(world, dialogue)
+    shortcuts = {name: functools.partial(answers.shortcut, name) for name in SHORTCUTS}
     feedback = dialogue.presentation.feedback
     opening = world.frame
     steps: list[Step] = []
@@ -101,17 +102,15 @@ async def play_world(
     unread = ""
     while not world.done:
         here, moment = world.copy(), dialogue.moment(world)
+        answers.moment = moment
         choice = await choose(
             conversation,
             dialogue,
             moment,
             tuple(action.text for action in moment.offered),
             decoder,
-            oracle=functools.partial(_said, dialogue, moment, guide.action),
-            shortcuts={
-                name: functools.partial(_said, dialogue, moment, functools.partial(shortcut_action, name, world))
-                for name in SHORTCUTS
-            },
+            oracle=answers.oracle,
+            shortcuts=shortcuts,
             remaining=functools.partial(remaining, here),
             features=functools.partial(option_features, here, moment.offered, opening, tuple(steps)),
         )
@@ -136,9 +135,24 @@ async def play_world(
     )
 
 
-def _said(dialogue: Dialogue, moment: Moment, choose: Callable[[], Action]) -> str:
-    """What a player replies to take an action."""
-    return dialogue.choices(moment)[moment.offered.index(choose())]
+class _Answers:
+    """What players who look at the game itself reply, at the moment that is asked about."""
+
+    moment: Moment
+
+    def __init__(self, world: World, dialogue: Dialogue) -> None:
+        self._world, self._dialogue, self._guide = world, dialogue, Guide(world)
+
+    def oracle(self) -> str:
+        """Perfect play's reply."""
+        return self._to_take(self._guide.action())
+
+    def shortcut(self, name: str) -> str:
+        """The reply of a shortcut player."""
+        return self._to_take(shortcut_action(name, self._world))
+
+    def _to_take(self, action: Action) -> str:
+        return self._dialogue.choices(self.moment)[self.moment.offered.index(action)]
 
 
 def _acted(step: Step, moment: Moment, after: World, rewarded: bool) -> Acted:

@@ -27,10 +27,10 @@ from typing import Final, Literal
 
 from envs.kidgym import Action, World
 from envs.picture import Picture
-from evals.presentation import Presentation, joined, told
-from evals.presentation.history import last
+from evals.presentation import Presentation, told
 from evals.suites.kidgym.feedback import Acted, feedback
 from evals.suites.kidgym.offer import form_of, forms_ahead, in_order
+from evals.suites.kidgym.past import past_of
 from evals.suites.kidgym.presentation import DEFAULT, FORMS, answer_form, rules_text, shown_history, view_text
 from evals.suites.kidgym.templates import Templates, Value
 from evals.types import Chat, Message, Part, message
@@ -69,14 +69,6 @@ class Moment:
     """Of all actions that the game may offer, where they are not listed."""
 
 
-@dataclass(frozen=True)
-class _Past:
-    """An earlier step: its part of a user message, and what was answered; None where nothing was asked."""
-
-    parts: tuple[Part, ...]
-    answer: Message | None
-
-
 class Dialogue:
     """The chat of one episode as it grows."""
 
@@ -91,13 +83,14 @@ class Dialogue:
         """Begin; ``example`` is what in-context learning shows first."""
         self.presentation = presentation
         self._templates, self._example, self._mode = templates, example, mode
-        self._history = shown_history(presentation, memory)
         view = view_text(presentation, templates.text("view_memory" if memory else "view"))
         self._rules = rules_text(presentation, templates.text("rules", view=view))
-        self._past: list[_Past] = []
-        self._asked: tuple[Part, ...] = ()
-        self._seen: tuple[Picture, ...] = ()
+        beginning = [*example, "\n\n"] if example else []
+        history = shown_history(presentation, memory)
+        self._past = past_of(presentation, history, message("system", self._rules), beginning)
         self._memory = memory
+        self._seen: tuple[Picture, ...] = ()
+        """Pictures of earlier steps, for a user's ``chat.yaml``."""
         self._feedback = ""
         self._forms: dict[str, None] = {}
 
@@ -121,33 +114,25 @@ class Dialogue:
         """The chat that asks for the next action."""
         fields = self._fields(moment)
         if self._templates.chat:
+            shown = self.presentation
             chat = self._templates.asked_afresh(
                 {**fields, "rules": self._rules, "example": self._example}, (*self._seen, moment.frame)
             )
-            return tuple(Message(said.role, self._told(said.parts)) for said in chat)
-        self._asked = (*self._opening(), *self._filled("step", fields))
-        messages = [message("system", self._rules)]
-        user: list[Part] = [*self._example, "\n\n"] if self._example else []
-        for past in last(self._past, self._history):
-            user += past.parts
-            if past.answer is None:
-                user.append("\n\n")
-            else:
-                messages += [message("user", *self._told(joined(user))), past.answer]
-                user = []
-        return (*messages, message("user", *self._told(joined([*user, *self._asked]))))
+            return tuple(Message(said.role, told(said.parts, shown.modality, shown.detail)) for said in chat)
+        return self._past.asking([*self._opening(), *self._templates.fill("step", **fields)])
 
     def forced(self, moment: Moment) -> None:
         """Note a step that offers a single action, before it is taken."""
         self._seen += (moment.frame,) if self._memory else ()
-        fields: dict[str, Value] = {
-            "goal": moment.goal,
-            "frame": moment.frame,
-            "action": moment.actions[0],
-            "step": str(moment.step),
-            "budget": str(moment.budget),
-        }
-        self._remember((*self._opening(), *self._filled("forced", fields)), None)
+        step = self._templates.fill(
+            "forced",
+            goal=moment.goal,
+            frame=moment.frame,
+            action=moment.actions[0],
+            step=str(moment.step),
+            budget=str(moment.budget),
+        )
+        self._past.forced([*self._opening(), *step])
 
     def answered(self, moment: Moment, choice: str, reply: str, reasoning: str = "") -> None:
         """Note the answer to the latest question: what was chosen, what was written, and what was thought before it."""
@@ -156,7 +141,8 @@ class Dialogue:
         if self.presentation.past_reasoning == "kept":
             # Without tags: templates of models that reason take out what stands between them.
             text, reasoning = "\n\n".join(said for said in (reasoning, reply) if said), ""
-        self._remember(self._asked, Message("assistant", (text,), reasoning))
+        if not self._templates.chat:
+            self._past.answered(Message("assistant", (text,), reasoning))
 
     def acted(self, acted: Acted) -> None:
         """Note what an action did, for the next question."""
@@ -180,20 +166,6 @@ class Dialogue:
             "budget": str(moment.budget),
         }
 
-    def _filled(self, name: str, fields: dict[str, Value]) -> tuple[Part, ...]:
-        return self._templates.fill(name, **fields)
-
     def _opening(self) -> tuple[Part, ...]:
         """What stands before a step: feedback on the one before it."""
         return (f"{self._feedback}\n\n",) if self._feedback else ()
-
-    def _remember(self, parts: tuple[Part, ...], answer: Message | None) -> None:
-        """Keep a step if a later question may show it."""
-        if self._history == "none":
-            return
-        if self.presentation.past_pictures == "text":
-            parts = told(parts, "text", self.presentation.detail)
-        self._past.append(_Past(parts, answer))
-
-    def _told(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        return told(parts, self.presentation.modality, self.presentation.detail)
