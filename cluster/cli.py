@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import functools
 import importlib.metadata
 import io
@@ -161,7 +162,7 @@ def _main(words: list[str]) -> int:
         streams.give_up(sys.stdout)  # who read it has seen enough
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission
         print(f"error: {printable(str(error))}", file=sys.stderr)
-        code = RUN_FAILED
+        code = BAD_INPUT if error.errno == errno.ENAMETOOLONG else RUN_FAILED
     except KeyboardInterrupt:  # outside a run, which handles the signal itself
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED

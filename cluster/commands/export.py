@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import re
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +18,9 @@ from cluster.storage.stored_run import Run, read_runs
 from evals.exchange import every_eval_ever, huggingface, inspect_log, lm_eval
 from evals.exchange.source import Source, sources_of
 from evals.printable import printable
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""Errors of the disk that is written to, not of the run that is read."""
 
 
 class Format(NamedTuple):
@@ -42,7 +48,8 @@ def main(options: argparse.Namespace) -> None:
     run.check_begun()
     check_new(folder)
     suite = make_suite(run.config["suite"])
-    written = read_runs([run], lambda: _write(sources_of(run.data, suite), options.to, folder, options.repo))
+    with whole_or_nothing(folder):
+        written = read_runs([run], lambda: _write(sources_of(run.data, suite), options.to, folder, options.repo))
     if not written:
         raise UserError(f"{run.path}: no episode has been played yet")
     for path in written:
@@ -64,6 +71,26 @@ def check_new(folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"--out {folder}: is there already and not an empty folder; name another one")
+
+
+@contextlib.contextmanager
+def whole_or_nothing(folder: Path) -> Iterator[None]:
+    """Empty a folder again if what writes into it fails, so that the same command finds it new or empty.
+
+    Raises:
+        UserError: the disk is full, or cannot be written to.
+    """
+    try:
+        yield
+    except BaseException as error:
+        for each in list(folder.iterdir()) if folder.is_dir() else ():
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _DISK:
+            raise UserError(f"{folder}: cannot be written: {error}") from error
+        raise
 
 
 def _write(sources: Sequence[Source], name: str, folder: Path, repository: str) -> list[Path]:

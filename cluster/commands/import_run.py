@@ -59,6 +59,8 @@ class _Carried(Shape):
     versions: dict[str, str]
     unplayed: list[Any]
     withheld: list[str]
+    played: int | None = None
+    """How many episodes the file holds; earlier versions did not say it."""
     history: dict[str, str] | None = None
     deterministic: bool | None = None
 
@@ -222,10 +224,14 @@ def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], 
     found.asked = found.asked or facts.model_dump(include={"history", "deterministic"}, exclude_none=True)
     unplayed = [planned_episode(each, f"{path}, unplayed episodes") for each in facts.unplayed]
     found.add_episodes(_of_suite(unplayed, suite, path), path)
+    read = 0
     for batch in _batches(transcripts):
+        read += len(batch)
         rows = [_carried_parts(each) for each in batch]
         found.add_episodes(_of_suite([episode for episode, _ in rows], suite, path), path)
         found.directory.commit_rows(ledger_rows(suite, rows, str(path), session))
+    if facts.played not in (None, read):
+        raise FileError(path, f"episodes that were written: {facts.played:,}, found: {read:,}; copy or export it again")
 
 
 def _carried_parts(transcript: Transcript) -> tuple[Episode, object]:

@@ -27,8 +27,11 @@ def main(options: argparse.Namespace) -> None:
         content = registration.to_json().encode()
     except UnicodeEncodeError as error:
         raise UserError("--hypothesis or --measure: is no UTF-8 text") from error
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(options.out, content)
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(options.out, content)
+    except OSError as error:
+        raise UserError(f"{options.out}: cannot be written: {error}") from error
     rule = "the whole plan" if settings.stop is None else f"stop={settings.stop.kind}"
     say(f"{options.out}: {len(settings.plan):,} episodes, {rule}\nSHA-256 {sha256(content)}")
     say(f"run it: raycade run {' '.join(options.overrides)} preregistration={options.out}")

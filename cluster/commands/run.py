@@ -160,7 +160,20 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         directory.release()
     if watcher.failure:
         _send_again(directory, settings.tracker or {}, watcher.failure)
-    return 0, results
+    return _code(directory, results), results
+
+
+def _code(run: Run, results: Results) -> int:
+    """The exit code of a run that has played all it was to play: its ledger may lack episodes nevertheless."""
+    missing = results.summary["missing"]
+    decided = run.stopping is not None and run.stopping.stopped  # then the rest is not needed
+    if not missing or decided:
+        return 0
+    warn(
+        f"{run.path}: {missing:,} of {results.summary['planned']:,} episodes were played and are not in the ledger: files "
+        "of it were deleted or changed meanwhile. The same command plays these again"
+    )
+    return RUN_FAILED
 
 
 def _player(settings: Settings) -> Play:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pyarrow as pa
 import uvicorn
 
-from cluster.commands.export import check_new
+from cluster.commands.export import check_new, whole_or_nothing
 from cluster.config.settings import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
@@ -87,7 +87,8 @@ def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -
     index.refresh()
     settings = [Run(run.path).config for run in index.runs]
     try:
-        written = export(index, settings, folder, share, failed)
+        with whole_or_nothing(folder):
+            written = export(index, settings, folder, share, failed)
     except (OSError, ValueError, pa.ArrowException, LedgerChangedError) as error:
         raise UserError(f"--export {folder}: {error}") from error
     for run in index.runs:

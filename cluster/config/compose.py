@@ -42,6 +42,8 @@ ROOT_KINDS: Mapping[str, Any] = {
 """The keys of the root with their types; sections are checked each for itself."""
 SECTIONS = tuple(ROOT_KINDS)
 
+GROUPS = ("suite", "model", "cluster", "tracker", "stop")
+"""Sections that are chosen by the name of a file in ``conf``."""
 STOP_KEYS = ("against", "precision", "delta")
 """Keys of ``stop`` that may be written without it."""
 
@@ -58,6 +60,12 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
         "".join(overrides).encode()
     except UnicodeEncodeError as error:
         raise UserError("an override is no UTF-8 text") from error
+    for override in overrides:
+        group, _, value = override.partition("=")
+        if group in GROUPS and value.startswith(("[", "{")):
+            raise UserError(
+                f"{group}: must be one name, as {group}=NAME; its keys are set one by one, as {group}.KEY=VALUE"
+            )
     with initialize_config_module("conf", version_base="1.3"), _environment_unread():
         try:
             config: DictConfig = compose("config", overrides=with_new_keys(overrides))
@@ -87,7 +95,11 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
             plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
         missing = re.search(r"Missing mandatory value: ([\w.]+)", str(error))
-        raise UserError(f"{missing[1]}: is missing; set {missing[1]}=..." if missing else _tidy(error)) from error
+        if missing is None:
+            raise UserError(_tidy(error)) from error
+        # of an interpolation, the key that it reads; else the last part of the key alone
+        key = missing[1] if "." in missing[1] else error.full_key or missing[1]
+        raise UserError(f"{key}: is missing; set {key}=...") from error
     return plain
 
 
@@ -158,10 +170,25 @@ def _composition_error(error: Exception) -> UserError:
             f"{group}={name}: there is none{did_you_mean(name, there) or '.'} There are {', '.join(there)}"
         )
     key = re.match(r"Could not override '(\w+)'", message)
+    if key and key[1] in SECTIONS:
+        return UserError(f"{key[1]}: cannot be set as a whole; set its keys one by one, as {key[1]}.KEY=VALUE")
+    merged = re.match(r"Error merging override \+*([^=]+)=", message)
+    if merged:  # the value, which may be a secret, is not quoted
+        return UserError(f"{merged[1]}: {_misfit(error.__cause__)}")
     if key:
         known = ", ".join(SECTIONS)
         return UserError(f"{key[1]}: unknown key{did_you_mean(key[1], SECTIONS) or '.'} There are {known}")
     return UserError(_tidy(error))
+
+
+def _misfit(error: BaseException | None) -> str:
+    """Why OmegaConf cannot set a value: it is a mapping where a list stands, say."""
+    why = _tidy(error) if error is not None else ""
+    kinds = re.fullmatch(r"Cannot merge (\w+)Config with (\w+)Config", why)
+    if kinds is None:
+        return why or "cannot be set to this"
+    given, there = ({"Dict": "a mapping", "List": "a list"}.get(kind, kind) for kind in kinds.groups())
+    return f"must be {there}, not {given}"
 
 
 def _tidy(error: BaseException) -> str:

@@ -190,6 +190,8 @@ def settings_from_config(config: DictConfig) -> Settings:
     plain = check_config(config)
     suite, model, whole = whole_plan(plain)
     plan = shard_of(whole, plain["shard"])
+    if whole and not plan:
+        raise UserError(f"shard={plain['shard']}: holds none of the {len(whole):,} planned episodes; use fewer shards")
     if not plan:
         raise UserError(f"suite={suite.name}: these settings plan no episodes")
     name = f"{suite.name}-{model.name}-{stable_hash(sorted(episode.id for episode in plan))[:8]}"
@@ -284,6 +286,8 @@ def _stop_rule(section: Any) -> StopRule | None:
     """The rule of the ``stop`` section."""
     if not section:
         return None
+    if isinstance(section, dict) and "kind" not in section:  # stop.most=50 without a rule
+        raise UserError(f"stop.{next(iter(section))}: belongs to a rule; add stop=decided or stop=precise")
     try:
         return _section("stop", StopRule, section)
     except ValueError as error:

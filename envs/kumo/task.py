@@ -180,9 +180,20 @@ def from_official(fields: Mapping[str, Any], domain: str, actions: Mapping[str, 
 
 
 def write_tasks(path: Path, tasks: Iterable[Task]) -> None:
-    """Write tasks as JSON lines."""
+    """Write tasks as JSON lines: the whole file, or none.
+
+    Raises:
+        OSError: it cannot be written; what was there is still there.
+    """
     encode = json.JSONEncoder(ensure_ascii=False).encode
-    path.write_text("".join(encode(task.to_json()) + "\n" for task in tasks), encoding="utf-8")
+    content = "".join(encode(task.to_json()) + "\n" for task in tasks)
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        beside.write_text(content, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise OSError(f"{path}: cannot be written: {error}") from error
 
 
 def read_tasks(path: Path, domains: Sequence[Domain]) -> list[Task]:

@@ -35,6 +35,7 @@ def carry_episode(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def carry_source(source: Source) -> dict[str, Any]:
     """What all episodes of a source share, and those that were not played."""
+    unplayed = source.unplayed()
     return {
         "schema": SCHEMA_VERSION,
         "suite": dict(source.section),
@@ -46,7 +47,8 @@ def carry_source(source: Source) -> dict[str, Any]:
         "began": source.began,
         "versions": dict(source.versions),
         "withheld": list(source.withheld),
-        "unplayed": [{name: row[name] for name in PLANNED} for row in source.unplayed()],
+        "unplayed": [{name: row[name] for name in PLANNED} for row in unplayed],
+        "played": len(source.plan) - len(unplayed),
     }
 
 

@@ -134,6 +134,15 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
         (["baselines=[randm]"], ["baselines=[randm]", "Did you mean random?"]),
         (["suite=kumo", "suite.repeats=many"], ["suite.repeats=many", "an integer"]),
         (["model=openai"], ["model.engine.model: is missing; set model.engine.model=..."]),
+        (["suite.domains=???"], ["suite.domains: is missing; set suite.domains=..."]),
+        (["stop.most=5"], ["stop.most: belongs to a rule; add stop=decided or stop=precise"]),
+        (["stop=none", "delta=.1"], ["stop.delta: belongs to a rule"]),
+        (["stop={kind: precise}"], ["stop: must be one name, as stop=NAME", "stop.KEY=VALUE"]),
+        (["cluster=[1]"], ["cluster: must be one name"]),
+        (["history={a: 1}"], ["history: cannot be set as a whole", "history.KEY=VALUE"]),
+        (["baselines={a: 1}"], ["baselines: must be a list, not a mapping"]),
+        (["baselines.5=random"], ["baselines.5: list index out of range"]),
+        (["shard=1/1000000"], ["shard=1/1000000: holds none of the", "fewer shards"]),
         (["model=openai", "model.engine.model=m", "cluster.replicas=2"], ["cluster.replicas=2", "max_num_seqs"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -146,6 +155,11 @@ def test_bad_input_is_named_with_exit_code_2_and_nothing_is_written(capsys, tmp_
         assert text in err
     assert "Traceback" not in err
     assert not run_dir.exists()
+
+
+def test_a_name_that_no_file_can_have_is_bad_input(capsys, tmp_path):
+    code, _, err = run_here(capsys, "run", f"run_dir={tmp_path / ('x' * 300)}", "suite=kidgym", "model=random")
+    assert code == 2 and "too long" in err
 
 
 @pytest.mark.parametrize("override", ["+model.engine.api_key=sk-1-secret", "model.engine.api_key_env=sk-1-secret"])

@@ -11,7 +11,7 @@ import pytest
 from cluster.commands import run as module
 from cluster.commands.run import run
 from cluster.config.settings import ClusterSettings, load_settings
-from cluster.errors import CONTINUE, RunFailedError, SpendCapError, UserError
+from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
 from cluster.ray_backend import actors
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
@@ -199,6 +199,22 @@ def test_a_plan_that_was_removed_meanwhile_is_written_again(world, tmp_path, mon
     monkeypatch.setattr(module, "play_on_cluster", play)
     assert start(tmp_path / "run") == 0
     assert "plan.parquet was removed meanwhile" in capsys.readouterr().err
+    assert len(Run(tmp_path / "run").plan) == len(Run(tmp_path / "run").episodes())
+
+
+def test_a_part_that_was_removed_meanwhile_is_missing_and_the_exit_code_says_so(world, tmp_path, monkeypatch, capsys):
+    usual = module.play_on_cluster  # the fixture's
+
+    def play(settings, todo, directory, *others):
+        stopped = usual(settings, todo, directory, *others)
+        next((directory.path / "episodes").glob("*.parquet")).unlink()
+        return stopped
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(module, "play_on_cluster", play)
+        assert start(tmp_path / "run") == RUN_FAILED
+    assert "were played and are not in the ledger" in capsys.readouterr().err
+    assert start(tmp_path / "run") == 0
     assert len(Run(tmp_path / "run").plan) == len(Run(tmp_path / "run").episodes())
 
 

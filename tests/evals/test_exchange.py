@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -164,6 +165,59 @@ def test_the_same_file_is_not_imported_twice_and_a_failed_import_leaves_nothing(
     assert "imported already" in capsys.readouterr().err
     assert not list(tmp_path.glob("*back*"))
     assert cli("export", run, "--to", "inspect", "--out", tmp_path / "out") == 2  # not empty any more
+
+
+@pytest.mark.parametrize(("name", "ending"), [("every_eval_ever", "*.json"), ("inspect", "*.eval")])
+def test_a_file_that_has_lost_episodes_on_the_way_is_refused(name, ending, tmp_path, capsys):
+    plan, rows = calm_rows()
+    cli("export", write_run(tmp_path / "run", plan, rows), "--to", name, "--out", tmp_path / "out")
+    file = next(each for each in (tmp_path / "out").rglob(ending) if "kumo" in str(each))
+    samples = next(file.parent.glob("*.jsonl"), None)
+    if samples is not None:
+        samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))  # a copy that was cut off
+    else:
+        whole = file.rename(tmp_path / "whole.eval")
+        with zipfile.ZipFile(whole) as old, zipfile.ZipFile(file, "w") as new:
+            last = max(each for each in old.namelist() if each.startswith("samples/"))
+            for each in set(old.namelist()) - {last}:
+                new.writestr(each, old.read(each))
+    assert cli("import", file, "--out", tmp_path / "back") == 2
+    counts = re.search(r"episodes that were written: (\d+), found: (\d+)", capsys.readouterr().err)
+    assert counts and int(counts[1]) == int(counts[2]) + 1
+    assert not (tmp_path / "back").exists()
+
+
+WRITES = {
+    "export": ["export", "RUN", "--to", "inspect", "--out", "out"],
+    "hub": ["export", "RUN", "--to", "huggingface", "--out", "out"],
+    "pages": ["view", "RUN", "--export", "out"],
+    "tasks": ["kumo", "generate", "medical", "out", "--count", "9"],
+    "registration": ["preregister", "--out", "out", "--hypothesis", "h" * 9000, "suite=kumo", "model=random"],
+}
+
+
+@pytest.mark.parametrize("command", WRITES)
+def test_what_the_disk_has_no_room_for_is_named_and_leaves_nothing_half(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "RUN", *calm_rows())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))  # as a full disk: each larger file fails
+    try:
+        assert cli(*WRITES[command]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert re.search(r"error: .*out\b.*large", capsys.readouterr().err)
+    assert not list(tmp_path.rglob("*out*/*")) and not [path for path in tmp_path.glob("*out*") if path.is_file()]
+    assert cli(*WRITES[command]) == 0
+
+
+def test_tasks_that_cannot_be_written_over_stay(tmp_path, monkeypatch):
+    out = tmp_path / "tasks.jsonl"
+    assert cli("kumo", "generate", "medical", out, "--count", "1") == 0
+    before = out.read_bytes()
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    assert cli("kumo", "generate", "medical", out, "--count", "1", "--seed", "1", "--overwrite") == 2
+    assert out.read_bytes() == before and list(tmp_path.iterdir()) == [out]
 
 
 @pytest.mark.parametrize("value", ["a changed number", {"episode": {}, "row": {}}, None, [1]])
