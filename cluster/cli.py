@@ -52,6 +52,7 @@ BUILT_IN_COMMANDS = {
     "site": "cluster.commands.site",
     "watch-checkpoints": "cluster.commands.watch_checkpoints",
     "new": "cluster.scaffold.new",
+    "people": "cluster.people.command",
     "doctor": "cluster.doctor.command",
     "fetch": "cluster.doctor.fetch",
 }
@@ -79,6 +80,7 @@ COMMAND_HELP = {
     "view": "episodes in the browser: filter, search, step through, compare",
     "watch-checkpoints": "play the checkpoints of a training as they come, and show the curve",
     "site": "a static leaderboard of runs: a folder of pages to be put on any server",
+    "people": "studies with people: their links, pages, answers as a ledger, agreement, pay",
     "doctor": "try what a run needs on these machines; say what is broken, and how to mend it",
     "fetch": "download a model once, with its hashes checked, for runs without a network",
 }

@@ -32,7 +32,7 @@ from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.summary.cells import success_figure, success_table
 from evals.summary.paired import Measure, column_measure
 from evals.tables import Section, Table
-from evals.types import Episode, ErrorKind, Outcome, Player, PlayerError, Reply, Turn, stable_hash
+from evals.types import Chat, Episode, ErrorKind, Outcome, Player, PlayerError, Reply, Turn, stable_hash
 from evals.view import EpisodeView, default_view
 
 MOST_EPISODES = 5_000_000
@@ -87,6 +87,8 @@ class Suite(abc.ABC):
     """As reports spell it; the name by default."""
     version: ClassVar[int] = 1
     """Part of every episode's id: raise it when the same settings come to mean other games, prompts or decoding."""
+    people_version: ClassVar[int] = 1
+    """Of the words for people (``for_people``): part of the ids of the games that people play."""
     columns: ClassVar[Mapping[str, Column]] = {}
     """What the suite adds to the ledger."""
     shortcuts: ClassVar[Mapping[str, str]] = {}
@@ -127,6 +129,14 @@ class Suite(abc.ABC):
         with contextlib.suppress(PlayerError):
             await self.play(episode, Conversation(episode, player))
         return player.turn
+
+    def for_people(self, turn: Turn) -> Chat:
+        """What a person reads in place of a turn's prompt: no tags, no form of an answer, no request for reasons.
+
+        People choose one of the turn's options or labels, which stand beside the text. Raise ``people_version`` whenever
+        these words change. By default the prompt itself, of which people are told that it was written for models.
+        """
+        return turn.chat
 
     @property
     def needs(self) -> Needs:
@@ -265,13 +275,8 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
     Raises:
         ValueError: see ``Suite.plan``.
     """
-    planned = list[tuple[Suite, Episode]]()
-    for part in suite.parts:
-        try:
-            planned += [(part, episode) for episode in part.plan()]
-        except SystemExit as error:  # which would end the program with whatever code it names
-            raise ValueError(f"suite={part.name}: its plan called sys.exit({error.code!r})") from error
     # Repeats of a game, and often all games of a suite, share a fingerprint: in a large plan, hashing is most of the work.
+    planned = _planned(suite)
     hashed = functools.cache(stable_hash)
     assigned = []
     for name, fingerprint in players.items():
@@ -281,6 +286,39 @@ def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
                 whole = hashed(hashed(part.version, episode.fingerprint), fingerprint)
                 assigned.append(dataclasses.replace(episode, player=name, fingerprint=whole))
     return tuple(assigned)
+
+
+def unassigned_games(suite: Suite) -> tuple[Episode, ...]:
+    """The games of a suite before anybody is assigned to them.
+
+    Raises:
+        ValueError: see ``Suite.plan``.
+    """
+    return tuple(
+        dataclasses.replace(episode, fingerprint=stable_hash(part.version, episode.fingerprint))
+        for part, episode in _planned(suite)
+    )
+
+
+def _planned(suite: Suite) -> list[tuple[Suite, Episode]]:
+    planned = list[tuple[Suite, Episode]]()
+    for part in suite.parts:
+        try:
+            planned += [(part, episode) for episode in part.plan()]
+        except SystemExit as error:  # which would end the program with whatever code it names
+            raise ValueError(f"suite={part.name}: its plan called sys.exit({error.code!r})") from error
+    return planned
+
+
+def people_fingerprint(suite: Suite) -> str:
+    """A hash of what decides which words people read: the fingerprint of every person who plays the suite."""
+    return stable_hash("people", {part.name: part.people_version for part in suite.parts})
+
+
+def words_for_people(suite: Suite, turn: Turn) -> Chat:
+    """What a person reads in place of a turn's prompt, as the part says that planned the episode."""
+    part = next(part for part in suite.parts if part.name == turn.episode.suite)
+    return part.for_people(turn)
 
 
 def _assignment(suite: Suite, player: str) -> Callable[[Suite, Episode], bool]:

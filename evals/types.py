@@ -133,6 +133,22 @@ class OptionFeatures(NamedTuple):
     between, and a colon: ``color position: ...``. What the prompt says in words is ``text``."""
 
 
+def reworded(chat: Chat, changes: Mapping[str, str]) -> Chat:
+    """The same chat with some passages of its texts replaced; pictures stay.
+
+    >>> reworded((message("user", "Which? Reply in tags."),), {" Reply in tags.": ""})[0].parts
+    ('Which?',)
+    """
+
+    def changed(part: Part) -> Part:
+        if isinstance(part, str):
+            for old, new in changes.items():
+                part = part.replace(old, new)
+        return part
+
+    return tuple(dataclasses.replace(each, parts=tuple(map(changed, each.parts))) for each in chat)
+
+
 @dataclass(frozen=True)
 class Turn:
     """One question to a player.

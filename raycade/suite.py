@@ -10,10 +10,23 @@ from evals.stats.intervals import Estimate, mean_estimate, proportion_estimate
 from evals.suite import Column, Needs, Suite
 from evals.summary.cells import success_figure, success_table
 from evals.tables import Section, Table
-from evals.types import Episode, Message, Outcome, PlayerError, Reply, Turn, message, stable_hash, stable_seed
+from evals.types import (
+    Chat,
+    Episode,
+    Message,
+    Outcome,
+    PlayerError,
+    Reply,
+    Turn,
+    message,
+    reworded,
+    stable_hash,
+    stable_seed,
+)
 from evals.view import EpisodeView, StepView, default_view
 
 __all__ = [
+    "Chat",
     "Column",
     "Conversation",
     "Count",
@@ -47,6 +60,7 @@ __all__ = [
     "mean_estimate",
     "message",
     "proportion_estimate",
+    "reworded",
     "stable_hash",
     "stable_seed",
     "success_figure",

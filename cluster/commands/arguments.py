@@ -235,6 +235,54 @@ def play(parser: argparse.ArgumentParser) -> None:
     )
 
 
+PEOPLE_HELP = """\
+Lets people play, or judge, the games of a suite on pages of their own, each behind a link that cannot be guessed. A study is
+a folder: edit its study.yaml and its texts, serve it, send the links, export the results.
+
+examples:
+  raycade people new study suite=kidgym suite.tasks=[CL,SO] suite.levels=[1] --players 3 --games 2
+  raycade people serve study --port 8700
+  raycade people export study --against runs/kidgym-random-1a2b3c4d
+"""
+
+
+def people(parser: argparse.ArgumentParser) -> None:
+    """Of ``raycade people``."""
+    parser.description, parser.formatter_class = PEOPLE_HELP, argparse.RawDescriptionHelpFormatter
+    acts = parser.add_subparsers(dest="act", required=True, metavar="new|add|serve|export")
+    new = acts.add_parser("new", help="write a study into a new folder, with a link for each participant")
+    new.add_argument("folder", type=Path, metavar="FOLDER")
+    new.add_argument(
+        "--kind", choices=("play", "review"), default="play", help="play games (default), or judge questions"
+    )
+    new.add_argument("--players", type=int, default=3, metavar="N", help="people for each game (default 3)")
+    new.add_argument(
+        "--games", type=int, default=10, metavar="N", help="games for each participant, at most (default 10)"
+    )
+    new.add_argument("--title", default="Study", help="above each page (default: Study)")
+    new.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for `raycade run`; suite=NAME is required")
+    add = acts.add_parser(
+        "add", help="add participants, in place of some who left; they get the games that lack players"
+    )
+    add.add_argument("folder", type=Path, metavar="FOLDER")
+    add.add_argument("count", type=int, metavar="N")
+    serve = acts.add_parser("serve", help="serve the pages until interrupted, and write links.csv")
+    serve.add_argument("folder", type=Path, metavar="FOLDER")
+    serve.add_argument("--host", default=LOOPBACK, help="address to listen on (default: this machine only)")
+    serve.add_argument("--port", type=int, default=8700, help="port to listen on (default 8700)")
+    serve.add_argument(
+        "--public",
+        default="",
+        metavar="URL",
+        help="where participants reach the server, such as https://study.example.org",
+    )
+    out = acts.add_parser("export", help="ledger, participants, pay, agreement, people beside models")
+    out.add_argument("folder", type=Path, metavar="FOLDER")
+    out.add_argument(
+        "--against", nargs="+", type=Path, default=[], metavar="RUN", help="runs whose players are compared"
+    )
+
+
 SERVE_HELP = """\
 Offers the episodes of a plan to programs that play them: agents with memory and tools, harnesses, anything that speaks HTTP
 with JSON or the Model Context Protocol. The run directory is like any other: report, view, compare, resume.
@@ -494,6 +542,7 @@ ADD_ARGUMENTS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = 
     "models": models,
     "settings": settings,
     "play": play,
+    "people": people,
     "serve": serve,
     "export": export,
     "import": import_,

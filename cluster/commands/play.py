@@ -25,7 +25,7 @@ from evals.human import HumanPlayer, Interface, QuitError, human_name, is_human
 from evals.human.browser import Browser, listen
 from evals.human.terminal import Terminal
 from evals.ledger.sound_rows import sound_rows
-from evals.suite import ledger_columns, play_episode
+from evals.suite import ledger_columns, play_episode, words_for_people
 from evals.types import Episode
 
 SMALL: Final[Mapping[str, tuple[str, ...]]] = {
@@ -110,7 +110,7 @@ async def _ask(options: argparse.Namespace, settings: Settings, games: Sequence[
 
 async def play_games(settings: Settings, games: Sequence[Episode], interface: Interface, commit: Commit) -> bool:
     """Play one game after the other, each committed as it ends; returns whether the person stopped before the last."""
-    player = HumanPlayer(interface)
+    player = HumanPlayer(interface, functools.partial(words_for_people, settings.suite))
     for number, episode in enumerate(games, 1):
         interface.begin(number, len(games))
         try:

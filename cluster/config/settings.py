@@ -43,7 +43,15 @@ from evals.human import is_human
 from evals.ledger.columns import ledger_schema
 from evals.stopping.outcomes import measurable
 from evals.stopping.rules import StopRule
-from evals.suite import Suite, built_in_players, check_openings, counting_pictures, ledger_columns, plan_for
+from evals.suite import (
+    Suite,
+    built_in_players,
+    check_openings,
+    counting_pictures,
+    ledger_columns,
+    people_fingerprint,
+    plan_for,
+)
 from evals.types import Episode, stable_hash
 
 T = TypeVar("T")
@@ -333,7 +341,8 @@ def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> d
     if model.engine is None and not needs_none:
         raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
     if model.engine is None:
-        return {model.name: "", **dict.fromkeys(baselines, "")}
+        own = people_fingerprint(suite) if is_human(model.name) else ""
+        return {model.name: own, **dict.fromkeys(baselines, "")}
     if needs_none:
         raise UserError(f"model.name={model.name}: this name belongs to a built-in player; give the model another one")
     _check_capabilities(suite, model, decoding)

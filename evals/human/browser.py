@@ -1,22 +1,15 @@
-"""A person plays in the browser: a page on this machine's loopback address, behind a random token.
-
-The page asks for the state, shows it and posts the number of the chosen option. Texts travel as JSON and are shown as plain
-text; pictures are PNG files of the question in hand.
-"""
+"""A person plays in the browser: a page on this machine's loopback address, behind a random token (``evals.human.page``)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
-from importlib import resources
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
 import uvicorn
-from PIL import Image
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -24,21 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from envs.files import Bounds, parse_json
-from envs.picture import Picture
+from evals.human.page import HEADERS, all_parts, file_routes, picture_response, question_state, read_answer
 from evals.human.player import Question, QuitError
-from evals.types import Part
 
 HOST: Final = "127.0.0.1"
-_ANSWER: Final = Bounds(size=1000, depth=2)
-HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",  # the token is in the address
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-}
-FILES: Final = {"": "text/html", "play.js": "text/javascript", "play.css": "text/css"}
 WAIT_SECONDS: Final = 20.0
 """How long a request for the next state may take; the page then asks again."""
 GOODBYE_SECONDS: Final = 2.0
@@ -98,7 +80,7 @@ class Browser:
     def app(self) -> Starlette:
         """The page, its state, its pictures, and what it posts."""
         routes = [
-            *(Route(f"/{name}", _file(name)) for name in FILES),
+            *file_routes(),
             Route("/state", self._state),
             Route("/pictures/{key}.png", self._picture),
             Route("/answer", self._answered, methods=["POST"]),
@@ -118,41 +100,31 @@ class Browser:
 
     def _to_json(self) -> dict[str, Any]:
         number, games = self._games
-        state: dict[str, Any] = {"version": self._version, "game": number, "games": games, "over": self._over}
-        if question := self._question:
-            episode = question.episode
-            state["question"] = {
-                "title": f"{episode.suite}, {episode.task}, {episode.level}",
-                "rules": _parts(question.rules),
-                "past": [{"role": said.role, "parts": _parts(said.parts)} for said in question.past],
-                "shown": _parts(question.shown),
-                "options": [*question.options],
-                "captions": [*question.captions],
-            }
-        return state
+        state: dict[str, Any] = {"key": str(self._version), "progress": {"word": "Game", "at": number, "of": games}}
+        if self._over:
+            text = "The games are over. Thank you! You can close this page."
+            return {**state, "phase": "over", "text": text}
+        if self._question is None:
+            return {**state, "phase": "wait"}
+        return {**state, **question_state(self._question), "stop": "Stop and keep finished games"}
 
     async def _picture(self, request: Request) -> Response:
-        for part in _all_parts(self._question) if self._question else ():
-            if isinstance(part, Picture) and part.key == request.path_params["key"]:
-                png = io.BytesIO()
-                Image.fromarray(await asyncio.to_thread(part.render)).save(png, "PNG")
-                return Response(png.getvalue(), media_type="image/png", headers=HEADERS)
-        return Response(status_code=404, headers=HEADERS)
+        parts = all_parts(self._question) if self._question else ()
+        return await picture_response(parts, request.path_params["key"])
 
     async def _answered(self, request: Request) -> Response:
         """Take an answer to the question in hand; one to an earlier question, or no option of this one, is refused."""
         try:
-            posted = parse_json(await _body(request), "answer", _ANSWER)
-            version, option = posted["version"], posted["option"]
-        except (ValueError, KeyError, TypeError, ClientDisconnect):
+            answer = await read_answer(request)
+        except (ValueError, ClientDisconnect):
             return Response(status_code=400, headers=HEADERS)
         question = self._question
-        if version != self._version or question is None or self._answer is None or self._answer.done():
+        if answer.key != str(self._version) or question is None or self._answer is None or self._answer.done():
             return Response(status_code=409, headers=HEADERS)
-        if type(option) is not int or not 0 <= option < len(question.options):
+        if len(answer.choices) != 1 or not 0 <= answer.choices[0] < len(question.options):
             return Response(status_code=400, headers=HEADERS)
-        self._answer.set_result(option)
-        return Response(status_code=204, headers=HEADERS)
+        self._answer.set_result(answer.choices[0])
+        return JSONResponse({"phase": "wait", "key": answer.key}, headers=HEADERS)
 
     async def _quit(self, request: Request) -> Response:
         if self._answer is not None and not self._answer.done():
@@ -191,31 +163,3 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Do nothing."""
         yield
-
-
-def _file(name: str) -> Any:
-    async def send(request: Request) -> Response:
-        content = resources.files(__package__).joinpath(name or "play.html").read_bytes()
-        return Response(content, media_type=FILES[name], headers=HEADERS)
-
-    return send
-
-
-async def _body(request: Request) -> bytes:
-    """What was posted, as much of it as can be an answer."""
-    content = b""
-    async for piece in request.stream():
-        content += piece
-        if len(content) > _ANSWER.size:
-            raise ValueError("too large for an answer")
-    return content
-
-
-def _all_parts(question: Question) -> tuple[Part, ...]:
-    return (*question.rules, *(part for said in question.past for part in said.parts), *question.shown)
-
-
-def _parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    return [
-        {"text": part} if isinstance(part, str) else {"picture": part.key, "size": list(part.size)} for part in parts
-    ]

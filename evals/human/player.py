@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -14,6 +14,8 @@ from evals.types import Chat, Episode, Message, Part, PlayerError, Reply, Turn
 
 HUMAN: Final = "human"
 _PARTICIPANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,31}")
+_PERSON = re.compile(r"person-[a-z0-9]{1,32}")
+"""The pseudonym of a participant in a study (``evals.people``)."""
 
 
 def human_name(participant: str = "") -> str:
@@ -29,6 +31,8 @@ def human_name(participant: str = "") -> str:
 
 def is_human(player: str) -> bool:
     """Whether a player's name is that of a person."""
+    if _PERSON.fullmatch(player):
+        return True
     name, _, participant = player.partition("_")
     return name == HUMAN and (player == HUMAN or _PARTICIPANT.fullmatch(participant) is not None)
 
@@ -53,6 +57,8 @@ class Question:
     options: tuple[str, ...]
     captions: tuple[str, ...]
     """What each option stands for, as far as the texts say; else the option itself."""
+    for_models: bool = True
+    """Whether the texts are the prompt itself: people may skip what it says of how to write or explain an answer."""
 
 
 class Interface(Protocol):
@@ -71,14 +77,22 @@ class Interface(Protocol):
         ...
 
 
+Words = Callable[[Turn], Chat]
+"""What a person reads in place of a turn's prompt (``evals.suite.words_for_people``)."""
+
+
+def words_of_models(turn: Turn) -> Chat:
+    """The prompt itself."""
+    return turn.chat
+
+
 class HumanPlayer:
     """Asks a person one question at a time. A reply is always one of the options, as with ``decoding=choice``."""
 
-    def __init__(self, interface: Interface) -> None:
+    def __init__(self, interface: Interface, words: Words = words_of_models) -> None:
         """Nothing is shown yet."""
         self._interface = interface
-        self._before: Chat = ()
-        self._episode = ""
+        self._questions = Questions(words)
         self._one_at_a_time = asyncio.Lock()
 
     async def reply(self, turn: Turn) -> Reply:
@@ -88,36 +102,58 @@ class HumanPlayer:
             PlayerError: the turn offers no options.
             QuitError: the person stops.
         """
+        async with self._one_at_a_time:
+            question = self._questions.of(turn)
+            start = time.monotonic()
+            text = question.options[await self._interface.ask(question)]
+            seconds = time.monotonic() - start
+        return chosen(turn, text, seconds)
+
+
+def chosen(turn: Turn, text: str, seconds: float) -> Reply:
+    """The reply of a person who chose an option or a label."""
+    return Reply(text, seconds=seconds, label_scores=certain(turn.labels, text) if turn.labels else None)
+
+
+class Questions:
+    """Turns as a person sees them, in the order in which they are asked."""
+
+    def __init__(self, words: Words) -> None:
+        """Nothing was asked yet."""
+        self._words = words
+        self._before: Chat = ()
+        self._episode = ""
+
+    def of(self, turn: Turn) -> Question:
+        """The next question: what is new, apart from the rules and from what was said before.
+
+        Raises:
+            PlayerError: the turn offers no options.
+        """
         options = turn.options or turn.labels
         if not options:
             raise PlayerError(
                 f"the suite {turn.episode.suite!r} offers no options for this turn, so no person can play it"
             )
-        async with self._one_at_a_time:
-            question = self._question(turn, options)
-            start = time.monotonic()
-            text = options[await self._interface.ask(question)]
-            seconds = time.monotonic() - start
-        return Reply(text, seconds=seconds, label_scores=certain(turn.labels, text) if turn.labels else None)
-
-    def _question(self, turn: Turn, options: tuple[str, ...]) -> Question:
+        chat = self._words(turn)
         before = self._before if self._episode == turn.episode.id else ()
-        self._before, self._episode = turn.chat, turn.episode.id
+        self._before, self._episode = chat, turn.episode.id
         kept = 0
-        while kept < min(len(before), len(turn.chat)) and before[kept] == turn.chat[kept]:
+        while kept < min(len(before), len(chat)) and before[kept] == chat[kept]:
             kept += 1
-        if kept < len(turn.chat) and turn.chat[kept].role == "assistant":  # the person's own last reply
+        if kept < len(chat) and chat[kept].role == "assistant":  # the person's own last reply
             kept += 1
-        shown = _parts(turn.chat[kept:], "user")
+        shown = _parts(chat[kept:], "user")
         captions = tuple(_caption(option, shown) for option in options)
         return Question(
             episode=turn.episode,
             number=turn.number,
-            rules=_parts(turn.chat, "system"),
-            past=tuple(message for message in turn.chat[:kept] if message.role != "system"),
+            rules=_parts(chat, "system"),
+            past=tuple(message for message in chat[:kept] if message.role != "system"),
             shown=_without_captions(shown, captions),
             options=options,
             captions=captions,
+            for_models=chat == turn.chat,
         )
 
 

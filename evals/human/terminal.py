@@ -40,8 +40,6 @@ class Terminal:
     def begin(self, number: int, games: int) -> None:
         """Announce a game."""
         self._print(f"\n=== Game {number} of {games} ===  {HELP if number == 1 else ''}")
-        if number == 1:
-            self._print(NOTE)
 
     async def ask(self, question: Question) -> int:
         """Show a question and read the number of an option, or its text, until there is one.
@@ -52,6 +50,8 @@ class Terminal:
         if question.number == 0:
             episode = question.episode
             self._print(f"{episode.suite}, {episode.task}, {episode.level}")
+            if question.for_models:
+                self._print(NOTE)
         if question.rules != self._rules:
             self._rules = question.rules
             self._show(question.rules)

@@ -13,13 +13,15 @@ pytestmark = pytest.mark.browser
 def test_the_built_files_match_their_source(frontend):
     done = subprocess.run([shutil.which("npm"), "run", "build"], cwd=frontend, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    built = {path.name: path.read_bytes() for path in (frontend.parent / "static").iterdir()}
-    stored = {path.name: path.read_bytes() for path in (ROOT / "evals" / "viewer" / "static").iterdir()}
-    assert built.keys() == stored.keys()
-    for name, content in built.items():
-        assert content == stored[name], (
-            f"static/{name} is not what its source builds to: npm run build in evals/viewer/frontend"
-        )
+    for room in ("viewer", "human"):
+        made = frontend.parent.parent / room / "static"
+        built = {path.name: path.read_bytes() for path in made.iterdir()}
+        stored = {path.name: path.read_bytes() for path in (ROOT / "evals" / room / "static").iterdir()}
+        assert built.keys() == stored.keys()
+        for name, content in built.items():
+            assert content == stored[name], (
+                f"{room}/static/{name} is not what its source builds to: npm run build in evals/viewer/frontend"
+            )
 
 
 @pytest.mark.parametrize("script", ["check", "test"])

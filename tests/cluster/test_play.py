@@ -190,9 +190,9 @@ def test_a_person_plays_in_the_browser(tmp_path):
             address = re.search(r"http://\S+", process.stdout.readline())[0]
             known, answered = -1, 0
             while not (state := httpx.get(f"{address}state", params={"known": known}).json())["over"]:
-                known = state["version"]
-                if "question" in state:
-                    posted = httpx.post(f"{address}answer", json={"version": known, "option": 1})
+                known = state["key"]
+                if state["phase"] == "question":
+                    posted = httpx.post(f"{address}answer", json={"key": known, "choices": [1]})
                     answered += posted.status_code == 204
             assert process.wait(60) == 0
         finally:

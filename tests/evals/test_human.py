@@ -58,8 +58,10 @@ def turn(*chat, options=("A", "B"), number=0, labels=()):
 
 def test_participants_have_names_of_their_own():
     assert [human_name(), human_name("ann"), human_name("p-07")] == ["human", "human_ann", "human_p-07"]
-    assert all(map(is_human, ("human", "human_ann", "human_p-07")))
-    assert not any(map(is_human, ("humanoid", "random", "human_", "human_a_b", "Human", "human_../x")))
+    assert all(map(is_human, ("human", "human_ann", "human_p-07", "person-a2")))
+    assert not any(
+        map(is_human, ("humanoid", "random", "human_", "human_a_b", "Human", "human_../x", "person-", "person-A"))
+    )
 
 
 @pytest.mark.parametrize("name", ["a b", "../x", "-a", "ä", "x" * 33, "a_b", "a\n"])
@@ -250,19 +252,18 @@ async def test_the_page_has_no_script_or_style_from_elsewhere(asked):
     assert page.status_code == 200 and "text/html" in page.headers["content-type"]
     assert "default-src 'self'" in page.headers["content-security-policy"]
     links = set(re.findall(r'(?:src|href)="([^"]+)"', page.text)) - {"data:,"}
-    assert links == {"play.js", "play.css"}
-    assert all(client.get(f"/token/{link}").status_code == 200 for link in links)
-    assert "innerHTML" not in client.get("/token/play.js").text
+    assert links == {"play.js", "play-style.css"}
+    assert all(client.get(f"/token/{link}").status_code == 200 for link in {*links, "licenses.txt"})
 
 
 async def test_the_state_holds_texts_as_they_are_and_pictures_by_address(asked):
     _, client, _ = asked
     state = client.get("/token/state").json()
-    question = state["question"]
-    assert (state["game"], state["games"], state["over"]) == (2, 5, False)
-    assert question["rules"] == [{"text": "Rules."}] and question["shown"][0] == {"text": "<script>alert(1)</script>"}
-    assert question["options"] == ["A", "B"] and question["captions"] == ["A) <b>go</b>", "B) stay"]
-    picture = client.get(f"/token/pictures/{question['shown'][1]['picture']}.png")
+    assert state["progress"] == {"word": "Game", "at": 2, "of": 5} and state["phase"] == "question"
+    assert state["rules"] == [{"text": "Rules."}] and state["shown"][0] == {"text": "<script>alert(1)</script>"}
+    [asked] = state["asks"]
+    assert asked["options"] == ["A", "B"] and asked["captions"] == ["A) <b>go</b>", "B) stay"]
+    picture = client.get(f"/token/pictures/{state['shown'][1]['picture']}.png")
     assert picture.headers["content-type"] == "image/png"
     assert (np.asarray(Image.open(io.BytesIO(picture.content))) == FRAME.render()).all()
     assert client.get("/token/pictures/other.png").status_code == 404
@@ -276,32 +277,39 @@ async def test_what_was_said_before_stays_on_the_page():
         waiting = asyncio.create_task(player.reply(turn(*chat, number=number)))
         await asyncio.sleep(0)
         state = client.get("/token/state").json()
-        client.post("/token/answer", json={"version": state["version"], "option": 0})
+        client.post("/token/answer", json={"key": state["key"], "choices": [0]})
         chat = (*chat, message("assistant", (await waiting).text), message("user", "And now?"))
-    before, answer = state["question"]["past"]
+    before, answer = state["past"]
     assert answer == {"role": "assistant", "parts": [{"text": "A"}]} and before["role"] == "user"
-    assert state["question"]["shown"] == [{"text": "And now?"}]
+    assert state["shown"] == [{"text": "And now?"}]
 
 
 async def test_an_answer_reaches_the_game_once(asked):
     _, client, waiting = asked
-    version = client.get("/token/state").json()["version"]
-    assert client.post("/token/answer", json={"version": version, "option": 1}).status_code == 204
-    assert client.post("/token/answer", json={"version": version, "option": 0}).status_code == 409
+    key = client.get("/token/state").json()["key"]
+    assert client.post("/token/answer", json={"key": key, "choices": [1]}).json()["phase"] == "wait"
+    assert client.post("/token/answer", json={"key": key, "choices": [0]}).status_code == 409
     assert (await waiting).text == "B"
     later = client.get("/token/state").json()
-    assert later["version"] != version and "question" not in later
-    assert client.post("/token/answer", json={"version": later["version"], "option": 0}).status_code == 409
+    assert later["key"] != key and later["phase"] == "wait"
+    assert client.post("/token/answer", json={"key": later["key"], "choices": [0]}).status_code == 409
 
 
 @pytest.mark.parametrize("option", [-1, 2, True, "1", None, 1.0])
 async def test_what_is_no_option_is_refused(asked, option):
     _, client, waiting = asked
-    version = client.get("/token/state").json()["version"]
-    assert client.post("/token/answer", json={"version": version, "option": option}).status_code == 400
+    key = client.get("/token/state").json()["key"]
+    assert client.post("/token/answer", json={"key": key, "choices": [option]}).status_code == 400
     for body in (b"", b"[]", b"{}", b"\xff", b"[" * 900, b"[" * 100_000):
         assert client.post("/token/answer", content=body).status_code == 400
-    assert client.post("/token/answer", json={"version": version - 1, "option": 0}).status_code == 409
+    for given in (
+        {"choices": []},
+        {"choices": [0, 0]},
+        {"choices": [0], "visible": -1},
+        {"choices": [0], "hidden": "1"},
+    ):
+        assert client.post("/token/answer", json={"key": key, **given}).status_code == 400
+    assert client.post("/token/answer", json={"key": "0", "choices": [0]}).status_code == 409
     assert not waiting.done()
 
 
@@ -334,11 +342,11 @@ async def test_the_page_is_served_on_loopback_and_told_the_end():
     async with httpx.AsyncClient() as client, browser.serving(listen()) as address:
         assert address.startswith(f"http://{HOST}:") and address.endswith(f"/{browser.token}/")
         state = (await client.get(f"{address}state")).json()
-        assert not state["over"]
-        following = asyncio.create_task(client.get(f"{address}state", params={"known": state["version"]}))
+        assert state["phase"] == "wait"
+        following = asyncio.create_task(client.get(f"{address}state", params={"known": state["key"]}))
         await asyncio.sleep(0.05)
         await browser.end()
-        assert (await following).json()["over"]
+        assert (await following).json()["phase"] == "over"
 
 
 BETWEEN_PROMPT_AND_READ = """

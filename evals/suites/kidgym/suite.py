@@ -33,7 +33,7 @@ from evals.suites.kidgym.paper import paper_tables
 from evals.suites.kidgym.play import COLUMNS, play_world
 from evals.suites.kidgym.prefix_cache import cache_table
 from evals.suites.kidgym.presentation import DEFAULT, OF_BUDGET, check_presentation, shown_history
-from evals.suites.kidgym.prompts import Dialogue, Mode
+from evals.suites.kidgym.prompts import LETTERS, Dialogue, Mode
 from evals.suites.kidgym.published import capability_table, run_cells
 from evals.suites.kidgym.published_environment.plan import planned_games, recorded_games
 from evals.suites.kidgym.published_environment.play import play_published, process_of
@@ -45,7 +45,7 @@ from evals.suites.kidgym.templates import Templates, load_templates
 from evals.suites.kidgym.user_tasks import load_user_tasks
 from evals.suites.kidgym.view import view_episode
 from evals.tables import Section, Table
-from evals.types import Chat, Episode, Outcome, Part, Turn, stable_hash, stable_seed
+from evals.types import Chat, Episode, Outcome, Part, Turn, reworded, stable_hash, stable_seed
 from evals.view import EpisodeView
 
 PAPER_TASKS: Final = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
@@ -251,6 +251,14 @@ class KidGymSuite(Suite):
                 for mode in self._modes
             )
         )
+
+    def for_people(self, turn: Turn) -> Chat:
+        """The prompt without the form of a written answer; earlier answers are bare letters."""
+        templates = self._templates
+        lists = [templates.wording.letters.join(LETTERS[:count]) for count in range(1, len(LETTERS) + 1)]
+        forms = {templates.text(name, letters=listed): "" for name in ("answer", "answer_cot") for listed in lists}
+        answered = {templates.text("answered", letter=letter): letter for letter in LETTERS}
+        return reworded(turn.chat, forms | answered)
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Scores: success, invalid answers and steps of each cell, the five capabilities, the published baselines.

@@ -57,7 +57,6 @@ CUT_OFF = f"Your reply grew too long and was cut off before it gave an answer. K
 PROMPT_FINGERPRINT = stable_hash(RULES, ONE, SEVERAL_GOAL, SEVERAL, ASK, START, OUTCOME, UNREAD, CUT_OFF)
 """Part of every episode's fingerprint: runs under other words are other runs."""
 
-
 UNLISTED = "What you may choose: one of the {tests} that the guidebook names."
 """Stands for the list of tests where actions are not listed."""
 
@@ -66,6 +65,12 @@ _LIMIT = (
     "too."
 )
 _NO_LIMIT = "A reply that cannot be read takes a round, too."
+FOR_PEOPLE = {
+    ", and a reply that cannot be read takes a round, too": "",
+    f" {_NO_LIMIT}": "",
+    ASK[ASK.index(" Explain your reasoning") :]: "",
+}
+"""Passages that people, who choose from a menu, are not shown, each with what stands in its place."""
 _LIST = "What you may choose ({tests}):\n{test_list}"
 
 

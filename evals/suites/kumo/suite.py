@@ -35,7 +35,7 @@ from evals.suites.kumo.levels import expected_calls, is_level, level_of, size_of
 from evals.suites.kumo.paper import paper_tables
 from evals.suites.kumo.play import COLUMNS, play_puzzle
 from evals.suites.kumo.presentation import DEFAULT, check_presentation
-from evals.suites.kumo.prompts import PROMPT_FINGERPRINT
+from evals.suites.kumo.prompts import FOR_PEOPLE, PROMPT_FINGERPRINT
 from evals.suites.kumo.published import run_cells
 from evals.suites.kumo.repeats import join_runs, malformed_episodes
 from evals.suites.kumo.score import score_kumo
@@ -53,7 +53,7 @@ from evals.suites.kumo.transcripts import has_transcript, transcript_players
 from evals.suites.kumo.view import view_game
 from evals.suites.kumo.wording import PUBLISHED_ROLES, PromptStyle
 from evals.tables import Section, Table
-from evals.types import Episode, Outcome, Player, stable_hash, stable_seed
+from evals.types import Chat, Episode, Outcome, Player, Turn, reworded, stable_hash, stable_seed
 from evals.view import EpisodeView
 
 MAIN_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
@@ -247,6 +247,10 @@ class KumoSuite(Suite):
             regret=self.hard_regret or len(puzzle.task.truths) <= CHEAP,
             presentation=self.presentation,
         )
+
+    def for_people(self, turn: Turn) -> Chat:
+        """The rules and questions without the form of a written answer."""
+        return reworded(turn.chat, FOR_PEOPLE)
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Scores in our convention and in the published one; diagnostics: error kinds, planning apart from deduction."""

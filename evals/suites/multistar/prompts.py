@@ -18,7 +18,7 @@ from envs.raven.twin import LEGEND
 from evals.presentation import Presentation, told
 from evals.presentation.pictures import NOTES
 from evals.suites.multistar.questions import Question
-from evals.types import Chat, message, stable_hash
+from evals.types import Chat, message, reworded, stable_hash
 
 Style = Literal["vanilla", "structured", "document"]
 Order = Literal["paper", "question_first"]
@@ -41,6 +41,15 @@ DEFAULT = Presentation()
 
 PROMPT_FINGERPRINT = stable_hash(SYSTEM, NOTICE, ASK_LETTER, ASK_NUMBER, CHOOSE, PAGE, TITLE, SECTIONS, "layout 2")
 """Part of every episode's fingerprint: runs under other words are other runs."""
+
+_FOR_PEOPLE = {SYSTEM[SYSTEM.index("Reply with") :]: "Choose the one that is right."}
+
+
+def for_people(chat: Chat, labels: Sequence[str]) -> Chat:
+    """A question as people read it, who choose from a menu: without the form of a written answer."""
+    forms = [form.format(labels=_either(labels)) for form in (ASK_LETTER, ASK_NUMBER)]
+    return reworded(chat, _FOR_PEOPLE | {f"<p>{form}</p>\n": "" for form in forms} | dict.fromkeys(forms, ""))
+
 
 _SPATIAL = re.compile(
     r"\b(?:(?:top|bottom|upper|lower|middle)[- ](?:left|right|center)|left|middle|right|top|bottom|inner|outer|above|below"
@@ -93,8 +102,13 @@ def prompt(
 
 
 def _ask(question: Question) -> str:
-    *others, last = labels_of(question)
-    return (ASK_NUMBER if _numbered(question) else ASK_LETTER).format(labels=f"{', '.join(others)} or {last}")
+    form = ASK_NUMBER if _numbered(question) else ASK_LETTER
+    return form.format(labels=_either(labels_of(question)))
+
+
+def _either(labels: Sequence[str]) -> str:
+    *others, last = labels
+    return f"{', '.join(others)} or {last}"
 
 
 def _choices(question: Question) -> list[str]:

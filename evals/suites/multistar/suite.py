@@ -29,7 +29,7 @@ from evals.suites.multistar.figures import multistar_figures
 from evals.suites.multistar.mseval import Convention
 from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.play import COLUMNS, RECORD_VERSION, AskSettings, ReplyForm, play_chain, play_direct
-from evals.suites.multistar.prompts import DEFAULT, PROMPT_FINGERPRINT, Order, Style, prompt
+from evals.suites.multistar.prompts import DEFAULT, PROMPT_FINGERPRINT, Order, Style, for_people, prompt
 from evals.suites.multistar.published_questions.store import folder_digest, read_questions
 from evals.suites.multistar.puzzles import (
     CHAIN,
@@ -59,7 +59,7 @@ from evals.suites.multistar.shortcuts import SHORTCUT_HELP
 from evals.suites.multistar.view import episode_view
 from evals.summary.paired import Measure
 from evals.tables import Section, Table
-from evals.types import Episode, Outcome, stable_hash
+from evals.types import Chat, Episode, Outcome, Turn, stable_hash
 from evals.view import EpisodeView
 
 Attribute = Literal["number", "position", "shape", "color", "size"]
@@ -186,6 +186,10 @@ class MultiStarSuite(Suite):
     def needs(self) -> Needs:
         """A picture with every question, unless it is told in words, and label scores unless answers are written."""
         return Needs(pictures=0 if self.modality == "text" else 1, label_scores=self.reply == "labels")
+
+    def for_people(self, turn: Turn) -> Chat:
+        """The question without the form of a written answer; on a printed page it stands all the same."""
+        return for_people(turn.chat, turn.labels or turn.options)
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""

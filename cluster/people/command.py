@@ -1,0 +1,101 @@
+"""``raycade people``: make a study, serve it, see what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import socket
+from typing import Final
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from cluster.console import say, show, warn
+from cluster.errors import UserError
+from cluster.people.export import RESULTS, export
+from cluster.people.folder import add_participants, locked, new_study, open_study, write_links
+from cluster.serve.limits import LOOPBACK
+from evals.people.server import StudyServer
+from evals.people.study import TEXTS, Study
+
+_PLACEHOLDER: Final = re.compile(r"^[^`\n]*\[[^\]\n]+\](?!\()", re.MULTILINE)
+"""Words in brackets that no link follows: what the texts of a new study leave to be filled in."""
+
+
+def main(options: argparse.Namespace) -> int:
+    """Do what was asked for.
+
+    Raises:
+        UserError: something given is wrong; the message says what.
+    """
+    act = {"new": _new, "add": _add, "serve": _serve, "export": _export}[options.act]
+    act(options)
+    return 0
+
+
+def _new(options: argparse.Namespace) -> None:
+    study = new_study(options.folder, options.overrides, options.kind, options.players, options.games, options.title)
+    games = len({game for each in study.participants for game in each.games})
+    say(
+        f"{study.folder}: {games:,} games, {len(study.participants):,} participants\n"
+        f"edit study.yaml, {', '.join(f'{name}.md' for name in TEXTS)}; then: raycade people serve {study.folder}"
+    )
+
+
+def _add(options: argparse.Namespace) -> None:
+    study = add_participants(options.folder, options.count)
+    say(f"{study.folder}: {len(study.participants):,} participants; `raycade people serve` writes their links")
+
+
+def _serve(options: argparse.Namespace) -> None:
+    public = urlsplit(options.public)
+    if options.public and (public.scheme not in ("http", "https") or not public.hostname):
+        raise UserError(f"--public {options.public}: must be an address such as https://study.example.org")
+    if not options.folder.is_dir():
+        raise UserError(f"{options.folder}: there is no such folder; raycade people new makes one")
+    with locked(options.folder):
+        opened = open_study(options.folder)
+        _warn_of_placeholders(opened.study)
+        listener = _listen(options.host, options.port)
+        port = listener.getsockname()[1]
+        address = options.public or f"http://{options.host}:{port}"
+        links = write_links(opened.study, address)
+        say(
+            f"serving {len(opened.study.participants):,} participants at {address}\n"
+            f"their links, which are secret: {links}\nCtrl-C ends; whoever has begun goes on later with the same link"
+        )
+        if options.host not in (LOOPBACK, "localhost") and public.scheme != "https":
+            warn(
+                f"--host={options.host}: links and answers cross the network unencrypted; put a server with TLS before it"
+            )
+        hosts = {LOOPBACK, "localhost", options.host.lower(), *([public.hostname] if public.hostname else [])}
+        app = StudyServer(opened.study, opened.games, opened.check_games).app(hosts)
+        # no log of requests: it would hold addresses of people and their links
+        config = uvicorn.Config(
+            app, log_level="error", access_log=False, ws="none", lifespan="off", server_header=False
+        )
+        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+def _export(options: argparse.Namespace) -> None:
+    opened = open_study(options.folder)
+    tables = export(opened, options.against)
+    show(tables)
+    say(f"\nwritten to {options.folder / RESULTS}")
+    if opened.settings.run_dir.exists():
+        say(f"as a run: raycade report {opened.settings.run_dir}")
+
+
+def _warn_of_placeholders(study: Study) -> None:
+    for name, text in study.texts.items():
+        if _PLACEHOLDER.search(text):
+            warn(f"{study.folder / name}.md: has words in brackets that are still to be filled in")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, OverflowError) as error:
+        raise UserError(f"--host={host} --port={port}: {error}") from error

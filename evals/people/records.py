@@ -1,0 +1,98 @@
+"""From journals to what they say: records of games for a ledger, checks passed, reviews, times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evals.conversation import Record
+from evals.human.player import chosen
+from evals.people.games import Games
+from evals.people.journal import ENDED, Entry, Journal
+from evals.people.seat import Item, is_over, items_of
+from evals.people.study import Participant, Study
+from evals.sessions.session import Session
+from evals.types import Episode, PlayerError
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How far a participant came, and with what."""
+
+    participant: Participant
+    records: tuple[Record, ...]
+    """Of the games that ended; checks are not among them."""
+    reviews: Mapping[str, tuple[str, ...]]
+    """``yes`` or ``no`` to each criterion, by the game whose question was judged."""
+    checks_passed: int
+    checks_seen: int
+    finished: bool
+    visible: float
+    """Seconds with a question in sight, pages of text left out."""
+    hidden: float
+    answers: int
+    ignored: int
+    """Clicks that came too soon to be meant for their question."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was answered."""
+        return self.answers > 0
+
+
+async def taken_by(study: Study, participant: Participant, games: Games, check_games: Games | None) -> Taken:
+    """Read a participant's journal and play the answers through the suite again.
+
+    Raises:
+        FileError: the journal is damaged.
+    """
+    journal = Journal.read(study.answers_of(participant))
+    items = items_of(study, participant, [*check_games.by_id] if check_games else ())
+    over = [item for item in items if is_over(journal, item)]
+    records = []
+    passed = []
+    for item in over:
+        steps = journal.items[item.key]
+        if item.kind == "game":
+            records.append(await replayed(games, games.for_person(item.key, participant.person), steps))
+        elif item.kind == "check_game" and check_games is not None:
+            episode = check_games.for_person(item.key.removeprefix("check-"), participant.person)
+            record = await replayed(check_games, episode, steps)
+            passed.append(record.outcome is not None and record.outcome.success)
+        elif item.check is not None:
+            passed.append(steps[0].choices == (item.check.answer,))
+    counted = [entry for item in items if item.counts for entry in _answers(journal, item)]
+    return Taken(
+        participant,
+        tuple(records),
+        {item.key: journal.items[item.key][0].choices for item in over if item.kind == "review"},
+        sum(passed),
+        len(passed),
+        len(over) == len(items),
+        sum(entry.visible for entry in counted),
+        sum(entry.hidden for entry in counted),
+        len(counted),
+        sum(entry.ignored for entry in counted),
+    )
+
+
+def _answers(journal: Journal, item: Item) -> list[Entry]:
+    return [entry for step, entry in journal.items.get(item.key, {}).items() if step != ENDED]
+
+
+async def replayed(games: Games, episode: Episode, steps: Mapping[int, Entry]) -> Record:
+    """The record of a game that was played with these answers; one that they do not fit is a failed one."""
+    session = Session(games.part(episode), episode)
+    turn = await session.begin()
+    while turn is not None:
+        entry, options = steps.get(turn.number), turn.options or turn.labels
+        if entry is not None and entry.choices[0] in options:
+            turn = await session.answer(chosen(turn, entry.choices[0], entry.visible))
+        elif options:
+            turn = await session.fail(PlayerError("what was answered is not offered here: the suite has changed since"))
+        else:
+            turn = await session.fail(
+                PlayerError("the suite offers no options for this turn, so no person can play it")
+            )
+    assert session.record is not None
+    return session.record

@@ -1,0 +1,146 @@
+"""`raycade people`: a study from its folder to a ledger, tables and pay; the server may be killed at any moment."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import httpx
+import pytest
+import yaml
+
+from evals.ledger.ledger import open_ledger
+from tests.cluster.conftest import ROOT
+from tests.cluster.test_cli import run_here
+
+KIDGYM = ["suite=kidgym", "suite.tasks=[SE,PL]", "suite.levels=[1]"]
+
+
+def people_of(study):
+    return json.loads((study / "participants.json").read_text())["participants"]
+
+
+def answer_all(study, person, choose):
+    """Writes the journal of a person who plays all games with the option that ``choose`` names; each has one turn."""
+    (study / "answers").mkdir(exist_ok=True)
+    lines = []
+    for item, step, choices in [("consent", 0, ["agreed"]), ("instructions", 0, ["agreed"])] + [
+        entry for game in person["games"] for entry in ((game, 0, [choose]), (game, -1, []))
+    ]:
+        entry = {"item": item, "step": step, "choices": choices, "visible": 2.0, "hidden": 1.0, "ignored": 0}
+        lines.append(json.dumps(entry))
+    (study / "answers" / f"{person['person']}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def study(tmp_path, capsys):
+    folder = tmp_path / "study"
+    code, out, _ = run_here(capsys, "people", "new", str(folder), *KIDGYM, "--players", "2", "--games", "1")
+    assert code == 0 and "2 games, 4 participants" in out
+    return folder
+
+
+def test_a_new_study_is_a_folder_to_be_edited_whose_links_are_secret(study, capsys):
+    plan = yaml.safe_load((study / "study.yaml").read_text())
+    assert plan["settings"].count("suite=kidgym") == 1 and "suite.modes=[zero_shot]" in plan["settings"]
+    people = people_of(study)
+    assert len({each["token"] for each in people}) == 4 == len({each["code"] for each in people})
+    assert (study / "participants.json").stat().st_mode & 0o077 == 0
+    assert all(len(each["token"]) >= 32 and each["person"].startswith("person-") for each in people)
+    code, _, err = run_here(capsys, "people", "new", str(study), *KIDGYM)
+    assert code == 2 and "not empty" in err
+
+
+def test_answers_become_a_run_beside_models_and_more_can_come(study, tmp_path, capsys):
+    people = people_of(study)
+    for person in people[:3]:
+        answer_all(study, person, "A")
+    other = tmp_path / "oracle"
+    assert (
+        run_here(
+            capsys, "run", *KIDGYM, "suite.modes=[zero_shot]", "suite.episodes=1", "model=oracle", f"run_dir={other}"
+        )[0]
+        == 0
+    )
+    code, out, err = run_here(capsys, "people", "export", str(study), "--against", str(other))
+    assert code == 0, err
+    assert "People and models on identical games" in out and "oracle: oracle" in out
+    run = study / "results" / "run"
+    rows = open_ledger(run).table(["player", "status", "seconds"]).to_pylist()
+    assert {row["player"] for row in rows} == {each["person"] for each in people[:3]}
+    assert all(row["status"] == "done" for row in rows) and len(rows) == 3
+    answer_all(study, people[3], "B")
+    for _ in range(2):
+        assert run_here(capsys, "people", "export", str(study))[0] == 0
+        assert len(open_ledger(run).table(["player"])) == 4, "each game once, however often it is exported"
+    with (study / "results" / "people_participants.csv").open() as file:
+        found = {row["person"]: row for row in csv.DictReader(file)}
+    assert {row["code"] for row in found.values()} == {each["code"] for each in people}
+    code, out, _ = run_here(capsys, "report", str(run))
+    assert code == 0 and people[0]["person"] in out
+
+
+def test_new_participants_get_the_games_that_lack_players(study, capsys):
+    people = people_of(study)
+    done = people[0]["games"][0]
+    for person in people:
+        if person["games"][0] == done:
+            answer_all(study, person, "A")
+    assert run_here(capsys, "people", "add", str(study), "2")[0] == 0
+    assert people_of(study)[:4] == people and all(each["games"] != [done] for each in people_of(study)[4:])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["export", "nowhere"], "there is no such file"),
+        (["serve", "nowhere"], "there is no such folder"),
+        (["serve", "{study}", "--public", "study.example.org"], "https://"),
+        (["add", "{study}", "0"], "from 1 to"),
+        (["new", "{study}2", "--players", "0", *KIDGYM], "1 at least"),
+        (["new", "{study}2", "suite.tasks=[SE]"], "suite: is missing"),
+    ],
+)
+def test_what_is_wrong_is_named(study, capsys, words, said):
+    code, _, err = run_here(capsys, "people", *(word.format(study=study) for word in words))
+    assert code == 2 and said in err
+
+
+def test_games_that_have_changed_since_are_not_played(study, capsys):
+    path = study / "study.yaml"
+    path.write_text(path.read_text().replace("[SE,PL]", "[SE]"))
+    code, _, err = run_here(capsys, "people", "export", str(study))
+    assert code == 2 and "have changed" in err
+
+
+def serving(study):
+    command = [sys.executable, "-u", "-m", "cluster", "people", "serve", str(study), "--port", "0"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process.stdout.readline()
+    return process
+
+
+def link_of(study):
+    with (study / "links.csv").open() as file:
+        return next(csv.DictReader(file))["link"]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_after_each_answer_loses_none(study):
+    answers = 0
+    while True:
+        process = serving(study)
+        try:
+            link = link_of(study)
+            state = httpx.get(f"{link}state", timeout=60).json()
+            if state["phase"] == "over":
+                break
+            sent = {"key": state["key"], "choices": [0], "visible": 1.0, "hidden": 0.0, "ignored": 0}
+            assert httpx.post(f"{link}answer", json=sent, timeout=60).status_code == 200
+            answers += 1
+        finally:
+            process.kill()
+            process.wait()
+    [journal] = (study / "answers").iterdir()
+    kept = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert len([each for each in kept if each["step"] != -1]) == answers == 3
