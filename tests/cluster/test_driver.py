@@ -195,3 +195,26 @@ async def test_the_running_episodes_that_the_grace_time_does_not_finish_are_coun
     monkeypatch.setattr("cluster.stop_signals.received", [15, 15])  # the second signal ends the grace time
     await driver._end_after_grace()
     assert said[-1] == "stopping: 2 running episodes were not finished; they will be played again"
+
+
+async def test_episodes_of_a_dead_runner_are_taken_out_of_the_live_log_and_committed_ones_too(tmp_path, monkeypatch):
+    gone = []
+    driver = driver_of(RunDirectory(tmp_path / "run"))
+    monkeypatch.setattr(
+        driver, "_live", SimpleNamespace(gone=lambda episodes: gone.append([*episodes]), close=lambda: None)
+    )
+    driver.stats.runner_ended = lambda name: None
+    lane = module._Lane("lane", EpisodeQueue(PLAN[:3], None), None, 1)
+
+    async def dies(lane, name, handle, held):
+        held.update({episode.id: episode for episode in PLAN[:2]})
+        lane.queue.draining = True
+        raise TimeoutError
+        yield
+
+    monkeypatch.setattr(driver, "_exchange", dies)
+    monkeypatch.setattr(driver, "_create_runner", lambda *given: SimpleNamespace(end=lambda: None))
+    await driver._keep_runner(lane, 0)
+    driver._pending = [await rows(PLAN[3:5])]
+    await driver._commit_all(1)
+    assert gone == [[episode.id for episode in PLAN[:2]], [episode.id for episode in PLAN[3:5]]]

@@ -28,6 +28,8 @@ from evals.ledger.lease import read_fence
 from evals.live import FOLDER, Began, Ended, Gone, LiveLog, Numbers, PlayedLine
 from evals.live.lines import read, shortened, written
 from evals.types import Reply, Turn, message
+from tests.cluster.conftest import EASY
+from tests.cluster.test_cli import run_here
 from tests.cluster.test_ledger import PLAN, rows
 from tests.fakes import FakeReplica
 from tests.toy import ToySuite
@@ -217,6 +219,10 @@ def test_a_listener_notes_no_more_than_its_rate_whatever_is_said():
         noted += sum(len(written(line)) for line in heard.news())
         heard.ended(conversation(number).episode.id)
     assert 0.5 < noted / (BYTES_PER_SECOND * (300 + BURST_SECONDS)) < 1.2
+    clock.now += 3600
+    heard.began(conversation(1000, *["x" * 1000] * 1000))
+    caught_up = sum(len(written(line)) for line in heard.news() if not getattr(line, "bare", False))
+    assert caught_up < 1.2 * BYTES_PER_SECOND * BURST_SECONDS, "however long nothing was said before"
 
 
 def test_what_is_beyond_the_rate_is_noted_without_its_texts():
@@ -276,6 +282,38 @@ async def until(look):
     while not look():
         assert time.monotonic() < end
         await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_run_notes_what_its_model_says_until_it_is_committed(wanted, tmp_path, capsys, monkeypatch):
+    noted = []
+    monkeypatch.setattr(LiveWriter, "add", lambda self, lines: noted.extend(lines))
+    fast = [
+        "model=simulated",
+        "model.engine.step_seconds=.001",
+        "cluster.commit_seconds=.05",
+        "suite.tasks_per_domain=2",
+    ]
+    inline = [
+        *EASY,
+        *fast,
+        "cluster=inline",
+        "baselines=[random]",
+        f"cluster.live={wanted}",
+        f"run_dir={tmp_path / 'run'}",
+    ]
+    assert run_here(capsys, "run", *inline)[0] == 0
+    ledger = {
+        row["episode_id"]: row for row in Run(tmp_path / "run").episodes(["episode_id", "player", "turns"]).to_pylist()
+    }
+    followed = {name for name, row in ledger.items() if row["player"] == "simulated" and wanted}
+    assert {line.episode for line in noted if isinstance(line, Began)} == followed
+    assert {line.episode for line in noted if isinstance(line, Ended)} == followed
+    said = [(line.episode, line.reply) for line in noted if isinstance(line, PlayedLine)]
+    assert sorted(said) == sorted((name, turn["reply"]) for name in followed for turn in ledger[name]["turns"])
+    gone = {episode for line in noted if isinstance(line, Gone) for episode in line.episodes}
+    assert gone == (ledger.keys() if wanted else set())
+    assert not (tmp_path / "run" / FOLDER).exists()
 
 
 def test_nothing_is_written_where_nobody_wants_it_and_old_logs_go(tmp_path):

@@ -692,7 +692,7 @@ def live(tmp_path):
         part.write_bytes(write_part([rows.slice(3)], rows.schema, lease=lock.mark))
         viewer.refresh()
 
-    yield viewer, GrowingLog(path, lock.mark, {}), plan, finish
+    yield viewer, GrowingLog(path, lock.mark, {plan[1].id: 1}), plan, finish
     lock.release()
 
 
@@ -707,11 +707,16 @@ def test_the_page_is_told_what_running_episodes_say_until_they_are_in_the_ledger
     picture = next(part["picture"] for part in parts_of(calm_rows()[1]) if part["picture"])
     running, done = plan[5], plan[0]
     turns = [turn_of(running, number, f"{HOSTILE} {number}", (picture, "{}")) for number in range(3)]
-    log.append([Began.of(done, 1.0), Began.of(running, 2.0), *turns, Numbers(9.0, {"spent": 0.5})])
+    log.append(
+        [Began.of(done, 1.0), Began.of(running, 2.0), *turns, Began.of(plan[1], 3.0), Numbers(9.0, {"spent": 0.5})]
+    )
     ask = client_of(viewer)
     [run] = ask("live").json()
     conforms([run], list[schema.LiveRun])
-    assert [each["episode_id"] for each in run["running"]] == [running.id], "the other one's row is in the ledger"
+    told = [(each["episode_id"], each["attempt"]) for each in run["running"]]
+    assert told == [(running.id, 1), (plan[1].id, 2)], (
+        "the first one's row is in the ledger, and so is an attempt of the last"
+    )
     assert run["numbers"] == {"spent": 0.5} and run["writer"] == "at work"
     assert sum(cell["planned"] for cell in run["cells"]) == len(plan)
     assert sum(cell["done"] for cell in run["cells"]) == 3
