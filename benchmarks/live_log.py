@@ -24,7 +24,7 @@ from benchmarks.viewer import server
 from cluster.console import show
 from evals.tables import Table
 
-MULTISTAR = ["suite=multistar", "suite.configurations=[center_single]", "suite.puzzles=100"]
+MULTISTAR = ["suite=multistar", "suite.configurations=[center_single]", "suite.puzzles=20"]
 FAST = ["model.engine.step_seconds=1e-6", "model.engine.prefill_tokens_per_second=1e9", "model.engine.median_tokens=20"]
 WATCHED_SECONDS = 60.0
 LOOK_SECONDS = 2.0

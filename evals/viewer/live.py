@@ -93,6 +93,7 @@ class LiveRuns:
             "episode_id": episode_id,
             **{name: began[name] for name in names},
             "began": episode.began.at,
+            "first": min((turn.turn for turn in episode.turns), default=0),
             "turns": episode.played,
             "last_at": last.at if last else None,
             "last": said[-LAST_CHARACTERS:],

@@ -146,7 +146,7 @@ class Cause(TypedDict):
 
 
 class LiveEpisode(TypedDict):
-    """An episode that is being played; times in seconds since 1970; ``turns`` so far; ``last``: the end of the last reply."""
+    """An episode that is being played: ``turns`` so far, the ``first`` that the log has, the end of the last reply, times."""
 
     run: str
     episode_id: str
@@ -160,6 +160,7 @@ class LiveEpisode(TypedDict):
     budget: int
     attempt: int
     began: float
+    first: int
     turns: int
     last_at: float | None
     last: str

@@ -435,7 +435,7 @@ function Flip({ row, answer, version }: { row: Row; answer: Comparison; version:
     step: String(place),
   });
   return (
-    <li class="flip" ref={item}>
+    <li class={left && right ? "flip" : "flip absent"} ref={item}>
       <Link id={`flip ${reference(row)}`} to={to}>
         {name}, step {place}
       </Link>

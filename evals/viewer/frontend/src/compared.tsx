@@ -7,6 +7,7 @@ import { Copy } from "./copy";
 import { EpisodeView, title } from "./episode";
 import { Notes } from "./notes";
 import type { Episode, Row } from "./schema";
+import { Prompt, sameQuestion } from "./step";
 import { number, outcome, Sought } from "./text";
 
 interface Given {
@@ -66,6 +67,7 @@ export function Compared({ address, go, version }: Given) {
       </main>
     );
   const { position, total, before, after } = left.place;
+  const once = beside !== null && step >= 1 && sameQuestion(left, beside, step - 1, whole);
   return (
     <main class="episode-page">
       <nav class="bar" aria-label="Episode">
@@ -126,9 +128,14 @@ export function Compared({ address, go, version }: Given) {
       </div>
       <Notes key={reference(left.listed)} episode={reference(left.listed)} version={version} />
       <Sought.Provider value={sought}>
-        <div class={address.has("beside") ? "panes two" : "panes"}>
-          <EpisodeView episode={left} step={step} toStep={toStep} whole={whole} found={found} />
-          {beside && <EpisodeView episode={beside} step={step} toStep={toStep} whole={whole} />}
+        <div class={`panes${address.has("beside") ? " two" : ""}${once ? " once" : ""}`}>
+          {once && (
+            <section class="question" aria-label="What both were asked">
+              <Prompt episode={left} number={step - 1} whole={whole} />
+            </section>
+          )}
+          <EpisodeView episode={left} step={step} toStep={toStep} whole={whole} found={found} answerOnly={once} />
+          {beside && <EpisodeView episode={beside} step={step} toStep={toStep} whole={whole} answerOnly={once} />}
           {rightError && <p role="alert">{rightError}</p>}
         </div>
       </Sought.Provider>

@@ -12,13 +12,14 @@ interface Given {
   toStep: (step: number) => void;
   whole: boolean;
   found?: number[];
+  answerOnly?: boolean;
 }
 
 export function title(row: Row): string {
   return `${row.suite} · ${row.task} · ${row.level} · ${row.mode} · game ${row.index}`;
 }
 
-export function EpisodeView({ episode, step, toStep, whole, found = [] }: Given) {
+export function EpisodeView({ episode, step, toStep, whole, found = [], answerOnly = false }: Given) {
   const { row, steps, listed } = episode;
   const here = steps.length ? Math.min(step, steps.length) : 0;
   return (
@@ -48,7 +49,7 @@ export function EpisodeView({ episode, step, toStep, whole, found = [] }: Given)
       </header>
       <Steps steps={steps} here={here} toStep={toStep} found={found} />
       {here > 0 ? (
-        <StepView episode={episode} number={here - 1} whole={whole} ended={step > steps.length} />
+        <StepView episode={episode} number={here - 1} whole={whole} ended={step > steps.length} answerOnly={answerOnly} />
       ) : (
         <p class="nothing">the episode failed before its first reply</p>
       )}

@@ -96,6 +96,17 @@ export function List({ address, go, version, loading, runs, tagged }: Given) {
   const first = Math.min(Math.floor(top * scale), Math.max(0, total - inSight));
   const last = Math.min(total, first + inSight + 2);
 
+  const [printing, setPrinting] = useState(false);
+  useEffect(() => {
+    const before = () => setPrinting(true); // on paper nothing scrolls
+    const after = () => setPrinting(false);
+    addEventListener("beforeprint", before);
+    addEventListener("afterprint", after);
+    return () => {
+      removeEventListener("beforeprint", before);
+      removeEventListener("afterprint", after);
+    };
+  }, []);
   useEffect(() => {
     const body = grid.current!;
     const sized = new ResizeObserver(() => {
@@ -164,7 +175,8 @@ export function List({ address, go, version, loading, runs, tagged }: Given) {
   const sort = address.get("sort") ?? "";
   const sorted = (name: string) => (sort === name ? `-${name}` : sort === `-${name}` ? null : name);
   const rows = [];
-  for (let place = first; place < last; place++) rows.push({ place, row: rowAt(place) });
+  const [from, until] = printing ? [0, Math.min(total, PAGE)] : [first, last];
+  for (let place = from; place < until; place++) rows.push({ place, row: rowAt(place) });
 
   return (
     <section class="list" aria-label="List of episodes">
@@ -174,6 +186,7 @@ export function List({ address, go, version, loading, runs, tagged }: Given) {
             {number(total)} episodes
             {searching && ` · searching: ${number(searching.searched)} of ${number(searching.of)} files`}
             {loading && " · reading the ledger …"}
+            <span class="printed"> · printed here: {number(rows.filter(({ row }) => row).length)}</span>
           </>
         )}
       </p>
@@ -217,7 +230,7 @@ export function List({ address, go, version, loading, runs, tagged }: Given) {
               role="row"
               aria-rowindex={place + 2}
               aria-selected={place === cursor}
-              class="row"
+              class={row ? "row" : "row absent"}
               style={{ transform: `translateY(${tall < TALLEST ? place * HEIGHT : top + (place - first) * HEIGHT}px)` }}
               onClick={(event) => clicked(event, row, place)}
             >

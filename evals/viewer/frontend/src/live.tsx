@@ -279,8 +279,7 @@ function useTurns(at: string, listed?: LiveEpisode): [LiveTurn[], LiveEpisode | 
     if (!listed) return;
     if (known.current.began !== listed.began) known.current = { began: listed.began, turns: new Map() };
     const { turns } = known.current;
-    const from = missing(turns);
-    if (turns.size && from >= listed.turns) return;
+    const from = missing(turns, listed.first);
     const stop = new AbortController();
     ask<LiveTurns>("live/turns", new URLSearchParams({ at, from: String(from) }), stop.signal)
       .then((answer) => {
@@ -291,13 +290,13 @@ function useTurns(at: string, listed?: LiveEpisode): [LiveTurn[], LiveEpisode | 
       })
       .catch((problem: Error) => stop.signal.aborted || setError(problem.message));
     return () => stop.abort();
-  }, [at, listed?.began, listed?.turns]);
+  }, [at, listed?.began, listed?.last_at, listed?.turns]);
   return [[...known.current.turns.values()].sort((a, b) => a.turn - b.turn), episode, error];
 }
 
-/** The first turn after those that are here without a gap; turns that are asked at once may come in any order. */
-function missing(turns: Map<number, LiveTurn>): number {
-  let turn = turns.size ? Math.min(...turns.keys()) : 0;
+/** The first turn of those in the log that is not here; turns that are asked at once may come in any order. */
+export function missing(turns: Map<number, LiveTurn>, first: number): number {
+  let turn = first;
   while (turns.has(turn)) turn++;
   return turn;
 }

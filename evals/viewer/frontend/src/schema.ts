@@ -165,7 +165,7 @@ export interface Cause {
   episodes: Row[];
 }
 
-/** An episode that is being played; times in seconds since 1970; ``turns`` so far; ``last``: the end of the last reply. */
+/** An episode that is being played: ``turns`` so far, the ``first`` that the log has, the end of the last reply, times. */
 export interface LiveEpisode {
   run: string;
   episode_id: string;
@@ -179,6 +179,7 @@ export interface LiveEpisode {
   budget: number;
   attempt: number;
   began: number;
+  first: number;
   turns: number;
   last_at: number | null;
   last: string;

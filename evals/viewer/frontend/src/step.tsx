@@ -11,32 +11,16 @@ interface Given {
   number: number;
   whole: boolean;
   ended: boolean;
+  /** The prompt stands elsewhere on the page. */
+  answerOnly: boolean;
 }
 
-export function StepView({ episode, number: place, whole, ended }: Given) {
-  const sought = useContext(Sought).toLowerCase();
+export function StepView({ episode, number: place, whole, ended, answerOnly }: Given) {
   const step = episode.steps[place];
-  const messages = whole ? chatOf(episode.steps, place) : step.shown;
   return (
-    <div class="step">
+    <div class={answerOnly ? "step answer-only" : "step"}>
       {ended && <p class="notice">ended here, after {number(episode.steps.length)} steps</p>}
-      <div role="group" class="asked" aria-label={whole ? "Whole prompt" : "New in the prompt"}>
-        <h3>{whole ? "whole prompt" : step.kept ? "new in the prompt" : "prompt"}</h3>
-        {!messages.length && <p class="nothing">nothing new</p>}
-        {messages.map((message, order) =>
-          message.role === "system" && !whole ? (
-            <details key={order} class="said system" open={sought !== "" && contains(message, sought)}>
-              <summary>system</summary>
-              <Parts message={message} episode={episode} />
-            </details>
-          ) : (
-            <div key={order} class={`said ${message.role}`}>
-              <h4>{message.role}</h4>
-              <Parts message={message} episode={episode} />
-            </div>
-          ),
-        )}
-      </div>
+      {!answerOnly && <Prompt episode={episode} number={place} whole={whole} />}
       <div role="group" class="answered" aria-label="Reply">
         <Decision step={step} unit={episode.regret_unit} />
         {step.reasoning && (
@@ -61,6 +45,44 @@ export function StepView({ episode, number: place, whole, ended }: Given) {
       </div>
     </div>
   );
+}
+
+export function Prompt({ episode, number: place, whole }: { episode: Episode; number: number; whole: boolean }) {
+  const sought = useContext(Sought).toLowerCase();
+  const messages = asked(episode, place, whole);
+  return (
+    <div role="group" class="asked" aria-label={whole ? "Whole prompt" : "New in the prompt"}>
+      <h3>{whole ? "whole prompt" : episode.steps[place].kept ? "new in the prompt" : "prompt"}</h3>
+      {!messages.length && <p class="nothing">nothing new</p>}
+      {messages.map((message, order) =>
+        message.role === "system" && !whole ? (
+          <details key={order} class="said system" open={sought !== "" && contains(message, sought)}>
+            <summary>system</summary>
+            <Parts message={message} episode={episode} />
+          </details>
+        ) : (
+          <div key={order} class={`said ${message.role}`}>
+            <h4>{message.role}</h4>
+            <Parts message={message} episode={episode} />
+          </div>
+        ),
+      )}
+    </div>
+  );
+}
+
+/** What a step asked: the whole prompt, or what it added. */
+function asked(episode: Episode, place: number, whole: boolean): Message[] {
+  return whole ? chatOf(episode.steps, place) : episode.steps[place].shown;
+}
+
+/** Whether two episodes were asked the very same at a step, so that it needs to be shown once. */
+export function sameQuestion(left: Episode, right: Episode, place: number, whole: boolean): boolean {
+  if (!left.steps[place] || !right.steps[place]) return false;
+  const [here, there] = [left, right].map((episode) => asked(episode, place, whole));
+  const pictures = here.some((message) => message.parts.some((part) => "picture" in part));
+  // static pages number the pictures of each chunk anew
+  return JSON.stringify(here) === JSON.stringify(there) && (!pictures || left.chunk === right.chunk);
 }
 
 const FINISHES: Record<string, string> = { length: "cut off", content_filter: "filtered", refusal: "refused" };

@@ -8,7 +8,9 @@ import { quoted } from "../src/copy";
 import { judged } from "../src/episode";
 import { leftAfter } from "../src/figures";
 import { pairsOf, shownPair } from "../src/heat";
+import { missing } from "../src/live";
 import { ordered } from "../src/results";
+import { sameQuestion } from "../src/step";
 
 describe("results", () => {
   const row = (name: string, mean: number | null) => ({
@@ -68,6 +70,17 @@ describe("episodes side by side", () => {
     expect(stepsWith(episode("a", "b"), "SAY B")).toEqual([2]);
     expect(stepsWith(episode("a", "b"), "look")).toEqual([1, 2]);
   });
+  test("show once what both were asked", () => {
+    const asks = (chunk: unknown, ...parts: object[]) =>
+      ({ chunk, steps: parts.map((part) => ({ kept: 0, shown: [{ role: "user", parts: [part] }] })) }) as never;
+    const [text, other, picture] = [{ text: "Which?" }, { text: "Why?" }, { picture: "0" }];
+    expect(sameQuestion(asks(null, text), asks(null, text), 0, false)).toBe(true);
+    expect(sameQuestion(asks(null, text), asks(null, other), 0, false)).toBe(false);
+    expect(sameQuestion(asks(null, text), asks(null, text), 1, false)).toBe(false);
+    expect(sameQuestion(asks(null, text, other), asks(null, other, other), 1, false)).toBe(true);
+    expect(sameQuestion(asks({}, picture), asks({}, picture), 0, false)).toBe(false); // another chunk's picture
+    expect(sameQuestion(asks({}, text), asks({}, text), 0, false)).toBe(true);
+  });
   test("are named by what differs", () => {
     const row = { player: "oracle", run: "one", mode: "icl", repeat: 1, status: "done", success: true };
     expect(besideName(row as never, { ...row, repeat: 0 } as never)).toBe("oracle · repeat 1 · won");
@@ -103,6 +116,17 @@ test("a number of the comparison leads to its games", () => {
 test("a path is safe in a shell", () => {
   expect(quoted("runs/one-2.5_x")).toBe("runs/one-2.5_x");
   expect(quoted("it's $HOME")).toBe(`'it'\\''s $HOME'`);
+});
+
+describe("turns of a running episode", () => {
+  const asked = (first: number, ...turns: number[]) => missing(new Map(turns.map((turn) => [turn, {} as never])), first);
+
+  test("are asked for from the first one that is not here", () => {
+    expect(asked(0)).toBe(0);
+    expect(asked(0, 0, 1)).toBe(2);
+    expect(asked(0, 3, 0, 1)).toBe(2);
+  });
+  test("are not asked for where the log has dropped them", () => expect(asked(7, 7, 8)).toBe(9));
 });
 
 describe("answers", () => {
