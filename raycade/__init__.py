@@ -1,5 +1,7 @@
 """The public names of raycade: ``raycade.suite``, ``engine``, ``kidgym``, ``testing`` and ``gymnasium``.
 
+For notebooks there are ``raycade.run(PATH)`` and ``raycade.runs(FOLDER)`` (docs/notebooks.md).
+
 Packages of others import from here. A name that is listed in ``__all__`` of one of these modules keeps its meaning within a
 minor version; before it is removed or changed, one minor version warns about its use (``DeprecationWarning``) and the
 change log names what to use instead. Where a name is defined may change at any time.
@@ -13,13 +15,18 @@ last on the path: there, packages of others come first.
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cluster.notebook import run, runs
 
 __all__ = [
     "RaycadeEnv",
     "RaycadeHarness",
-    "RaycadeTaskset",
-]  # what verifiers looks for where an environment is called raycade
+    "RaycadeTaskset",  # what verifiers looks for where an environment is called raycade
+    "run",
+    "runs",
+]
 PACKAGES = ("envs", "evals", "cluster", "conf")
 
 
@@ -45,9 +52,13 @@ if _folder.is_dir():
 
 
 def __getattr__(name: str) -> Any:
-    """The classes for verifiers, imported when they are asked for."""
+    """What is imported only when it is asked for: runs in notebooks, and the classes for verifiers."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in ("run", "runs"):
+        from cluster import notebook
+
+        return getattr(notebook, name)
     from evals.training import verifiers_env
 
     return getattr(verifiers_env, name)

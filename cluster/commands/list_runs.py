@@ -54,7 +54,7 @@ def list_runs(folder: Path) -> Table:
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one that holds runs, or start one with `raycade run`")
-    runs = sorted(((_began(run), run) for run in _find(folder, DEPTH)), key=_latest_first, reverse=True)
+    runs = [(_began(run), run) for run in find_runs(folder)]
     if not runs:
         raise UserError(f"{folder}: no runs here (a run's folder holds a plan.parquet)")
     rows = list[tuple[Cell, ...]]()
@@ -85,6 +85,12 @@ def list_runs(folder: Path) -> Table:
     else:
         columns, rows = columns[:-2], [row[:-2] for row in rows]
     return Table("runs", f"Runs in {folder}", columns, tuple(rows), (*notes, *damage))
+
+
+def find_runs(folder: Path) -> list[Run]:
+    """The runs in a folder and below, the latest first."""
+    found = sorted(((_began(run), run) for run in _find(folder, DEPTH)), key=_latest_first, reverse=True)
+    return [run for _, run in found]
 
 
 def _with_digits(rows: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:

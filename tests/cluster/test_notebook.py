@@ -1,0 +1,109 @@
+"""Runs as a notebook sees them: typed rows, things that show themselves, and nothing of a model taken for markup."""
+
+import base64
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+import raycade
+from cluster.errors import UserError
+from cluster.storage.stored_run import Run
+from envs.picture import render_description
+from tests.cluster.conftest import ROOT
+from tests.viewer_runs import calm_rows, hostile_rows, write_run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "calm", *calm_rows())
+    write_run(folder / "wild", *hostile_rows())
+    return folder
+
+
+def test_rows_keep_their_types_and_turns_name_their_episodes(folder):
+    pytest.importorskip("pandas")
+    run = raycade.run(folder / "wild")
+    stored = Run(folder / "wild").data.episodes(("episode_id", "steps", "success", "turns")).to_pylist()
+    frame = run.episodes(("episode_id", "steps", "success"))
+    assert frame["steps"].isna().any(), "of failed games"
+    assert [each.pyarrow_dtype for each in frame.dtypes] == [pa.string(), pa.int32(), pa.bool_()]
+    assert frame["steps"].dropna().tolist() == [row["steps"] for row in stored if row["steps"] is not None]
+    turns = run.turns(("action", "reply"), frame="arrow")
+    told = [(row["episode_id"], row["turn"], row["action"], row["reply"]) for row in turns.to_pylist()]
+    numbered = [(row["episode_id"], number, turn) for row in stored for number, turn in enumerate(row["turns"])]
+    assert told == [(episode, number, turn["action"], turn["reply"]) for episode, number, turn in numbered]
+    assert turns.schema.field("turn").type == pa.int32() and "prompt" not in turns.schema.names
+    assert len(run.turns((), "arrow")) == len(told)
+    assert "prompt" in run.turns(frame="arrow").schema.names
+
+
+def test_what_cannot_be_had_is_named(folder, tmp_path, monkeypatch):
+    run = raycade.run(folder / "calm")
+    with pytest.raises(ValueError, match="turns have no column replies; docs"):
+        run.turns(["replies"])
+    with pytest.raises(ValueError, match="episodes have no column step;"):
+        run.episodes(["suite", "step"])
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match="polars is not installed here"):
+        run.episodes(frame="polars")
+    with pytest.raises(ValueError, match="frame='csv': is one of pandas, polars, arrow"):
+        run.episodes(frame="csv")
+    with pytest.raises(UserError, match="no run here"):
+        raycade.run(tmp_path)
+    with pytest.raises(UserError, match="no runs here"):
+        raycade.runs(tmp_path)
+    with pytest.raises(AttributeError, match="no attribute 'walk'"):
+        raycade.walk  # noqa: B018
+
+
+def test_everything_shows_itself(folder):
+    found = raycade.runs(folder)
+    assert {each.path.name for each in found} == {"calm", "wild"} and len(found[:1]) == 1
+    assert "<td>calm</td>" in found._repr_html_()
+    run = next(each for each in found if each.path.name == "calm")
+    assert "<caption>Episodes</caption>" in run._repr_html_() and "| player |" in repr(run.tables["coverage"])
+    figure = next(iter(run.figures.values()))
+    assert Image.open(io.BytesIO(figure._repr_png_())).width > 500 and "<figcaption>" in figure._repr_html_()
+    kidgym = run.episodes(("episode_id", "suite"), frame="arrow").to_pylist()
+    shown = run.episode(next(row["episode_id"] for row in kidgym if row["suite"] == "kidgym"))
+    png = shown.pictures[0]._repr_png_()
+    width, height, _ = render_description(shown.pictures[0].description)[1].shape
+    assert Image.open(io.BytesIO(png)).size == (height, width)
+    assert base64.b64decode(re.search('base64,([^"]*)', shown._repr_html_())[1]) == png
+
+
+def test_what_a_model_wrote_is_text(folder):
+    run = raycade.run(folder / "wild")
+    for episode_id in run.episodes(("episode_id",), frame="arrow")["episode_id"].to_pylist():
+        html = run.episode(episode_id)._repr_html_()
+        assert not re.search(r"<(script|img src=x|b>bold|a )", html) and not set("\x1b\u202e\u2066\x00") & set(html)
+        assert len(re.sub('base64,[^"]*', "", html)) < 200_000, "a reply of a megabyte is cut"
+    for table in run.tables.values():
+        assert "<script" not in table._repr_html_()
+
+
+def test_importing_raycade_imports_no_notebook():
+    code = "import raycade, sys; sys.exit(any(name in sys.modules for name in ('cluster', 'pyarrow', 'evals')))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_documentation_runs(tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed here")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed here")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed here")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    notebook = nbformat.read(ROOT / "docs" / "notebook.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "stored without outputs"
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    kinds = [{*output["data"]} for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output]
+    assert sum("image/png" in each for each in kinds) >= 2 and sum("text/html" in each for each in kinds) >= 4
+    nbformat.write(notebook, tmp_path / "executed.ipynb")
