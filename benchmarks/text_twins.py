@@ -25,6 +25,7 @@ from typing import Any
 from benchmarks.twin_reader.panels import PanelReader
 from benchmarks.twin_reader.worlds import PICTURE, TwinReader
 from cluster.console import show
+from envs.raven import CONFIGURATIONS
 from evals.suite import Suite, play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.multistar import MultiStarSuite
@@ -41,13 +42,16 @@ def main() -> int:
     parser.add_argument("part", choices=("kidgym", "raven", "constants"))
     parser.add_argument("--games", type=int, default=100, help="of each cell (default 100)")
     parser.add_argument("--details", nargs="+", choices=DETAILS, default=DETAILS)
+    parser.add_argument(
+        "--tasks", nargs="+", default=["all"], help="of KidGym, or configurations of RAVEN (default all)"
+    )
     asked = parser.parse_args()
     if asked.part == "constants":
-        show([Table("constants", "Constants of twins", CONSTANTS, tuple(constants(asked.games)))])
+        show([Table("constants", "Constants of twins", CONSTANTS, tuple(constants(asked.games, asked.tasks)))])
         return 0
     lost = 0
     for detail in asked.details:
-        suite, episodes, player = (kidgym if asked.part == "kidgym" else raven)(asked.games, detail)
+        suite, episodes, player = (kidgym if asked.part == "kidgym" else raven)(asked.games, asked.tasks, detail)
         played, won = asyncio.run(count_wins(suite, episodes, player))
         rows = [(*cell, detail, played[cell], won[cell]) for cell in played]
         rows.append(("all", "", detail, played.total(), won.total()))
@@ -56,13 +60,15 @@ def main() -> int:
     return int(lost > 0)
 
 
-def kidgym(games: int, detail: str) -> tuple[Suite, Sequence[Episode], Player]:
-    suite = KidGymSuite(modes=["zero_shot"], episodes=games, modality="text", detail=detail)
+def kidgym(games: int, tasks: Sequence[str], detail: str) -> tuple[Suite, Sequence[Episode], Player]:
+    suite = KidGymSuite(tasks=tasks, modes=["zero_shot"], episodes=games, modality="text", detail=detail)
     return suite, suite.plan(), TwinReader()
 
 
-def raven(games: int, detail: str) -> tuple[Suite, Sequence[Episode], Player]:
-    suite = MultiStarSuite(subtask="direct", attributes=["number"], puzzles=games, modality="text", detail=detail)
+def raven(games: int, tasks: Sequence[str], detail: str) -> tuple[Suite, Sequence[Episode], Player]:
+    suite = MultiStarSuite(
+        subtask="direct", configurations=tasks, attributes=["number"], puzzles=games, modality="text", detail=detail
+    )
     return suite, [episode for episode in suite.plan() if episode.level == "final"], PanelReader()
 
 
@@ -83,8 +89,11 @@ async def count_wins(suite: Suite, episodes: Iterable[Episode], player: Player) 
 CONSTANTS = ("task", "level", "value", "games", "chance", "constant", "standard errors above")
 
 
-def constants(games: int) -> Iterator[tuple[object, ...]]:
-    for task, level, choices in (*_kidgym_choices(games), *_raven_choices(games)):
+def constants(games: int, tasks: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    ours = [task for task in tasks if task not in CONFIGURATIONS]
+    theirs = [task for task in tasks if task == "all" or task in CONFIGURATIONS]
+    found = [*(_kidgym_choices(games, ours) if ours else ()), *(_raven_choices(games, theirs) if theirs else ())]
+    for task, level, choices in found:
         names = sorted({name for options, _ in choices for values in options for name in values})
         for name in names:
             chance, reached, error = _held_out(choices, name)
@@ -148,8 +157,8 @@ def _told(turn: Turn) -> dict[str, Any]:
     return told
 
 
-def _kidgym_choices(games: int) -> Iterator[tuple[str, str, list[Choice]]]:
-    suite, episodes, _ = kidgym(games, "json")
+def _kidgym_choices(games: int, tasks: Sequence[str]) -> Iterator[tuple[str, str, list[Choice]]]:
+    suite, episodes, _ = kidgym(games, tasks, "json")
     cells = defaultdict(list)
     for episode in episodes:
         turn = _first(suite, episode)
@@ -172,8 +181,8 @@ def _values(offer: str, place: int, told: dict[str, Any]) -> Values:
     return values
 
 
-def _raven_choices(games: int) -> Iterator[tuple[str, str, list[Choice]]]:
-    suite, episodes, _ = raven(games, "json")
+def _raven_choices(games: int, tasks: Sequence[str]) -> Iterator[tuple[str, str, list[Choice]]]:
+    suite, episodes, _ = raven(games, tasks, "json")
     cells = defaultdict(list)
     for episode in episodes:
         turn = _first(suite, episode)

@@ -33,9 +33,9 @@ async def test_every_presentation_is_played() -> None:
         model="tiny",
         sampling=Sampling(max_tokens=64),
         dtype="float32",
-        max_model_len=8192,
+        max_model_len=16384,
         max_num_seqs=4,
-        kv_cache_gib=0.25,
+        kv_cache_gib=0.5,
         enforce_eager=True,
         limit_mm_per_prompt={"image": 16},
     )

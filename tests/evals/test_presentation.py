@@ -144,8 +144,8 @@ def test_feedback_tells_what_the_latest_action_did():
     assert "slot A of the backpack now holds" in second and "Its reward: 1." in second
     (record,) = play(kidgym(tasks=["MDE"], levels=[3], feedback="reward"), Writer("A"))
     assert "Its reward" in texts(record.turns[0].turn.chat), "of the step that shows the table"
-    (refused,) = play(kidgym(tasks=["MA"], feedback=["legal", "changed", "reward"]), RandomPlayer())
-    said = "\n".join(texts(played.turn.chat[1:]) for played in refused.turns[1:])
+    refused = play(kidgym(tasks=["MA"], episodes=8, feedback=["legal", "changed", "reward"]), RandomPlayer())
+    said = "\n".join(texts(played.turn.chat[1:]) for record in refused for played in record.turns[1:])
     assert "It could not be carried out." in said and "Nothing changed. Its reward: -1." in said
     lost = float("inf")
     assert [Acted("", True, None, None, *left).reward for left in ((3, 2), (3, 3), (3, lost), (lost, lost))] == [

@@ -24,9 +24,10 @@ from evals.reference import Conditions, published
 from evals.reference.comparison import published_tables
 from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds, seed_parts
-from evals.suite import Column, Needs, Suite, check_plan_size, picture_tokens
+from evals.suite import Column, Needs, Suite, check_plan_size
 from evals.suites.kidgym.diagnostics import diagnose_kidgym
 from evals.suites.kidgym.effects import effect_tables, environment_tables
+from evals.suites.kidgym.estimates import CALLS, expected_calls, expected_tokens, most_frames, tokens
 from evals.suites.kidgym.example import worked_example
 from evals.suites.kidgym.figures import kidgym_figures
 from evals.suites.kidgym.paper import paper_tables
@@ -51,29 +52,7 @@ from evals.view import EpisodeView
 PAPER_TASKS: Final = ("CL", "SE", "SO", "MA", "FI", "PU", "PL", "CO", "DMA", "MMA", "MDE", "MFI")
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
-_EXPECTED_CALLS: Final[Mapping[str, tuple[float, float, float]]] = {
-    "CL": (4, 8, 12),
-    "SE": (1, 2, 3),
-    "SO": (1, 2, 3),
-    "MA": (2, 4, 6),
-    "FI": (1, 2, 3),
-    "PU": (1, 2, 3),
-    "PL": (1, 1, 1),
-    "CO": (2.2, 3.0, 3.5),
-    "DMA": (3.5, 5, 7),
-    "MMA": (3, 4.5, 6.5),
-    "MDE": (1, 1, 1),
-    "MFI": (1, 2, 3),
-}
-"""Model calls of an episode, by task and level: steps without those that leave no choice."""
-
-_LAST_STEP: Final = {"MDE": 2}
-"""Memory tasks that end before their budget of steps, whatever is chosen."""
-
 Environment = Literal["own", "published"]
-_CHARACTERS_PER_TOKEN: Final = 4
-_REPLY_TOKENS: Final = 8
-"""A past answer in a memory task's chat."""
 
 
 @dataclass(frozen=True)
@@ -205,9 +184,9 @@ class KidGymSuite(Suite):
                 self._recording,
                 (task, level, mode),
                 self.episodes,
-                _EXPECTED_CALLS[task][level - 1],
+                CALLS[task][level - 1],
                 stable_hash(self._fingerprint(task, mode), "published"),
-                lambda moment, task=task, mode=mode: _tokens(self._dialogue(task, mode).question(moment)),  # type: ignore[misc]
+                lambda moment, task=task, mode=mode: tokens(self._dialogue(task, mode).question(moment)),  # type: ignore[misc]
             )
 
     async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
@@ -245,7 +224,7 @@ class KidGymSuite(Suite):
             return Needs()
         return Needs(
             pictures=max(
-                _most_frames(task, self._levels, self.presentation)
+                most_frames(task, self._levels, self.presentation)
                 + sum(isinstance(part, Picture) for part in self._example(task, mode))
                 for task in self.tasks
                 for mode in self._modes
@@ -357,17 +336,10 @@ class KidGymSuite(Suite):
 
     def _estimate(self, world: World, mode: Mode) -> tuple[float, float]:
         """Expected calls and prompt tokens of an episode of the world's task and level."""
-        calls = _EXPECTED_CALLS.get(world.name, world.budgets)[world.level - 1]
-        dialogue = self._dialogue(world.name, mode)
+        dialogue, example = self._dialogue(world.name, mode), self._example(world.name, mode)
         question = dialogue.question(dialogue.moment(world))
-        first = _tokens(question)
-        if shown_history(self.presentation, world.memory) == "none":
-            return calls, calls * first
-        if self._templates.chat:  # asked afresh, each time with one more picture
-            return calls, calls * first + _tokens_of((world.frame,)) * sum(range(1, round(calls) + 1))
-        shared = _tokens(question[:1]) + _tokens_of(self._example(world.name, mode))
-        step = first - shared + _REPLY_TOKENS
-        return calls, calls * shared + step * sum(min(calls, number) + 1 for number in range(1, round(calls) + 1))
+        grows = shown_history(self.presentation, world.memory) != "none"
+        return expected_calls(world), expected_tokens(world, question, example, grows, bool(self._templates.chat))
 
     def _check(self) -> None:
         """Check what depends on other settings, on files, and on tasks that are registered elsewhere."""
@@ -426,16 +398,6 @@ class KidGymSuite(Suite):
                 recorded_games(self._recording, task, level, self.episodes)
 
 
-def _most_frames(task: str, levels: Sequence[int], presentation: Presentation) -> int:
-    """Pictures of the game itself in the longest prompt of a task."""
-    history = shown_history(presentation, TASKS[task].memory)
-    if history == "none" or presentation.past_pictures == "text":
-        return 1
-    longest = max(TASKS[task].budgets[level - 1] for level in levels)
-    longest = min(longest, _LAST_STEP.get(task, longest))
-    return longest if history == "all" else min(longest, history + 1)
-
-
 def _opening(world: World) -> str:
     """Hash of what an episode shows first: a changed game is another episode."""
     return stable_hash(world.goal, world.actions, _portable(world.frame))
@@ -446,14 +408,3 @@ def _portable(part: Part) -> str:
     if isinstance(part, str):
         return part
     return dataclasses.replace(part, skin="").description  # type: ignore[type-var]
-
-
-def _tokens(chat: Chat) -> float:
-    return sum(_tokens_of(message.parts) for message in chat)
-
-
-def _tokens_of(parts: Sequence[Part]) -> float:
-    """Rough number of tokens; a picture's as the model counts them."""
-    return sum(
-        picture_tokens(part) if isinstance(part, Picture) else len(part) / _CHARACTERS_PER_TOKEN for part in parts
-    )
