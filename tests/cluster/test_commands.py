@@ -399,6 +399,7 @@ def test_a_shell_completes_commands_overrides_and_episodes(run_dir, tmp_path):
         ("raycade run suite=kidgym suite.dec", ["suite.decoder="]),
         ("raycade run suite=kumo suite.prompt=", ["suite.prompt=own", "suite.prompt=published"]),
         ("raycade run cluster.re", ["cluster.replicas="]),
+        ("raycade run cluster.replicas=", ["cluster.replicas=fit"]),
         ("raycade run model.sampling.to", ["model.sampling.top_p=", "model.sampling.top_k="]),
     ],
 )

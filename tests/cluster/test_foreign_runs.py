@@ -59,6 +59,9 @@ def test_a_program_in_a_bundle_is_found_and_one_that_is_given_again_is_used():
         stored_sections("run", config, ["suite"], [])
     with pytest.raises(UserError, match=r"sets suite\.suites\.1\.checkout=theirs, which"):
         stored_sections("run", config, ["suite"], ["suite.suites.1.python=python3"])
+    many = {"suite": {**config["suite"], "suites": [{"type": "kumo"}] * 10 + [part]}}
+    with pytest.raises(UserError, match=r"suite\.suites\.10\.python"):
+        stored_sections("run", many, ["suite"], ["suite.suites.1={type: kidgym}"])
     given = ["suite.suites.1.python=python3", "suite.suites.1.checkout=mine"]
     found = stored_sections("run", config, ["suite"], given)["suite"]["suites"][1]
     assert (found["python"], found["checkout"]) == ("python3", "mine")

@@ -195,6 +195,12 @@ def test_a_config_says_what_the_row_of_the_same_model_says():
     assert model_from(Files("x", "", GEMMA)).total == pytest.approx(31.3, rel=0.05)
 
 
+def test_layers_that_use_the_cache_of_others_take_none():
+    text = GEMMA["text_config"] | {"num_kv_shared_layers": 20}
+    shape = shape_of(Files("x", "", GEMMA | {"text_config": text}))
+    assert (shape.layers, shape.whole) == (40, 6)
+
+
 def test_a_model_without_a_row_plays_by_its_own_files(tmp_path):
     home = folder(tmp_path, LLAMA, generation_config={"do_sample": True, "temperature": 0.6, "top_p": 0.9})
     settings = load_settings([*KUMO, "model=hf", f"model.engine.model={home}"])

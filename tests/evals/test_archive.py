@@ -263,7 +263,8 @@ def test_no_host_folder_or_key_of_the_configuration_leaves(tmp_path):
     model = {"name": "m", "engine": {"type": "openai", "api_key": SECRET[3], "base_url": f"http://{SECRET[0]}:8000"}}
     (run / "config.yaml").write_text(yaml.safe_dump({"suite": CONFIG, "model": model}))
     out = tmp_path / "pages"
-    assert exit_code("view", str(run), "--export", str(out)) == 0
+    other = write_run(tmp_path / "other", *calm_rows())  # which knows nothing of these names
+    assert exit_code("view", str(other), str(run), "--export", str(out)) == 0
     said = []
     for path in out.rglob("*"):
         if path.parent.name == "data":

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evals.analysis.compare import Side, comparison_tables, flip_table, flips, in_one_cell
+from evals.analysis.compare import LOOKED_AT, Side, comparison_tables, flip_table, flips, in_one_cell
 from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
 from evals.analysis.forest import forest_figure
@@ -16,7 +16,7 @@ from evals.players import BUILT_IN_PLAYERS
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.multistar import MultiStarSuite
-from evals.summary.paired import Observation, column_measure, holm, paired_effects
+from evals.summary.paired import Measure, Observation, column_measure, holm, paired_effects
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
 
@@ -80,6 +80,26 @@ def test_evidence_counts_a_game_once_however_often_it_is_repeated():
     assert once == again and once["games"] == 4 and once["difference"].mean == 1
 
 
+class Measured(ToySuite):
+    """Measures the given values."""
+
+    def measures(self, run, player):
+        return [
+            Measure(name, (), [Observation((), n, 0, x) for n, x in enumerate(xs)]) for name, xs in self.found.items()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "shown"), [("score", 0.5, True), ("success", 1.0, True), ("success", 7.0, False)]
+)
+def test_evidence_needs_bounds_on_both_sides(name, others, shown):
+    suites = [Measured(episodes=2), Measured(episodes=2)]
+    suites[0].found, suites[1].found = {name: (1.0, 0.0)}, {name: (0.0, others)}
+    for one, other in (suites, suites[::-1]):
+        first, second = sides(suite=one, other=other)
+        assert (evidence_table(first, [second]) is not None) == shown
+
+
 def test_games_of_other_seeds_are_not_the_same_games(monkeypatch):
     first, _ = sides()
     monkeypatch.setattr("tests.toy.stable_seed", lambda *parts: hash(parts) % 1000)
@@ -97,6 +117,17 @@ def test_how_many_games_it_takes():
     for games, known in ((1, False), (2, True)):
         few = comparison_tables(*sides(1.0, 1.0, suite=ToySuite(episodes=games)), detect=0.05)[0]
         assert (row_of(few)["games for 0.05"] is not None) == known, "one game says nothing of how games differ"
+
+
+@pytest.mark.parametrize("stopped", [(), (0,), (1,), (0, 1)])
+def test_runs_that_a_rule_may_stop_say_that_their_intervals_are_too_narrow(stopped):
+    both = [
+        dataclasses.replace(side, run=dataclasses.replace(side.run, stopping=("It stopped",) * (n in stopped)))
+        for n, side in enumerate(sides())
+    ]
+    notes = comparison_tables(*both)[0].notes
+    assert (LOOKED_AT in notes) == bool(stopped)
+    assert [note for note in notes if "It stopped" in note] == [f"{'AB'[n]}: It stopped." for n in stopped]
 
 
 def test_other_columns_can_be_compared_and_text_cannot():

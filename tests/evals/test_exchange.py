@@ -509,6 +509,9 @@ def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
             names = ("input_tokens", "output_tokens", "input_tokens_cache_read", "reasoning_tokens")
             counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
             assert [line["token_usage"][each] for each in names] == [row[each] or 0 for each in counts]
+            if "messages" in line:
+                asked = itertools.takewhile(lambda said: said["role"] != "assistant", line["messages"])
+                assert line["input"]["raw"] == "\n".join(said["content"] for said in asked), "what the first turn asks"
             assert line["performance"]["latency_ms"] / 1000 == pytest.approx(row["seconds"])
             assert all(isinstance(value, str) for value in line["metadata"].values())
         uuid.UUID(aggregate.stem)

@@ -57,6 +57,8 @@ def test_a_run_is_called_by_its_name_else_by_what_differs_and_never_by_its_folde
         "kidgym-a-44": run("kidgym", "a", "the long one"),
     }
     assert list(run_names(runs).values()) == ["kumo, a, thinking", "kumo, a, no thinking", "kumo, b", "the long one"]
+    models = {"kumo-a-11": run("kumo", "a"), "kumo-b-33": runs["kumo-b-33"]}
+    assert list(run_names(models).values()) == ["a", "b"], "one suite need not be told"
     shots = {
         "x-1": run("kumo", "a", shots=0),
         "x-2": run("kumo", "a", shots=4),

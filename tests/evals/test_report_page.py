@@ -159,6 +159,8 @@ def test_players_of_one_name_get_their_run_s_name_and_equal_built_in_ones_stay_o
     imported = dataclasses.replace(run, settings={"order": "x"}, sessions=[{"id": "i", "imported_format": "inspect"}])
     beside = relabeled({"a": run, "b": imported}, BUILT_IN)
     assert set(beside["b"].plan["player"].to_pylist()) == {f"{FIRST} (b)", f"{SECOND} (b)"}
+    named = relabeled({"a": run, "b": imported}, BUILT_IN, {"a": "ours", "b": "theirs"})
+    assert set(named["b"].plan["player"].to_pylist()) == {f"{FIRST} (theirs)", f"{SECOND} (theirs)"}
     apart = relabeled({"a": run, "b": small_run("toy")}, BUILT_IN)
     assert apart["a"] is run and apart["b"] is small_run("toy"), "other suites stand in other tables"
 

@@ -122,6 +122,13 @@ def test_a_table_with_an_estimate_without_interval_says_why():
         assert "fewer than five" in text
 
 
+def test_a_column_with_any_number_is_one_of_numbers():
+    rows = (("a", None, 1, "x"), ("b", 0.5, None, None), ("c", None, 2, "y"))
+    parts = table_parts(Table("t", "T", ("player", "p", "q", "why"), rows))
+    assert [column["number"] for column in parts["columns"]] == [False, True, True, False]
+    assert [[cell["number"] for cell in row] for row in parts["rows"]] == [[False, True, True, False]] * 3
+
+
 def test_a_column_without_any_result_is_said_once_instead_of_shown_as_dashes():
     rows = (("a", NO_ESTIMATE, SHARE), ("b", NO_ESTIMATE, SHARE))
     assert Table("t", "T", ("player", "memory", "success"), rows).shared() == {1: "–"}

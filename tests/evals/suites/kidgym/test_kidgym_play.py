@@ -1,8 +1,10 @@
 """KidGym's plan and play: perfect play, chance, and models that slip."""
 
 import asyncio
+import itertools
 import os
 import pickle
+import random
 import signal
 import sys
 from collections import Counter
@@ -14,10 +16,11 @@ from envs.kidgym import TASKS, Frame, make, solve
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.suite import play_episode
 from evals.suites.kidgym import KidGymSuite
-from evals.suites.kidgym.example import example_seed
+from evals.suites.kidgym.example import example_seed, worked_example
 from evals.suites.kidgym.prompts import letters_of
 from evals.suites.kidgym.published_environment.worker import GameProcess
 from evals.suites.kidgym.shortcuts import SHORTCUTS, shortcut_action
+from evals.suites.kidgym.templates import load_templates
 from evals.types import PlayerError, Reply
 
 MEMORY_TASKS = ["SE", "MMA", "MDE", "MFI"]
@@ -285,6 +288,62 @@ def test_a_basket_that_took_one_of_two_things_leaves_the_other_basket_for_the_ot
     assert filling.take(shortcut_action("right_and_missing", filling)).accepted and filling.success
 
 
+WON = {
+    ("first_option", "SO"): (13, 1, 2, 180),
+    ("ignores_rule", "SO"): (11, 11, 12, 180),
+    ("ignores_rule", "PL"): (0, 0, 0, 60),
+    ("ignores_rule", "DMA"): (4, 0, 0, 359),
+    ("any_listed", "MDE"): (20, 10, 6, 120),
+    ("right_kind", "FI"): (19, 7, 2, 120),
+    ("right_kind", "MDE"): (4, 4, 3, 120),
+    ("right_kind", "MFI"): (20, 14, 3, 180),
+    ("not_on_board", "FI"): (4, 0, 1, 120),
+    ("not_on_board", "PU"): (20, 7, 3, 120),
+    ("not_on_board", "MFI"): (8, 0, 2, 180),
+    ("remembers_label", "MMA"): (20, 20, 20, 360),
+    ("skips_the_beginning", "MMA"): (9, 7, 9, 360),
+    ("skips_the_beginning", "MFI"): (20, 20, 20, 180),
+    ("nearest_pile", "CO"): (6, 9, 8, 189),
+    ("whatever_works", "MA"): (20, 20, 20, 300),
+    ("whatever_works", "DMA"): (20, 20, 20, 306),
+    ("whatever_works", "MMA"): (6, 6, 6, 360),
+    ("walks_over_things", "MA"): (20, 18, 15, 300),
+    ("walks_over_things", "DMA"): (20, 19, 13, 308),
+    ("walks_over_things", "MMA"): (20, 15, 11, 360),
+}
+"""Of 20 games at levels 1, 2 and 3; then the steps of all."""
+
+
+def test_shortcuts_win_what_their_rules_can_win():
+    found = {}
+    for name, task in WON:
+        worlds = [[make(task, level, seed) for seed in range(20)] for level in (1, 2, 3)]
+        for world in itertools.chain.from_iterable(worlds):
+            while not world.done:
+                world.take(shortcut_action(name, world))
+        steps = sum(world.steps for level in worlds for world in level)
+        found[name, task] = (*(sum(bool(world.success) for world in level) for level in worlds), steps)
+    assert found == WON
+
+
+def test_who_ignores_the_table_unlocks_a_door_of_the_key_s_color_before_another_key_is_taken():
+    found = 0
+    for seed in range(20):
+        world, rng = make("DMA", 3, seed), random.Random(seed)
+        while not world.done:
+            keys = {place: item.sprite.removeprefix("key/") for place, item in enumerate(world.backpack)}
+            alike = [
+                action
+                for action in world.options
+                if action.verb == "unlock" and world.scene[action.cell].sprite == f"door/{keys[action.slot]}"
+            ]
+            assert not alike or shortcut_action("ignores_rule", world) in alike
+            found += bool(alike)
+            legal = [action for action in world.ordered if world.copy().take(action).accepted]
+            world.take(rng.choice(legal or list(world.ordered)))
+    assert found > 10
+
+
 def test_refused_actions_use_up_the_budget_and_are_counted():
     suite = small("MA", 3)
     world = make("MA", 3, suite.plan()[0].seed)
@@ -375,13 +434,17 @@ def test_the_worked_example_is_a_won_game_with_all_pictures_actions_and_reasons(
     chat = play(suite, OraclePlayer()).turns[0].turn.chat
     world = make(task, 1, example_seed(task))
     expected, count = [world.frame], 0
+    goals = [world.goal]
     for action in solve(world):
+        goals += [world.goal] * (world.goal != goals[-1])
         assert all(f") {text}" in texts(chat) for text in world.actions)
         world.take(action)
         expected.append(world.frame)
         count += 1
     assert world.success and pictures(chat)[: len(expected)] == expected
     assert texts(chat).count("Reason: ") == count
+    example = "".join(part for part in worked_example(task, load_templates("")) if isinstance(part, str))
+    assert "\n".join(goals) in example and all(example.count(goal) == 1 for goal in goals), "each goal once"
     assert "shortest way to the goal" not in texts(chat), "every task of the paper has reasons of its own"
 
 

@@ -5,6 +5,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -75,6 +76,24 @@ def test_communities_are_those_that_were_put_in():
     found = communities_of(domain)
     assert set(found.groups) == {frozenset(t for t in truths if t[0] == side) for side in "xyz"}
     assert found.modularity == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("count", [1, 5, 12, 13, 40])
+def test_graphs_are_drawn_evenly_from_the_highest_modularity_to_the_lowest(count):
+    def graph(number):
+        return SimpleNamespace(
+            domain=SimpleNamespace(name=f"d_{number}"),
+            modularity=number / 100,
+            graph=nx.Graph(),
+            groups=[{"t"}],
+            places={"t": (0, 0)},
+        )
+
+    [figure] = analysis_figures({}, [graph(number) for number in range(count)], {}, [])
+    drawn = [int(panel.split()[1].rstrip(",")) for panel in dict.fromkeys(series.panel for series in figure.series)]
+    assert len(drawn) == min(12, count) and (drawn[0], drawn[-1]) == (count - 1, 0)
+    gaps = {one - other for one, other in itertools.pairwise(drawn)}
+    assert max(gaps, default=1) - min(gaps, default=1) <= 1
 
 
 def test_a_signature_holds_the_degrees_of_truths_then_of_tests():

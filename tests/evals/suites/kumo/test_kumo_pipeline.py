@@ -64,6 +64,13 @@ def rules(conversation):
     return [played.rule for played in conversation.turns.values()]
 
 
+@pytest.mark.parametrize("count", [0, 1, 20, 21, 22, 40])
+def test_every_complaint_is_listed_or_counted(count):
+    lines = prompts.listed([f"fault {number}" for number in range(count)]).splitlines()
+    assert lines[:20] == [f"- fault {number}" for number in range(min(count, 20))]
+    assert lines[20:] == [f"- and {count - 20} more of the same kinds"] * (count > 20)
+
+
 # --- hostile data ----------------------------------------------------------------------------------------------------
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(

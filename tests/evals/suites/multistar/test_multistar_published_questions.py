@@ -15,8 +15,14 @@ from evals.players import OraclePlayer
 from evals.reference import published
 from evals.suite import play_episode
 from evals.suites.multistar.published_questions.doubts import Asked, doubts_of, expected
-from evals.suites.multistar.published_questions.kinds import attribute_of, part_of
-from evals.suites.multistar.published_questions.store import folder_digest, published_puzzle, read_questions
+from evals.suites.multistar.published_questions.kinds import attribute_of, first_panel, part_of
+from evals.suites.multistar.published_questions.store import (
+    Stored,
+    folder_digest,
+    published_puzzle,
+    read_questions,
+    write_questions,
+)
 from evals.suites.multistar.puzzles import asked_by, fingerprint, questions_of
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.testing import check_suite
@@ -484,6 +490,25 @@ def test_rates_say_how_often_an_offered_option_is_the_key(checkout, tmp_path):
             offered = [other for other in alike if option in other.options]
             assert rate == sum(other.options[other.key] == option for other in offered) / len(offered)
     assert {rate for one in questions for rate in one.rates} >= {0.0, 1.0}
+
+
+def test_rates_of_each_part_are_its_own(tmp_path):
+    config = "up_center_single_down_center_single"
+    given = {"file": "", "doubts": (), "size": (2, 1), "picture": "ab", "text": "?", "options": ("square", "circle")}
+    given |= {"subtask": "direct", "configuration": config, "puzzle": 0, "stage": "1P-B", "attribute": "shape"}
+    parts = (("top", 0), ("bottom", 1), ("bottom", 0))
+    write_questions(
+        tmp_path,
+        [Stored(number=n, node=f"published/{n}", part=part, key=key, **given) for n, (part, key) in enumerate(parts)],
+    )
+    found = published_puzzle(str(tmp_path), "direct", config, 0, True)
+    assert [question.rates for question in found] == [(1, 0), (0.5, 0.5), (0.5, 0.5)]
+
+
+@pytest.mark.parametrize("word", ["right", "Right", "RIGHT", "left", "Left", ""])
+def test_a_comparison_is_about_the_panel_that_it_names(word):
+    for text in (f"{word} panel: more objects?", f"Has the {word}-hand panel more?"):
+        assert first_panel(text, (3, 4)) == ((4, 3) if word.lower() == "right" else (3, 4))
 
 
 def test_an_episode_asks_the_question_of_its_own_place():
