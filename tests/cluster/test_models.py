@@ -15,6 +15,7 @@ from cluster.config.settings import load_settings, make_model
 from cluster.errors import UserError
 from cluster.models import hub
 from cluster.models.grades import GRADES, PLAYED
+from cluster.models.hardware import check_parallel
 from cluster.models.hub import Files, known, model_from, shape_of
 from cluster.models.memory import cache_bytes, fit_on, gpu_hours, parallel_sizes
 from cluster.models.proofs import Proof, grade_of, proofs, record
@@ -193,6 +194,18 @@ def test_a_config_says_what_the_row_of_the_same_model_says():
     assert shape_of(Files("x", "", LLAMA)) == rows()["llama_3_1_8b"].shape
     assert model_from(Files("x", "", LLAMA)).total == pytest.approx(8.03, rel=0.01)
     assert model_from(Files("x", "", GEMMA)).total == pytest.approx(31.3, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("reserved", "size", "fits"), [(0, 4, True), (0.5, 1, True), (1, 1, True), (1, 2, False), (4, 4, True)]
+)
+def test_a_replica_reserves_the_gpus_that_it_uses_or_a_share_of_one(reserved, size, fits):
+    engine = {"type": "vllm", "model": "tiny", "tensor_parallel_size": size}
+    if fits:
+        assert check_parallel(engine, reserved) == ""
+    else:
+        with pytest.raises(UserError, match="takes 2 GPUs"):
+            check_parallel(engine, reserved)
 
 
 def test_layers_that_use_the_cache_of_others_take_none():

@@ -10,6 +10,7 @@ from envs.kumo.published import MalformedFolderError, benchmark_domains, import_
 from envs.kumo.published.checkout import CheckoutError, read_text
 from envs.kumo.published.importing import domain_name, warnings_to_text
 from envs.kumo.published.literals import NotDataError, read_variables
+from envs.kumo.published.outcomes import read_table, touching
 from envs.kumo.published.templates import fill, turn_templates
 from tests.envs.kumo_checkout import AGENT, EASY, FOUR, POND, POND_TASKS, write_checkout
 
@@ -48,6 +49,14 @@ def test_outcome_tables_are_restricted_to_the_task_and_read_from_every_form_of_s
     assert table["Leftovers"] == {"bones": {"Mallard"}, "stems": {"Otter", "Heron"}}
     assert table["Call"] == {"quack": {"Otter"}, "none": set()}  # of Otter, Fox and Crab one is not in the task
     assert table["Scale"]["-3.5 to -1.0"] == set()
+
+
+@pytest.mark.parametrize(("second", "overlap"), [((1, 2), False), ((2, 3), False), ((0.5, 2), True), ((0, 0.5), True)])
+def test_ranges_that_only_touch_do_not_overlap(second, overlap):
+    outcomes = {"a": {"type": "float", "states": {(0, 1): ["x"], second: ["y"]}}}
+    _, actions, warnings = read_table({"Truths": ["x", "y"], "Actions": ["a"], "Outcomes": outcomes})
+    assert any("overlapping" in each for each in warnings) == overlap
+    assert touching(actions) == (second == (1, 2))
 
 
 def test_where_ranges_touch_the_first_decides(brought):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cluster.engines.base import EngineClosedError, Sampling
+from cluster.engines.providers.openai_clients import OpenAIClientEngine
 from cluster.runner.model_player import request_for
 from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
@@ -129,6 +130,13 @@ async def test_the_growing_prompt_is_marked_for_anthropics_cache(stub):
     assert marked == ["Question 1", "Question 2"] and "cache_control" in body["system"][-1]
     await engine("anthropic", stub, cache="off").complete(request())
     assert "cache_control" not in json.dumps(stub.bodies[-1])
+
+
+@pytest.mark.parametrize("effort", [None, "none", "low"])
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_only_chats_of_models_that_do_not_think_score_labels(api, effort):
+    can = OpenAIClientEngine.capabilities({"api": api, "effort": effort})
+    assert can.label_scores == (api == "chat" and effort != "low")
 
 
 @pytest.mark.parametrize(("name", "settings"), [("chat", {}), ("gemini", {"thinking_tokens": 0, "effort": None})])
