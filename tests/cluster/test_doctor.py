@@ -22,6 +22,7 @@ from huggingface_hub import constants
 from cluster.cli import main
 from cluster.doctor import files, gpus, machine, network, nodes
 from cluster.doctor.check import Check, Need, Outcome, looked
+from cluster.doctor.command import Printer
 from cluster.launch.start_nodes import ports_of_job
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.hub_stub import hub
@@ -298,6 +299,15 @@ def test_clocks_ports_and_locks_between_machines(tmp_path):
     ):
         assert_mended(Outcome(finding.status, finding.found, finding.breaks, finding.mend), *words)
     assert not list(tmp_path.glob(".doctor-*"))
+
+
+def test_a_machine_s_checks_that_are_not_needed_are_no_fault(capsys):
+    outcomes = [Outcome(status, "a", "b", "c") for status in ("ok", "skipped", "skipped", "warn", "fail")]
+    findings = [looked(Check("x", "tried", lambda _, each=each: each), None, "n1") for each in outcomes]
+    shown = Printer(False)
+    shown.report(nodes.Report("n1", tuple(findings), {}))
+    assert "n1: 3 of 5 checks ok or not needed" in capsys.readouterr().out
+    assert shown.end() == 1 and "1 of 5 checks failed, 1 with a warning." in capsys.readouterr().out
 
 
 def test_reports_cross_between_machines_whole():

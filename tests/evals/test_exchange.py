@@ -36,6 +36,7 @@ from evals.exchange.inspect_log import export_inspect
 from evals.exchange.lm_eval import export_lm_eval
 from evals.exchange.public import public_error, public_model, public_settings
 from evals.exchange.source import Source, messages_of, safe_name, sources_of
+from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
 from evals.imports.rows import ledger_rows, planned_episode
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
@@ -514,6 +515,9 @@ def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
                 assert line["input"]["raw"] == "\n".join(said["content"] for said in asked), "what the first turn asks"
             assert line["performance"]["latency_ms"] / 1000 == pytest.approx(row["seconds"])
             assert all(isinstance(value, str) for value in line["metadata"].values())
+        _, read = read_every_eval_ever(tmp_path / aggregate)
+        told = [(line["token_usage"]["input_tokens"], line["token_usage"]["output_tokens"]) for line in lines]
+        assert [(each.prompt_tokens, each.completion_tokens) for each in read] == told
         uuid.UUID(aggregate.stem)
 
 

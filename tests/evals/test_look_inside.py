@@ -193,7 +193,7 @@ def test_a_flat_summary_names_every_cell_by_its_row():
         "",
         ("player", "task", "n", "success", "note"),
         (
-            ("a/b", "CL", 3, Estimate(0.5, 0.25, 0.75, 4), "x"),
+            ("a/b", "CL", 3, Estimate(0.5, 0.0, 0.75, 4), "x"),
             ("c.d", "CL", 4, Estimate(1.0, math.nan, math.nan, 1), "y"),
         ),
         headline=True,
@@ -202,7 +202,7 @@ def test_a_flat_summary_names_every_cell_by_its_row():
         "planned": 4,
         "done": 3,
         "success/a_b/CL/success": 0.5,
-        "success/a_b/CL/success/low": 0.25,
+        "success/a_b/CL/success/low": 0.0,
         "success/a_b/CL/success/high": 0.75,
         "success/c_d/CL/success": 1.0,
     }, "a name holds what was run (player, task), not what came out"

@@ -98,6 +98,7 @@ def test_what_does_not_follow_from_the_seed_is_refused(tmp_path):
         ({"suite": "kumo"}, "is of suite 'kumo'"),
         ({"seed": row["seed"] + 1}, "turn 0 shows other pictures"),
         ({"success": not row["success"]}, f"ends with success {row['success']} after {row['steps']} steps"),
+        ({"steps": row["steps"] + 1}, f"ends with success {row['success']} after {row['steps']} steps"),
         ({"turns": [*row["turns"], row["turns"][-1]]}, f"turn {len(row['turns'])} was asked after the game had ended"),
         ({"turns": [{**row["turns"][0], "action": "jump"}]}, "turn 0 chose 'jump'"),
         ({"turns": [{**row["turns"][0], "options": ["A"]}]}, "turn 0 offers 1 actions"),

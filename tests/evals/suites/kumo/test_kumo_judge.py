@@ -269,6 +269,16 @@ class Following:
         return Reply(f"<ANSWER> {self.names.pop(0)} </ANSWER>")
 
 
+def test_a_view_says_which_step_first_needed_a_rule():
+    episode = SUITE.plan()[0]
+    test, other = SUITE.puzzle("medical", "easy", episode.index).task.action_names[:2]
+    record = asyncio.run(play_episode(SUITE, episode, Following(test, other, test)))
+    row = records_to_table([record], ledger_columns(SUITE)).to_pylist()[0]
+    view = SUITE.view({name.removeprefix("kumo."): value for name, value in row.items()})
+    used = {rule.test: rule.used for rule in view.book if rule.used is not None}
+    assert used == {test: 0, other: 1}
+
+
 def test_a_view_shows_what_remains_after_each_step_and_what_perfect_play_would_do():
     episode = SUITE.plan()[0]
     puzzle = puzzles_of("medical", "easy", 4)[0]

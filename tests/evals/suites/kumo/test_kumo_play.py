@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from envs.kumo import generate_tasks, load_domain, write_tasks
+from envs.kumo import generate_tasks, load_domain, write_book, write_tasks
 from evals.players import OraclePlayer
 from evals.suite import play_episode
-from evals.suites.kumo import KumoSuite, optima
+from evals.suites.kumo import KumoSuite, optima, prompts
 from evals.suites.kumo.searched_game import puzzles_of
 from evals.types import Reply, message
 
@@ -280,3 +280,16 @@ def test_a_game_without_end_ends_at_the_step_limit(task):
     record = play(suite, ScriptedPlayer(*(answer(names[i % 6]) for i in range(9))), suite.plan()[0])
     assert (record.outcome.success, record.outcome.steps, len(record.turns)) == (False, 5, 5)
     assert record.outcome.extra["parse_failed"] is False and record.outcome.extra["predicted"] is None
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_prompt_speaks_of_as_many_right_truths_as_there_are(count):
+    domain = load_domain("medical")
+    [task] = generate_tasks(domain, 6, 8, 1, valid_truths=count)
+    rules = prompts.opening(task, domain, write_book(task, domain, "symbolic"), 20)[0].parts[0]
+    right = "right disease" if count == 1 else "right diseases"
+    assert (
+        f"would leave only the {right}; so" in rules
+        and f"Find {'the' if count == 1 else 'a'} right disease in" in rules
+    )
+    assert ("Exactly 2 diseases of the list" in rules) == (count == 2)
