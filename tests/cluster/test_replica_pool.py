@@ -17,6 +17,7 @@ from cluster.config.settings import ClusterSettings
 from cluster.driver import replica_pool as pool_module
 from cluster.driver import start_failures as failures_module
 from cluster.driver.replica_pool import ReplicaPool
+from cluster.driver.start_failures import StartFailures
 from cluster.engines.base import Account, EngineError, EngineSettingsError, HubBusyError
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
@@ -231,6 +232,18 @@ async def test_what_fails_alike_on_two_gpus_ends_the_run(monkeypatch):
     GPUS.update({"replica-0.0": ("0",), "replica-1.0": ("0",)})
     with pytest.raises(UserError, match="cannot start: bad kernel"):
         await asyncio.wait_for(made.keep(), 5)
+
+
+def test_a_gpu_is_given_up_at_its_third_failure_in_a_row_once_anything_has_started():
+    failures = StartFailures()
+    good, bad = (Place("n", "host", (gpu,), ()) for gpu in "01")
+    failures.started("a", good)
+    for _ in range(2):
+        found = [failures.failed("b", bad, EngineError("a broken one")) for _ in range(2)]
+        assert found == ["retry"] * 2
+        failures.started("b", bad)
+    found = [failures.failed("b", bad, EngineError("a broken one")) for _ in range(3)]
+    assert found == ["retry", "retry", "give up the GPU"]
 
 
 async def test_one_broken_gpu_of_eight_is_given_up_by_name_and_the_others_play(monkeypatch, capsys):

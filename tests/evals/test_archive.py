@@ -243,6 +243,12 @@ def test_a_share_has_the_same_games_for_all_players_and_some_of_each_cell():
     assert len({(game, row["task"], row["index"]) for game, row in zip(games, cells, strict=True)}) == 100
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_no_chunk_holds_a_number_that_json_does_not_know(tmp_path, value):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_chunk(tmp_path, "a", {"x": [value]})
+
+
 def exit_code(*words):
     with pytest.raises(SystemExit) as ended:
         main([*words])

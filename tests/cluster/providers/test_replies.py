@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from cluster.engines.base import EngineClosedError, Sampling
+from cluster.engines.base import EngineClosedError, Request, Sampling
 from cluster.engines.providers.openai_clients import OpenAIClientEngine
+from cluster.engines.providers.thoughts import Thoughts
 from cluster.runner.model_player import request_for
 from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
@@ -130,6 +131,18 @@ async def test_the_growing_prompt_is_marked_for_anthropics_cache(stub):
     assert marked == ["Question 1", "Question 2"] and "cache_control" in body["system"][-1]
     await engine("anthropic", stub, cache="off").complete(request())
     assert "cache_control" not in json.dumps(stub.bodies[-1])
+
+
+def test_thoughts_of_the_latest_episodes_are_kept():
+    thoughts = Thoughts(2)
+    asked = [Request(f"e{n}-0", (message("user", "?"),)) for n in range(3)]
+    for each in asked:
+        thoughts.keep(each, "A", {"of": each.id})
+    later = [Request(f"e{n}-1", (*asked[n].chat, message("assistant", "A"), message("user", "?"))) for n in range(3)]
+    for each in later[1:]:
+        assert thoughts.earlier(each) == [None, {"of": f"{each.id[:-1]}0"}, None]
+    with pytest.raises(PlayerError, match="lost"):
+        thoughts.earlier(later[0])
 
 
 @pytest.mark.parametrize("effort", [None, "none", "low"])

@@ -10,9 +10,7 @@ from envs.raven import CONFIGURATIONS
 from evals.players import BUILT_IN_PLAYERS
 from evals.stats.intervals import proportion_estimate
 from evals.suites.multistar import MultiStarSuite
-from evals.suites.multistar.answers import Answered
 from evals.suites.multistar.comparison import ERRORS
-from evals.suites.multistar.figures import multistar_figures
 from evals.types import LabelScores, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
 
@@ -126,17 +124,6 @@ def test_guessing_scores_one_everywhere_and_gets_the_share_that_guessing_gets(pr
     assert {row["configuration"] for row in rows_of(tables["multistar_configurations"])} == set(CONFIGURATIONS)
     calls = row_of(tables["multistar_calls"], player="random")
     assert calls["calls"] == calls["planned calls"] and calls["questions"] == 392
-
-
-def test_chance_in_a_figure_is_the_mean_chance_of_the_questions():
-    answers = [
-        Answered("m", "plain", "Center", n, f"q{n}", "1P-B", "color", "", False, options, True, right=n == 0)
-        for n, options in enumerate((2, 2, 8))
-    ]
-    stages = next(multistar_figures(answers, "direct"))
-    drawn = {series.name: series.y for series in stages.series}
-    assert drawn["chance"] == pytest.approx([(1 / 2 + 1 / 2 + 1 / 8) / 3])
-    assert drawn["m"][0].mean == pytest.approx(1 / 3)
 
 
 def test_accuracy_is_clustered_by_puzzle():
