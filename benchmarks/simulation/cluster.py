@@ -135,7 +135,7 @@ class VirtualRunner:
         self.router = Router(policy)
         self.replicas: dict[str, VirtualReplica] = {}
         self.core = _Core(simulation.clock)
-        self._ready = EpisodeQueue()
+        self._ready = EpisodeQueue(as_they_come=True)
         self.held = 0
         """Episodes assigned to it and not reported yet, as counted by the driver."""
         self._starting = 0

@@ -1,4 +1,4 @@
-"""The driver's queue of episodes that are assigned to no runner: longest expected first, or in a given order."""
+"""Queues of episodes: the driver's (longest expected first, or in a given order) and a runner's, which keeps the driver's order."""
 
 from __future__ import annotations
 
@@ -25,9 +25,21 @@ def longest_first(episodes: Sequence[Episode]) -> list[Episode]:
 class EpisodeQueue:
     """Episodes to play; each is assigned to one runner at a time, and requeued if that runner dies."""
 
-    def __init__(self, episodes: Iterable[Episode] = (), ranks: Mapping[str, int] | None = None) -> None:
-        """Accepts the episodes in any order; ``ranks`` gives their places by id, where it is not the longest first."""
+    def __init__(
+        self,
+        episodes: Iterable[Episode] = (),
+        ranks: Mapping[str, int] | None = None,
+        as_they_come: bool = False,
+    ) -> None:
+        """Accepts the episodes in any order.
+
+        Args:
+            episodes: The first ones.
+            ranks: Their places by id, where it is not the longest first.
+            as_they_come: Take them in the order in which they were put, as a runner does: the driver has ordered them.
+        """
         self._ranks = ranks
+        self._as_they_come = as_they_come
         self._needed: Collection[str] | None = None
         self._sequence = itertools.count()
         self._heap: list[tuple[float, int, Episode]] = []
@@ -43,8 +55,12 @@ class EpisodeQueue:
             if self._needed is not None and episode.id not in self._needed:
                 self.unfinished -= 1
                 continue
-            place = -expected_work(episode) if self._ranks is None else self._ranks[episode.id]
-            heapq.heappush(self._heap, (place, next(self._sequence), episode))
+            heapq.heappush(self._heap, (self._place(episode), next(self._sequence), episode))
+
+    def _place(self, episode: Episode) -> float:
+        if self._as_they_come:
+            return 0.0
+        return -expected_work(episode) if self._ranks is None else self._ranks[episode.id]
 
     def keep(self, needed: Collection[str]) -> None:
         """Drop all episodes but these (ids), now and when they are requeued; those at a runner may finish."""

@@ -44,7 +44,7 @@ class Runner:
         self.model = model
         self._listener = listener
         self._built_in = built_in_players(suite)
-        self._ready = EpisodeQueue()
+        self._ready = EpisodeQueue(as_they_come=True)  # ordered by the driver, balanced or longest first
         self._running: dict[str, asyncio.Task[None]] = {}
         self._starting: set[str] = set()
         """Started episodes that have not sent their first turn yet."""

@@ -104,6 +104,14 @@ async def test_built_in_players_need_no_replica():
     assert set(rows.values()) == {""}
 
 
+async def test_episodes_start_in_the_order_in_which_the_driver_gives_them(monkeypatch):
+    monkeypatch.setattr("cluster.runner.runner.BUILT_IN_AT_ONCE", 1)
+    suite = ToySuite()  # even numbers take twice as long: a balanced order has them after odd ones, too
+    given = episodes(suite, "oracle")[::-1]
+    rows = await play(Runner(suite, None), Assignment(given), len(given))
+    assert list(rows) == [episode.id for episode in given]
+
+
 async def test_an_idle_runner_sends_heartbeats():
     report = await asyncio.wait_for(Runner(ToySuite(), None).exchange(Assignment()), 5)
     assert (report.finished, report.running) == (None, 0)

@@ -107,19 +107,19 @@ def test_values_of_kidgym_depend_on_what_is_seen_only_and_name_their_senses(task
     opening = world.frame
     if world.watching:
         world.step(0)
-    offered = option_features(world, opening, ())
+    offered = option_features(world, world.ordered, opening, ())
     assert [each.action for each in offered] == list(world.actions)
     for each in offered:
         assert all(set(name.partition(":")[0].split()) <= set(SENSES) for name in each.values)
     # Looking changes nothing, and a copy tells the same.
-    assert option_features(world.copy(), opening, ()) == offered
+    assert option_features(world.copy(), world.ordered, opening, ()) == offered
 
 
 def test_the_right_piece_is_told_by_its_kind_and_its_corner_together():
     for seed in range(30):
         world = make("FI", 2, seed)
         best = solve(world)[0].text
-        values = {each.action: each.values for each in option_features(world, world.frame, ())}[best]
+        values = {each.action: each.values for each in option_features(world, world.ordered, world.frame, ())}[best]
         assert values["position side: carried belongs in this corner"] and values["kind: carried, in the hint block"]
 
 
