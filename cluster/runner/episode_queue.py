@@ -1,4 +1,4 @@
-"""Queues of episodes: the driver's (longest expected first, or in a given order) and a runner's, which keeps the driver's order."""
+"""Queues of episodes: the driver's, longest expected first or in a given order, and a runner's, in the driver's order."""
 
 from __future__ import annotations
 
