@@ -10,6 +10,7 @@ mean estimate, and how often the 95 % interval holds the share that is expected.
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -130,10 +131,11 @@ def _print(name: str, results: Sequence[tuple[Counter[str], Split]]) -> None:
     for cause in CAUSES:
         share = sum(truth[cause] for truth, _ in results) / max(1, lost)
         estimates = [getattr(each, cause) for _, each in results]
-        mean = sum(estimate.mean for estimate in estimates) / len(estimates)
+        known = [estimate.mean for estimate in estimates if not math.isnan(estimate.mean)]
+        mean = f"{sum(known) / len(known):.3f}" if known else "–"
         told = [estimate for estimate in estimates if estimate.has_interval]
         held = f"{sum(one.low <= share <= one.high for one in told)} of {len(told)}" if told else "no interval"
-        print(f"{name:20}{cause:10}{share:12.3f}{mean:10.3f}{held:>20}", flush=True)
+        print(f"{name:20}{cause:10}{share:12.3f}{mean:>10}{held:>20}", flush=True)
 
 
 if __name__ == "__main__":

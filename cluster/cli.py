@@ -101,7 +101,7 @@ overrides (Hydra's syntax; a value with a comma needs brackets):
   cluster=inline             one engine in this process, without Ray: starts sooner
   tracker=none|wandb         tracker.mode=online needs WANDB_API_KEY in the environment
   stop=decided against=RUN   stop when the better of two is known (or against=PLAYER; near ties: delta=.05)
-  stop=precise precision=.02 stop when the interval is as narrow
+  stop=precise precision=.02 stop when the interval is ±.02 or narrower
   shard=2/8                  play one shard of the plan; `raycade merge` joins the shards
   run_dir=PATH               default runs/SUITE-MODEL-PLAN
 

@@ -221,8 +221,10 @@ def _scored(run: Run, data: RunData, suite: Suite) -> Results:
     causes, health, costs = causes_of(data), reply_health(data), costs_of(data)
     warnings = reply_warnings(health)
     common = [coverage(data), failure_table(causes), reply_table(health)]
-    scores = [table for table in common if table is not None]
-    scores += [*suite_results(suite, data, "scores"), *suite_results(suite, data, "diagnostics")]
+    # The results come first; how many episodes and replies they stand on follows.
+    scores = suite_results(suite, data, "scores")
+    scores += [table for table in common if table is not None]
+    scores += suite_results(suite, data, "diagnostics")
     reliability = reliability_table(data)
     if reliability is not None:
         scores.append(reliability)

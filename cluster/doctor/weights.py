@@ -153,8 +153,8 @@ def listed(id: str, revision: str) -> Listing:
     hashes = [info.sha or "", *(file.blob for file in files)]
     if odd or not all(HASH.fullmatch(each) for each in hashes):
         raise UserError(
-            f"{id}: {endpoint()} tells no commit or no hashes of its files, or odd names; "
-            "without these nothing can be checked"
+            f"{id}: {endpoint()} gave no commit, no hashes of its files, or invalid file names, "
+            "so the download cannot be verified"
         )
     return Listing(id, hashes[0], files)
 

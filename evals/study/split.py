@@ -90,7 +90,7 @@ def _played(condition: Condition) -> Iterator[tuple[tuple[Hashable, ...], Played
 
 
 def _readable(rows: pa.Table) -> list[bool]:
-    """Whether the last reply of each row was read; a game without replies has none that was not."""
+    """Whether the last reply of each row was read; a game without replies counts as readable."""
     if not len(rows):
         return []
     turns = rows["turns"].combine_chunks()
@@ -106,21 +106,21 @@ def split(pairs: Sequence[Pair]) -> Split:
     What the twin of a lost game says counts where its last reply could be read; else it tells neither seeing nor planning.
     """
     lost = [not pair.picture.won for pair in pairs]
-    form = [all_lost and not pair.picture.readable for all_lost, pair in zip(lost, pairs, strict=True)]
-    others = [all_lost and not by_form for all_lost, by_form in zip(lost, form, strict=True)]
-    told = [other and pair.text.readable for other, pair in zip(others, pairs, strict=True)]
-    words_only = [each and pair.text.won for each, pair in zip(told, pairs, strict=True)]
+    form = [this and not pair.picture.readable for this, pair in zip(lost, pairs, strict=True)]
+    others = [this and not by_form for this, by_form in zip(lost, form, strict=True)]
+    compared = [other and pair.text.readable for other, pair in zip(others, pairs, strict=True)]
+    words_only = [each and pair.text.won for each, pair in zip(compared, pairs, strict=True)]
     pictures_only = [pair.picture.won and not pair.text.won and pair.text.readable for pair in pairs]
     seeing = [float(first) - float(second) for first, second in zip(words_only, pictures_only, strict=True)]
-    planning = [each - seen for each, seen in zip(told, seeing, strict=True)]
+    planning = [each - seen for each, seen in zip(compared, seeing, strict=True)]
     games = [pair.game for pair in pairs]
     all_of_them = [True] * len(pairs)
     return Split(
         games=len(set(games)),
         lost=sum(lost),
         form=_share(form, lost, all_of_them, all_of_them, games),
-        seeing=_share(others, lost, seeing, told, games),
-        planning=_share(others, lost, planning, told, games),
+        seeing=_share(others, lost, seeing, compared, games),
+        planning=_share(others, lost, planning, compared, games),
         won_in_words_only=sum(words_only),
         won_from_pictures_only=sum(pictures_only),
     )
@@ -130,22 +130,22 @@ def _share(
     parts: Sequence[float],
     wholes: Sequence[float],
     parts_of_parts: Sequence[float],
-    told: Sequence[float],
+    compared: Sequence[float],
     games: Sequence[Hashable],
 ) -> Estimate:
-    """The share that the parts are of the wholes, times the share that parts of these are of those that could be told.
+    """The share that the parts are of the wholes, times the share that parts of these are of those that could be compared.
 
     Both are ratios of sums over pairs; the interval is that of their product, linearized and clustered by game.
     """
     pairs = len(wholes)
     count = int(sum(wholes))
-    if not count or not sum(told):
+    if not count or not sum(compared):
         return Estimate(math.nan, math.nan, math.nan, 0)
-    outer, inner = sum(parts) / sum(wholes), sum(parts_of_parts) / sum(told)
+    outer, inner = sum(parts) / sum(wholes), sum(parts_of_parts) / sum(compared)
     share = min(1.0, max(0.0, outer * inner))
     influences = [
-        inner * (part - outer * whole) * pairs / sum(wholes) + outer * (within - inner * one) * pairs / sum(told)
-        for part, whole, within, one in zip(parts, wholes, parts_of_parts, told, strict=True)
+        inner * (part - outer * whole) * pairs / sum(wholes) + outer * (within - inner * one) * pairs / sum(compared)
+        for part, whole, within, one in zip(parts, wholes, parts_of_parts, compared, strict=True)
     ]
     _, error, clusters = clustered_error(influences, games)
     if clusters < FEWEST_CLUSTERS or not error > 0:
@@ -177,7 +177,7 @@ def split_table(picture: Condition, pairs: Sequence[Pair]) -> Table:
         notes=(
             "Shares of the games lost from pictures. form: the last reply could not be read. seeing: lost from pictures, won "
             "when they are told in words; games won from pictures only are taken off, since luck goes both ways. "
-            "planning: the others. Lost games whose twin ended with an unread reply are shared out as the rest. "
+            "planning: the others. Losses whose text version ended in an unread reply are divided as the rest. "
             "Brackets: 95 % confidence, clustered by game.",
         ),
         headline=True,
