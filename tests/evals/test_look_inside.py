@@ -100,26 +100,6 @@ def test_failed_and_lost_episodes_come_first():
     assert sample_turns(SUITE, run, "other", 8) == []
 
 
-class ByIndex:
-    """Fails a third of the games after their first turn, loses a third and wins a third."""
-
-    async def reply(self, turn):
-        kind = turn.episode.index % 3
-        if kind == 0 and turn.number:
-            raise PlayerError("gone")
-        return Reply(turn.oracle() if kind == 1 else next(each for each in turn.options if each != turn.oracle()))
-
-
-def test_half_of_a_sample_failed_a_quarter_was_lost_and_what_is_missing_is_made_up_for():
-    suite = ToySuite(episodes=30)
-    run = run_of(suite, {"m": ByIndex()})
-    for count in range(1, 31):
-        found = outcomes(sample_turns(suite, run, "m", count))
-        assert found == sorted(found) and len(found) == count
-        if count <= 20:
-            assert [found.count(each) for each in ("failed", "lost")] == [count // 2, count // 4]
-
-
 def test_a_sampled_turn_says_what_was_asked_and_read():
     turn = sample_turns(SUITE, run_of(SUITE, {"m": Often(1.0)}), "m", 1)[1]
     assert (turn.suite, turn.task, turn.level, turn.mode, turn.turn) == ("toy", "colors", "easy", "zero_shot", 1)
@@ -176,6 +156,10 @@ def test_kinds_that_are_short_make_room_for_others():
     assert _chosen(kinds, 8) == ["f1", "f2", "f3", "l1", "w1", "w2", "w3", "w4"]
     assert _chosen({**kinds, "failed": []}, 4) == ["l1", "w1", "w2", "w3"]
     assert _chosen(kinds, 0) == []
+    many = {kind: [kind] * 20 for kind in kinds}
+    for count in range(20):
+        rest = count - count // 2 - count // 4
+        assert _chosen(many, count) == ["failed"] * (count // 2) + ["lost"] * (count // 4) + ["won"] * rest
     assert _chosen({**kinds, "failed": [], "lost": []}, 3) == ["w1", "w2", "w3"]
     assert _chosen({"failed": ["f1", "f2", "f3", "f4"], "lost": ["l1", "l2"], "won": []}, 4) == ["f1", "f2", "f3", "l1"]
 
