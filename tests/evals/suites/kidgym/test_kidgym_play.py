@@ -305,7 +305,7 @@ WON = {
 
 def test_shortcuts_win_what_their_rules_can_win():
     found: dict = {name: {} for name in WON}
-    for name, task in ((name, task) for name in WON for task in WON[name]):
+    for name, task in [(each, task) for each in WON for task in WON[each]]:
         worlds = [[make(task, level, seed) for seed in range(20)] for level in (1, 2, 3)]
         for world in itertools.chain.from_iterable(worlds):
             while not world.done:
