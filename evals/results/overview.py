@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
 from evals.reference import published
-from evals.results.boards import ALPHA, Board, Row, boards_of, differing_settings, paper_table
+from evals.results.boards import ALPHA, Board, Row, Standing, boards_of, differing_settings, paper_table
 from evals.results.entries import Entry, Outline, RunPart, Score, player_labels
 from evals.stats.intervals import Estimate
 from evals.stats.power import smallest_difference
@@ -90,7 +90,7 @@ class Overview:
 
     def _column(self, board: Board, baseline: str) -> dict[str, dict[str, Any]]:
         """The cells of a board by the name of their row."""
-        standing = {row.entry.player: row for row in board.rows}
+        rows = {row.entry.player: row for row in board.rows}
         entries = _entries(board)
         beside = entries.get(baseline)
         effects = {name: _overall(entry, beside) for name, entry in entries.items() if beside and entry is not beside}
@@ -98,7 +98,9 @@ class Overview:
         corrected = dict(zip(known, holm([effect.p for effect in known.values()]), strict=True))
         found = {}
         for name, entry in entries.items():
-            cell = self._cell(entry, standing.get(name))
+            cell = self._cell(entry, rows.get(name))
+            if name in rows:
+                cell["standing"] = self._standing(board, rows[name])
             if name in known:
                 cell["difference"] = _effect(known[name], corrected[name])
             found[name] = cell
@@ -110,7 +112,7 @@ class Overview:
             "run": entry.run,
             "player": self._ledger_name(entry),
             "score": _interval(score) if score else None,
-            "standing": row.standing if row else "",
+            "standing": "",
             "notes": list(row.notes) if row else [],
             "planned": entry.planned,
             "played": entry.played,
@@ -121,6 +123,14 @@ class Overview:
             "cost": entry.cost,
             "seconds": entry.seconds / entry.played if entry.played else None,
         }
+
+    def _standing(self, board: Board, row: Row) -> Standing:
+        """Where a model stands on a board, p corrected as in the sentence and on the page that compares two rows."""
+        if row.standing != "below the highest":
+            return row.standing
+        highest = next(each.entry for each in board.rows if each.standing == "highest")
+        p = self._corrected(highest.player, row.entry.player)[self._title(board)] * _pairs(board)
+        return row.standing if p < ALPHA else "not told apart from the highest"
 
     def _settings(self) -> list[dict[str, Any]]:
         """Settings whose values differ between rows, with the value of each row of a model."""
@@ -158,15 +168,15 @@ class Overview:
                 )
         return "No episode has been played yet."
 
-    def _versus(self, first: str, second: str, corrected: Mapping[str, float] | None = None) -> str:
+    def _versus(self, first: str, second: str, looked: bool = True) -> str:
         """The sentence on two rows.
 
         Args:
             first: One of them.
             second: The other.
-            corrected: p of each board by its title; by default it counts as if all pairs of models had been compared, since
-                which ones are the highest is known only after looking.
+            looked: They were picked by their scores, so p counts as if all pairs of models had been compared.
         """
+        corrected = self._corrected(first, second)
         clauses: list[str] = []
         winner = ""
         for board in self.boards:
@@ -174,9 +184,8 @@ class Overview:
             effect = _overall(entries[first], entries[second]) if first in entries and second in entries else None
             if effect is None:
                 continue
-            models = sum(row.standing not in ("", "not compared") for row in board.rows)
-            pairs = max(1, models * (models - 1) // 2) if second != CHANCE else 1
-            p = corrected[self._title(board)] if corrected is not None else min(1.0, effect.p * pairs)
+            pairs = _pairs(board) if looked and second != CHANCE else 1
+            p = min(1.0, corrected[self._title(board)] * pairs)
             values = (*entries[first].scores[0].values, *entries[second].scores[0].values)
             is_share = all(0 <= value <= 1 for value in values)
             if p >= ALPHA:
@@ -189,6 +198,19 @@ class Overview:
             winner = best
         text = "; ".join(clauses)
         return f"{text}." if text.startswith((first, second)) else f"{first} and {second}: {text}."
+
+    def _corrected(self, first: str, second: str) -> dict[str, float]:
+        """For each board by its title, p of the first measure after Holm over all measures and boards of the two rows."""
+        tested: list[tuple[str, float]] = []
+        for board in self.boards:
+            entries = _entries(board)
+            if first in entries and second in entries:
+                effects = _shared_effects(entries[first], entries[second])
+                tested += [(self._title(board), effect.p) for _, _, effect in effects]
+        corrected: dict[str, float] = {}
+        for (title, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
+            corrected.setdefault(title, p)
+        return corrected
 
     # --- two of them -----------------------------------------------------------------------------------------------------
 
@@ -207,13 +229,8 @@ class Overview:
             if first not in entries or second not in entries:
                 continue
             one, other = entries[first], entries[second]
-            measures = []
-            there = {score.measure: score for score in other.scores}
-            for score in one.scores:
-                effect = _overall(one, other, score.measure) if score.measure in there else None
-                if effect is not None:
-                    effects.append(effect)
-                    measures.append(_measure(score, there[score.measure], effect))
+            shared = _shared_effects(one, other)
+            effects += [effect for _, _, effect in shared]
             suites.append(
                 {
                     "suite": board.suite,
@@ -221,16 +238,14 @@ class Overview:
                     "about": board.about,
                     "first": {"run": one.run, "player": self._ledger_name(one)},
                     "second": {"run": other.run, "player": self._ledger_name(other)},
-                    "measures": measures,
+                    "measures": [_measure(mine, theirs, effect) for mine, theirs, effect in shared],
                     "outcomes": [],
                 }
             )
         corrected = iter(holm([effect.p for effect in effects]))
-        known: dict[str, float] = {}
         for suite in suites:
             for measure in suite["measures"]:
                 measure["overall"]["holm"] = next(corrected)
-                known.setdefault(suite["title"], measure["overall"]["holm"])
         settings = [
             {"name": each["name"], "values": {name: each["values"].get(name, "not set") for name in (first, second)}}
             for each in self._settings()
@@ -239,7 +254,7 @@ class Overview:
         return {
             "first": first,
             "second": second,
-            "sentence": self._versus(first, second, known) if effects else "They have played no game in common.",
+            "sentence": self._versus(first, second, looked=False) if effects else "They have played no game in common.",
             "suites": suites,
             "settings": settings,
         }
@@ -279,6 +294,23 @@ def _overall(one: Entry, other: Entry, measure: str = "") -> Effect | None:
         return None
     effects = paired_effects(mine[0].observations(), theirs[0].observations())
     return effects[0] if effects else None
+
+
+def _shared_effects(one: Entry, other: Entry) -> list[tuple[Score, Score, Effect]]:
+    """The overall paired difference of each measure that both have, with their scores."""
+    there = {score.measure: score for score in other.scores}
+    found = []
+    for score in one.scores:
+        effect = _overall(one, other, score.measure) if score.measure in there else None
+        if effect is not None:
+            found.append((score, there[score.measure], effect))
+    return found
+
+
+def _pairs(board: Board) -> int:
+    """Pairs of models that can be compared on a board; at least one."""
+    models = sum(row.standing not in ("", "not compared") for row in board.rows)
+    return max(1, models * (models - 1) // 2)
 
 
 def _measure(one: Score, other: Score, overall: Effect) -> dict[str, Any]:

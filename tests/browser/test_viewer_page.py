@@ -306,7 +306,7 @@ def test_results_come_first_and_their_numbers_name_player_and_n(page):
     page.goto(site(page))
     expect(page).to_have_url(f"{site(page)}/runs")
     expect(page.locator(".sentence")).to_contain_text(
-        "on KidGym no difference is shown (25.0 points [-72.6, 100.0], p = 1.000)"
+        "on KidGym no difference is shown (-50.0 points [-100.0, 63.5], p = 1.000)"
     )
     assert page.locator(".scores tbody th[scope=row] a").all_inner_texts() == [
         *("hostile", "chance (random)", "perfect play (oracle)")
@@ -328,6 +328,9 @@ def test_results_come_first_and_their_numbers_name_player_and_n(page):
     page.go_back()
     expect(page.locator("#compare")).to_be_focused()
     assert page.locator("input[type=checkbox]:checked").count() == 2
+    page.locator(".facts-of-a-cell a").first.click()
+    expect(page.locator(".row").first).to_be_visible()
+    assert parse_qs(urlsplit(page.url).query)["cut_off"] == ["1"]
 
 
 def test_a_comparison_leads_to_its_games_and_back_to_where_it_stood(page):
@@ -498,6 +501,10 @@ def test_axe_finds_no_violation_and_nothing_is_wider_than_the_window(page, front
         filtered(page, suite=suite, player=player)
         open_first(page)
         check(suite)
+        if suite == "kidgym":
+            page.select_option(".beside select", index=1)
+            page.wait_for_selector(".panes.once")
+            check("two episodes")
     page.select_option(".beside select", index=1)
     page.wait_for_selector(".panes.two .episode >> nth=1")
     check("two side by side")

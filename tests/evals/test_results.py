@@ -7,6 +7,7 @@ from array import array
 import pytest
 
 from evals.analysis.compare import Side, comparison_tables
+from evals.results.boards import ALPHA
 from evals.results.entries import Outline, Reader, RunPart, outline_of
 from evals.results.overview import Overview, _fixed, _p
 from evals.stats.intervals import Estimate
@@ -89,6 +90,30 @@ def test_the_sentence_names_the_two_highest_with_p_of_all_pairs():
     standings = [row["cells"][0]["standing"] for row in found["rows"]]
     assert standings == ["highest", "not told apart from the highest", "below the highest"]
     assert on_board(a=high).results()["sentence"] == "a has played 20 of 20 episodes of Toy."
+
+
+def test_results_and_comparison_of_two_models_say_the_same_about_several_suites():
+    seen = set()
+    for lost in range(12):
+        played = {"a": [entry("a", [1] * 20), entry("a", [1] * 20)]}
+        played["b"] = [entry("b", [0] * lost + [1] * (20 - lost)), entry("b", [0, *[1] * 19])]
+        parts = [
+            RunPart(f"{name}-{suite}", {}, (), [dataclasses.replace(each, suite=suite, run=f"{name}-{suite}")], {})
+            for name, entries in played.items()
+            for suite, each in zip(("toy", "other"), entries, strict=True)
+        ]
+        outlines = [Outline(each.name, {}, [(each.entries[0].player, each.entries[0].suite)], ()) for each in parts]
+        overview = Overview(parts, outlines, {})
+        found, compared = overview.results(), overview.compare("a", "b")
+        assert found["sentence"] == compared["sentence"]
+        cells = next(row["cells"] for row in found["rows"] if row["name"] == "b")
+        for cell, suite in zip(cells, compared["suites"], strict=True):
+            below = suite["measures"][0]["overall"]["holm"] < ALPHA
+            assert (cell["standing"] == "below the highest") == below
+            seen.add((below, suite["measures"][0]["overall"]["p"] < ALPHA))
+    assert seen == {(False, False), (False, True), (True, True)}, (
+        "one of them is significant only before the correction"
+    )
 
 
 def test_scores_beyond_shares_have_their_own_axis():

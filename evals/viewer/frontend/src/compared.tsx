@@ -131,6 +131,7 @@ export function Compared({ address, go, version }: Given) {
         <div class={`panes${address.has("beside") ? " two" : ""}${once ? " once" : ""}`}>
           {once && (
             <section class="question" aria-label="What both were asked">
+              <h2 class="for-readers">What both were asked</h2>
               <Prompt episode={left} number={step - 1} whole={whole} />
             </section>
           )}

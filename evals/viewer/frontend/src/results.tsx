@@ -98,7 +98,7 @@ function Shown({ answer, address, go }: Omit<Given, "status"> & { answer: Result
         {band && !baseline && (
           <span class="small">
             <span class="swatch band" aria-hidden="true" /> not separable from the best (p ≥ .05, paired, corrected for all
-            pairs)
+            pairs and suites)
           </span>
         )}
       </p>
@@ -343,6 +343,7 @@ function CellView({
     ["cost", cell.cost ? number(cell.cost, 4) : "0", "in the currency of the prices"],
     ["an episode", cell.seconds === null ? "–" : seconds(cell.seconds), "mean time of an episode"],
   ];
+  const cutOff = state("episodes", { suite: board.suite, run: cell.run, player: cell.player, cut_off: "1" });
   const of = `${cell.player}, n = ${cell.score?.n ?? 0}`;
   return (
     <td class={band ? "band" : ""}>
@@ -365,7 +366,7 @@ function CellView({
         {facts.map(([name, text, title]) => (
           <div key={name} title={`${title}: ${of}`}>
             <dt>{name}</dt>
-            <dd>{text}</dd>
+            <dd>{name === "cut off" && cell.cut > 0 ? <Link to={cutOff}>{text}</Link> : text}</dd>
           </div>
         ))}
       </dl>
