@@ -32,18 +32,21 @@ def among(options: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
     completed = [dict(values) for values in options]
     for name in dict.fromkeys(name for values in options for name in values):
         held = [values[name] for values in options if name in values]
-        numbers = [value for value in held if isinstance(value, float)]
-        differ = len(set(held)) > 1 or len(held) < len(options)
-        if not differ:
+        same_for_all = len(held) == len(options) and len(set(held)) == 1
+        if same_for_all:
             continue
         for values in completed:
-            value = values.get(name)
-            if isinstance(value, float):
-                values[f"{name}, least"] = value == min(numbers)
-                values[f"{name}, most"] = value == max(numbers)
-            elif value is not None:
-                values[f"{name}, how many share it"] = float(sum(other == value for other in held))
+            if name in values:
+                values |= _standing(name, values[name], held)
     return completed
+
+
+def _standing(name: str, value: Value, held: Sequence[Value]) -> dict[str, Value]:
+    """How one option's value stands to all that hold one: at an end if it is a number, else how many share it."""
+    if not isinstance(value, float):
+        return {f"{name}, how many share it": float(held.count(value))}
+    numbers = [each for each in held if isinstance(each, float)]
+    return {f"{name}, least": value == min(numbers), f"{name}, most": value == max(numbers)}
 
 
 class Learner:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from evals.stats.intervals import FEWEST_CLUSTERS, Estimate, clustered_error, student_quantile
 from evals.study.conditions import Condition, matched
@@ -105,53 +106,55 @@ def split(pairs: Sequence[Pair]) -> Split:
 
     What the twin of a lost game says counts where its last reply could be read; else it tells neither seeing nor planning.
     """
-    lost = [not pair.picture.won for pair in pairs]
-    form = [this and not pair.picture.readable for this, pair in zip(lost, pairs, strict=True)]
-    others = [this and not by_form for this, by_form in zip(lost, form, strict=True)]
-    compared = [other and pair.text.readable for other, pair in zip(others, pairs, strict=True)]
-    words_only = [each and pair.text.won for each, pair in zip(compared, pairs, strict=True)]
-    pictures_only = [pair.picture.won and not pair.text.won and pair.text.readable for pair in pairs]
-    seeing = [float(first) - float(second) for first, second in zip(words_only, pictures_only, strict=True)]
-    planning = [each - seen for each, seen in zip(compared, seeing, strict=True)]
+    from_pictures = np.array([pair.picture for pair in pairs], bool)
+    in_words = np.array([pair.text for pair in pairs], bool)
+    won, readable = from_pictures.T
+    won_in_words, readable_in_words = in_words.T
+    lost = ~won
+    form = lost & ~readable
+    others = lost & readable
+    compared = others & readable_in_words
+    words_only = compared & won_in_words
+    pictures_only = won & ~won_in_words & readable_in_words
+    seeing = words_only.astype(float) - pictures_only
+    planning = compared - seeing
     games = [pair.game for pair in pairs]
-    all_of_them = [True] * len(pairs)
+    everything = np.ones(len(pairs))
     return Split(
         games=len(set(games)),
-        lost=sum(lost),
-        form=_share(form, lost, all_of_them, all_of_them, games),
+        lost=int(lost.sum()),
+        form=_share(form, lost, everything, everything, games),
         seeing=_share(others, lost, seeing, compared, games),
         planning=_share(others, lost, planning, compared, games),
-        won_in_words_only=sum(words_only),
-        won_from_pictures_only=sum(pictures_only),
+        won_in_words_only=int(words_only.sum()),
+        won_from_pictures_only=int(pictures_only.sum()),
     )
 
 
 def _share(
-    parts: Sequence[float],
-    wholes: Sequence[float],
-    parts_of_parts: Sequence[float],
-    compared: Sequence[float],
+    parts: NDArray[np.generic],
+    wholes: NDArray[np.generic],
+    parts_of_parts: NDArray[np.generic],
+    compared: NDArray[np.generic],
     games: Sequence[Hashable],
 ) -> Estimate:
     """The share that the parts are of the wholes, times the share that parts of these are of those that could be compared.
 
-    Both are ratios of sums over pairs; the interval is that of their product, linearized and clustered by game.
+    All arrays have one value a pair. Both factors are ratios of sums over pairs; the interval is that of their product,
+    linearized and clustered by game.
     """
-    pairs = len(wholes)
-    count = int(sum(wholes))
-    if not count or not sum(compared):
+    part, whole, within, base = (np.asarray(each, float) for each in (parts, wholes, parts_of_parts, compared))
+    count = int(whole.sum())
+    if not count or not base.sum():
         return Estimate(math.nan, math.nan, math.nan, 0)
-    outer, inner = sum(parts) / sum(wholes), sum(parts_of_parts) / sum(compared)
-    share = min(1.0, max(0.0, outer * inner))
-    influences = [
-        inner * (part - outer * whole) * pairs / sum(wholes) + outer * (within - inner * one) * pairs / sum(compared)
-        for part, whole, within, one in zip(parts, wholes, parts_of_parts, compared, strict=True)
-    ]
-    _, error, clusters = clustered_error(influences, games)
+    outer, inner = part.sum() / whole.sum(), within.sum() / base.sum()
+    share = float(np.clip(outer * inner, 0, 1))
+    influences = inner * (part - outer * whole) / whole.mean() + outer * (within - inner * base) / base.mean()
+    _, error, clusters = clustered_error(influences.tolist(), games)
     if clusters < FEWEST_CLUSTERS or not error > 0:
         return Estimate(share, math.nan, math.nan, count)
     margin = student_quantile(0.975, clusters - 1) * error
-    low, high = (min(1.0, max(0.0, end)) for end in (outer * inner - margin, outer * inner + margin))
+    low, high = np.clip([outer * inner - margin, outer * inner + margin], 0, 1).tolist()
     return Estimate(share, low, high, count)
 
 
