@@ -141,15 +141,19 @@ def _turned(columns: Sequence[_Column]) -> list[_Column]:
 
 
 def _widened(columns: Sequence[_Column], text_width: int, width: int) -> list[tuple[_Column, int]]:
-    """Columns with their widths: texts share the space that is left, the first ones first."""
-    left = width - _needed(columns, text_width)
-    found = []
+    """Columns with their widths: cells share the space that is left, the first ones first, and then headers do."""
+    left = max(0, width - _needed(columns, text_width))
+    rooms = []
     for column in columns:
         least = column.least(text_width)
-        more = min(column.natural - least, max(0, left))
-        left -= more
-        found.append((column, least + more))
-    return found
+        rooms.append(least + min(column.natural - least, left))
+        left -= rooms[-1] - least
+    for place, column in enumerate(columns):
+        more = cell_len(column.name) - rooms[place]
+        if 0 < more <= left:  # a header stands in one line or wraps as it would anyway
+            rooms[place] += more
+            left -= more
+    return list(zip(columns, rooms, strict=True))
 
 
 def _grid(block: Sequence[tuple[_Column, int]]) -> Grid:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 
 from evals.ledger.run_data import RunData, count_rows
 from evals.tables import Cell, Table
 
-_SUMS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost", "seconds")
+_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+_AMOUNTS = ("cost", "seconds")
 
 
 def usage_table(run: RunData) -> Table | None:
     """Sums over all played episodes, failed ones included; None where no player used a token."""
-    totals: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * (len(_SUMS) + 1))
-    for batch in run.batches(["player", "suite", *_SUMS]):
-        summed = batch.group_by(["player", "suite"]).aggregate([([], "count_all"), *((name, "sum") for name in _SUMS)])
-        for row in summed.to_pylist():
-            values = [row["count_all"], *(row[f"{name}_sum"] or 0 for name in _SUMS)]
-            total = totals[row["player"], row["suite"]]
-            totals[row["player"], row["suite"]] = [a + b for a, b in zip(total, values, strict=True)]
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    amounts: defaultdict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: {name: [] for name in _AMOUNTS})
+    wanted = [([], "count_all"), *((name, "sum") for name in _TOKENS), *((name, "list") for name in _AMOUNTS)]
+    for batch in run.batches(["player", "suite", *_TOKENS, *_AMOUNTS]):
+        for row in batch.group_by(["player", "suite"]).aggregate(wanted).to_pylist():
+            key = row["player"], row["suite"]
+            counts[key]["episodes"] += row["count_all"]
+            for name in _TOKENS:
+                counts[key][name] += row[f"{name}_sum"] or 0
+            for name in _AMOUNTS:
+                amounts[key][name] += [value for value in row[f"{name}_list"] if value is not None]
     rows: list[tuple[Cell, ...]] = []
     for key in count_rows(run.plan, ("player", "suite")):
-        if any(totals[key][1:-1]):
-            episodes, prompt, cached, completion, reasoning, cost, seconds = totals[key]
-            tokens = (int(prompt), cached / prompt if prompt else None, int(completion), int(reasoning))
-            rows.append((*key, int(episodes), *tokens, cost or None, seconds / episodes, seconds / 3600))
+        # Exact sums, so that they do not depend on the order of the rows.
+        cost, seconds = (math.fsum(amounts[key][name]) for name in _AMOUNTS)
+        prompt, cached, completion, reasoning = (counts[key][name] for name in _TOKENS)
+        if prompt or cached or completion or reasoning or cost:
+            episodes = counts[key]["episodes"]
+            tokens = (prompt, cached / prompt if prompt else None, completion, reasoning)
+            rows.append((*key, episodes, *tokens, cost or None, seconds / episodes, seconds / 3600))
     if not rows:
         return None
     return Table(

@@ -113,7 +113,7 @@ def test_what_does_not_fit_the_disk_is_refused_before_it_starts(tmp_path, stub, 
 def test_a_name_that_leads_out_of_the_cache_is_refused(name, stub, capsys, monkeypatch):
     monkeypatch.setitem(FILES, name, b"{}")
     code, said = ended(capsys)
-    assert code == 2 and "odd names" in said
+    assert code == 2 and "invalid file names" in said
 
 
 def test_a_name_is_one_of_the_table_or_an_id():

@@ -98,6 +98,19 @@ def test_two_long_texts_share_the_width():
     assert any("a" in line and "b" in line for line in text.splitlines()), "beside one another"
 
 
+def test_headers_wrap_only_where_there_is_no_room():
+    made = Table("t", "T", ("player", "games for 0.05", "cut off"), (("tiny", 446, 3), ("other", 12, 0)))
+    headers = {
+        width: [line.strip() for line in shown(made, width).partition("─")[0].splitlines()[1:]]
+        for width in (40, 27, 22)
+    }
+    assert headers == {
+        40: ["player  games for 0.05  cut off"],
+        27: ["cut", "player  games for 0.05  off"],
+        22: ["games", "for", "player   0.05  cut off"],
+    }
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_a_word_without_end_wraps(width):
     made = Table("t", "T", ("text", "n"), (("x" * 500, 1), ("y", 2)), notes=("z" * 300,))
