@@ -85,9 +85,12 @@ def page(viewer_address, chromium):
     context = chromium.new_context(viewport={"width": 1400, "height": 900}, color_scheme="light")
     page = context.new_page()
     complaints: list[str] = []
-    page.on(
-        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
-    )
+
+    def heard(message) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(f"{message.text} {message.location['url']}")
+
+    page.on("console", heard)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
     page.goto(viewer_address)
