@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from evals.analysis.compare import Side
 from evals.study.conditions import conditions_of, factors_of
 from evals.study.effects import effects_table, interactions, main_effects, measured, shared_names
 from evals.study.split import Pair, Played, pairs_of, split, split_table, text_twins
-from evals.study.variance import variance_shares
+from evals.study.variance import _shares, variance_shares
 from evals.suite import Suite
 from evals.types import Episode, Outcome, Reply, message
 from tests.runs import run_of
@@ -112,6 +113,23 @@ def test_variance_is_found_where_it_was_put(outcome, source):
     assert sum(share.mean for share in shares.values()) == pytest.approx(1)
 
 
+def test_variance_is_shared_out_by_size():
+    game = np.array([1.0, -1.0] * (GAMES // 2))[:, None, None]
+    modality = np.array([1.0, -1.0])[None, :, None]
+    shares = _shares(np.broadcast_to(3 * game + 2 * modality, (GAMES, 2, 2)).copy(), ["modality", "history"])
+    of_games, of_modality = (
+        9 * GAMES / (GAMES - 1),
+        4.0,
+    )  # games are drawn from many, a factor's values are all there are
+    assert shares["game"] == pytest.approx(of_games / (of_games + of_modality))
+    assert shares["modality"] == pytest.approx(of_modality / (of_games + of_modality))
+
+
+def test_each_condition_with_pictures_has_the_twin_that_differs_in_nothing_else():
+    twins = text_twins(study([[True] * GAMES] * 4, TWO))
+    assert [(one.levels["history"], other.levels["history"]) for one, other in twins] == [("all", "all"), ("2", "2")]
+
+
 def test_of_a_single_setting_games_by_setting_cannot_be_told_from_chance():
     outcomes = [[game % 2 for game in range(GAMES)], [game // 2 % 2 for game in range(GAMES)]]
     conditions = study(outcomes, {"history": ("all", "2")})
@@ -131,6 +149,7 @@ def test_shares_of_lost_games_add_up_and_follow_the_counts(games):
     form = [each for each in lost if not each[0].readable]
     assert (found.lost, found.games) == (len(lost), len(games))
     assert found.won_in_words_only == sum(a.readable and b.won for a, b in lost)
+    assert found.won_from_pictures_only == sum(a.won and not b.won and b.readable for a, b in games)
     told = [each for each in lost if each[0].readable and each[1].readable]
     if not lost or not told:
         return
