@@ -283,7 +283,7 @@ async def test_what_may_pass_is_tried_again_on_every_slot_until_it_has_passed(mo
 
 async def test_what_should_have_passed_by_now_ends_the_run(monkeypatch):
     monkeypatch.setattr(failures_module, "PASSING_SECONDS", -1.0)
-    made = keeping(monkeypatch, [failing("Address already in use")] * 9)
+    made = keeping(monkeypatch, [failing("Address already in use")] * 99)
     without_pauses(monkeypatch, made)
     with pytest.raises(RunFailedError, match=r"none of the 2 replicas.*Address already in use"):
         await asyncio.wait_for(made.keep(), 5)
