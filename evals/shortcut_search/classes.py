@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 Value = str | float | bool
+
+COARSE: Final = "coarse-"
+"""Before the name of a sense: what a player knows who has the sense, but cannot tell finely (two from three, left from
+right). Such a value is for everybody but those who lack the sense altogether."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,10 @@ class FeatureClass:
         needed = set(name.partition(":")[0].split())
         return needed <= self.only if self.only is not None else not needed & self.without
 
+    def lacks(self, sense: str) -> bool:
+        """Whether it does without this sense, or has it only coarsely."""
+        return sense not in self.only if self.only is not None else sense in self.without
+
     def reduced(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """The features that it can know."""
         return {name: value for name, value in values.items() if self.knows(name)}
@@ -36,15 +45,18 @@ class FeatureClass:
 def feature_classes(names: Iterable[str]) -> list[FeatureClass]:
     """The classes that are searched, for features of these names.
 
-    Everything (which shows how strong the learner is); the text alone; each sense but the text left out; the text and the
-    places of things; the text and the labels on them.
+    Everything (which shows how strong the learner is); the text alone; the text and the places of things; the text and the
+    labels on them; each sense but the text left out; each sense that has a coarse form, in this form only.
 
-    >>> [each.name for each in feature_classes(["text: step", "color: target"])]
-    ['everything', 'text only', 'all but color']
+    >>> [each.name for each in feature_classes(["text: step", "count: here", "coarse-count: here"])]
+    ['everything', 'text only', 'all but count', 'only a coarse count']
     """
-    senses = sorted({sense for name in names for sense in name.partition(":")[0].split()} - {"text"})
+    named = {sense for name in names for sense in name.partition(":")[0].split()} - {"text"}
+    senses = sorted({sense.removeprefix(COARSE) for sense in named})
     classes = [FeatureClass("everything"), FeatureClass("text only", only=frozenset({"text"}))]
     for sense in ("label", "position"):
         if sense in senses and len(senses) > 1:
             classes.append(FeatureClass(f"text and {sense}s", only=frozenset({"text", sense})))
-    return classes + [FeatureClass(f"all but {sense}", without=frozenset({sense})) for sense in senses]
+    classes += [FeatureClass(f"all but {sense}", without=frozenset({sense, COARSE + sense})) for sense in senses]
+    coarse = [sense for sense in senses if COARSE + sense in named]
+    return classes + [FeatureClass(f"only a coarse {sense}", without=frozenset({sense})) for sense in coarse]

@@ -7,6 +7,7 @@ trees find likeliest; equal ones are drawn.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
@@ -30,14 +31,14 @@ def among(options: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
     {'text: label': 1.0, 'text: label, least': True, 'text: label, most': False}
     """
     completed = [dict(values) for values in options]
-    for name in dict.fromkeys(name for values in options for name in values):
-        held = [values[name] for values in options if name in values]
+    names = dict.fromkeys(itertools.chain.from_iterable(options))
+    for name in names:
+        having = [values for values in completed if name in values]
+        held = [values[name] for values in having]
         same_for_all = len(held) == len(options) and len(set(held)) == 1
-        if same_for_all:
-            continue
-        for values in completed:
-            if name in values:
-                values |= _standing(name, values[name], held)
+        if not same_for_all:
+            for values, value in zip(having, held, strict=True):
+                values.update(_standing(name, value, held))
     return completed
 
 

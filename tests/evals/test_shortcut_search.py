@@ -6,12 +6,13 @@ from random import Random
 import pytest
 
 from envs.kidgym import make, solve
+from envs.kidgym.tasks.placement import RING
 from evals.shortcut_search.classes import feature_classes
 from evals.shortcut_search.games import NoFeaturesError, good_options, lessons, play
 from evals.shortcut_search.learner import Learner, among
 from evals.shortcut_search.search import needs_table, search
 from evals.suite import Suite, plan_for
-from evals.suites.kidgym.features import SENSES, option_features
+from evals.suites.kidgym.features import COARSE_SENSES, SENSES, option_features
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.types import Episode, OptionFeatures, Outcome, Turn, message
 
@@ -77,6 +78,58 @@ def test_each_sense_is_left_out_once_and_a_value_needs_all_its_senses():
     assert classes["everything"].reduced(values) == values
 
 
+def test_a_coarse_sense_goes_without_the_fine_one_and_is_lacked_with_it():
+    values = {"text: a": 1.0, "count: b": 3.0, "coarse-count position: c": "several", "position: d": 2.0}
+    classes = {each.name: each for each in feature_classes(values)}
+    reduced = {name: list(each.reduced(values)) for name, each in classes.items()}
+    assert reduced["only a coarse count"] == ["text: a", "coarse-count position: c", "position: d"]
+    assert reduced["all but count"] == ["text: a", "position: d"] == reduced["text and positions"]
+    assert "only a coarse position" not in classes and "all but coarse-count" not in classes
+    assert classes["only a coarse count"].lacks("count") and not classes["only a coarse count"].lacks("position")
+    assert classes["text only"].lacks("count") and not classes["everything"].lacks("count")
+
+
+def _row_of(world, action):
+    """What of a piece and its place is told without telling left from right."""
+    _, *kind, side = world.backpack[action.slot].sprite.split("/")
+    return action.cell, *kind, side in "12"
+
+
+def _way_to(world, action):
+    """How far a position is from the right one and its mirror image."""
+    ring = list(RING.values())
+    turn = ring.index(action.cell) - ring.index(RING[world.direction])
+    return min(turn % 8, -turn % 8)
+
+
+def _is_several(world, action):
+    return action.cell in world.scene and world.scene[action.cell].sprite[-1] in "23"
+
+
+@pytest.mark.parametrize(
+    ("task", "level", "sense", "group"),
+    [("CO", 1, "count", _is_several), ("FI", 3, "side", _row_of), ("PL", 3, "direction", _way_to)],
+)
+def test_a_coarse_sense_does_not_tell_two_from_three_left_from_right_or_which_way_to_turn(task, level, sense, group):
+    for seed in range(20):
+        world = make(task, level, seed)
+        told = {}
+        for action, option in zip(world.ordered, option_features(world, world.ordered, world.frame, ()), strict=True):
+            coarse = {name: value for name, value in option.values.items() if f"coarse-{sense}" in name}
+            if coarse and action.verb != "declare":
+                told.setdefault(group(world, action), []).append(coarse)
+        assert all(each == alike[0] for alike in told.values() for each in alike)
+        assert len({str(alike[0]) for alike in told.values()}) > 1
+
+
+def test_several_may_be_two_or_three():
+    world = make("CO", 1, seed=0)
+    options = zip(world.ordered, option_features(world, world.ordered, world.frame, ()), strict=True)
+    several = next(option.values for action, option in options if _is_several(world, action))
+    ends = [several[f"coarse-count: carried and this at {end}, less what is asked for"] for end in ("least", "most")]
+    assert ends == [2 - world.target, 3 - world.target]
+
+
 def test_options_are_told_apart_by_how_they_stand_to_each_other():
     first, second, third = among([{"x: n": 1.0, "x: k": "a"}, {"x: n": 2.0, "x: k": "a"}, {"x: k": "b"}])
     assert first["x: n, least"] and not first["x: n, most"] and second["x: n, most"]
@@ -110,7 +163,7 @@ def test_values_of_kidgym_depend_on_what_is_seen_only_and_name_their_senses(task
     offered = option_features(world, world.ordered, opening, ())
     assert [each.action for each in offered] == list(world.actions)
     for each in offered:
-        assert all(set(name.partition(":")[0].split()) <= set(SENSES) for name in each.values)
+        assert all(set(name.partition(":")[0].split()) <= {*SENSES, *COARSE_SENSES} for name in each.values)
     # Looking changes nothing, and a copy tells the same.
     assert option_features(world.copy(), world.ordered, opening, ()) == offered
 

@@ -19,13 +19,18 @@ from envs.kidgym.scene import Hint, Item
 from envs.kidgym.tasks.filling import BOARD
 from envs.kidgym.tasks.placement import RING
 from envs.kidgym.tasks.sorting import COMPARATIVES, ENDS, SCALES, Sorting
+from evals.shortcut_search.classes import COARSE
 from evals.suites.kidgym.mistakes import Step
 from evals.types import OptionFeatures
 
 SENSES: Final = ("text", "label", "position", "kind", "color", "count", "side", "direction", "order", "memory")
 """What values need: the prompt's words; the digits on things; where things are; what they are; their color; how many a pile
-holds; which quarter of a picture a piece is; compass directions; what stands before what (arrows of the hint block, ranks of
-animals); what an earlier picture showed."""
+holds; which quarter of a picture a piece is; compass directions and ways to turn, in words too; what stands before what
+(arrows of the hint block, ranks of animals); what an earlier picture showed."""
+
+COARSE_SENSES: Final = tuple(COARSE + sense for sense in ("count", "side", "direction"))
+"""Several things are told from one, but not two from three; upper quarters from lower ones, but not left from right; how
+far to turn, but not which way."""
 
 Value = str | float | bool
 Values = dict[str, Value]
@@ -35,6 +40,9 @@ _NAME: Final = re.compile(
     rf"\b(?:{'|'.join(sorted(map(re.escape, {words(name) for name in SPRITES}), key=len, reverse=True))})\b"
 )
 _DIRECTION: Final = re.compile(rf"\b(?:{'|'.join(sorted(_DIRECTIONS, key=len, reverse=True))})\b")
+_WAY: Final = re.compile(r"\b(?:counter)?clockwise\b")
+UPPER: Final = ("1", "2")
+"""The quarters of a picture that are above the others."""
 _FAR: Final = 99.0
 """Steps to what no way leads to."""
 
@@ -76,18 +84,18 @@ def traits(sprite: str) -> dict[str, str]:
     """What a drawing shows, by sense: ``pile/egg/2`` is of kind ``egg`` and count ``2``.
 
     >>> traits("quarter/cat/3"), traits("door/red")
-    ({'kind': 'cat', 'side': '3'}, {'kind': 'door', 'color': 'red'})
+    ({'kind': 'cat', 'side': '3', 'coarse-side': 'lower'}, {'kind': 'door', 'color': 'red'})
     """
     family, *rest = sprite.split("/")
     match family, rest:
         case "key" | "door" | "basket", [color]:
             return {"kind": family, "color": color}
         case "pile", [name, number]:
-            return {"kind": name, "count": number}
+            return {"kind": name, "count": number, COARSE + "count": "one" if number == "1" else "several"}
         case "quarter", [name, side]:
-            return {"kind": name, "side": side}
+            return {"kind": name, "side": side, COARSE + "side": "upper" if side in UPPER else "lower"}
         case "tile", [side]:
-            return {"kind": "tile", "side": side}
+            return {"kind": "tile", "side": side, COARSE + "side": "upper" if side in UPPER else "lower"}
         case "roman", _:  # its number stands in the action's text
             return {"kind": "roman"}
         case _, [name]:
@@ -111,15 +119,16 @@ def _said(world: World, steps: Sequence[Step]) -> Values:
         "text: last action refused": bool(steps) and not steps[-1].accepted,
     }
     if given:
-        values["text: direction in the goal"] = given[0]
+        values["direction: given in the goal"] = given[0]
+        values["direction: way to turn"] = "".join(_WAY.findall(world.goal))
     for verb in {step.action.verb for step in steps}:
         values[f"text: done before: {verb}"] = float(sum(step.action.verb == verb for step in steps))
     return values
 
 
 def _without_names(goal: str) -> str:
-    """The goal without names of things and colors, numbers and directions, which have values of their own."""
-    return re.sub(r"\d+", "0", _DIRECTION.sub("_", _NAME.sub("_", goal)))
+    """The goal without names of things and colors, numbers, directions and ways to turn, which have values of their own."""
+    return re.sub(r"\d+", "0", _WAY.sub("_", _DIRECTION.sub("_", _NAME.sub("_", goal))))
 
 
 def _wording(world: World, action: Action, place: int, steps: Sequence[Step]) -> Values:
@@ -172,7 +181,9 @@ def _place(world: World, action: Action) -> Values:
     given = _DIRECTION.findall(world.goal)
     if compass and given:
         turn = (_DIRECTIONS.index(compass[0]) - _DIRECTIONS.index(given[0])) % len(_DIRECTIONS)
+        either_way = min(turn, len(_DIRECTIONS) - turn)
         values["direction position: eighths of a turn from the given direction"] = str(turn)
+        values[f"{COARSE}direction position: eighths of a turn from the given direction, either way"] = str(either_way)
     return values
 
 
@@ -193,17 +204,35 @@ def _within(world: World, walkable: int) -> int:
 
 def _amounts(world: World, target: Item | None) -> Values:
     """What the piles in the backpack come to, with the target's and without it, beside the number asked for."""
-    piles = [traits(item.sprite).get("count") for item in (*world.scene.values(), *world.backpack)]
     asked = re.findall(r"\d+", world.goal)
-    if not asked or not any(piles):
+    piles = [item for item in (*world.scene.values(), *world.backpack) if "count" in traits(item.sprite)]
+    if not asked or not piles:
         return {}
-    carried = sum(int(traits(item.sprite).get("count", 0)) for item in world.backpack)
-    more = int(traits(target.sprite).get("count", 0)) if target else 0
+    wanted = float(asked[0])
+    carried = sum(_count(item) for item in world.backpack)
+    this = _count(target)
+    fewest, most = (sum(_coarse_count(item)[end] for item in world.backpack) for end in (0, 1))
+    this_fewest, this_most = _coarse_count(target)
     return {
-        "count: carried, less what is asked for": float(carried - int(asked[0])),
-        "count: carried and this, less what is asked for": float(carried + more - int(asked[0])),
-        "count: in this pile": float(more),
+        "count: carried, less what is asked for": carried - wanted,
+        "count: carried and this, less what is asked for": carried + this - wanted,
+        "count: in this pile": float(this),
+        f"{COARSE}count: carried at least, less what is asked for": fewest - wanted,
+        f"{COARSE}count: carried at most, less what is asked for": most - wanted,
+        f"{COARSE}count: carried and this at least, less what is asked for": fewest + this_fewest - wanted,
+        f"{COARSE}count: carried and this at most, less what is asked for": most + this_most - wanted,
     }
+
+
+def _count(item: Item | None) -> int:
+    """How many a pile holds; 0 for anything else."""
+    return int(traits(item.sprite).get("count", 0)) if item else 0
+
+
+def _coarse_count(item: Item | None) -> tuple[int, int]:
+    """The fewest and the most that a pile may hold, to who tells one from several only."""
+    count = _count(item)
+    return (2, 3) if count > 1 else (count, count)
 
 
 def _alone(world: World, role: str, item: Item) -> Values:
@@ -219,10 +248,20 @@ def _alone(world: World, role: str, item: Item) -> Values:
         )
         if world.hint is not None:
             values |= _in_hint(world.hint, sense, value, role, "")
-    same = [other for other in (*world.scene.values(), *world.backpack) if other.sprite == item.sprite]
+    everything = (*world.scene.values(), *world.backpack)
+    same = [other for other in everything if other.sprite == item.sprite]
     if "side" in traits(item.sprite):
         values[f"kind side: {role}, the very same seen"] = float(len(same))
+        values[f"kind {COARSE}side: {role}, the same but for left and right seen"] = float(
+            sum(_but_for_left_and_right(other) == _but_for_left_and_right(item) for other in everything)
+        )
     return values
+
+
+def _but_for_left_and_right(item: Item) -> tuple[str, str | None]:
+    """What a piece is to who takes left for right."""
+    shown = traits(item.sprite)
+    return shown["kind"], shown.get(COARSE + "side")
 
 
 def _ranks(world: Sorting, action: Action, carried: Item) -> Values:
@@ -280,7 +319,9 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
                 )
     if cell in BOARD and "side" in used:
         corner = BOARD.index(cell)
-        values["position side: carried belongs in this corner"] = used["side"] == str(corner + 1)
+        belongs = str(corner + 1)
+        values["position side: carried belongs in this corner"] = used["side"] == belongs
+        values[f"position {COARSE}side: carried belongs in this row"] = (used["side"] in UPPER) == (belongs in UPPER)
         beside = [world.scene.get(other) for other in BOARD if other != cell]
         values["kind position: carried as its neighbors"] = any(
             part is not None and traits(part.sprite)["kind"] == used["kind"] for part in beside
@@ -290,6 +331,10 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
             if hint is not None and len(hint.rows) == 2:
                 shown = traits(hint.rows[corner // 2][corner % 2].sprite)
                 values[f"{needs}position side: hint block shows the carried piece here"] = shown == used
+                in_row = [_but_for_left_and_right(each) for each in hint.rows[corner // 2]]
+                values[f"{needs}position {COARSE}side: hint block shows the carried piece in this row"] = float(
+                    in_row.count(_but_for_left_and_right(carried))
+                )
     return values
 
 
