@@ -23,7 +23,7 @@ PARTS = {
     "providers study sharding gpu wandb checkpoints stopping report site compare export viewer notes notebooks human_players "
     "people reproduce new_suite new_engine kidgym_new_task kidgym_prompts kidgym_pictures kidgym_published kumo_domains "
     "kumo_published kumo_pipeline kumo_trajectories kumo_analysis "
-    "multistar_published training",
+    "multistar_prompts multistar_published training",
     "Reference": "api configuration environment_variables ledger replies multistar_questions kumo_books published_figures "
     "measurements",
     "Why": "design where stopping_mathematics scale validity_kidgym validity_multistar validity_kumo",

@@ -4,6 +4,7 @@ The game stays the same under all of it, so that runs are paired. A suite offers
 for it as settings of its own and says what its defaults are; whatever differs from these is part of an episode's id.
 """
 
+from evals.presentation.fields import Value, check_fields, filled
 from evals.presentation.history import History, windowed
 from evals.presentation.order import shuffled
 from evals.presentation.parts import joined
@@ -18,6 +19,9 @@ __all__ = [
     "PastPictures",
     "PastReasoning",
     "Presentation",
+    "Value",
+    "check_fields",
+    "filled",
     "joined",
     "shuffled",
     "told",

@@ -55,7 +55,7 @@ VALUES: dict[str, list[Any]] = {
 FROM_FILES = {
     KumoSuite: {"tasks", "source", "transcripts"},
     KidGymSuite: {"skin", "templates", "environments", "recording", "checkout", "python"},
-    MultiStarSuite: {"problems", "source"},
+    MultiStarSuite: {"problems", "source", "templates"},
 }
 """Settings that name files: that these count by content is tested where they are read."""
 

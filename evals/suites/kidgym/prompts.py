@@ -27,12 +27,12 @@ from typing import Final, Literal
 
 from envs.kidgym import Action, World
 from envs.picture import Picture
-from evals.presentation import Presentation, told
+from evals.presentation import Presentation, Value, told
 from evals.suites.kidgym.feedback import Acted, feedback
 from evals.suites.kidgym.offer import form_of, forms_ahead, in_order
 from evals.suites.kidgym.past import past_of
 from evals.suites.kidgym.presentation import DEFAULT, FORMS, answer_form, rules_text, shown_history, view_text
-from evals.suites.kidgym.templates import Templates, Value
+from evals.suites.kidgym.templates import Templates
 from evals.types import Chat, Message, Part, message
 
 LETTERS: Final = string.ascii_uppercase

@@ -1,7 +1,8 @@
 """The words of KidGym's prompts: text files with ``$fields``, which a user's folder may replace one by one.
 
-Two more files may stand in the folder: ``words.yaml`` (goals, action texts, reasons, the list's format; see
-``evals.suites.kidgym.wording``) and ``chat.yaml``, the messages of a question, which then replace the built-in chat altogether:
+A file ``printed.txt`` holds the whole prompt as the paper prints it (``evals.suites.kidgym.printed``). Two more files may stand
+in the folder: ``words.yaml`` (goals, action texts, reasons, the list's format; see ``evals.suites.kidgym.wording``) and
+``chat.yaml``, the messages of a question, which then replace the built-in chat altogether:
 
     - {role: system, text: "$rules"}
     - {role: user, each: frame, text: "<Image $number>: $frame"}      # one message for each picture that is shown
@@ -22,7 +23,8 @@ from typing import Any, Final, Literal
 
 from envs.files import read_text, read_yaml
 from envs.picture import Picture
-from evals.presentation import joined
+from evals.presentation import Value, check_fields, filled
+from evals.suites.kidgym.printed import templates_of
 from evals.suites.kidgym.wording import BUILT_IN, Wording, wording_of
 from evals.types import Chat, Part, message, stable_hash
 
@@ -47,10 +49,10 @@ FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
 }
 """For each template ``NAME.txt`` the fields that it must have and those that it may have besides."""
 
+PRINTED: Final = "printed"
+
 CHAT_FIELDS: Final = frozenset({"rules", "example", "goal", "frame", "frames", "actions", "answer", "step", "budget"})
 """Fields of ``chat.yaml``; ``$number`` counts the pictures of a message that is repeated for each."""
-
-Value = str | Picture | Sequence[Part]
 
 
 @dataclass(frozen=True)
@@ -96,30 +98,20 @@ class Templates:
         for one in self.chat:
             shown = enumerate(frames, 1) if one.each else [(0, frames[-1])]
             for number, frame in shown:
-                parts = _filled(one.text, {**values, "frame": frame, "number": str(number)} if one.each else values)
+                parts = filled(one.text, {**values, "frame": frame, "number": str(number)} if one.each else values)
                 if parts:
                     chat.append(message(one.role, *parts))
         return tuple(chat)
 
     def fill(self, name: str, **values: Value) -> tuple[Part, ...]:
         """A template with its fields filled in: texts, and pictures where a field's value holds some."""
-        return _filled(dict(self.texts)[name], values)
+        return filled(dict(self.texts)[name], values)
 
     def text(self, name: str, **values: str) -> str:
         """A template without pictures, filled in."""
         (text,) = self.fill(name, **values)
         assert isinstance(text, str)
         return text
-
-
-def _filled(source: str, values: Mapping[str, Value]) -> tuple[Part, ...]:
-    position = 0
-    parts: list[Part] = []
-    for match in Template.pattern.finditer(source):
-        value: Value = "$" if match["escaped"] else values[match["named"] or match["braced"]]
-        parts += [source[position : match.start()], *([value] if isinstance(value, str | Picture) else value)]
-        position = match.end()
-    return joined([*parts, source[position:]])
 
 
 @functools.lru_cache(maxsize=16)
@@ -141,12 +133,15 @@ def load_templates(folder: str = "") -> Templates:
     chat = _yaml(home / "chat.yaml")
     if not own and wording is None and chat is None:
         raise ValueError(f"folder {folder!r} holds no template; it may have {_names()}")
+    printed = own.pop(PRINTED, None)
+    if printed:
+        texts |= _taken_apart(printed)
     for name, path in own.items():
         if name not in FIELDS:
             raise ValueError(f"{path} is no template of KidGym: there are {_names()}")
         texts[name] = read_text(path).strip()
         required, optional = FIELDS[name]
-        _check(str(path), texts[name], required, optional)
+        check_fields(str(path), texts[name], required, optional)
     return Templates(
         tuple(texts.items()),
         BUILT_IN if wording is None else wording_of(wording),
@@ -160,8 +155,19 @@ def _built_in_texts() -> dict[str, str]:
     return {name: home.joinpath(f"{name}.txt").read_text(encoding="utf-8").strip() for name in FIELDS}
 
 
+def _taken_apart(path: Path) -> dict[str, str]:
+    """The templates of a whole prompt as the paper prints it."""
+    try:
+        texts = templates_of(read_text(path))
+    except ValueError as error:
+        raise ValueError(f"template {path}: {error}") from error
+    for name, text in texts.items():
+        check_fields(f"{path} ({name})", text, *FIELDS[name])
+    return texts
+
+
 def _names() -> str:
-    return ", ".join([*(f"{name}.txt" for name in FIELDS), "words.yaml", "chat.yaml"])
+    return ", ".join([*(f"{name}.txt" for name in (*FIELDS, PRINTED)), "words.yaml", "chat.yaml"])
 
 
 def _yaml(path: Path) -> Any:
@@ -196,22 +202,5 @@ def _message_of(where: str, entry: Any) -> ChatMessage:
     if not isinstance(entry["text"], str):
         raise ValueError(f"{where}: text must be a text, not {entry['text']!r:.60}")
     repeated = "each" in entry
-    _check(where, entry["text"], frozenset(), CHAT_FIELDS | {"number"} if repeated else CHAT_FIELDS)
+    check_fields(where, entry["text"], frozenset(), CHAT_FIELDS | {"number"} if repeated else CHAT_FIELDS)
     return ChatMessage(entry["role"], entry["text"], repeated)
-
-
-def _check(file: str, text: str, required: frozenset[str], optional: frozenset[str]) -> None:
-    known = ", ".join(f"${name}" for name in sorted(required | optional)) or "none"
-    if not text:
-        raise ValueError(f"template {file} is empty")
-    found = set()
-    for match in Template.pattern.finditer(text):
-        if match["invalid"] is not None:
-            line = text.count("\n", 0, match.start()) + 1
-            raise ValueError(f"template {file}, line {line}: a lone '$'; a dollar sign is written '$$'")
-        if not match["escaped"]:
-            found.add(match["named"] or match["braced"])
-    for name in sorted(required - found):
-        raise ValueError(f"template {file} lacks the field ${name}; its fields are {known}")
-    for name in sorted(found - required - optional):
-        raise ValueError(f"template {file} has a field ${name} that nothing fills; its fields are {known}")

@@ -19,12 +19,13 @@ from evals.presentation import Presentation
 from evals.suite import Column
 from evals.suites.multistar.features import option_features
 from evals.suites.multistar.mseval import complete
-from evals.suites.multistar.prompts import DEFAULT, Order, Style, labels_of, prompt
+from evals.suites.multistar.prompts import BUILT_IN, DEFAULT, Order, Style, labels_of, prompt
 from evals.suites.multistar.puzzles import Prior, planned_calls
 from evals.suites.multistar.questions import Question
 from evals.suites.multistar.read_answer import read_answer
 from evals.suites.multistar.reformat import prior_sentence
 from evals.suites.multistar.shortcuts import SHORTCUTS
+from evals.suites.multistar.templates import Templates
 from evals.types import Chat, Outcome, PlayerError
 
 ReplyForm = Literal["labels", "text"]
@@ -87,6 +88,7 @@ class AskSettings:
     paper_literal: bool = False
     order: Order = "paper"
     presentation: Presentation = DEFAULT
+    templates: Templates = BUILT_IN
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,8 @@ class _Asking:
         Raises:
             PlayerError: one of them cannot be answered; the others are given up.
         """
-        how = (self.settings.style, self.settings.order, self.settings.presentation)
+        settings = self.settings
+        how = (settings.style, settings.order, settings.presentation, settings.templates)
         chats = [prompt(question, sentences, *how) for question, sentences in wanted]
         new = {chat: question for chat, (question, _) in zip(chats, wanted, strict=True) if chat not in self._known}
         tasks = [asyncio.ensure_future(self._ask(chat, question)) for chat, question in new.items()]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
-from typing import Literal
+from string import Template
+from typing import Final, Literal
 
 from envs.page import PagePicture, Words
 from envs.picture import Picture
@@ -18,7 +19,9 @@ from envs.raven.twin import LEGEND
 from evals.presentation import Presentation, told
 from evals.presentation.pictures import NOTES
 from evals.suites.multistar.questions import Question
-from evals.types import Chat, message, reworded, stable_hash
+from evals.suites.multistar.questions.words import SETTINGS
+from evals.suites.multistar.templates import Templates, filled_page, filled_text
+from evals.types import Chat, Part, message, reworded, stable_hash
 
 Style = Literal["vanilla", "structured", "document"]
 Order = Literal["paper", "question_first"]
@@ -38,6 +41,7 @@ SECTIONS = {"2P": "What was seen", "1R": "What was seen", "2R": "Rules found", "
 """Headings above what earlier answers said, by the stage that is asked."""
 
 DEFAULT = Presentation()
+BUILT_IN: Final = Templates()
 
 PROMPT_FINGERPRINT = stable_hash(SYSTEM, NOTICE, ASK_LETTER, ASK_NUMBER, CHOOSE, PAGE, TITLE, SECTIONS, "layout 2")
 """Part of every episode's fingerprint: runs under other words are other runs."""
@@ -77,6 +81,7 @@ def prompt(
     style: Style,
     order: Order = "paper",
     presentation: Presentation = DEFAULT,
+    templates: Templates = BUILT_IN,
 ) -> Chat:
     """The chat of one question.
 
@@ -86,19 +91,68 @@ def prompt(
         style: One of the three.
         order: With ``question_first``, prompts that differ in their earlier answers share all that stands before those.
         presentation: Whether the picture is shown, or told in words.
+        templates: A user's own words, which decide the order as well.
     """
-    picture: Picture
+    parts: tuple[Part, ...]
+    own = templates.get(f"{style}_prior" if priors else style)
+    values = _values(question, priors, style, templates)
     if style == "document":  # a page is one picture, of which nothing can be shared
-        picture, text = _page(question, priors), PAGE.format(ask=_ask(question))
+        printed = _page(question, priors)
+        page = printed if own is None else filled_page(own, question.picture, values, printed.scale)
+        parts = page, _beside_page(question, templates)
+    elif own is not None:
+        parts = filled_text(own, question.picture, values)
     else:
-        picture = question.picture
         text = _structured(question, priors, order) if style == "structured" else _vanilla(question, priors, order)
+        parts = question.picture, text
+    system = templates.get("system")
+    system = SYSTEM if system is None else system
     modality = presentation.modality
-    if modality == "picture":
-        return message("system", SYSTEM), message("user", picture, text)
-    system = f"{SYSTEM} {NOTES[modality]} {LEGEND}"
-    shown = told((picture, f"\n\n{text}"), modality, presentation.detail)
-    return message("system", system), message("user", *shown)
+    if modality != "picture":
+        system = f"{system} {NOTES[modality]} {LEGEND}".strip()
+        parts = told(_set_off(parts), modality, presentation.detail)
+    user = message("user", *parts)
+    return (message("system", system), user) if system else (user,)
+
+
+def _set_off(parts: Sequence[Part]) -> list[Part]:
+    """The parts with blank lines between them, for pictures that are to be told in words."""
+    return [each for part in parts for each in ("\n\n", part)][1:]
+
+
+def _values(
+    question: Question, priors: Sequence[str], style: Style, templates: Templates
+) -> dict[str, str | tuple[str, ...]]:
+    """What fills the fields of a user's template; as HTML where the style is."""
+    setting, text, choices, told = _setting(question, templates), question.text, _listed(question), tuple(priors)
+    if style == "structured":
+        setting, text = html.escape(setting, quote=False), html.escape(text, quote=False)
+        choices = tuple(f"<li>{html.escape(choice, quote=False)}</li>" for choice in choices)
+        told = tuple(f"<li>{_marked(sentence)}</li>" for sentence in priors)
+    labels = ", ".join(labels_of(question))
+    return {"setting": setting, "question": text, "choices": choices, "priors": told, "labels": labels}
+
+
+def _setting(question: Question, templates: Templates) -> str:
+    """What the parts of a panel are, in a user's words where there are some."""
+    named = {text: f"setting_{structure.lower()}" for structure, text in SETTINGS.items() if text}
+    own = templates.get(named.get(question.setting, ""))
+    return question.setting if own is None else own
+
+
+def _listed(question: Question) -> tuple[str, ...]:
+    """One entry per option; for numbered panels their numbers."""
+    return labels_of(question) if _numbered(question) else tuple(_choices(question))
+
+
+def _beside_page(question: Question, templates: Templates) -> str:
+    """The text that stands beside a page."""
+    own = templates.get("page")
+    return (
+        PAGE.format(ask=_ask(question))
+        if own is None
+        else Template(own).substitute(labels=", ".join(labels_of(question)))
+    )
 
 
 def _ask(question: Question) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -56,6 +57,7 @@ from evals.suites.multistar.puzzles import (
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES, Drawing, Question, direct_nodes
 from evals.suites.multistar.score import score_multistar
 from evals.suites.multistar.shortcuts import SHORTCUT_HELP
+from evals.suites.multistar.templates import Templates, load_templates
 from evals.suites.multistar.view import episode_view
 from evals.summary.paired import Measure
 from evals.tables import Section, Table
@@ -106,6 +108,7 @@ class MultiStarSuite(Suite):
         detail: How pictures are told in words: ``grid``, ``prose`` or ``json``.
         option_order: Whether options stand in the order in which they were drawn (``listed``) or in another one that the
             question decides (``shuffled``): who answers by place shows. Numbered panels stay.
+        templates: Folder of prompts in place of the built-in ones (docs/multistar_prompts.md); empty for none.
         seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells, ``training:NUMBER`` a block
             of games to train on; empty for the open ones.
     """
@@ -138,6 +141,7 @@ class MultiStarSuite(Suite):
     modality: Modality = "picture"
     detail: Detail = "grid"
     option_order: OptionOrder = "listed"
+    templates: str = ""
     seeds: str = ""
 
     def __post_init__(self) -> None:
@@ -154,7 +158,7 @@ class MultiStarSuite(Suite):
             object.__setattr__(self, name, known if values == ("all",) and known else values)
         drawn = self.wording == "own" and not self.problems
         object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=drawn))
-        for setting in ("problems", "source"):
+        for setting in ("problems", "source", "templates"):
             value = getattr(self, setting)
             if value:  # runners may have another working directory
                 object.__setattr__(self, setting, str(Path(value).expanduser().absolute()))
@@ -225,7 +229,8 @@ class MultiStarSuite(Suite):
         """How these questions are asked, in the words of the paper's own."""
         told = in_words(self.presentation.changes(DEFAULT))
         plain = self._plain_conditions
-        return dataclasses.replace(plain, prompts=f"{plain.prompts}, {told}") if told else plain
+        prompts = "other templates" if self.templates else plain.prompts
+        return dataclasses.replace(plain, prompts=f"{prompts}, {told}" if told else prompts)
 
     @property
     def _plain_conditions(self) -> Conditions:
@@ -269,12 +274,18 @@ class MultiStarSuite(Suite):
             paper_literal=self.paper_literal,
             order=self.order,
             presentation=self.presentation,
+            templates=self._templates,
         )
 
     @property
     def presentation(self) -> Presentation:
         """How questions are told."""
         return Presentation(modality=self.modality, detail=self.detail, option_order=self.option_order)
+
+    @cached_property
+    def _templates(self) -> Templates:
+        """Read once, and carried along to wherever the suite is sent: runners never see a file that changed meanwhile."""
+        return load_templates(self.templates)
 
     @property
     def _most(self) -> int:
@@ -355,7 +366,8 @@ class MultiStarSuite(Suite):
                 repeat=0,
                 seed=puzzle_seed(configuration, puzzle, self.seeds),
                 fingerprint=stable_hash(
-                    *(PROMPT_FINGERPRINT, RECORD_VERSION, self.subtask, reply, draft.content), *told, *words
+                    *(PROMPT_FINGERPRINT, RECORD_VERSION, self.subtask, reply, draft.content),
+                    *(*told, *words, *self._templates.identity),
                 ),
                 budget=draft.calls,
                 calls=float(draft.calls),
@@ -394,10 +406,19 @@ class MultiStarSuite(Suite):
         if twice:
             raise ValueError(f"suite.configurations names {', '.join(twice)} twice")
         self._check_source()
+        self._check_templates()
         try:
             Convention.named(self.convention)
         except ValueError as error:
             raise ValueError(f"suite.convention: {error}") from error
+
+    def _check_templates(self) -> None:
+        try:
+            _ = self._templates
+        except ValueError as error:
+            raise ValueError(f"suite.templates: {error}") from error
+        if self.templates and self.order != "paper":
+            raise ValueError("suite.order has no meaning with suite.templates, which decide the order: leave it out")
 
     def _check_source(self) -> None:
         if self.wording == "own":
@@ -460,7 +481,7 @@ def _content(question: Question) -> list[object]:
 def _tokens(question: Question, settings: AskSettings) -> float:
     """Prompt tokens, roughly."""
     total = 0.0
-    for said in prompt(question, (), settings.style, presentation=settings.presentation):
+    for said in prompt(question, (), settings.style, settings.order, settings.presentation, settings.templates):
         for part in said.parts:
             if isinstance(part, Picture):
                 total += picture_tokens(part)

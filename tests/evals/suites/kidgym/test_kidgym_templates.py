@@ -101,3 +101,60 @@ def test_past_answers_are_written_in_the_users_form(folder):
     record = asyncio.run(play_episode(suite, suite.plan()[0], OraclePlayer()))
     said = [message.parts[0] for message in record.turns[-1].turn.chat if message.role == "assistant"]
     assert said == [f"I took {played.reply.text}." for played in record.turns[:-1]]
+
+
+PRINTED = """*Rules: collect and save $5.*
+
+**[If ICL is required]**
+Look at this first.
+<EXAMPLE>
+**[If Memory capability is NOT required]**
+One picture.
+**[Else: Memory capability IS required]**
+All pictures.
+
+Reach this: <GOAL>. Go!
+
+Choose from: <ACTIONS>.
+**[If CoT is NOT required]**
+A letter, please.
+**[Else: CoT IS required]**
+Think.
+
+Then a letter.
+"""
+"""A prompt in the form of the paper's, headings and placeholders as printed."""
+
+
+@pytest.mark.parametrize(
+    ("task", "mode", "seen", "asked"),
+    [
+        ("CL", "zero_shot", "One picture.", "A letter, please."),
+        ("SE", "cot", "All pictures.", "Think.\n\nThen a letter."),
+        ("CL", "icl", "One picture.", "A letter, please."),
+    ],
+)
+def test_a_whole_prompt_is_taken_as_the_paper_prints_it(folder, task, mode, seen, asked):
+    load_templates.cache_clear()
+    path = folder("printed", PRINTED)
+    suite = KidGymSuite(tasks=[task], levels=[1], modes=[mode], episodes=1, templates=path)
+    system, user = first_chat(suite)
+    assert system.parts == (f"Rules: collect and save $5.\n\n{seen}",)
+    *before, last = (part for part in user.parts if isinstance(part, str))
+    assert before[-1].rstrip().endswith("Go!") and ".." not in before[-1]
+    assert last.lstrip().startswith("Choose from: A) ") and last.endswith(f"\n\n{asked}")
+    assert user.parts[0].startswith("Look at this first." if mode == "icl" else "Reach this:") or task == "SE"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (PRINTED.replace("<GOAL>", "it"), r"printed\.txt: it lacks <GOAL>"),
+        (PRINTED.replace("CoT is NOT", "coat is not"), r"printed\.txt: it has a heading '\[If coat is not required"),
+        (PRINTED.replace("<EXAMPLE>\n", ""), r"printed\.txt \(example\) lacks the field \$frame"),
+    ],
+)
+def test_a_printed_prompt_that_lacks_something_is_refused_by_name(folder, text, message):
+    load_templates.cache_clear()
+    with pytest.raises(ValueError, match=message):
+        load_templates(folder("printed", text))
