@@ -3,21 +3,28 @@
     python -m benchmarks.shortcut_search kidgym modes=zero_shot --training episodes=600 --held-out episodes=400
 
 For each cell of the suite a fixed learner (``evals.shortcut_search``) learns to play from what each feature class knows, on
-games for training, and is measured on the open games. Needs scikit-learn (``pip install 'raycade[search]'``).
+games for training, and is measured on the open games. ``--write`` keeps what was found in a file, by which a suite shows the
+best of it beside scores (``evals.shortcut_search.record``). Needs scikit-learn (``pip install 'raycade[search]'``).
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
+from evals.shortcut_search.record import write_record
 from evals.shortcut_search.search import needs_table, search
 from evals.training.games import suite_of
+
+TRAINING: Final = "training:0"
+"""Seeds of the games to learn from."""
 
 
 def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
@@ -36,9 +43,12 @@ def main() -> int:
         "--held-out", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the games to measure on"
     )
     parser.add_argument("--out", type=Path, help="folder for the table as JSON and Markdown")
+    parser.add_argument(
+        "--write", type=Path, help="file that keeps what was found; cells not searched stay as they are"
+    )
     asked = parser.parse_args()
     shared = settings_of(asked.settings)
-    training = suite_of(asked.suite, {**shared, **settings_of(asked.training), "seeds": "training:0"})
+    training = suite_of(asked.suite, {**shared, **settings_of(asked.training), "seeds": TRAINING})
     held_out = suite_of(asked.suite, {**shared, **settings_of(asked.held_out)})
     found = []
     for each in search(training, held_out):
@@ -46,6 +56,9 @@ def main() -> int:
         print(f"{each.task:6}{each.level:8}{each.players:22}{each.success.mean:8.3f}", flush=True)
     table = needs_table(asked.suite, found)
     print(table.to_markdown())
+    if asked.write:
+        command = shlex.join(["python", "-m", "benchmarks.shortcut_search", *sys.argv[1:]])
+        write_record(asked.write, found, command, datetime.now(UTC).date().isoformat(), TRAINING)
     if asked.out:
         asked.out.mkdir(parents=True, exist_ok=True)
         (asked.out / f"{table.name}.md").write_text(table.to_markdown(), encoding="utf-8")

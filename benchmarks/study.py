@@ -2,9 +2,9 @@
 
 Simulated players with put-in weaknesses play KidGym from pictures and from text twins, through the same play loop as any
 model. In some games a player cannot see colors: from pictures it draws among the actions, in words it plays perfectly. In
-some it plans nothing: it draws among the actions either way. And some replies are so badly written that none can be read. Each
-game that is lost from pictures has one true cause, known from what was put in. Printed: the true share of each cause beside the
-mean estimate, and how often the 95 % interval holds the share that is expected.
+some it plans one step only, or none: from then on it draws among the actions, either way. And some replies are so badly
+written that none can be read. Each game that is lost from pictures has one true cause, known from what was put in. Printed:
+the true share of each cause beside the mean estimate, and how often the 95 % interval holds the share that is expected.
 """
 
 from __future__ import annotations
@@ -44,11 +44,13 @@ class Weakness:
     """Share of games that it plays without a plan."""
     form: float
     """Chance of each reply that it cannot be read."""
+    planned: int = 0
+    """Steps that are still played perfectly in games without a plan."""
 
 
 WEAKNESSES: Final = {
     "cannot see colors": Weakness(seeing=0.5, planning=0.0, form=0.0),
-    "plans nothing": Weakness(seeing=0.0, planning=0.5, form=0.0),
+    "plans one step": Weakness(seeing=0.0, planning=0.8, form=0.0, planned=1),
     "writes badly": Weakness(seeing=0.0, planning=0.0, form=0.15),
     "all three": Weakness(seeing=0.3, planning=0.2, form=0.05),
     "none but luck": Weakness(seeing=0.0, planning=1.0, form=0.0),
@@ -74,7 +76,8 @@ class WeakPlayer:
         if random.random() < self.weakness.form:
             return Reply("I would rather not say.")
         blind, careless = self.flaws(turn.episode)
-        if careless or (blind and self.from_pictures):
+        lost_for_a_plan = careless and turn.number >= self.weakness.planned
+        if lost_for_a_plan or (blind and self.from_pictures):
             return Reply(random.choice(turn.options))
         assert turn.oracle is not None
         return Reply(turn.oracle())

@@ -27,15 +27,24 @@ class FeatureClass:
     """The senses it has; None for all but those of ``without``."""
     without: frozenset[str] = frozenset()
     """The senses that it lacks."""
+    coarse: frozenset[str] = frozenset()
+    """The senses that it has only coarsely."""
+
+    @property
+    def senses(self) -> frozenset[str]:
+        """The senses, coarse ones included, that tell it from other classes."""
+        return self.without | {COARSE + sense for sense in self.coarse} | (self.only or frozenset())
 
     def knows(self, name: str) -> bool:
         """Whether it can know the feature of this name: it has every sense that stands before the colon."""
         needed = set(name.partition(":")[0].split())
-        return needed <= self.only if self.only is not None else not needed & self.without
+        if self.only is not None:
+            return needed <= self.only
+        return needed.isdisjoint(self.coarse) and {_fine(sense) for sense in needed}.isdisjoint(self.without)
 
     def lacks(self, sense: str) -> bool:
         """Whether it does without this sense, or has it only coarsely."""
-        return sense not in self.only if self.only is not None else sense in self.without
+        return sense not in self.only if self.only is not None else sense in self.without | self.coarse
 
     def reduced(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """The features that it can know."""
@@ -52,11 +61,15 @@ def feature_classes(names: Iterable[str]) -> list[FeatureClass]:
     ['everything', 'text only', 'all but count', 'only a coarse count']
     """
     named = {sense for name in names for sense in name.partition(":")[0].split()} - {"text"}
-    senses = sorted({sense.removeprefix(COARSE) for sense in named})
+    senses = sorted({_fine(sense) for sense in named})
     classes = [FeatureClass("everything"), FeatureClass("text only", only=frozenset({"text"}))]
     for sense in ("label", "position"):
         if sense in senses and len(senses) > 1:
             classes.append(FeatureClass(f"text and {sense}s", only=frozenset({"text", sense})))
-    classes += [FeatureClass(f"all but {sense}", without=frozenset({sense, COARSE + sense})) for sense in senses]
+    classes += [FeatureClass(f"all but {sense}", without=frozenset({sense})) for sense in senses]
     coarse = [sense for sense in senses if COARSE + sense in named]
-    return classes + [FeatureClass(f"only a coarse {sense}", without=frozenset({sense})) for sense in coarse]
+    return classes + [FeatureClass(f"only a coarse {sense}", coarse=frozenset({sense})) for sense in coarse]
+
+
+def _fine(sense: str) -> str:
+    return sense.removeprefix(COARSE)

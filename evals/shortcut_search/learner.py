@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from random import Random
 from typing import Any, Final
 
@@ -79,14 +80,16 @@ class Learner:
         weights = np.array([1 / len(options) for options in good for _ in options])
         self._constant = bool(targets.all()) or not targets.any() or not any(rows)
         if not self._constant:
-            self._trees.fit(self._columns.fit_transform(rows), targets, sample_weight=weights)
+            with _one_thread():
+                self._trees.fit(self._columns.fit_transform(rows), targets, sample_weight=weights)
 
     def choose(self, turns: Sequence[Sequence[OptionFeatures]]) -> list[int]:
         """The option that it takes in each of several turns."""
         if self._constant or not turns:
             return [self._random.randrange(len(options)) for options in turns]
         rows = [values for options in turns for values in self._rows(options)]
-        likely: Any = self._trees.predict_proba(self._columns.transform(rows))[:, 1]
+        with _one_thread():
+            likely: Any = self._trees.predict_proba(self._columns.transform(rows))[:, 1]
         chosen, start = [], 0
         for options in turns:
             of_turn = likely[start : start + len(options)].round(9)
@@ -97,3 +100,11 @@ class Learner:
 
     def _rows(self, options: Sequence[OptionFeatures]) -> list[dict[str, Value]]:
         return among([self._known.reduced(option.values) for option in options])
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Trees are small: on busy cores several threads wait for each other eight times as long as one thread works."""
+    from threadpoolctl import threadpool_limits
+
+    limited: AbstractContextManager[Any] = threadpool_limits(1)
+    return limited

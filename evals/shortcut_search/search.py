@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from evals.shortcut_search.classes import feature_classes
+from evals.shortcut_search.classes import FeatureClass, feature_classes
 from evals.shortcut_search.games import lessons, play
 from evals.shortcut_search.learner import Learner
 from evals.stats.intervals import Estimate, mean_estimate
@@ -24,9 +24,13 @@ class Found:
 
     task: str
     level: str
-    players: str
-    """Name of the feature class."""
+    known: FeatureClass
     success: Estimate
+
+    @property
+    def players(self) -> str:
+        """Name of the feature class."""
+        return self.known.name
 
 
 def search(training: Suite, held_out: Suite) -> Iterator[Found]:
@@ -67,7 +71,7 @@ def _search_cell(
         learner = Learner(known)
         learner.learn(turns, good)
         credits = play(held_out, to_be_played, lambda _, options, player=learner: player.choose(options))  # type: ignore[misc]
-        yield Found(*cell, known.name, mean_estimate(credits, bounds=(0, 1)))
+        yield Found(*cell, known, mean_estimate(credits, bounds=(0, 1)))
 
 
 def needs_table(name: str, found: Sequence[Found]) -> Table:

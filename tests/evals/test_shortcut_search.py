@@ -1,15 +1,18 @@
 """Players that lack a sense are found, and what a cell needs is told from them."""
 
+import re
 from dataclasses import dataclass
 from random import Random
 
 import pytest
 
+from envs.files import FileError
 from envs.kidgym import make, solve
 from envs.kidgym.tasks.placement import RING
 from evals.shortcut_search.classes import feature_classes
 from evals.shortcut_search.games import NoFeaturesError, good_options, lessons, play
 from evals.shortcut_search.learner import Learner, among
+from evals.shortcut_search.record import read_record, write_record
 from evals.shortcut_search.search import needs_table, search
 from evals.suite import Suite, plan_for
 from evals.suites.kidgym.features import COARSE_SENSES, SENSES, option_features
@@ -62,6 +65,43 @@ def test_what_a_cell_needs_is_found_on_games_that_were_not_learned_from():
     assert success["shuffled", "everything"] == 1 and 0.1 < success["shuffled", "all but color"] < 0.6
     table = needs_table("boxes", found)
     assert [(row[1], row[-1]) for row in table.rows] == [("plain", "none of these"), ("shuffled", "color")]
+
+
+def test_what_was_found_is_kept_and_the_best_without_a_needed_sense_stands_beside_scores(tmp_path):
+    path = tmp_path / "found.yaml"
+    found = list(search(Boxes(first_seed=1000), Boxes()))
+    write_record(path, [each for each in found if each.level == "plain"], "first", "2026-01-30", "training:0")
+    write_record(path, [each for each in found if each.level == "shuffled"], "second", "2026-01-31", "training:0")
+    record = read_record(path)
+    assert (record.command, record.date, record.games) == (
+        "second",
+        "2026-01-31",
+        dict.fromkeys([("boxes", "plain"), ("boxes", "shuffled")], 25),
+    )
+    success = {each.players: each.success.mean for each in found if each.level == "shuffled"}
+    assert record.success["boxes", "shuffled"] == pytest.approx(success, abs=0.001)
+    assert record.best("boxes", "plain", ["color"])[1] == 1
+    name, won = record.best("boxes", "shuffled", ["color"])
+    assert name in ("learned: text only", "learned: all but color") and won < 0.7
+    assert record.best("boxes", "shuffled", []) is None and record.best("boxes", "other", ["color"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cells: 3", "no record of a search"),
+        (
+            "{command: a, date: b, training: c, senses: [text], cells: "
+            "[{task: a, level: 1, games: 2, success: {all but hue: 0.5}}]}",
+            "'all but hue'; its senses have everything, text only",
+        ),
+    ],
+)
+def test_a_file_that_is_no_record_is_named(tmp_path, text, message):
+    path = tmp_path / "found.yaml"
+    path.write_text(text)
+    with pytest.raises(FileError, match=re.escape(str(path)) + ".*" + message):
+        read_record(path)
 
 
 def test_a_suite_without_features_is_named():
