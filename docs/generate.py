@@ -39,7 +39,7 @@ from evals.types import Episode
 
 ROOT = Path(__file__).resolve().parents[1]
 
-SUITES = ("kidgym", "kumo", "kumo_pipeline", "multistar")
+SUITES = ("kidgym", "kumo", "kumo_likely", "kumo_pipeline", "multistar")
 """Suites whose columns and keys the pages list: those that raycade ships."""
 
 ENGINES = ("anthropic", "azure", "bedrock", "gemini", "openai", "openai_client", "openrouter", "simulated", "vllm")

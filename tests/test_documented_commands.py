@@ -23,6 +23,7 @@ COMMAND = re.compile(r"^    \$? ?((?:raycade|\./launch\.sh|python -m) .*)$", re.
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 SMALL = {
     "kumo": ["suite.domains=[medical]", "suite.tasks_per_domain=4", "suite.repeats=1"],
+    "kumo_likely": ["suite.domains=[medical]", "suite.tasks_per_domain=4"],
     "kidgym": ["suite.episodes=1"],
     "multistar": ["suite.puzzles=1"],
 }

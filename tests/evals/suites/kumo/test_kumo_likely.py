@@ -1,0 +1,292 @@
+"""KUMO with likelihoods: the search against all policies, books as promised, points and probabilities as they should be."""
+
+import asyncio
+import dataclasses
+import itertools
+import math
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envs.kumo import GenerationError
+from envs.kumo.likely import ENOUGH, BayesSearch, LikelyTask, LikelyTest, certainties, stream_likely
+from evals.conversation import Conversation
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
+from evals.suite import ledger_columns, plan_for, play_episode
+from evals.suites.kumo.likely import KumoLikelySuite
+from evals.suites.kumo.likely.chances import read_chances, state_chances, without_chances
+from evals.suites.kumo.likely.play import FLOOR, play_likely
+from evals.suites.kumo.likely.prompts import book
+from evals.suites.kumo.likely.view import view_likely
+from evals.suites.kumo.searched_game import domain_of
+from evals.testing import check_suite
+from evals.types import Episode, Reply
+
+TRUTHS = ("Fever", "Yellow Fever", "Gout")
+ROWS = st.integers(1, 9).map(lambda first: (first, 10 - first))
+
+
+@st.composite
+def tiny_tasks(draw, tests=2):
+    made = tuple(
+        LikelyTest(f"Test {number}", ("high", "low"), tuple(draw(ROWS) for _ in TRUTHS)) for number in range(tests)
+    )
+    return LikelyTask("toy", TRUTHS, made, (0,) * tests, TRUTHS[0])
+
+
+def worlds(task):
+    """Each right truth with all that the tests may show, and its probability."""
+    for right, shown in itertools.product(range(len(task.truths)), itertools.product((0, 1), repeat=len(task.tests))):
+        chance = Fraction(1, len(task.truths))
+        for test, outcome in zip(task.tests, shown, strict=True):
+            chance *= Fraction(test.cases[right][outcome], 10)
+        yield LikelyTask(task.domain, task.truths, task.tests, shown, task.truths[right]), chance
+
+
+def policies(tests, truths):
+    """Every way to play: a truth, or a test with a way to go on for each of its outcomes."""
+    yield from truths
+    for test in tests:
+        rest = [other for other in tests if other != test]
+        for high, low in itertools.product(list(policies(rest, truths)), repeat=2):
+            yield test, high, low
+
+
+def cost_of(policy, world, wrong):
+    cost = 0
+    while isinstance(policy, tuple):
+        cost, policy = cost + 1, policy[1 + world.shown[policy[0]]]
+    return cost + wrong * (world.truths[policy] != world.right)
+
+
+@settings(max_examples=12, deadline=None)
+@given(task=tiny_tasks(), wrong=st.sampled_from([1, 3, 10, 20]))
+def test_the_search_costs_what_the_best_of_all_policies_costs(task, wrong):
+    chances = list(worlds(task))
+    ways = policies(range(2), range(3))
+    best = min(sum(chance * cost_of(way, world, wrong) for world, chance in chances) for way in ways)
+    assert BayesSearch(task, wrong).expected_cost == pytest.approx(float(best))
+
+
+@pytest.mark.parametrize(("domain", "truths", "tests"), [("medical", 4, 6), ("music", 3, 4), ("chemical", 3, 5)])
+def test_all_tests_tell_the_right_truth_of_every_book_well_enough(domain, truths, tests):
+    made = list(itertools.islice(stream_likely(domain_of(domain), truths, tests), 5))
+    assert made[:3] == list(itertools.islice(stream_likely(domain_of(domain), truths, tests), 3))
+    assert made[0].tests != next(stream_likely(domain_of(domain), truths, tests, seed=1)).tests
+    for number, task in enumerate(made):
+        assert (task.index, len(task.truths), len(task.tests)) == (number, truths, tests)
+        assert all(sum(row) == 10 and min(row) >= 1 for test in task.tests for row in test.cases)
+        # By hand: every combination of outcomes, and by Bayes' rule how likely it leaves each truth.
+        mean = [Fraction(0)] * truths
+        for shown in itertools.product(*(range(len(test.outcomes)) for test in task.tests)):
+            weights = [
+                math.prod(test.cases[truth][outcome] for test, outcome in zip(task.tests, shown, strict=True))
+                for truth in range(truths)
+            ]
+            mean = [before + Fraction(w * w, sum(weights) * 10**tests) for before, w in zip(mean, weights, strict=True)]
+        assert certainties(task) == pytest.approx([float(each) for each in mean])
+        assert min(mean) >= ENOUGH
+
+
+def test_a_domain_without_solvable_games_is_refused():
+    with pytest.raises(GenerationError, match="not solvable or too large"):
+        next(stream_likely(domain_of("medical"), 5, 2))
+
+
+class Stubborn:
+    """Repeats a test, says twice something that cannot be read, and then always the same."""
+
+    def __init__(self, last):
+        self.last = last
+
+    async def reply(self, turn):
+        return Reply(["Test 0", "?", "Test 0", "?", self.last][min(turn.number, 4)])
+
+
+PLAYERS = [
+    OraclePlayer(),
+    RandomPlayer(),
+    *map(ShortcutPlayer, KumoLikelySuite.shortcuts),
+    Stubborn("Fever"),
+    Stubborn("<CHANCES> Fever: 5, Gout: 95 </CHANCES> <ANSWER> Fever </ANSWER>"),
+    Stubborn("?"),
+]
+
+
+def play(task, player, wrong=6.0):
+    episode = Episode("kumo_likely", "toy", "3x2", "zero_shot", 0, 0, 0, "", budget=20)
+    conversation = Conversation(episode, player)
+    return asyncio.run(play_likely(task, domain_of("medical"), conversation, wrong)), conversation
+
+
+TOY = LikelyTask(
+    "toy",
+    TRUTHS,
+    (
+        LikelyTest("Test 0", ("high", "low"), ((9, 1), (2, 8), (3, 7))),
+        LikelyTest("Test 1", ("high", "low"), ((5, 5), (9, 1), (1, 9))),
+    ),
+    (0, 0),
+    "Fever",
+)
+
+
+@pytest.mark.parametrize("player", PLAYERS)
+def test_points_lost_are_those_of_perfect_play_and_the_regret(player):
+    """Over all worlds with their probabilities, whatever a player does."""
+    played = [(play(world, player)[0], float(chance)) for world, chance in worlds(TOY)]
+
+    def mean(*names):
+        return sum(chance * outcome.extra[name] for outcome, chance in played for name in names)
+
+    assert mean("points_lost") == pytest.approx(
+        mean("optimal_points_lost") + mean("test_regret", "answer_regret", "unread_regret")
+    )
+    assert mean("log_loss") >= mean("posterior_log_loss") - 1e-9
+    if isinstance(player, OraclePlayer):
+        assert mean("test_regret", "answer_regret", "unread_regret") == pytest.approx(0)
+        assert mean("log_loss") == pytest.approx(mean("posterior_log_loss"), abs=1e-6)
+    else:
+        assert mean("points_lost") > mean("optimal_points_lost") + 0.01
+
+
+@pytest.mark.parametrize(
+    ("player", "shown", "moves"),
+    [
+        ("one_test", (0, 0), ["Test 1", "Yellow Fever"]),
+        ("all_tests", (0, 0), ["Test 0", "Test 1", "Fever"]),
+        ("rule_outs", (0, 0), ["Test 0", "Test 1", "Fever"]),
+        ("rule_outs", (1, 1), ["Test 0", "Test 1", "Gout"]),
+    ],
+)
+def test_what_shortcuts_do(player, shown, moves):
+    _, conversation = play(dataclasses.replace(TOY, shown=shown), ShortcutPlayer(player))
+    assert [turn.action for turn in conversation.turns.values()] == moves
+
+
+def test_right_answers_are_as_frequent_as_the_book_says():
+    made = list(itertools.islice(stream_likely(domain_of("medical"), 3, 4), 150))
+    given = [task.posterior(task.test_names)[task.right] for task in made]
+    expected = [certainties(task).mean() for task in made]
+    assert sum(given) / 150 == pytest.approx(sum(expected) / 150, abs=0.06)  # within two standard errors
+    assert {task.truths.index(task.right) for task in made} == {0, 1, 2}
+
+
+def test_tables_are_means_of_what_was_played():
+    suite = KumoLikelySuite(domains="medical", difficulties="3x4", tasks_per_domain=6, repeats=1)
+    plan = plan_for(suite, {"rule_outs": ""})
+    assert len({episode.seed for episode in (*plan, *dataclasses.replace(suite, seed=1).plan())}) == 12
+    records = [asyncio.run(play_episode(suite, episode, ShortcutPlayer("rule_outs"))) for episode in plan]
+    run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(suite))).of("kumo_likely")
+    cells = {}
+    for section in ("scores", "diagnostics"):
+        for table in suite.results(run, section):
+            cells |= dict(zip(table.columns, table.rows[0], strict=True))
+
+    def mean(*names):
+        return pytest.approx(sum(record.outcome.extra[name] for record in records for name in names) / 6)
+
+    assert cells["points lost"].mean == mean("points_lost") and cells["log loss"].mean == mean("log_loss")
+    assert cells["regret"].mean == mean("test_regret", "answer_regret", "unread_regret")
+    assert cells["by answers"].mean == mean("answer_regret") and cells["of perfect play"].mean == mean(
+        "optimal_points_lost"
+    )
+    exact = sum(record.outcome.extra["posterior_log_loss"] for record in records) / 6
+    assert cells["log loss"].mean - cells["above exact"].mean == pytest.approx(exact, abs=1e-4)
+    assert (cells["planned"], cells["done"], cells["stated"]) == (6, 6, 0)
+
+
+def test_what_an_answer_is_worth():
+    sure, conversation = play(TOY, Stubborn("Fever"))
+    assert (sure.success, sure.steps, sure.extra["points_lost"], sure.extra["log_loss"]) == (True, 3, 4.0, 0.0)
+    assert sure.extra["test_regret"] >= 1 and sure.extra["unread_regret"] == 2 and not sure.extra["stated"]
+    told = [str(message.parts[0]) for message in conversation.turns[4].turn.chat if message.role == "user"]
+    assert told[1].startswith("Outcome of Test 0: high\n") and "cannot be read" in told[4]
+    unsure, _ = play(TOY, PLAYERS[-2])
+    assert unsure.extra["stated"] and unsure.extra["confidence"] == 0.05
+    assert unsure.extra["log_loss"] == pytest.approx(-math.log(0.05))
+    silent, _ = play(TOY, PLAYERS[-1])
+    # two tests, three unread replies, no answer
+    assert (silent.success, silent.steps, silent.extra["points_lost"]) == (False, 2, 11.0)
+    assert silent.extra["log_loss"] == pytest.approx(-math.log(FLOOR))
+
+
+@given(shares=st.lists(st.floats(0, 1), min_size=3, max_size=3).filter(lambda shares: sum(shares) > 0.1))
+def test_stated_chances_are_read_back(shares):
+    stated = {truth: share / sum(shares) for truth, share in zip(TRUTHS, shares, strict=True)}
+    reply = f"I think Gout.\n{state_chances(stated)}\n<ANSWER> Fever </ANSWER>"
+    assert read_chances(reply, TRUTHS) == pytest.approx(stated, abs=1e-7)
+    assert without_chances(reply).count("Fever") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("fever: 20%, yellow fever: 70 %, Gout = 10", [0.2, 0.7, 0.1]),
+        ("**Yellow Fever**: .25\n- Fever: 0.75", [0.75, 0.25, 0]),
+        ("Fever: 49, Gout: 49", [0.5, 0, 0.5]),
+        ("Fever: 50, Gout: 40", None),
+        ("Fever: 50, Gout: 25, Gout: 25", None),
+        ("Fever: 1e2", None),
+        ("Unfever: 100", None),
+        ("Fever: 100" + " " * 4000, None),
+        ("", None),
+    ],
+)
+def test_chances_as_players_write_them(said, read):
+    found = read_chances(f"<CHANCES> Fever: 100 </CHANCES> or rather <CHANCES>{said}</CHANCES>", TRUTHS)
+    assert found == (None if read is None else pytest.approx(dict(zip(TRUTHS, read, strict=True))))
+    assert read_chances(f"<CHANCES> {said}", TRUTHS) is None
+
+
+def test_the_book_tells_all_numbers():
+    for task in itertools.islice(stream_likely(domain_of("education"), 4, 6), 5):
+        for test, part in zip(task.tests, book(task).split("\n\n"), strict=True):
+            name, *lines = part.splitlines()
+            assert name == test.name
+            told = {}
+            for line in lines:
+                subject, outcomes = re.fullmatch(r"- (?:If it is (.*?)|Whichever it is): (.*) of 10", line).groups()
+                cases = [entry.rsplit(" in ", 1) for entry in outcomes.split("; ")]
+                assert tuple(outcome for outcome, _ in cases) == test.outcomes
+                for truth in subject.split(" or ") if subject else task.truths:
+                    told[truth] = tuple(int(count) for _, count in cases)
+            assert told == dict(zip(task.truths, test.cases, strict=True))
+
+
+def test_the_view_tells_chances_and_costs():
+    outcome, conversation = play(TOY, PLAYERS[-2])
+    turns = [
+        {"prompt": [], "reply": turn.reply.text, "reasoning": "", "action": turn.action, "rule": turn.rule}
+        for turn in conversation.turns.values()
+    ]
+    row = {"turns": turns, "status": "done", "error": "", "success": outcome.success, "steps": 3, "budget": 20}
+    view = view_likely(row, TOY, BayesSearch(TOY, 6.0))
+    assert len(view.steps) == 5
+    assert view.steps[0].facts["exact chances"] == dict.fromkeys(TRUTHS, 0.333)
+    assert view.steps[1].facts["exact chances"] == {"Fever": 0.643, "Yellow Fever": 0.143, "Gout": 0.214}
+    assert [step.regret for step in view.steps][1:4] == [None, 1.0, None]
+    assert view.steps[4].facts["named"] == "right" and view.steps[4].facts["stated chances"]["Gout"] == 0.95
+
+
+def test_the_suite_keeps_the_contract():
+    check_suite(KumoLikelySuite(domains="medical", difficulties="3x4", tasks_per_domain=3, repeats=2), oracle=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"difficulties": "hard"}, "hard is too large for the Bayesian search"),
+        ({"difficulties": "simple"}, "no difficulty 'simple'"),
+        ({"max_steps": 6}, "all 6 tests and an answer take 7 rounds of easy games"),
+        ({"wrong": 0}, "wrong"),
+    ],
+)
+def test_settings_that_cannot_be_played_are_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        KumoLikelySuite(**given).plan()
