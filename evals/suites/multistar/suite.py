@@ -95,6 +95,8 @@ class MultiStarSuite(Suite):
             such that ``raycade raven import`` wrote, which holds their digests.
         options: ``balanced`` (an option is offered as often as it is true, so that nothing but the picture tells the answer;
             questions that this cannot be done for do not count) or ``uniform`` (as published).
+        variant: ``published``, or ``balanced``: options on rules of positions are drawn in whole sets, so that these questions
+            too cannot be answered without the picture (docs/validity_multistar.md).
         wording: ``own``, or ``published``: the authors' questions and pictures in place of ours, from ``source``.
         source: Folder that ``raycade multistar import`` wrote.
         doubtful: Published questions whose keys are known to be wrong: ``left_out`` of scores, or ``scored`` as published.
@@ -131,7 +133,8 @@ class MultiStarSuite(Suite):
     convention: str = "decoded"
     paper_literal: bool = False
     problems: str = ""
-    options: Drawing = "balanced"
+    options: Literal["balanced", "uniform"] = "balanced"
+    variant: Literal["published", "balanced"] = "published"
     order: Order = "paper"
     render: Render = "own"
     scale: Annotated[int, Interval(ge=1, le=4)] = 1
@@ -244,8 +247,9 @@ class MultiStarSuite(Suite):
                 decoder="most likely of the labels" if self.reply == "labels" else "written replies",
             )
         drawn = "own" if self.render == "own" else "published drawing"
+        games = "problems from files" if self.problems else "drawn from seeds"
         return Conditions(
-            games="problems from files" if self.problems else "drawn from seeds",
+            games=f"{games}, balanced variant" if self.variant == "balanced" else games,
             pictures=drawn if self.scale == 1 else f"{drawn}, {self.scale} times as large",
             prompts="own",
             decoder="most likely of the labels" if self.reply == "labels" else "written replies",
@@ -324,9 +328,8 @@ class MultiStarSuite(Suite):
         return questions_of(self._source(configuration, puzzle), self._selection(configuration))
 
     def _selection(self, configuration: str) -> Selection:
-        return Selection(
-            configuration, self.subtask, tuple(self.attributes), self.options, self.scale, self.option_order
-        )
+        drawing: Drawing = "by_sets" if self.variant == "balanced" else self.options
+        return Selection(configuration, self.subtask, tuple(self.attributes), drawing, self.scale, self.option_order)
 
     def _asked(self, episode: Episode) -> list[Question]:
         configuration, puzzle = episode.task, puzzle_of(episode)
@@ -421,11 +424,19 @@ class MultiStarSuite(Suite):
             raise ValueError("suite.order has no meaning with suite.templates, which decide the order: leave it out")
 
     def _check_source(self) -> None:
+        if self.variant == "balanced" and self.options == "uniform":
+            raise ValueError("suite.variant=balanced and suite.options=uniform exclude each other: leave one out")
         if self.wording == "own":
             if self.source:
                 raise ValueError("suite.source is set, but suite.wording is own; set suite.wording=published")
             return
-        for setting, default in (("problems", ""), ("scale", 1), ("render", "own"), ("modality", "picture")):
+        for setting, default in (
+            ("problems", ""),
+            ("scale", 1),
+            ("render", "own"),
+            ("modality", "picture"),
+            ("variant", "published"),
+        ):
             if getattr(self, setting) != default:
                 raise ValueError(f"suite.{setting} has no meaning with suite.wording=published: leave it out")
         if not self.source:

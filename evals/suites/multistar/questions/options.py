@@ -11,6 +11,11 @@ on condition that the truth is in it. Then every option of every set is the key 
 probability of set and key is q(S) / n, whichever the key. No p(a) may be above 1/n for that; of questions with an answer
 that is true more often, only a share counts. Fewer options are offered where else too few would count; and where one
 answer is nearly always true (one object in a part with one position), none counts.
+
+Where statements hold together, as rules on positions do, the condition on the truth is not all: a set with another true
+statement is refused as well, which makes the sets tell. ``by_sets`` draws such questions from ``option_sets.json``, where
+``python -m benchmarks.multistar_sets`` has solved for sets each option of which is the key equally often; all other
+questions as ``balanced`` does.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -26,7 +31,7 @@ from typing import Literal
 
 from evals.suites.multistar.questions.question import Draft
 
-Drawing = Literal["balanced", "uniform"]
+Drawing = Literal["balanced", "uniform", "by_sets"]
 
 LEAST_SHARE = 0.4
 """Of all questions of a kind, the share that must count; else one option fewer is offered."""
@@ -34,6 +39,7 @@ LEAST_RATE = 0.002
 """Answers that are true less often are not offered as wrong."""
 _TRIES = 200
 _FILE = Path(__file__).with_name("answer_rates.json")
+_SETS_FILE = Path(__file__).with_name("option_sets.json")
 
 Rates = Mapping[str, float]
 """How often each answer is true, of all questions of one kind."""
@@ -47,6 +53,28 @@ def answer_rates() -> Mapping[str, Mapping[str, Rates]]:
     """
     rates: Mapping[str, Mapping[str, Rates]] = json.loads(_FILE.read_text(encoding="utf-8"))
     return rates
+
+
+@functools.cache
+def option_sets() -> Mapping[str, Sequence[tuple[list[str], float]]]:
+    """By configuration, kind and case, the sets of options with the share of such questions that are asked with each."""
+    held = json.loads(_SETS_FILE.read_text(encoding="utf-8"))
+    return {case: [(chosen, share) for *chosen, share in entries] for case, entries in held.items()}
+
+
+@functools.cache
+def _kinds_with_sets() -> frozenset[str]:
+    return frozenset(case.rpartition(" ")[0] for case in option_sets())
+
+
+def excluded(draft: Draft) -> frozenset[str]:
+    """The statements that must not stand beside the truth: those that are true as well."""
+    return frozenset(draft.say) - {draft.truth, *draft.untrue}
+
+
+def case_name(truth: str, beside: Iterable[str]) -> str:
+    """A truth and what must not stand beside it, as ``option_sets`` names them."""
+    return "/".join([truth, *sorted(beside)])
 
 
 def kind_of(name: str, draft: Draft) -> str:
@@ -114,13 +142,17 @@ def draw_options(rng: random.Random, configuration: str, name: str, draft: Draft
         configuration: Folder name; decides with ``name`` how often which answer is true.
         name: Of the question within its puzzle.
         draft: The question.
-        drawing: ``balanced`` or ``uniform``.
+        drawing: ``balanced``, ``uniform`` or ``by_sets``.
     """
     kind = kind_of(name, draft)
     rates = answer_rates().get(configuration, {}).get(kind, {})
     counts = True
     chosen = _uniform(rng, draft)
-    if drawing == "balanced":
+    if drawing == "by_sets" and f"{configuration} {kind}" in _kinds_with_sets():
+        drawn = _from_sets(rng, f"{configuration} {kind}", draft)
+        counts = draft.counts and drawn is not None
+        chosen = drawn or chosen
+    elif drawing != "uniform":
         plan = _balance_of(configuration, kind, draft.count)
         drawn = _balanced(rng, draft, plan)
         # Answers that would be right too often are kept at a rate only; a question that is not kept is a link.
@@ -137,6 +169,17 @@ def _uniform(rng: random.Random, draft: Draft) -> list[str]:
     fixed = [draft.fixed] if draft.fixed in draft.untrue else []
     others = [answer for answer in draft.untrue if answer != draft.fixed]
     return [draft.truth, *fixed, *rng.sample(others, min(draft.count - 1 - len(fixed), len(others)))]
+
+
+def _from_sets(rng: random.Random, kind: str, draft: Draft) -> list[str] | None:
+    """One of the sets of the question's case; None for the share of such questions that are not asked."""
+    case = f"{kind} {case_name(draft.truth, excluded(draft))}"
+    chance = rng.random()
+    for chosen, share in option_sets().get(case, ()):
+        chance -= share
+        if chance < 0:
+            return [*chosen]
+    return None
 
 
 def _balanced(rng: random.Random, draft: Draft, plan: Balance) -> list[str] | None:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from benchmarks.multistar_blind import measure
+from benchmarks.multistar_sets import sets_of
 from envs.raven import CONFIGURATIONS, Generated, generate, load
 from evals.suites.multistar.questions import (
     QUESTION_ATTRIBUTES,
@@ -15,7 +16,9 @@ from evals.suites.multistar.questions import (
     direct_questions,
     options,
 )
+from evals.suites.multistar.questions.chain import chain_sketches
 from evals.suites.multistar.questions.options import balance
+from evals.suites.multistar.questions.sketch import posed
 
 TWO_PARTS = {
     "left_center_single_right_center_single": ("left", "right"),
@@ -144,6 +147,57 @@ def test_every_option_of_every_set_is_the_key_equally_often(monkeypatch):
     for shown, counts in keys.items():
         for answer in shown:
             assert counts[answer] / counts.total() == pytest.approx(1 / 3, abs=4 / counts.total() ** 0.5 * 0.48)
+
+
+RATES = {
+    ("still", frozenset({"union"})): 0.4,
+    ("union", frozenset()): 0.15,
+    ("union", frozenset({"still"})): 0.1,
+    ("on", frozenset({"back"})): 0.1,
+    ("back", frozenset()): 0.1,
+    ("none", frozenset()): 0.15,
+}
+"""How often each statement is true, with those that must not stand beside it."""
+
+
+def test_in_sets_that_are_solved_for_every_option_is_true_equally_often():
+    mass = defaultdict(Counter)
+    for (truth, beside), sets in sets_of(RATES, 3).items():
+        assert sum(sets.values()) <= 1.0001
+        for chosen, share in sets.items():
+            assert truth in chosen and not beside.intersection(chosen)
+            mass[chosen][truth] += share * RATES[truth, beside]
+    for chosen, counts in mass.items():
+        assert [counts[name] for name in chosen] == pytest.approx([counts.total() / 3] * 3, abs=2e-4)
+    assert sum(counts.total() for counts in mass.values()) == pytest.approx(0.45, abs=1e-3), "as many as there can be"
+
+
+def test_the_variant_draws_rules_of_positions_in_sets_and_nothing_else(problems):
+    drawn = Counter()
+    for problem in itertools.chain.from_iterable(problems.values()):
+        for sketch in chain_sketches(problem, 1):
+            usual, other = (posed(problem, 1, sketch, drawing) for drawing in ("balanced", "by_sets"))
+            if usual == other:
+                continue
+            assert sketch.name.startswith(("1R/position", "2R/position"))
+            said = [sketch.draft.say[name] for name in sketch.draft.untrue]
+            truth = other.options[other.key]
+            assert truth == usual.options[usual.key] and {*other.options} - {truth} <= {*said}
+            drawn[other.counts] += 1
+    assert drawn[True] > 10 and drawn[False] > 0
+
+
+def test_a_question_is_asked_with_the_sets_of_its_case_at_their_shares(monkeypatch):
+    monkeypatch.setattr(options, "option_sets", lambda: {"world kind a/c": [(["a", "b"], 0.5), (["a", "d"], 0.2)]})
+    monkeypatch.setattr(options, "_kinds_with_sets", lambda: {"world kind"})
+    draft = options.Draft("?", "a", ("b", "d"), 2, say={name: name.upper() for name in "abcd"})
+    rng, found = random.Random(1), Counter()
+    for _ in range(4000):
+        drawn = options.draw_options(rng, "world", "kind", draft, "by_sets")
+        assert drawn.options[drawn.key] == "A"
+        found[frozenset(drawn.options) if drawn.counts else None] += 1
+    shares = [found[asked] / 4000 for asked in (frozenset("AB"), frozenset("AD"), None)]
+    assert shares == pytest.approx([0.5, 0.2, 0.3], abs=0.03)
 
 
 def test_words_that_the_published_drawing_does_not_show_do_not_count():

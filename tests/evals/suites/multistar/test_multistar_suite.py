@@ -50,6 +50,22 @@ def test_the_direct_set_is_as_large_as_the_published_one():
     assert len({(episode.task, episode.level, episode.mode, episode.index) for episode in plan}) == len(plan)
 
 
+def test_the_balanced_variant_changes_rules_of_positions_in_grids_only():
+    settings = {"subtask": "direct", "puzzles": 12, "configurations": ["distribute_four", "center_single"]}
+    published, balanced = (MultiStarSuite(variant=variant, **settings) for variant in ("published", "balanced"))
+    asked = [{episode.id: episode for episode in suite.plan()} for suite in (published, balanced)]
+    changed = [asked[0][name] for name in asked[0].keys() - asked[1].keys()]
+    assert changed and asked[1].keys() - asked[0].keys()
+    for episode in changed:
+        (question,) = questions(published, episode)
+        assert (episode.task, question.attribute) == ("distribute_four", "position") and question.stage in ("1R", "2R")
+
+
+def test_the_balanced_variant_is_refused_beside_uniform_options():
+    with pytest.raises(ValueError, match=r"suite\.variant=balanced and suite\.options=uniform exclude each other"):
+        MultiStarSuite(variant="balanced", options="uniform").plan()
+
+
 def test_both_subtasks_ask_about_the_same_puzzles_and_one_puzzle_stays_together():
     chain = {(episode.task, puzzle_of(episode)): episode for episode in MultiStarSuite(puzzles=2).plan()}
     groups = {}
