@@ -102,5 +102,29 @@ def hostile_rows():
     return rows_of(small_suite(), {"hostile": HostilePlayer()})
 
 
+class ShortSighted:
+    """Plays perfectly in words; from pictures it loses every second game, and every fourth reply cannot be read."""
+
+    async def reply(self, turn: Turn) -> Reply:
+        from_pictures = any(not isinstance(part, str) for message in turn.chat for part in message.parts)
+        if from_pictures and turn.episode.index % 4 == 3:
+            return Reply("I would rather not say.")
+        best = turn.oracle() if turn.oracle else ""
+        wrong = [option for option in turn.options if option != best]
+        return Reply(wrong[0] if from_pictures and turn.episode.index % 2 and wrong else best)
+
+
+def study_runs(folder: Path) -> list[Path]:
+    """A study of two settings in four runs, in a folder as a multirun leaves it; the first one is the baseline."""
+    settings = [(modality, told) for modality in ("picture", "text") for told in (True, False)]
+    paths = []
+    for number, (modality, told) in enumerate(settings):
+        suite = {"tasks": ["CL", "SO"], "levels": [1], "modes": ["zero_shot"], "episodes": 8}
+        suite |= {"modality": modality, "tell_budget": told}
+        rows = rows_of(KidGymSuite(**suite), {"short-sighted": ShortSighted()})
+        paths.append(write_run(folder / str(number), *rows, {"type": "kidgym", **suite}))
+    return paths
+
+
 def viewed(path: Path) -> ViewedRun:
     return ViewedRun(path.name, path, small_suite, lambda: Run(path).data)

@@ -121,22 +121,31 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
 
 def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results], labels: Sequence[str]) -> Report:
     """The runs under names of their own, players too; runs whose players got other names are scored again."""
+    names = _folder_names(runs)
     built_in = {name for suite in suites for name in built_in_names(suite)}
-    folders = [real_path(run.path).name for run in runs]
-    names = [folder if folders.count(folder) == 1 else str(run.path) for run, folder in zip(runs, folders, strict=True)]
     own_labels = dict(zip(names, labels, strict=True)) if labels else None
-    imported = any(is_imported(run.sessions) for run in runs)  # it has only some settings: those it lacks tell nothing
-    shown = own_labels or {name: name for name in names}
-    if not own_labels and not imported:
-        shown = run_names({name: run.config for name, run in zip(names, runs, strict=True)})
-    of_name = dict(zip(names, runs, strict=True))
-    relabeled_data = relabeled({name: run.data for name, run in of_name.items()}, built_in, own_labels)
+    relabeled_data = relabeled(dict(zip(names, (run.data for run in runs), strict=True)), built_in, own_labels)
+    shown = own_labels or _shown_names(dict(zip(names, runs, strict=True)))
     reports = []
-    for (name, run), suite, scored in zip(of_name.items(), suites, results, strict=True):
+    for name, run, suite, scored in zip(names, runs, suites, results, strict=True):
         data = relabeled_data[name]
         tables = scored.tables if data is run.data else _score(run, data, suite).tables
         reports.append(RunReport(shown[name], data, suite, tables, (*scored.status, *scored.warnings)))
     return Report(reports)
+
+
+def _folder_names(runs: Sequence[Run]) -> list[str]:
+    """The last part of each run's path; the whole path where two end alike."""
+    folders = [real_path(run.path).name for run in runs]
+    return [str(run.path) if folders.count(folder) > 1 else folder for run, folder in zip(runs, folders, strict=True)]
+
+
+def _shown_names(runs: Mapping[str, Run]) -> Mapping[str, str]:
+    """What readers are told each run is: what sets it apart from the others."""
+    if any(is_imported(run.sessions) for run in runs.values()):
+        # An import has only some of a run's settings: those that it lacks tell nothing.
+        return {name: name for name in runs}
+    return run_names({name: run.config for name, run in runs.items()})
 
 
 def _contents(joint: Report, files: Files) -> dict[Path, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import math
 import secrets
 import socket
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from evals.suite import Suite
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
 from evals.viewer.server import Viewer, make_app
+from evals.viewer.study import StudyPage
 
 RUNS = Path("runs")
 NO_NOTES = "notes are taken only by a viewer with a token: start it without --no-token"
@@ -52,7 +54,13 @@ def main(options: argparse.Namespace) -> int:
         return 0
     refusal = NO_NOTES if options.no_token else ""
     notes = ViewerNotes(index, user_name(), refusal)
-    viewer = Viewer(index, found if not options.run_dirs else lambda: [], notes.refresh)
+    study = StudyPage(index)
+
+    def also() -> None:
+        notes.refresh()
+        study.refresh()
+
+    viewer = Viewer(index, found if not options.run_dirs else lambda: [], also)
     listener = listen(options.host, options.port)
     port = listener.getsockname()[1]
     token = "" if options.no_token else secrets.token_urlsafe(24)
@@ -66,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
     say(f"showing {runs} at\n\n    http://{shown}:{port}/{'?' if address else ''}{address}\n\nCtrl-C ends.")
     viewer.watch()
     hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
-    app = make_app(viewer, token, f"raycade_{port}", hosts, notes.routes())
+    app = make_app(viewer, token, f"raycade_{port}", hosts, [*notes.routes(), *study.routes()])
     config = uvicorn.Config(app, log_level="warning", ws="none", lifespan="off")
     try:
         uvicorn.Server(config).run(sockets=[listener])
@@ -105,7 +113,7 @@ class _Finder:
     """Finds runs that were not found before."""
 
     def __init__(self, run_dirs: Sequence[Path]) -> None:
-        self._given = run_dirs
+        self._given = [run for path in run_dirs for run in _runs_in(path)]
         self._known: set[Path] = set()
         self._names: set[str] = set()
 
@@ -134,6 +142,15 @@ class _Finder:
         self._names.add(name)
         suite = _suite_of(config["suite"])
         return ViewedRun(name, path, suite, lambda: Run(path).data, _stopping_of(run), _writer_of(path))
+
+
+def _runs_in(path: Path) -> list[Path]:
+    """The path itself; for a folder of runs, such as a study's, these in the order of their numbers or names."""
+    if (path / "plan.parquet").exists():
+        return [path]
+    inside = [each.parent for each in path.glob("*/plan.parquet")]
+    ordered = sorted(inside, key=lambda run: (int(run.name) if run.name.isdecimal() else math.inf, run.name))
+    return ordered or [path]
 
 
 def _stopping_of(run: Run) -> Callable[[], Sequence[str]]:

@@ -359,22 +359,34 @@ def _finite(value: float) -> float | None:
 def _ticks(board: Board) -> Iterator[dict[str, Any]]:
     """What a score may be held against: chance, the best shortcut, the paper's best model and its people."""
     for entry in board.references:
-        kind = "chance" if entry.reference == CHANCE else "shortcut" if entry.shortcut else ""
+        kind = _reference_kind(entry)
         if kind and entry.scores and entry.scores[0].estimate.n:
             yield {"kind": kind, "name": entry.reference, "value": entry.scores[0].estimate.mean}
+    yield from _published_ticks(board)
+
+
+def _reference_kind(entry: Entry) -> str:
+    """``chance`` or ``shortcut``; empty for perfect play, which is no tick."""
+    if entry.reference == CHANCE:
+        return "chance"
+    return "shortcut" if entry.shortcut else ""
+
+
+def _published_ticks(board: Board) -> Iterator[dict[str, Any]]:
+    """The highest model and people of the paper, of the rows with most cells: others cannot be compared with these."""
     table = paper_table(board)
     if table is None:
         return
     paper = published(board.suite)
     measured = [row for row in table.rows if row[2] == board.measures[0]]
     most = max((row[3] for row in measured if isinstance(row[3], int)), default=0)
-    whole = [row for row in measured if row[3] == most]  # rows of fewer cells cannot be compared with the others
+    whole = [row for row in measured if row[3] == most]
     models = [row for row in whole if row[1] == "model"]
     people = [row for row in whole if paper.baselines.get(str(row[0])) == "human"]
+    cells = "1 cell" if most == 1 else f"{most} cells"
     for kind, rows in (("paper", models), ("people", people)):
-        if rows:  # the highest first
-            cells = f"{most} cell{'s' * (most > 1)}"
-            yield {"kind": kind, "name": f"{rows[0][0]}, {paper.source}, {cells}", "value": rows[0][4]}
+        for highest in rows[:1]:
+            yield {"kind": kind, "name": f"{highest[0]}, {paper.source}, {cells}", "value": highest[4]}
 
 
 def _amount(difference: Estimate, is_share: bool, sign: int) -> str:

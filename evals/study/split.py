@@ -29,7 +29,20 @@ from evals.tables import Table
 
 MODALITY: Final = "modality"
 PICTURE, TEXT = "picture", "text"
-_COLUMNS: Final = ("player", "task", "level", "mode", "index", "repeat", "seed", "status", "success", "turns.action")
+PICTURES_ONLY: Final = "won from pictures only"
+_COLUMNS: Final = (
+    "episode_id",
+    "player",
+    "task",
+    "level",
+    "mode",
+    "index",
+    "repeat",
+    "seed",
+    "status",
+    "success",
+    "turns.action",
+)
 
 
 class Played(NamedTuple):
@@ -48,6 +61,19 @@ class Pair(NamedTuple):
     game: Hashable
     picture: Played
     text: Played
+    episode: str = ""
+    """Id of the one that was played from pictures."""
+
+    @property
+    def cause(self) -> str:
+        """Why it was lost from pictures; empty where it was won either way, or its twin tells nothing."""
+        if self.picture.won:
+            return PICTURES_ONLY if self.text.readable and not self.text.won else ""
+        if not self.picture.readable:
+            return "form"
+        if not self.text.readable:
+            return ""
+        return "seeing" if self.text.won else "planning"
 
 
 @dataclass(frozen=True)
@@ -72,22 +98,26 @@ def text_twins(conditions: Sequence[Condition]) -> list[tuple[Condition, Conditi
 
 def pairs_of(picture: Condition, text: Condition) -> list[Pair]:
     """All games that both conditions have finished."""
-    in_words = dict(_played(text))
+    in_words = {key: played for key, _, played in _played(text)}
     return [
-        Pair((str(key[0]), str(key[1])), (key[0], key[1], key[3], key[5]), played, in_words[key])
-        for key, played in _played(picture)
+        Pair((str(key[0]), str(key[1])), (key[0], key[1], key[3], key[5]), played, in_words[key], episode)
+        for key, episode, played in _played(picture)
         if key in in_words
     ]
 
 
-def _played(condition: Condition) -> Iterator[tuple[tuple[Hashable, ...], Played]]:
-    """How each finished game of a condition went, by task, level, mode, index, repeat and seed."""
+def _played(condition: Condition) -> Iterator[tuple[tuple[Hashable, ...], str, Played]]:
+    """How each finished game of a condition went, by task, level, mode, index, repeat and seed, with its episode's id."""
     for rows in condition.side.run.batches(list(_COLUMNS)):
         chosen = pc.and_(pc.equal(rows["player"], condition.side.player), pc.equal(rows["status"], "done"))
         finished = rows.filter(chosen)
-        names = [finished[name].to_pylist() for name in ("task", "level", "mode", "index", "repeat", "seed")]
-        for *key, won, readable in zip(*names, finished["success"].to_pylist(), _readable(finished), strict=True):
-            yield tuple(key), Played(bool(won), readable)
+        names = [
+            finished[name].to_pylist() for name in ("task", "level", "mode", "index", "repeat", "seed", "episode_id")
+        ]
+        for *key, episode, won, readable in zip(
+            *names, finished["success"].to_pylist(), _readable(finished), strict=True
+        ):
+            yield tuple(key), episode, Played(bool(won), readable)
 
 
 def _readable(rows: pa.Table) -> list[bool]:
@@ -158,13 +188,15 @@ def _share(
     return Estimate(share, low, high, count)
 
 
+def splits_of(pairs: Sequence[Pair]) -> list[tuple[tuple[str, str], Split]]:
+    """The split of all pairs, then, where they are of several, of those of each task and level."""
+    ordered = sorted(pairs, key=lambda pair: pair.cell)
+    cells = [(cell, split(list(group))) for cell, group in groupby(ordered, key=lambda pair: pair.cell)]
+    return [(("all", ""), split(pairs)), *(cells if len(cells) > 1 else ())]
+
+
 def split_table(picture: Condition, pairs: Sequence[Pair]) -> Table:
     """The split of all lost games of one condition, then of those of each task and level."""
-    ordered = sorted(pairs, key=lambda pair: pair.cell)
-    cells = [(cell, list(group)) for cell, group in groupby(ordered, key=lambda pair: pair.cell)]
-    rows = [("all", "", split(pairs))]
-    if len(cells) > 1:
-        rows += [(task, level, split(of_cell)) for (task, level), of_cell in cells]
     others = ", ".join(f"{name} {value}" for name, value in picture.others(MODALITY))
     return Table(
         "study_split" + "".join(f"_{name}-{value}" for name, value in picture.others(MODALITY)),
@@ -175,7 +207,7 @@ def split_table(picture: Condition, pairs: Sequence[Pair]) -> Table:
                 *(task, level, one.games, one.lost, one.form, one.seeing, one.planning),
                 *(one.won_in_words_only, one.won_from_pictures_only),
             )
-            for task, level, one in rows
+            for (task, level), one in splits_of(pairs)
         ),
         notes=(
             "Shares of the games lost from pictures. form: the last reply could not be read. seeing: lost from pictures, won "

@@ -67,7 +67,7 @@ class EpisodeIndex:
             "CREATE TABLE planned (run SMALLINT, suite VARCHAR, task VARCHAR, level VARCHAR, mode VARCHAR, "
             "player VARCHAR, planned INTEGER)"
         )
-        self._database.execute("CREATE TABLE tags (run SMALLINT, episode_id VARCHAR, tag VARCHAR)")
+        self._database.execute("CREATE TABLE tags (run SMALLINT, episode_id VARCHAR, tag VARCHAR, source VARCHAR)")
         self._is_tagged = False
         self._ordered = lru_cache(ORDERS_KEPT)(self._order)
 
@@ -139,13 +139,16 @@ class EpisodeIndex:
         self._size += len(found.rows)
         self.version += 1
 
-    def set_tags(self, run: int, tags: Sequence[tuple[str, str]]) -> None:
-        """Note the tags of a run's episodes (ids), by the run's number, in place of those noted before."""
+    def set_tags(self, run: int, tags: Sequence[tuple[str, str]], source: str = "notes") -> None:
+        """Note the tags of a run's episodes (ids), by the run's number, in place of those that this source gave before."""
         cursor = self._database.cursor()
         cursor.begin()
-        cursor.execute("DELETE FROM tags WHERE run = ?", [run])
+        cursor.execute("DELETE FROM tags WHERE run = ? AND source = ?", [run, source])
         if tags:
-            cursor.executemany("INSERT INTO tags VALUES (?, ?, ?)", [(run, *each) for each in dict.fromkeys(tags)])
+            given = pa.Table.from_pylist([{"episode_id": episode, "tag": tag} for episode, tag in dict.fromkeys(tags)])
+            cursor.register("given", given)
+            cursor.execute("INSERT INTO tags SELECT ?, episode_id, tag, ? FROM given", [run, source])
+            cursor.unregister("given")
         cursor.commit()
         self._is_tagged = self._is_tagged or bool(tags)
         self.version += 1

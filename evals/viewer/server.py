@@ -277,7 +277,8 @@ def make_app(
         "live/turns": kept(viewer.turns),
         "live/picture/{key}": viewer.live_picture,
     }
-    pages = [Route(path, _page) for path in ("/runs", "/episodes", "/suite/{name}", "/compare", "/episode", "/live")]
+    paths = ("/runs", "/episodes", "/suite/{name}", "/compare", "/episode", "/live", "/study")
+    pages = [Route(path, _page) for path in paths]
     routes = [Route("/", _first_page), *pages, *(Route(f"/api/{path}", answer) for path, answer in api.items())]
     return Starlette(
         routes=[*routes, *more, Mount("/static", StaticFiles(directory=STATIC))],

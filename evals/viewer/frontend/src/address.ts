@@ -92,7 +92,7 @@ export function stateOf(address: string): URLSearchParams {
   const state = new URLSearchParams(rest.join("?"));
   const [page, suite] = path.split("/").filter(Boolean);
   if (page === "suite" && suite) state.set("suite", decoded(suite));
-  const known = ["runs", "episodes", "compare", "episode", "live"].includes(page);
+  const known = ["runs", "episodes", "compare", "episode", "live", "study"].includes(page);
   const other = page === "suite" ? "episodes" : state.has("episode") ? "episode" : state.size ? "episodes" : "runs";
   state.set("page", known ? page : other);
   return state;

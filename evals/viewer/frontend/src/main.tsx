@@ -10,6 +10,7 @@ import { LivePage } from "./live";
 import { Report } from "./report";
 import { ResultsPage } from "./results";
 import type { State } from "./schema";
+import { StudyPage } from "./study";
 import { number } from "./text";
 import { Theme } from "./theme";
 
@@ -22,6 +23,7 @@ const SKIPS: Record<string, [label: string, target: string]> = {
   episode: ["the episode", "h1"],
   episodes: ["the list of episodes", "[role=grid]"],
   live: ["the running episodes", ".running a, h1"],
+  study: ["the study", "h1"],
 };
 
 function App() {
@@ -60,6 +62,7 @@ function App() {
     };
   }, []);
   const page = address.get("page");
+  const isStudy = useIsStudy(status);
   const [label, target] = SKIPS[page ?? "runs"];
   return (
     <>
@@ -84,6 +87,11 @@ function App() {
           <Link to={state("episodes")} current={page === "episodes"}>
             episodes
           </Link>
+          {(page === "study" || isStudy) && (
+            <Link to={state("study")} current={page === "study"}>
+              study
+            </Link>
+          )}
           {(page === "live" || status?.runs.some((run) => run.live)) && (
             <Link to={state("live")} current={page === "live"}>
               live
@@ -99,10 +107,23 @@ function App() {
       {page === "runs" && <ResultsPage address={address} go={go} status={status} />}
       {page === "compare" && <ComparePage address={address} go={go} status={status} />}
       {page === "episode" && <Compared address={address} go={go} version={status?.version ?? 0} />}
+      {page === "study" && <StudyPage address={address} go={go} status={status} />}
       {page === "live" && <LivePage address={address} status={status} />}
       {page === "episodes" && <Episodes address={address} go={go} state={status} />}
     </>
   );
+}
+
+/** Whether the runs shown are one player's in different settings; asked of a server that shows several runs. */
+function useIsStudy(status: State | null): boolean {
+  const [known, setKnown] = useState(false);
+  useEffect(() => {
+    if (archive || !status?.loaded || status.runs.length < 2) return;
+    ask<{ known: boolean }>("study/known", new URLSearchParams())
+      .then((answer) => setKnown(answer.known))
+      .catch(() => setKnown(false));
+  }, [status?.version, status?.loaded]);
+  return known;
 }
 
 function Runs({ state }: { state: State | null }) {

@@ -1,6 +1,6 @@
 // Made by `python -m evals.viewer.schema`; a test compares it. All of it is data: texts are never markup.
 
-export const VERSION = 4;
+export const VERSION = 5;
 
 export type Facts = Record<string, unknown>;
 export type Values = Record<string, Record<string, number>>;
@@ -369,6 +369,75 @@ export interface Comparison {
   sentence: string;
   suites: ComparedSuite[];
   settings: Setting[];
+}
+
+/** One run of a study, by the values of the settings in which its runs differ; ``played`` finished games. */
+export interface StudyCondition {
+  run: string;
+  player: string;
+  levels: Record<string, string>;
+  played: number;
+}
+
+/** What a change does on the same games: ``first`` with it, ``second`` without. */
+export interface StudyEffect {
+  change: string;
+  against: string;
+  first: number;
+  second: number;
+  difference: Interval;
+  p: number;
+  holm: number;
+  games: number;
+}
+
+/** A source of variance with its share. */
+export interface StudySource {
+  source: string;
+  share: Interval;
+}
+
+/** One measure in all conditions; ``together``: how much more two changes do than the sum of each alone. */
+export interface StudyMeasure {
+  measure: string;
+  share: boolean;
+  effects: StudyEffect[];
+  together: StudyEffect[];
+  variance: StudySource[];
+}
+
+/** Share of the lost games, and the tag of the games behind it with their number. */
+export interface StudyCause {
+  cause: string;
+  share: Interval | null;
+  tag: string;
+  games: number;
+}
+
+/** Games of one task and level that were played from pictures and in words. */
+export interface StudyCell {
+  task: string;
+  level: string;
+  games: number;
+  lost: number;
+  causes: StudyCause[];
+}
+
+/** Why games were lost in a condition with pictures that has a twin in words. */
+export interface StudyLosses {
+  run: string;
+  text_run: string;
+  player: string;
+  about: string;
+  cells: StudyCell[];
+}
+
+/** What the runs shown tell as a study, the first one as its baseline; ``trouble`` says why they are none. */
+export interface Study {
+  trouble: string;
+  conditions: StudyCondition[];
+  measures: StudyMeasure[];
+  losses: StudyLosses[];
 }
 
 /** A text within a message. */

@@ -1,0 +1,89 @@
+"""What the viewer's page of a study is told, and the games behind each share."""
+
+import pytest
+
+from cluster.commands.view import _Finder
+from cluster.errors import UserError
+from evals.viewer import schema
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.server import Viewer, make_app
+from evals.viewer.study import StudyPage
+from tests.evals.test_viewer import TOKEN, TestClient, conforms
+from tests.viewer_runs import calm_rows, study_runs, write_run
+
+
+def client_of(*paths):
+    index = EpisodeIndex(_Finder(paths)())
+    study = StudyPage(index)
+    viewer = Viewer(index, also=study.refresh)
+    viewer.refresh()
+    client = TestClient(make_app(viewer, TOKEN, more=study.routes()), headers={"cookie": f"raycade={TOKEN}"})
+    return lambda path, **given: client.get(f"/api/{path}", params=given)
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    study_runs(folder)
+    return client_of(folder)
+
+
+def test_a_folder_of_runs_is_shown_as_a_study_in_the_order_of_their_numbers(ask):
+    answer = ask("study").json()
+    conforms(answer, schema.Study)
+    assert ask("study/known").json() == {"known": True} and answer["trouble"] == ""
+    assert [(each["run"], *each["levels"].values(), each["played"]) for each in answer["conditions"]] == [
+        ("0", "picture", "true", 16),
+        ("1", "picture", "false", 16),
+        ("2", "text", "true", 16),
+        ("3", "text", "false", 16),
+    ]
+    success = next(each for each in answer["measures"] if each["measure"] == "kidgym: success")
+    assert [(each["change"], each["against"]) for each in success["effects"]] == [
+        ("modality text", "picture"),
+        ("tell_budget false", "true"),
+    ]
+    words, budget = success["effects"]
+    assert (words["first"], budget["difference"]["mean"]) == (1, 0) and words["second"] < 0.7
+    assert words["p"] <= words["holm"] and success["share"] and len(success["together"]) == 1
+    assert sum(each["share"]["mean"] for each in success["variance"]) == pytest.approx(1)
+
+
+def test_the_games_behind_each_share_are_found_by_its_tag(ask):
+    losses = ask("study").json()["losses"]
+    assert [(each["run"], each["text_run"], each["about"]) for each in losses] == [
+        ("0", "2", "tell_budget true"),
+        ("1", "3", "tell_budget false"),
+    ]
+    for each in losses:
+        for cell in each["cells"]:
+            place = {} if cell["task"] == "all" else {"task": cell["task"], "level": cell["level"]}
+            assert sum(cause["games"] for cause in cell["causes"]) == cell["lost"] > 0
+            for cause in cell["causes"]:
+                found = ask("episodes", tag=cause["tag"], run=each["run"], player=each["player"], **place).json()
+                assert found["total"] == cause["games"]
+                assert all(row["success"] is False for row in found["rows"])
+    whole = {cause["cause"]: cause for cause in losses[0]["cells"][0]["causes"]}
+    assert whole["form"]["games"] == 4 and whole["planning"]["games"] == whole["won from pictures only"]["games"] == 0
+    assert whole["form"]["share"]["mean"] == pytest.approx(4 / losses[0]["cells"][0]["lost"])
+
+
+def test_another_baseline_turns_the_effects_round(ask):
+    effect = ask("study").json()["measures"][0]["effects"][0]["difference"]["mean"]
+    turned = ask("study", baseline="2").json()
+    assert turned["conditions"][0]["run"] == "2"
+    assert turned["measures"][0]["effects"][0]["difference"]["mean"] == pytest.approx(-effect)
+    assert ask("study", baseline="5").status_code == 400
+
+
+def test_runs_that_are_no_study_say_why(tmp_path):
+    ask = client_of(write_run(tmp_path / "one", *calm_rows()), write_run(tmp_path / "two", *calm_rows()))
+    assert ask("study/known").json() == {"known": False}
+    answer = ask("study").json()
+    conforms(answer, schema.Study)
+    assert "differ in no setting" in answer["trouble"] and not answer["conditions"]
+
+
+def test_a_folder_without_runs_is_named(tmp_path):
+    with pytest.raises(UserError, match=str(tmp_path)):
+        _Finder([tmp_path])()
