@@ -39,6 +39,7 @@ from envs.raven.render import render_problem
 from envs.raven.scene import (
     STYLES,
     Component,
+    Difficulty,
     Entity,
     Generated,
     Imported,
@@ -65,6 +66,7 @@ __all__ = [
     "Attribute",
     "Component",
     "Configuration",
+    "Difficulty",
     "Entity",
     "EntityAttribute",
     "Generated",

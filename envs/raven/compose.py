@@ -21,7 +21,7 @@ from envs.raven.files import read_imported
 from envs.raven.generate import VERSION, generate
 from envs.raven.grammar import PANEL
 from envs.raven.render import render_problem, render_published
-from envs.raven.scene import Generated, Imported, Problem
+from envs.raven.scene import Difficulty, Generated, Imported, Problem
 
 Arrangement = Literal["panels", "rows", "puzzle"]
 
@@ -41,7 +41,7 @@ def load(source: Generated | Imported) -> Problem:
     """
     if isinstance(source, Imported):
         return read_imported(source).problem
-    problem = generate(source.configuration, source.seed, source.style)
+    problem = generate(source.configuration, source.seed, source.style, source.difficulty)
     return dataclasses.replace(problem, source=source)
 
 
@@ -117,13 +117,18 @@ class RavenPicture(Picture):
         source = dataclasses.asdict(self.source)
         if source.get("render") == "own":  # as descriptions were before there was another drawing
             del source["render"]
+        if source.get("difficulty", "") is None:  # likewise
+            del source["difficulty"]
         return {"arrangement": self.arrangement, "panels": list(self.panels), "scale": self.scale, "source": source}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> RavenPicture:
         """The inverse of ``to_json``."""
-        kind = Imported if "path" in fields["source"] else Generated
-        return cls(kind(**fields["source"]), fields["arrangement"], tuple(fields["panels"]), fields["scale"])
+        source = dict(fields["source"])
+        if "difficulty" in source:
+            source["difficulty"] = Difficulty(**source["difficulty"])
+        kind = Imported if "path" in source else Generated
+        return cls(kind(**source), fields["arrangement"], tuple(fields["panels"]), fields["scale"])
 
 
 def enlarged(picture: Picture, scale: int) -> Picture:

@@ -6,10 +6,10 @@ import itertools
 import random
 
 from envs.raven.answers import CANDIDATES
-from envs.raven.grammar import Configuration, configuration_named
+from envs.raven.grammar import Configuration, configuration_named, with_values
 from envs.raven.matrix import sample_rows
 from envs.raven.rules import sample_rules
-from envs.raven.scene import STYLES, Generated, Panel, Problem, Rules, Style
+from envs.raven.scene import STYLES, Difficulty, Generated, Panel, Problem, Rules, Style
 from envs.raven.solve import judge
 
 VERSION = 1
@@ -20,7 +20,7 @@ _ANSWER_SETS = 20
 """Answer sets tried on one matrix; a matrix that stays ambiguous (about one 2x2 grid in 1,000) is given up."""
 
 
-def generate(configuration: str, seed: int, style: Style = "iraven") -> Problem:
+def generate(configuration: str, seed: int, style: Style = "iraven", difficulty: Difficulty | None = None) -> Problem:
     """The problem of a seed.
 
     An answer set in which a wrong candidate completes the matrix as well as the answer, by some other rule that the
@@ -30,24 +30,33 @@ def generate(configuration: str, seed: int, style: Style = "iraven") -> Problem:
         configuration: folder name or paper title of a configuration.
         seed: any integer.
         style: ``iraven`` or ``raven``.
+        difficulty: None as published.
 
     Raises:
         ValueError: unknown configuration or style.
     """
-    return draw(configuration, seed, style)[0]
+    return draw(configuration, seed, style, difficulty)[0]
 
 
-def draw(configuration: str, seed: int, style: Style = "iraven", *, redraw: bool = True) -> tuple[Problem, int]:
+def draw(
+    configuration: str,
+    seed: int,
+    style: Style = "iraven",
+    difficulty: Difficulty | None = None,
+    *,
+    redraw: bool = True,
+) -> tuple[Problem, int]:
     """As ``generate``, with the number of answer sets drawn; ``redraw=False`` takes the first one as it is."""
-    form = configuration_named(configuration)
+    level = difficulty or Difficulty()
+    form = with_values(configuration_named(configuration), level.values)
     if style not in STYLES:
         raise ValueError(f"unknown answer style {style!r}: known are {', '.join(STYLES)}")
     matrix_rng = random.Random(f"raven {VERSION} matrix {form.name} {seed}")
     answer_rng = random.Random(f"raven {VERSION} answers {form.name} {seed} {style}")
-    source = Generated(form.name, seed, style)
+    source = Generated(form.name, seed, style, difficulty=difficulty)
     for tries in itertools.count(1):
         if tries % _ANSWER_SETS == 1:
-            rules, matrix = _sample_matrix(matrix_rng, form)
+            rules, matrix = _sample_matrix(matrix_rng, form, level.changing)
         candidates = CANDIDATES[style](answer_rng, form, rules, matrix[8])
         if not redraw or len(judge(form, matrix[:8], [panel for panel, _ in candidates]).answers) == 1:
             break
@@ -57,8 +66,10 @@ def draw(configuration: str, seed: int, style: Style = "iraven", *, redraw: bool
     return Problem(form, matrix[:8], panels, order.index(0), rules, style, source, known), tries
 
 
-def _sample_matrix(rng: random.Random, form: Configuration) -> tuple[tuple[Rules, ...], tuple[Panel, ...]]:
+def _sample_matrix(
+    rng: random.Random, form: Configuration, changing: int | None
+) -> tuple[tuple[Rules, ...], tuple[Panel, ...]]:
     """Rules and nine panels."""
-    rules = tuple(sample_rules(rng, layout) for layout in form.layouts)
+    rules = tuple(sample_rules(rng, layout, changing) for layout in form.layouts)
     parts = [sample_rows(rng, layout, own) for layout, own in zip(form.layouts, rules, strict=True)]
     return rules, tuple(Panel(tuple(part[row][column] for part in parts)) for row in range(3) for column in range(3))

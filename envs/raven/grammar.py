@@ -6,7 +6,7 @@ attributed stochastic image grammar).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from envs.suggest import did_you_mean
@@ -143,3 +143,18 @@ def configuration_named(name: str) -> Configuration:
             return configuration
     known = ", ".join(f"{c.name} ({c.title})" for c in CONFIGURATIONS.values())
     raise ValueError(f"unknown configuration {name!r}: known are {known}{did_you_mean(name, CONFIGURATIONS)}")
+
+
+def with_values(configuration: Configuration, most: int | None) -> Configuration:
+    """The configuration with at most so many values of shape, size and color, the lowest of each; with all for None."""
+    if most is None:
+        return configuration
+    layouts = []
+    for layout in configuration.layouts:
+        kept = {name: (low, min(high, low + most - 1)) for name, (low, high) in _ranges(layout).items()}
+        layouts.append(replace(layout, **kept))  # type: ignore[arg-type]
+    return replace(configuration, layouts=tuple(layouts))
+
+
+def _ranges(layout: Layout) -> dict[str, Range]:
+    return {"type": layout.type, "size": layout.size, "color": layout.color}

@@ -100,16 +100,27 @@ def valid_rules(layout: Layout, group: int) -> tuple[tuple[Rule, float], ...]:
 
 
 @cache
-def _wheel(layout: Layout, group: int) -> tuple[tuple[Rule, ...], tuple[float, ...]]:
-    rules, weights = zip(*valid_rules(layout, group), strict=True)
+def _wheel(layout: Layout, group: int, changing: bool | None) -> tuple[tuple[Rule, ...], tuple[float, ...]]:
+    """The valid rules of a group with their cumulated weights; with ``changing`` only those that change something, or not."""
+    valid = [
+        (rule, weight)
+        for rule, weight in valid_rules(layout, group)
+        if changing is None or changing == (rule.name != "Constant")
+    ]
+    rules, weights = zip(*valid, strict=True)
     return rules, tuple(accumulate(weights))
 
 
-def sample_rules(rng: random.Random, layout: Layout) -> Rules:
-    """One valid rule from each group."""
+def sample_rules(rng: random.Random, layout: Layout, changing: int | None = None) -> Rules:
+    """One valid rule from each group; ``changing`` of them, as far as the layout can bear it, change something."""
+    kinds: list[bool | None] = [None] * 4
+    if changing is not None:
+        able = [group for group in range(4) if any(rule.name != "Constant" for rule, _ in valid_rules(layout, group))]
+        chosen = rng.sample(able, min(changing, len(able)))
+        kinds = [group in chosen for group in range(4)]
     drawn = []
-    for group in range(4):
-        rules, weights = _wheel(layout, group)
+    for group, kind in enumerate(kinds):
+        rules, weights = _wheel(layout, group, kind)
         drawn.append(rng.choices(rules, cum_weights=weights)[0])
     return drawn[0], drawn[1], drawn[2], drawn[3]
 

@@ -6,7 +6,7 @@ Everything holds attribute *levels* (indices into the value tables of ``grammar`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar, Literal
 
@@ -106,14 +106,37 @@ Render = Literal["own", "official"]
 
 
 @dataclass(frozen=True, slots=True)
+class Difficulty:
+    """How hard problems are, where that is not as published."""
+
+    changing: int | None = None
+    """Of each component, how many of number or position, shape, size and color (1 to 4) follow a rule that changes them along
+    the row, as far as the component can bear it; None as published, where rules are drawn."""
+    values: int | None = None
+    """How many values shape, size and color take at most (4 to 10); None for all."""
+
+    def __post_init__(self) -> None:
+        for name, value, least, most in (("changing", self.changing, 1, 4), ("values", self.values, 4, 10)):
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"{name} must be from {least} to {most}, not {value}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Generated:
-    """A problem that ``generate`` makes again from its first three values."""
+    """A problem that ``generate`` makes again from its values other than ``render``."""
 
     configuration: str
     seed: int
     style: Style = "iraven"
-    render: Render = field(default="own", repr=False)
-    """Not what the problem is but how it is shown: a puzzle's identity is the ``repr`` without it."""
+    render: Render = "own"
+    """Not what the problem is but how it is shown."""
+    difficulty: Difficulty | None = None
+    """None as published."""
+
+    def __repr__(self) -> str:
+        """What a puzzle's identity is made of: all but how it is shown, and the difficulty only where there is one."""
+        difficulty = f", difficulty={self.difficulty}" if self.difficulty else ""
+        return f"Generated(configuration={self.configuration!r}, seed={self.seed!r}, style={self.style!r}{difficulty})"
 
 
 @dataclass(frozen=True, slots=True)

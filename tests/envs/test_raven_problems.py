@@ -4,15 +4,19 @@ from collections import Counter
 
 import pytest
 
+from envs.picture import picture_from_description
 from envs.raven import (
     CONFIGURATIONS,
     STYLES,
     Component,
+    Difficulty,
     Entity,
     Panel,
     generate,
     is_noise,
+    load,
     majority_vote,
+    puzzle,
     render_problem,
     solve,
 )
@@ -152,3 +156,43 @@ def test_another_seed_gives_another_problem():
 def test_an_unknown_style_is_named():
     with pytest.raises(ValueError, match=r"'fair'.*iraven"):
         generate("center_single", 0, "fair")
+
+
+LEVELS = [Difficulty(changing, values) for changing in (None, 1, 2, 4) for values in (None, 4, 6)][1:]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", ["center_single", "distribute_four", "in_distribute_four_out_center_single"])
+def test_a_difficulty_sets_how_much_changes_and_how_many_values_there_are(name, level):
+    for seed in range(4):
+        problem = generate(name, seed, "iraven", level)
+        assert solve(problem).answers == (problem.target,)
+        for layout, rules in zip(CONFIGURATIONS[name].layouts, problem.rules, strict=True):
+            able = (
+                1 + (len(layout.slots) > 1) + 2 * (layout.color != (0, 0))
+            )  # outer objects are white, and three sizes
+            able += layout.color == (0, 0)
+            if level.changing:
+                assert sum(rule.name != "Constant" for rule in rules) == min(level.changing, able)
+        if level.values:
+            entities = [
+                one
+                for panel in (*problem.context, *problem.candidates)
+                for part in panel.components
+                for one in part.entities
+            ]
+            assert max(entity.type for entity in entities) <= level.values
+            assert max(entity.color for entity in entities) < level.values
+
+
+def test_a_picture_of_another_difficulty_travels_and_has_another_identity():
+    plain, hard = generate("center_single", 1), generate("center_single", 1, "iraven", Difficulty(4, 5))
+    assert "difficulty" not in puzzle(plain).description and "difficulty" not in repr(plain.source)
+    assert picture_from_description(puzzle(hard).description) == puzzle(hard)
+    assert repr(hard.source) != repr(plain.source) and load(hard.source) == hard
+
+
+@pytest.mark.parametrize("wrong", [{"changing": 0}, {"changing": 5}, {"values": 3}, {"values": 11}])
+def test_a_difficulty_that_there_is_not_is_refused(wrong):
+    with pytest.raises(ValueError, match="must be from"):
+        Difficulty(**wrong)

@@ -48,6 +48,8 @@ VALUES: dict[str, list[Any]] = {
     "styles": ["structured", ("vanilla", "document")],
     "convention": ["decoded", "natural_logs"],
     "scale": [2],
+    "changing": [None, 1, 3],
+    "values": [None, 4],
     "history": ["all", "none", 1],
     "feedback": ["legal", "changed", ("changed", "reward")],
 }

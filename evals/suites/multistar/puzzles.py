@@ -14,6 +14,7 @@ from typing import Literal
 from envs.file_picture import FilePicture
 from envs.files import FileError
 from envs.raven import (
+    Difficulty,
     Generated,
     Imported,
     Problem,
@@ -138,6 +139,8 @@ class Selection:
     options: Drawing = "balanced"
     scale: int = 1
     option_order: OptionOrder = "listed"
+    only_final: bool = False
+    """Whether the final question alone counts: of other ones nobody has counted how often each answer is true."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -162,6 +165,9 @@ def questions_of(source: Source, selection: Selection) -> tuple[Question, ...]:
 def _selected(asked: Sequence[Question], selection: Selection) -> tuple[Question, ...]:
     """The questions on the selected attributes, with those of their parents that are among them."""
     kept = [question for question in asked if question.attribute is None or question.attribute in selection.attributes]
+    if selection.only_final:
+        kept = [dataclasses.replace(question, counts=question.stage == "final") for question in kept]
+        kept = [question for question in kept if question.counts or selection.subtask == "chain"]
     if selection.option_order == "shuffled":
         kept = [_with_options_shuffled(question) for question in kept]
     names = {question.node for question in kept}
@@ -200,9 +206,16 @@ def stand_ins(selection: Selection) -> tuple[Question, ...]:
     return tuple(found.values())
 
 
-def generated(configuration: str, index: int, answer_sets: Style, seeds: str = "", render: Render = "own") -> Generated:
+def generated(
+    configuration: str,
+    index: int,
+    answer_sets: Style,
+    seeds: str = "",
+    render: Render = "own",
+    difficulty: Difficulty | None = None,
+) -> Generated:
     """The problem of an index, drawn from open ``seeds`` or from those of a secret."""
-    return Generated(configuration, puzzle_seed(configuration, index, seeds), answer_sets, render)
+    return Generated(configuration, puzzle_seed(configuration, index, seeds), answer_sets, render, difficulty)
 
 
 @functools.lru_cache(maxsize=64)

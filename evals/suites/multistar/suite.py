@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from annotated_types import Interval
 
-from envs.picture import Detail, Picture
-from envs.raven import CONFIGURATIONS, Render, configuration_named
+from envs.picture import Detail
+from envs.raven import CONFIGURATIONS, Difficulty, Render, configuration_named
 from envs.raven.twin import VERSION as TWIN_VERSION
 from envs.settings import Count, Several, check_instance
 from evals.conversation import Conversation
@@ -23,14 +23,15 @@ from evals.presentation.settings import in_words
 from evals.reference import Conditions, published
 from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds
-from evals.suite import Column, Needs, Suite, check_plan_size, picture_tokens
+from evals.suite import Column, Needs, Suite, check_plan_size
 from evals.suites.multistar.answers import LEDGER_COLUMNS, Answered, answers_of, join
+from evals.suites.multistar.drafts import Draft, chain_draft, content_of, tokens_of
 from evals.suites.multistar.effects import answer_measures
 from evals.suites.multistar.figures import multistar_figures
 from evals.suites.multistar.mseval import Convention
 from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.play import COLUMNS, RECORD_VERSION, AskSettings, ReplyForm, play_chain, play_direct
-from evals.suites.multistar.prompts import DEFAULT, PROMPT_FINGERPRINT, Order, Style, for_people, prompt
+from evals.suites.multistar.prompts import DEFAULT, PROMPT_FINGERPRINT, Order, Style, for_people
 from evals.suites.multistar.published_questions.store import folder_digest, read_questions
 from evals.suites.multistar.puzzles import (
     CHAIN,
@@ -47,11 +48,9 @@ from evals.suites.multistar.puzzles import (
     fingerprint,
     generated,
     imported,
-    planned_calls,
     puzzle_of,
     puzzle_seed,
     questions_of,
-    sentences_of,
     stand_ins,
 )
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES, Drawing, Question, direct_nodes
@@ -68,8 +67,6 @@ Attribute = Literal["number", "position", "shape", "color", "size"]
 ANSWER_SETS: Final = {"i_raven": "iraven", "raven": "raven"}
 DEFAULT_PUZZLES: Final = {"direct": 100, "chain": 10}
 """Of each configuration, as published."""
-
-_CHARACTERS_PER_TOKEN: Final = 4
 
 
 @dataclass(frozen=True)
@@ -102,6 +99,9 @@ class MultiStarSuite(Suite):
         doubtful: Published questions whose keys are known to be wrong: ``left_out`` of scores, or ``scored`` as published.
         order: ``paper`` (earlier answers stand before the question) or ``question_first`` (after the question and its choices,
             so that the calls of a sweep share a longer prefix and take less time).
+        changing: How many of number or position, shape, size and color (1 to 4) change along the rows of a puzzle; null as
+            published, where rules are drawn. With this or ``values`` only the final question counts.
+        values: How many values shape, size and color take at most (4 to 10); null for all.
         render: ``own`` (all sizes can be told apart, sharp at every scale) or ``official`` (pixel for pixel as RAVEN's
             published generator draws; what its pixels do not show does not count).
         scale: How many times larger panels and pages are drawn than the published 160 pixels a panel.
@@ -136,6 +136,8 @@ class MultiStarSuite(Suite):
     options: Literal["balanced", "uniform"] = "balanced"
     variant: Literal["published", "balanced"] = "published"
     order: Order = "paper"
+    changing: Annotated[int, Interval(ge=1, le=4)] | None = None
+    values: Annotated[int, Interval(ge=4, le=10)] | None = None
     render: Render = "own"
     scale: Annotated[int, Interval(ge=1, le=4)] = 1
     wording: Literal["own", "published"] = "own"
@@ -248,8 +250,10 @@ class MultiStarSuite(Suite):
             )
         drawn = "own" if self.render == "own" else "published drawing"
         games = "problems from files" if self.problems else "drawn from seeds"
+        games += ", balanced variant" if self.variant == "balanced" else ""
+        games += ", another difficulty" if self._difficulty else ""
         return Conditions(
-            games=f"{games}, balanced variant" if self.variant == "balanced" else games,
+            games=games,
             pictures=drawn if self.scale == 1 else f"{drawn}, {self.scale} times as large",
             prompts="own",
             decoder="most likely of the labels" if self.reply == "labels" else "written replies",
@@ -318,7 +322,14 @@ class MultiStarSuite(Suite):
         if self.problems:
             return imported(self.problems, configuration, self._most)[puzzle]
         style = ANSWER_SETS[self.answer_sets]
-        return generated(configuration, puzzle, style, self.seeds, self.render)  # type: ignore[arg-type]
+        return generated(configuration, puzzle, style, self.seeds, self.render, self._difficulty)  # type: ignore[arg-type]
+
+    @property
+    def _difficulty(self) -> Difficulty | None:
+        """None as published."""
+        if self.changing is None and self.values is None:
+            return None
+        return Difficulty(self.changing, self.values)
 
     def _group(self, configuration: str, puzzle: int) -> str:
         """Tells puzzles apart, and imported ones from what they were before their files changed."""
@@ -329,7 +340,15 @@ class MultiStarSuite(Suite):
 
     def _selection(self, configuration: str) -> Selection:
         drawing: Drawing = "by_sets" if self.variant == "balanced" else self.options
-        return Selection(configuration, self.subtask, tuple(self.attributes), drawing, self.scale, self.option_order)
+        return Selection(
+            configuration,
+            self.subtask,
+            tuple(self.attributes),
+            drawing,
+            self.scale,
+            self.option_order,
+            self._difficulty is not None,
+        )
 
     def _asked(self, episode: Episode) -> list[Question]:
         configuration, puzzle = episode.task, puzzle_of(episode)
@@ -378,24 +397,24 @@ class MultiStarSuite(Suite):
                 group=group,
             )
 
-    def _drafts(self, configuration: str, puzzle: int) -> Iterator[_Draft]:
+    def _drafts(self, configuration: str, puzzle: int) -> Iterator[Draft]:
         try:
             questions = self._questions(configuration, puzzle)
         except PuzzleUnreadable as error:  # played all the same: it fails with its cause, and nothing vanishes
             level = CHAIN if self.subtask == "chain" and configuration != UNKNOWN else UNREADABLE
-            yield from (_Draft(mode, level, str(error)) for mode in self._modes)
+            yield from (Draft(mode, level, str(error)) for mode in self._modes)
             return
         asks_published = self.wording == "published"
         templates = direct_nodes(configuration_named(configuration))
         for mode in self._modes:
             settings = self._ask_settings(mode)
             if self.subtask == "chain":
-                yield _chain_draft(mode, questions, settings)
+                yield chain_draft(mode, questions, settings)
                 continue
             for question in questions:
                 number = int(question.node.rpartition("/")[2]) if asks_published else templates.index(question.node)
-                content = stable_hash(_content(question))
-                yield _Draft(mode, question.stage, content, number, 1, _tokens(question, settings))
+                content = stable_hash(content_of(question))
+                yield Draft(mode, question.stage, content, number, 1, tokens_of(question, settings))
 
     # --- settings ---
 
@@ -426,18 +445,14 @@ class MultiStarSuite(Suite):
     def _check_source(self) -> None:
         if self.variant == "balanced" and self.options == "uniform":
             raise ValueError("suite.variant=balanced and suite.options=uniform exclude each other: leave one out")
+        if self.problems and self._difficulty:
+            raise ValueError("suite.changing and suite.values have no meaning with suite.problems: leave them out")
         if self.wording == "own":
             if self.source:
                 raise ValueError("suite.source is set, but suite.wording is own; set suite.wording=published")
             return
-        for setting, default in (
-            ("problems", ""),
-            ("scale", 1),
-            ("render", "own"),
-            ("modality", "picture"),
-            ("variant", "published"),
-        ):
-            if getattr(self, setting) != default:
+        for setting in ("problems", "scale", "render", "modality", "variant", "changing", "values"):
+            if getattr(self, setting) != getattr(type(self), setting):
                 raise ValueError(f"suite.{setting} has no meaning with suite.wording=published: leave it out")
         if not self.source:
             raise ValueError("suite.wording=published needs suite.source, a folder of `raycade multistar import`")
@@ -449,53 +464,3 @@ class MultiStarSuite(Suite):
             raise ValueError(
                 f"suite.source={self.source} holds no {self.subtask} questions of {', '.join(self._configurations)}"
             )
-
-
-@dataclass(frozen=True)
-class _Draft:
-    """What tells the episodes of one puzzle apart."""
-
-    mode: str
-    level: str
-    content: str
-    """Hash of all that the player is asked, and of the right answers."""
-    number: int = 0
-    calls: int = 1
-    tokens: float = 0.0
-
-
-def _chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings) -> _Draft:
-    # What every question would be told, with any answer of its parents.
-    told = []
-    asked_after_others = questions if settings.prior != "none" else ()
-    for question in asked_after_others:
-        parents = [parent for parent in questions if parent.node in question.parents]
-        told += [sorted(sentences_of(parent, question, settings.paper_literal)) for parent in parents]
-    calls = planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal)
-    tokens = sum(_tokens(question, settings) for question in questions)
-    tokens_of_calls = calls / len(questions) * tokens
-    # The order of earlier answers is part of the identity only where there are some.
-    order = []
-    if settings.order != "paper" and any(told):
-        order = [settings.order]
-    contents = [_content(question) for question in questions]
-    content = stable_hash(contents, told, settings.sweep and bool(told), *order)
-    return _Draft(mode, CHAIN, content, 0, calls, tokens_of_calls)
-
-
-def _content(question: Question) -> list[object]:
-    """What of a question a player sees, the right answer, and whether that counts."""
-    shown = question.picture.key, question.setting, question.text, [*question.options]
-    return [*shown, question.key, question.counts]
-
-
-def _tokens(question: Question, settings: AskSettings) -> float:
-    """Prompt tokens, roughly."""
-    total = 0.0
-    for said in prompt(question, (), settings.style, settings.order, settings.presentation, settings.templates):
-        for part in said.parts:
-            if isinstance(part, Picture):
-                total += picture_tokens(part)
-            else:
-                total += len(part) / _CHARACTERS_PER_TOKEN
-    return total

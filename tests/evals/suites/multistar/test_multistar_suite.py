@@ -66,6 +66,18 @@ def test_the_balanced_variant_is_refused_beside_uniform_options():
         MultiStarSuite(variant="balanced", options="uniform").plan()
 
 
+def test_at_another_difficulty_the_final_question_alone_counts():
+    harder = {"changing": 4, "values": 5, "puzzles": 1, "configurations": ["distribute_four"]}
+    direct = MultiStarSuite(subtask="direct", **harder).plan()
+    assert [episode.level for episode in direct] == ["final"]
+    suite = MultiStarSuite(priors=["none"], **harder)
+    (episode,) = suite.plan()
+    assert [question.stage for question in questions(suite, episode) if question.counts] == ["final"]
+    assert len(questions(suite, episode)) == len(suite._lost(episode)) == 36
+    with pytest.raises(ValueError, match=r"suite\.changing and suite\.values have no meaning with suite\.problems"):
+        MultiStarSuite(problems="there", **harder).plan()
+
+
 def test_both_subtasks_ask_about_the_same_puzzles_and_one_puzzle_stays_together():
     chain = {(episode.task, puzzle_of(episode)): episode for episode in MultiStarSuite(puzzles=2).plan()}
     groups = {}
