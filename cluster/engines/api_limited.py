@@ -133,13 +133,18 @@ class LimitedEndpoint:
     async def _try(self, request: Request, body: Mapping[str, Any], payment: Payment, most: Usage) -> Answer:
         """Send a request and read what comes back, and note what that costs."""
         payment.price = self._price(Usage(), most, payment)  # stays so where the answer never comes or does not tell
+        payment.priced = False
         try:
             data = await self.http.complete(body, request.id)
             payment.price = self._price(self._read_usage(data), most, payment)
+            payment.priced = True
             answer = self._read_answer(data, bool(request.labels))
         except EndpointError as error:
             if error.stated is not None:
                 payment.price = self._price(read_usage(error.stated, wrote=False), most, payment)
+            elif not payment.priced:
+                payment.price = max(payment.price, payment.most)
+            payment.priced = True
             payment.price = error.price = payment.price if error.may_cost else 0.0
             raise
         payment.price = self._price(answer.usage, most, payment)

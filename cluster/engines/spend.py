@@ -44,8 +44,8 @@ class Spend:
         self.cap = math.inf if cap is None else cap
         self.spent = 0.0
         self._elsewhere = 0.0
-        self._reserved: dict[int, float] = {}
-        """The most that requests in flight can cost, by the requests' numbers."""
+        self._reserved: dict[int, Payment] = {}
+        """Requests in flight, by their numbers."""
         self._unsent: set[int] = set()
         """Numbers of those that wait until they are covered."""
         self._number = 0
@@ -83,7 +83,7 @@ class Spend:
         if not 0 <= total < math.inf:
             raise ValueError(f"spent elsewhere: {total}: must be a number from 0 up")
         self._elsewhere = max(self._elsewhere, total)
-        self._highest = max(self._highest, highest)
+        self._reserve_at_least(highest)
         self._told |= highest > 0
 
     async def settle(self, covered: int, seconds: float, closed: bool = False) -> Account:
@@ -99,7 +99,8 @@ class Spend:
                     seconds, self._changed.wait_for(lambda: any(number > covered for number in self._reserved))
                 )
             owed = self._reserved.keys() - self._unsent if closed else self._reserved.keys()
-            return Account(self.spent, sum(self._reserved[number] for number in owed), self._highest, self._number)
+            in_flight = sum(self._reserved[number].most for number in owed)
+            return Account(self.spent, in_flight, self._highest, self._number)
 
     @asynccontextmanager
     async def payment(self, most: float, counted: float | None = None) -> AsyncIterator[Payment]:
@@ -107,8 +108,9 @@ class Spend:
 
         Where the driver keeps a journal, also wait until the reservation is on disk (``settle``).
 
-        At least the price of the most expensive request so far is reserved, in case an endpoint bills more than it says. While
-        no price is known, a request may cost all that is left, so the first one is in flight alone.
+        At least the price of the most expensive request so far is reserved, in case an endpoint bills more than it says; also
+        for requests that are in flight already. A request that nobody told the price of counts with what is reserved for it.
+        While no price is known, a request may cost all that is left, so the first one is in flight alone.
         A request that is in flight alone may exceed the cap, since most cost far less than they could.
 
         Args:
@@ -127,20 +129,21 @@ class Spend:
                 self.spent += max(0.0, again.price) - counted
             return
         number = await self._reserve(most)
-        payment = Payment(most=self._reserved[number])
+        payment = self._reserved[number]
         try:
             async with self._changed:
                 self._unsent.add(number)
                 # a free request owes nothing, whatever becomes of it
-                await self._changed.wait_for(lambda: number <= self._covered or not self._reserved[number])
+                await self._changed.wait_for(lambda: number <= self._covered or not payment.most)
                 self._unsent.discard(number)
             yield payment
         finally:
             async with self._changed:
                 del self._reserved[number]
                 self._unsent.discard(number)
-                self.spent += max(0.0, payment.price)
-                self._highest = max(self._highest, payment.price)
+                price = payment.price if payment.priced else max(payment.price, payment.most)
+                self.spent += max(0.0, price)
+                self._reserve_at_least(price)
                 self._told |= payment.told is True
                 self._untold |= payment.told is False
                 self._changed.notify_all()
@@ -156,12 +159,19 @@ class Spend:
                     f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint if self._untold else ''}"
                 )
             self._number += 1
-            self._reserved[self._number] = self._most(most)
+            self._reserved[self._number] = Payment(most=self._most(most))
             self._changed.notify_all()
             return self._number
 
     def _fits(self, most: float) -> bool:
-        return self.total + sum(self._reserved.values()) + self._most(most) <= self.cap
+        in_flight = sum(payment.most for payment in self._reserved.values())
+        return self.total + in_flight + self._most(most) <= self.cap
+
+    def _reserve_at_least(self, price: float) -> None:
+        """From now on reserve what a request did cost, for those in flight, too: they may be billed in the same way."""
+        self._highest = max(self._highest, price)
+        for payment in self._reserved.values():
+            payment.most = max(payment.most, self._highest)
 
     def _most(self, most: float) -> float:
         """What is reserved for a request that can cost ``most`` by the prices that are known."""
@@ -177,5 +187,7 @@ class Payment:
     price: float = 0.0
     most: float = 0.0
     """What is reserved for it."""
+    priced: bool = True
+    """Whether the price is known; until then, what is reserved counts."""
     told: bool | None = None
     """Whether the endpoint said what it cost; None where it need not."""

@@ -29,10 +29,10 @@ class Paying:
     async def _pay(self, spend: Spend, foretold: float) -> None:
         async with spend.payment(foretold) as payment:
             self.inside = True
-            payment.price = await self._cost
+            payment.price, payment.priced = await self._cost
 
-    async def end(self, price: float) -> None:
-        self._cost.set_result(price)
+    async def end(self, price: float, priced: bool = True) -> None:
+        self._cost.set_result((price, priced))
         await self._task
         await settle()
 
@@ -202,3 +202,28 @@ async def test_requests_that_wait_are_told_when_the_cap_is_reached_by_others():
     await out[0].end(10.0)
     assert "10.00" in await out[1].refused(), "although the third is still out"
     await third.end(0.5)
+
+
+@pytest.mark.parametrize("told_by", ["another request", "another engine"])
+@pytest.mark.parametrize("priced", [True, False])
+async def test_a_bill_above_the_bound_is_reserved_for_requests_that_are_out_already(told_by, priced):
+    spend = capped(cap=10.0)
+    out = [Paying(spend, 0.5) for _ in range(2)]
+    await settle()
+    if told_by == "another request":
+        await pay(spend, 4.0)
+    else:
+        spend.add_elsewhere(4.0, 4.0)
+    account = await spend.settle(covered=9, seconds=0.0)
+    assert account.in_flight == 8.0
+    waits = Paying(spend, 0.5)
+    await settle()
+    assert not waits.inside, "4 + 4 + 4 + 4"
+    for each in out:
+        spend_before = spend.total
+        await each.end(0.5, priced=priced)
+        assert spend.total - spend_before == (0.5 if priced else 4.0)
+    if priced:
+        await waits.end(0.5)
+    else:
+        assert "12.00 of 10.00" in await waits.refused()
