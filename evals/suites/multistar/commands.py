@@ -29,9 +29,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     command.add_argument("checkout", type=Path, metavar="CHECKOUT", help="the repository, or a folder of its questions")
     command.add_argument("folder", type=Path, metavar="FOLDER", help="where to write")
 
+    described = commands.add_parser(
+        "describe",
+        help="count questions, words and steps of a set",
+        description="Prints how many questions and pictures a set has, how long questions and prompts are, how many choices "
+        "there are, and what has to be done to answer: as the paper's Table 6 and Figure 8.",
+    )
+    described.add_argument("--subtask", choices=("chain", "direct"), default="chain", help="default: chain")
+    described.add_argument("--puzzles", type=int, metavar="N", help="of each configuration; default: as many as a run")
+
 
 def main(args: argparse.Namespace) -> int:
     """Run the parsed command; returns the exit code, 2 for bad input and 1 where something was left out."""
+    return _describe(args) if args.multistar_command == "describe" else _import(args)
+
+
+def _describe(args: argparse.Namespace) -> int:
+    from envs.raven import CONFIGURATIONS
+    from evals.report.terminal import LaidOut, Output
+    from evals.suites.multistar.data_set import asked_of, data_set_tables
+    from evals.suites.multistar.suite import MultiStarSuite
+
+    try:
+        suite = MultiStarSuite(subtask=args.subtask, puzzles=args.puzzles)
+    except ValueError as error:
+        print(f"multistar describe: {str(error).replace('suite.puzzles=', '--puzzles ')}", file=sys.stderr)
+        return 2
+    asked = (one for name in CONFIGURATIONS for puzzle in suite.puzzles_of(name) for one in asked_of(puzzle))
+    output = Output()
+    for table in data_set_tables(asked, args.subtask):
+        output.print(LaidOut(table))
+        output.print()
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
     from evals.suites.multistar.published_questions.reader import import_checkout
     from evals.suites.multistar.published_questions.store import write_questions
 

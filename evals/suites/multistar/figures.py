@@ -9,6 +9,7 @@ from evals.reference.trend import size_figures
 from evals.stats.intervals import UNIT, Estimate, mean_estimate, proportion_estimate
 from evals.suites.multistar.answers import STAGES, Answered, groups_of, in_order
 from evals.suites.multistar.comparison import STEPS
+from evals.suites.multistar.gains import gain_figures
 from evals.suites.multistar.published import run_cells
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
 
@@ -26,6 +27,7 @@ def multistar_figures(answers: Sequence[Answered], subtask: str) -> Iterator[Fig
     if counted:
         yield _stages(counted)
     yield from _priors(counted)
+    yield from gain_figures(answers)
     attributes = tuple(_attributes(counted))
     if attributes:
         yield Figure(

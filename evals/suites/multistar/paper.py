@@ -1,4 +1,4 @@
-"""MultiStAR's results in the layouts of its paper: Table 1 (direct), Tables 2, 3 and 5 (chain), Table 4 (weights)."""
+"""MultiStAR's results as its paper shows them: Tables 1 (direct), 2, 3, 5 (chain), 4 (weights), Figures 15 and 16 (gains)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from evals.suites.multistar.answers import STAGES, Answered, groups_of, in_order
 from evals.suites.multistar.comparison import STEPS
+from evals.suites.multistar.gains import gain_tables
 from evals.tables import Cell, Table, rounded
 
 _PRIORS = {"none": "w/o", "model": "w", "truth": "GT"}
@@ -42,6 +43,7 @@ def paper_tables(answers: Sequence[Answered]) -> Iterator[Table]:
             better=dict.fromkeys(stages, "higher"),
         )
     yield from _weights(answers)
+    yield from gain_tables(answers)
 
 
 def _measured(answers: Sequence[Answered], measure: str) -> Cell:

@@ -338,6 +338,10 @@ class MultiStarSuite(Suite):
     def _questions(self, configuration: str, puzzle: int) -> tuple[Question, ...]:
         return questions_of(self._source(configuration, puzzle), self._selection(configuration))
 
+    def puzzles_of(self, configuration: str) -> Iterator[tuple[Question, ...]]:
+        """The questions of each puzzle of a configuration, whose name is its folder's."""
+        return (self._questions(configuration, puzzle) for puzzle in range(self._count(configuration)))
+
     def _selection(self, configuration: str) -> Selection:
         drawing: Drawing = "by_sets" if self.variant == "balanced" else self.options
         return Selection(

@@ -1,16 +1,22 @@
 """MultiStAR's tables: MSEval and accuracy of players whose behavior is known, and what is said of what is missing."""
 
+import argparse
 import dataclasses
 import math
 import re
 
 import pytest
 
-from envs.raven import CONFIGURATIONS
+from envs.raven import CONFIGURATIONS, generate
 from evals.players import BUILT_IN_PLAYERS
 from evals.stats.intervals import proportion_estimate
 from evals.suites.multistar import MultiStarSuite
+from evals.suites.multistar.answers import Answered
+from evals.suites.multistar.commands import main
 from evals.suites.multistar.comparison import ERRORS
+from evals.suites.multistar.data_set import asked_of, steps_of
+from evals.suites.multistar.gains import gain_figures, gain_tables
+from evals.suites.multistar.questions import chain_questions
 from evals.types import LabelScores, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
 
@@ -349,3 +355,55 @@ def test_masses_most_likely_labels_and_calls_are_counted_over_what_was_answered(
     assert [8] in numbers, "questions of the failed episode"
     assert [1, 6] in numbers, "episodes that have not been played"
     assert any(found[:1] == [8] and len(found) == 2 for found in numbers), "with little probability on all labels"
+
+
+def answers_with_and_without(without, told):
+    """Of 10 questions of one stage each way, so many right."""
+    return [
+        Answered(
+            "tiny", f"vanilla/{prior}", "center_single", puzzle, "n", "1R", "number", "", False, 4, True, puzzle < right
+        )
+        for prior, right in (("none", without), ("model", told))
+        for puzzle in range(10)
+    ]
+
+
+def test_what_earlier_answers_add_is_told_in_per_cent_beside_the_papers():
+    (table,) = gain_tables(answers_with_and_without(4, 5))
+    row, *paper = rows_of(table)
+    assert row == {"Model": "tiny", "Metric": "Acc", "Prompt": "vanilla", "1R": pytest.approx(25)}
+    gpt = next(each for each in paper if each["Model"] == "GPT-4o (paper)")
+    assert float(gpt["1R"]) == pytest.approx(100 * (41.8 / 34.7 - 1), abs=0.05)
+    assert not [each for each in paper if each["Model"].startswith("Random")]
+    (figure,) = gain_figures(answers_with_and_without(4, 5))
+    own = [series for series in figure.series if not series.reference]
+    assert [(series.name, series.panel, series.y) for series in own] == [("tiny", "Acc, vanilla", (pytest.approx(25),))]
+    assert {series.panel for series in figure.series} == {"Acc, vanilla"}
+
+
+def test_no_gain_is_told_where_nothing_was_reached_without():
+    assert not [*gain_tables(answers_with_and_without(0, 5)), *gain_figures(answers_with_and_without(0, 5))]
+
+
+def test_a_set_is_described_by_its_questions_words_and_steps(capsys):
+    assert main(argparse.Namespace(multistar_command="describe", subtask="chain", puzzles=1)) == 0
+    said = capsys.readouterr().out
+    row = next(line.split() for line in said.splitlines() if line.startswith("1P"))
+    assert row[:3] == ["1P", "165", "3.30"] and "56 pictures, 392 questions" in said
+    uses = {
+        line[:18].strip(): int(line.split()[-2])
+        for line in said.splitlines()
+        if line.startswith(("find a rule", "compare"))
+    }
+    assert uses == {"find a rule": 110, "compare": 110}
+
+
+def test_prompts_are_longer_by_the_true_answers_that_they_tell():
+    first, *_, last = (one for one in asked_of(chain_questions(generate("center_single", 1), 0)))
+    assert first.alone == first.told and last.told > last.alone
+    assert steps_of(last.question) == ("read all panels", "find the rules", "choose a panel")
+
+
+def test_a_set_of_no_puzzles_is_refused(capsys):
+    assert main(argparse.Namespace(multistar_command="describe", subtask="direct", puzzles=0)) == 2
+    assert "--puzzles 0: must be" in capsys.readouterr().err
